@@ -1,0 +1,53 @@
+"""What can be wrong with bytes, and the exceptions that say so."""
+
+from collections.abc import Callable
+from enum import StrEnum
+from functools import partial
+
+__all__ = ["DecodeError", "EncodeError", "Reason"]
+
+
+class Reason(StrEnum):
+    """Why bytes could not be read. The value is the wording that users see and may filter by."""
+
+    NULL_KEY = "null key"
+    TOO_SHORT = "shorter than the int16 in front"
+    UNKNOWN_TYPE = "unknown record type"
+    UNKNOWN_VERSION = "unknown value version"
+    FOREIGN_VALUE = "value of another system"
+    TRUNCATED = "truncated"
+    NULL_FIELD = "null in a field that may not be null"
+    BAD_LENGTH = "impossible length"
+    BAD_VARINT = "varint longer than 5 bytes"
+    BAD_TAG = "impossible tagged field"
+    TRAILING = "trailing bytes"
+
+
+class DecodeError(ValueError):
+    """Bytes that could not be read. `where` is "key", "value" or a name of the input; `position` counts bytes from its start."""
+
+    def __init__(self, reason: Reason, *, where: str, position: int, field: str = "", detail: str = "") -> None:
+        self.reason = reason
+        self.where = where
+        self.position = position
+        self.field = field
+        self.detail = detail
+        at = f" in {field}" if field else ""
+        super().__init__(f"{reason}{at} at byte {position} of the {where}{': ' + detail if detail else ''}")
+
+    def _facts(self) -> tuple[Reason, str, int, str, str]:
+        return self.reason, self.where, self.position, self.field, self.detail
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DecodeError) and self._facts() == other._facts()
+
+    def __hash__(self) -> int:
+        return hash(self._facts())
+
+    def __reduce__(self) -> tuple[Callable[[], "DecodeError"], tuple[()]]:
+        made = partial(DecodeError, self.reason, where=self.where, position=self.position, field=self.field, detail=self.detail)
+        return made, ()
+
+
+class EncodeError(ValueError):
+    """A value that the message version cannot carry. The message names the field."""

@@ -1,0 +1,247 @@
+"""Declaring Kafka messages: one frozen dataclass per message, its wire facts beside its fields.
+
+    @value(ConsumerGroupMetadataKey, versions=range(0, 1), flexible_since=0)
+    class ConsumerGroupMetadataValue(Message):
+        epoch: Int32
+        metadata_hash: Int64 = tagged(0, default=0, release="4.1")
+
+A declaration yields a `MessageSpec`, from which the construct layout, the generated fast path, the column decoder, the JSON forms and the Arrow
+schema are derived. This module knows nothing about bytes.
+"""
+
+import dataclasses
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, TypeVar, Union, cast, dataclass_transform, get_args, get_origin
+
+from quorate.codecs.wire import ArrayType, StructType, TaggedField, Uuid, UuidType, WireType, default_of
+
+__all__ = ["FieldSpec", "Message", "MessageSpec", "RecordType", "field", "key", "message", "struct", "tagged", "value"]
+
+CONSUMER_OFFSETS = "__consumer_offsets"
+SHARE_GROUP_STATE = "__share_group_state"
+TRANSACTION_STATE = "__transaction_state"
+
+
+class Message:
+    """A Kafka message or a struct inside one: immutable, comparable by value, no behaviour."""
+
+    __slots__ = ("unknown_tags",)
+    spec: ClassVar["MessageSpec"]
+    unknown_tags: tuple[TaggedField, ...]
+
+    def __repr__(self) -> str:
+        names = [f.name for f in self.spec.fields]
+        if self.unknown_tags:
+            names.append("unknown_tags")
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
+
+
+M = TypeVar("M", bound=Message)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSpec:
+    """The wire facts of one field. `versions` are the message versions that carry it; `release` is the Kafka release that brought it later than its message."""
+
+    name: str
+    json_name: str
+    type: WireType
+    nullable: bool
+    versions: range
+    tag: int | None
+    default: Any
+    ignorable: bool
+    release: str | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MessageSpec:
+    """What is declared about a message. A struct inside a message has no versions of its own: `versions` is then `None`."""
+
+    name: str
+    cls: type[Message]
+    fields: tuple[FieldSpec, ...]
+    versions: range | None = None
+    flexible_since: int | None = None
+
+    def is_flexible(self, version: int) -> bool:
+        """Whether `version` uses compact lengths and tagged fields (KIP-482)."""
+        return self.flexible_since is not None and version >= self.flexible_since
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RecordType:
+    """A record type of one coordinator topic: the int16 at the start of its keys, and the messages that follow.
+
+    `since` is the first Kafka release that writes it; `written` the value version that Kafka 4.3 writes (`None`: none any more).
+    """
+
+    topic: str
+    type_id: int
+    name: str
+    key: MessageSpec
+    value: MessageSpec
+    since: str
+    written: int | None
+    note: str
+
+    @property
+    def versions(self) -> range:
+        """The value versions that can be read."""
+        assert self.value.versions is not None
+        return self.value.versions
+
+
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    """What `field` and `tagged` hand to the class decorator."""
+
+    since: int
+    until: int | None
+    tag: int | None
+    default: Any
+    ignorable: bool
+    release: str | None
+
+
+_MISSING = dataclasses.MISSING
+
+
+def field(*, since: int = 0, until: int | None = None, default: Any = _MISSING, ignorable: bool = False, release: str | None = None) -> Any:
+    """A field with more to say than its type: carried by versions `since` to `until`, both included.
+
+    `ignorable`: dropped silently when a version that lacks it is written; otherwise writing a value other than the default raises.
+    """
+    return _Declared(since, until, None, default, ignorable, release)
+
+
+def tagged(tag: int, *, default: Any, since: int = 0, ignorable: bool = False, release: str | None = None) -> Any:
+    """A tagged field (KIP-482): left out of the bytes if it equals `default`. KIP-915 makes these the only way records evolve."""
+    return _Declared(since, None, tag, default, ignorable, release)
+
+
+def _camel(name: str) -> str:
+    head, *tail = name.split("_")
+    return head + "".join(word.capitalize() for word in tail)
+
+
+def _wire_type(annotation: Any) -> tuple[WireType, bool]:
+    """The wire type of an annotation, and whether it may be null (`| None`)."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        inner = [arg for arg in get_args(annotation) if arg is not type(None)]
+        if len(inner) != 1:
+            raise TypeError(f"{annotation} has no wire type")
+        return _wire_type(inner[0])[0], True
+    if get_origin(annotation) is Annotated:
+        return cast(WireType, get_args(annotation)[1]), False
+    if get_origin(annotation) is tuple:
+        return ArrayType(_wire_type(get_args(annotation)[0])[0]), False
+    if annotation is Uuid:
+        return UuidType(), False
+    if isinstance(annotation, type) and issubclass(annotation, Message):
+        return StructType(annotation.spec), False
+    raise TypeError(f"{annotation} has no wire type")
+
+
+def _field_spec(name: str, annotation: Any, declared: Any, last_version: int) -> FieldSpec:
+    wire, nullable = _wire_type(annotation)
+    if declared is _MISSING:
+        declared = _Declared(0, None, None, _MISSING, False, None)
+    elif not isinstance(declared, _Declared):
+        raise TypeError(f"{name}: say the default with field(default=...) or tagged(..., default=...)")
+    until = last_version if declared.until is None else declared.until
+    return FieldSpec(
+        name=name,
+        json_name=_camel(name),
+        type=wire,
+        nullable=nullable,
+        versions=range(declared.since, until + 1),
+        tag=declared.tag,
+        default=default_of(wire) if declared.default is _MISSING else declared.default,
+        ignorable=declared.ignorable,
+        release=declared.release,
+    )
+
+
+def _declare(cls: type[M], versions: range | None, flexible_since: int | None) -> type[M]:
+    """Turn an annotated class into a frozen, slotted, keyword-only dataclass with a spec."""
+    last = versions[-1] if versions is not None else _ANY_VERSION
+    fields = tuple(_field_spec(name, hint, cls.__dict__.get(name, _MISSING), last) for name, hint in cls.__annotations__.items())
+    namespace = {k: v for k, v in cls.__dict__.items() if k not in ("__dict__", "__weakref__") and k not in cls.__annotations__}
+    for spec in fields:
+        explicit = cls.__dict__.get(spec.name, _MISSING)
+        if isinstance(explicit, _Declared) and explicit.default is not _MISSING:
+            namespace[spec.name] = spec.default
+    # The slot of `unknown_tags` is the base's; only its default is added here, so every message can be built without naming it.
+    namespace["__annotations__"] = {**cls.__annotations__, "unknown_tags": tuple[TaggedField, ...]}
+    namespace["unknown_tags"] = ()
+    plain = type(cls.__name__, (Message,), namespace)
+    built = cast(type[M], dataclass(frozen=True, kw_only=True, repr=False, slots=True)(plain))
+    built.__qualname__ = cls.__qualname__
+    built.spec = MessageSpec(cls.__name__, built, fields, versions, flexible_since)
+    return built
+
+
+_ANY_VERSION = 0x7FFF
+"""Structs are declared without versions; their fields last as long as the message around them."""
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field, tagged))
+def struct(cls: type[M]) -> type[M]:
+    """Declare a struct that occurs inside messages."""
+    return _declare(cls, None, None)
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field, tagged))
+def message(*, versions: range, flexible_since: int | None = None) -> Callable[[type[M]], type[M]]:
+    """Declare a message that stands alone, such as a consumer protocol message."""
+    return lambda cls: _declare(cls, versions, flexible_since)
+
+
+@dataclass(frozen=True, slots=True)
+class _KeyFacts:
+    type_id: int
+    topic: str
+    since: str
+    note: str
+
+
+_KEYS: dict[type[Message], _KeyFacts] = {}
+RECORD_TYPES: dict[str, dict[int, RecordType]] = {CONSUMER_OFFSETS: {}, SHARE_GROUP_STATE: {}, TRANSACTION_STATE: {}}
+"""Topic → type id → record type. Complete once `quorate.codecs.messages` is imported."""
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field, tagged))
+def key(type_id: int, *, since: str, topic: str = CONSUMER_OFFSETS, note: str = "") -> Callable[[type[M]], type[M]]:
+    """Declare the key of a record type. Keys have one version, which is not flexible (reference of the format: KAFKA-18301)."""
+
+    def declare(cls: type[M]) -> type[M]:
+        built = _declare(cls, range(0, 1), None)
+        _KEYS[built] = _KeyFacts(type_id, topic, since, note)
+        return built
+
+    return declare
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field, tagged))
+def value(key: type[Message], *, versions: range, flexible_since: int | None = None, written: int | None = -1) -> Callable[[type[M]], type[M]]:
+    """Declare the value that belongs to `key`, which completes the record type. `written` defaults to the newest version."""
+
+    def declare(cls: type[M]) -> type[M]:
+        built = _declare(cls, versions, flexible_since)
+        facts = _KEYS[key]
+        RECORD_TYPES[facts.topic][facts.type_id] = RecordType(
+            topic=facts.topic,
+            type_id=facts.type_id,
+            name=cls.__name__.removesuffix("Value"),
+            key=key.spec,
+            value=built.spec,
+            since=facts.since,
+            written=versions[-1] if written == -1 else written,
+            note=facts.note,
+        )
+        return built
+
+    return declare

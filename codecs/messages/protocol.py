@@ -1,0 +1,31 @@
+"""The consumer embedded protocol: what classic members send through JoinGroup and SyncGroup. Not records; see `quorate.codecs.consumer_protocol`."""
+
+from quorate.codecs.message import Message, field, message, struct
+from quorate.codecs.wire import Array, Bytes, Int32, String
+
+
+@struct
+class ProtocolTopicPartition(Message):
+    """Partitions of one topic."""
+
+    topic: String
+    partitions: Array[Int32]
+
+
+@message(versions=range(0, 4))
+class ConsumerProtocolSubscription(Message):
+    """What a member subscribes to, owns, and where it is (KIP-429 owned partitions, KIP-792 generation, KIP-881 rack)."""
+
+    topics: Array[String]
+    user_data: Bytes | None = field(default=None)
+    owned_partitions: Array[ProtocolTopicPartition] = field(since=1, default=(), ignorable=True)
+    generation_id: Int32 = field(since=2, default=-1, ignorable=True)
+    rack_id: String | None = field(since=3, default=None, ignorable=True)
+
+
+@message(versions=range(0, 4))
+class ConsumerProtocolAssignment(Message):
+    """What a member gets. All four versions have the same layout."""
+
+    assigned_partitions: Array[ProtocolTopicPartition]
+    user_data: Bytes | None = field(default=None)

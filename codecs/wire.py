@@ -1,0 +1,171 @@
+"""Wire types of Kafka's message format, as values and as annotations for message declarations.
+
+`Int32`, `String`, `Array[...]` and the others are what the fields of a `Message` are annotated with. They are plain Python types to a type checker
+and carry a `WireType` for everything that is derived from a declaration. How a type is written depends on whether the message version is "flexible"
+(KIP-482): compact lengths and tagged fields. This module knows names and sizes, not how to read or write them.
+"""
+
+import base64
+import binascii
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from quorate.codecs.message import MessageSpec
+
+__all__ = [
+    "Array",
+    "ArrayType",
+    "Bytes",
+    "BytesType",
+    "FixedType",
+    "Int8",
+    "Int16",
+    "Int32",
+    "Int64",
+    "String",
+    "StringType",
+    "StructType",
+    "TaggedField",
+    "UInt16",
+    "Uuid",
+    "UuidType",
+    "WireType",
+]
+
+
+class Uuid(bytes):
+    """A Kafka topic id: 16 bytes, shown as Kafka shows it (URL-safe base64 without padding).
+
+    Raises `ValueError` if it is not given exactly 16 bytes.
+    """
+
+    __slots__ = ()
+    ZERO: ClassVar["Uuid"]
+
+    def __new__(cls, value: bytes) -> Self:
+        if len(value) != 16:
+            raise ValueError(f"a uuid has 16 bytes, not {len(value)}")
+        return super().__new__(cls, value)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read Kafka's form. Unused low bits of the last character are ignored, as Java's decoder does. Raises `ValueError`."""
+        if len(text) != 22:
+            raise ValueError(f"a uuid has 22 base64url characters, {text!r} has {len(text)}")
+        try:
+            return cls(base64.b64decode(text + "==", altchars=b"-_", validate=True))
+        except binascii.Error as error:
+            raise ValueError(f"{text!r} is not a base64url uuid: {error}") from None
+
+    def __str__(self) -> str:
+        return base64.urlsafe_b64encode(self)[:22].decode("ascii")
+
+    def __repr__(self) -> str:
+        return f"Uuid.parse({str(self)!r})"
+
+
+Uuid.ZERO = Uuid(bytes(16))
+
+
+@dataclass(frozen=True, slots=True)
+class FixedType:
+    """An integer of fixed width, big-endian. `code` is its `struct` format character."""
+
+    name: str
+    size: int
+    code: str
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Least and greatest value, both included."""
+        bits = 8 * self.size
+        return (0, (1 << bits) - 1) if self.code.isupper() else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class StringType:
+    """UTF-8 with an int16 length, or an unsigned varint of length + 1 in flexible versions."""
+
+    name: str = "string"
+
+
+@dataclass(frozen=True, slots=True)
+class BytesType:
+    """Bytes with an int32 length, or an unsigned varint of length + 1 in flexible versions."""
+
+    name: str = "bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class UuidType:
+    """16 bytes, most significant first."""
+
+    name: str = "uuid"
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    """A count (int32, or an unsigned varint of count + 1 in flexible versions), then the elements."""
+
+    element: "WireType"
+
+    @property
+    def name(self) -> str:
+        return f"[]{self.element.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class StructType:
+    """A nested message; its version is that of the message around it."""
+
+    spec: "MessageSpec"
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+
+WireType: TypeAlias = FixedType | StringType | BytesType | UuidType | ArrayType | StructType
+
+INT8 = FixedType("int8", 1, "b")
+INT16 = FixedType("int16", 2, "h")
+UINT16 = FixedType("uint16", 2, "H")
+INT32 = FixedType("int32", 4, "i")
+INT64 = FixedType("int64", 8, "q")
+
+T = TypeVar("T")
+
+Int8 = Annotated[int, INT8]
+Int16 = Annotated[int, INT16]
+UInt16 = Annotated[int, UINT16]
+Int32 = Annotated[int, INT32]
+Int64 = Annotated[int, INT64]
+String = Annotated[str, StringType()]
+Bytes = Annotated[bytes, BytesType()]
+Array: TypeAlias = tuple[T, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TaggedField:
+    """A tagged field that the declaration does not know: kept, and written again in its place."""
+
+    tag: int
+    data: bytes
+
+
+def default_of(wire: WireType) -> Any:
+    """Kafka's default for a field whose schema names none: 0, "", no bytes, no elements, the zero uuid, a struct of defaults."""
+    match wire:
+        case FixedType():
+            return 0
+        case StringType():
+            return ""
+        case BytesType():
+            return b""
+        case UuidType():
+            return Uuid.ZERO
+        case ArrayType():
+            return ()
+        case StructType(spec):
+            return spec.cls(**{field.name: field.default for field in spec.fields})
