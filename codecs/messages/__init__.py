@@ -36,7 +36,9 @@ from quorate.codecs.messages.offsets import (
 from quorate.codecs.messages.protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
+    CooperativeStickyAssignorUserData,
     ProtocolTopicPartition,
+    StickyAssignorUserData,
 )
 from quorate.codecs.messages.share_group import (
     ShareGroupCurrentMemberAssignmentKey,
@@ -109,6 +111,7 @@ __all__ = [
     "ConsumerGroupTargetAssignmentMetadataValue",
     "ConsumerProtocolAssignment",
     "ConsumerProtocolSubscription",
+    "CooperativeStickyAssignorUserData",
     "CopartitionGroup",
     "Endpoint",
     "GroupMetadataKey",
@@ -141,6 +144,7 @@ __all__ = [
     "ShareUpdateKey",
     "ShareUpdateValue",
     "StateBatch",
+    "StickyAssignorUserData",
     "StreamsGroupCurrentMemberAssignmentKey",
     "StreamsGroupCurrentMemberAssignmentValue",
     "StreamsGroupMemberMetadataKey",

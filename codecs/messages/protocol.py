@@ -29,3 +29,18 @@ class ConsumerProtocolAssignment(Message):
 
     assigned_partitions: Array[ProtocolTopicPartition]
     user_data: Bytes | None = field(default=None)
+
+
+@message(versions=range(0, 2))
+class StickyAssignorUserData(Message):
+    """User data of the `sticky` assignor: what the member owned, and since version 1 at which generation. No version is written with it."""
+
+    previous_assignment: Array[ProtocolTopicPartition]
+    generation: Int32 = field(since=1, default=-1, ignorable=True)
+
+
+@message(versions=range(0, 1))
+class CooperativeStickyAssignorUserData(Message):
+    """User data of the `cooperative-sticky` assignor: only the generation; what is owned stands in the subscription."""
+
+    generation: Int32 = field(default=-1)

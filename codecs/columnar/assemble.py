@@ -1,0 +1,97 @@
+"""Columns to Arrow arrays: here, and only here, bytes are copied out of the buffer."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from quorate.codecs.columnar.frame import Array, Bools, Ints
+from quorate.codecs.columnar.read import Column, Fixed, Lists, Slices, Structs
+
+__all__ = ["to_arrow"]
+
+
+def _bitmap(valid: Bools | None) -> Any:
+    return None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+
+
+def _nulls(valid: Bools | None) -> int:
+    return 0 if valid is None else int(len(valid) - np.count_nonzero(valid))
+
+
+def to_arrow(column: Column, kind: pa.DataType, data: Array) -> pa.Array:
+    """The column as an Arrow array of type `kind`. `data` is the buffer that its slices point into."""
+    match column:
+        case Fixed(values, valid):
+            return pa.Array.from_buffers(kind, len(values), [_bitmap(valid), pa.py_buffer(np.ascontiguousarray(values))], _nulls(valid))
+        case Slices():
+            return _text(column, data) if pa.types.is_string(kind) else _binary(column, data)
+        case Lists(counts, child, valid):
+            offsets = np.zeros(len(counts) + 1, dtype=np.int32)
+            np.cumsum(counts, out=offsets[1:])
+            element = to_arrow(child, kind.value_type, data)
+            return pa.Array.from_buffers(kind, len(counts), [_bitmap(valid), pa.py_buffer(offsets)], _nulls(valid), children=[element])
+        case Structs(count, fields, valid):
+            children = [to_arrow(fields[kind.field(i).name], kind.field(i).type, data) for i in range(kind.num_fields)]
+            return pa.Array.from_buffers(kind, count, [_bitmap(valid)], _nulls(valid), children=children)
+
+
+def _binary(column: Slices, data: Array) -> pa.Array:
+    """A binary array with copies of the slices."""
+    count = len(column.start)
+    if not count or not column.length.any():
+        offsets = np.zeros(count + 1, dtype=np.int32)
+        return pa.Array.from_buffers(pa.binary(), count, [_bitmap(column.valid), pa.py_buffer(offsets), pa.py_buffer(b"")], _nulls(column.valid))
+    if column.even is not None:
+        first, step = column.even
+        width = int(column.length[0])
+        if first + step * (count - 1) + width <= len(data):
+            rows = np.ndarray((count, width), np.uint8, data.data, first, (step, 1))
+            offsets = np.arange(0, width * (count + 1), width, dtype=np.int32)
+            buffers = [_bitmap(column.valid), pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(rows))]
+            return pa.Array.from_buffers(pa.binary(), count, buffers, _nulls(column.valid))
+    return _gathered(column, data, count)
+
+
+def _gathered(column: Slices, data: Array, count: int) -> pa.Array:
+    # Arrow's own copying is the fastest there is for slices of any length. It is given an array in which every second element
+    # is a slice that we want, and told to take those; the elements between them are never looked at, nor are their lengths.
+    wide = len(data) > 0x7FFFFFFF
+    ends = np.empty(2 * count + 2, dtype=np.int64 if wide else np.int32)
+    start = column.start
+    length = column.length
+    outside = start + length > len(data)
+    if bool(outside.any()):  # of a message that is looked at closely; nothing is taken from here
+        start = np.where(outside, 0, start)
+        length = np.where(outside, 0, length)
+    ends[0] = 0
+    ends[1:-1:2] = start
+    np.add(start, length, out=ends[2:-1:2], casting="same_kind")
+    ends[-1] = len(data)
+    everything = pa.Array.from_buffers(
+        pa.large_binary() if wide else pa.binary(), 2 * count + 1, [None, pa.py_buffer(ends), pa.py_buffer(data)], 0
+    )
+    wanted = np.arange(1, 2 * count + 1, 2, dtype=np.int64)
+    taken = everything.take(pa.array(wanted, mask=None if column.valid is None else ~column.valid))
+    return taken.cast(pa.binary()) if wide else taken
+
+
+def _text(column: Slices, data: Array) -> pa.Array:
+    """A string array. Bytes that are not UTF-8 become U+FFFD, as in Java."""
+    array = _binary(column, data)
+    validity, offsets, content = array.buffers()
+    if content is None or not (np.frombuffer(content, np.uint8) & 0x80).any():
+        return pa.Array.from_buffers(pa.string(), len(array), [validity, offsets, content], array.null_count, array.offset)
+    try:
+        return array.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([None if item is None else item.decode("utf-8", "replace") for item in array.to_pylist()], pa.string())
+
+
+def positions_of(array: pa.Array) -> tuple[Array, Ints, Ints]:
+    """The bytes of a binary array, and where each element starts and ends in them. Nulls have some start and end, too."""
+    wide = pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type)
+    offsets = np.frombuffer(array.buffers()[1], np.int64 if wide else np.int32, count=len(array) + 1 + array.offset)[array.offset :]
+    content = array.buffers()[2]
+    data = np.frombuffer(content, np.uint8) if content is not None and len(content) else np.zeros(0, np.uint8)
+    return data, offsets[:-1].astype(np.int64), offsets[1:].astype(np.int64)

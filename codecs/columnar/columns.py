@@ -1,0 +1,388 @@
+"""`decode_columns`: records as Arrow columns, without a Python loop over records.
+
+    batches = decode_columns(table["key"], table["value"])
+    batches["OffsetCommit"].to_pandas()
+
+Rows are sorted by record type and value version, and each such set is decoded field by field. What the columns cannot settle (damage, bytes left over, an
+unknown version, text that is not UTF-8 in a place where it matters) is decoded record by record, by the same code as `decode_record`: one truth.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from quorate.codecs.columnar.assemble import positions_of, to_arrow
+from quorate.codecs.columnar.frame import Array, Bools, Buffer, Frame, Ints
+from quorate.codecs.columnar.plan import plan_of
+from quorate.codecs.columnar.read import Slices, Structs, read_message
+from quorate.codecs.columnar.schema import PROBLEMS, PROBLEMS_SCHEMA, message_schema, record_schema
+from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, Message, MessageSpec, RecordType
+from quorate.codecs.records import CoordinatorRecord, Record, decode_record
+
+__all__ = ["Slots", "decode_columns", "decode_slots"]
+
+SAMPLE = 1 << 15
+"""As many keys are looked at to find out whether keys repeat."""
+
+CHUNK = 1 << 16
+"""Records decoded at once: few enough that the intermediate arrays stay in the processor's cache."""
+
+
+class Slots:
+    """Places of keys or values in a buffer. `null` marks those that are absent."""
+
+    __slots__ = ("data", "end", "null", "start")
+
+    def __init__(self, data: Array, start: Ints, end: Ints, null: Bools | None = None) -> None:
+        self.data = data
+        self.start = start
+        self.end = end
+        self.null = null
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def __getitem__(self, rows: Any) -> "Slots":
+        return Slots(self.data, self.start[rows], self.end[rows], None if self.null is None else self.null[rows])
+
+    def bytes_at(self, row: int) -> bytes | None:
+        """One key or value."""
+        if self.null is not None and self.null[row]:
+            return None
+        return self.data[int(self.start[row]) : int(self.end[row])].tobytes()
+
+    @staticmethod
+    def of(array: pa.Array) -> "Slots":
+        """The elements of a binary (or string) array, not copied."""
+        if pa.types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        if not (pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type)):
+            array = array.cast(pa.binary())
+        data, start, end = positions_of(array)
+        null = ~np.asarray(array.is_valid()) if array.null_count else None
+        return Slots(data, start, end, null)
+
+
+class _Collector:
+    """Gathers what the pieces of one call yield: Arrow arrays per record type, and the rows that need a closer look."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.pieces: dict[int, list[tuple[Ints, list[pa.Array]]]] = {}
+        self.closer: list[Ints] = []
+
+    def add(self, type_id: int, rows: Ints, arrays: list[pa.Array]) -> None:
+        self.pieces.setdefault(type_id, []).append((rows, arrays))
+
+    def batches(self) -> Iterator[tuple[RecordType, pa.RecordBatch]]:
+        """One batch per record type, its rows in their order."""
+        for type_id in sorted(self.pieces):
+            record_type = RECORD_TYPES[self.topic][type_id]
+            schema = record_schema(record_type)
+            pieces = self.pieces[type_id]
+            if len(pieces) == 1:
+                yield record_type, pa.RecordBatch.from_arrays(pieces[0][1], schema=schema)
+                continue
+            arrays = [pa.concat_arrays(column) for column in zip(*(arrays for _, arrays in pieces), strict=True)]
+            batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+            rows = np.concatenate([rows for rows, _ in pieces])
+            yield record_type, batch if bool((rows[1:] > rows[:-1]).all()) else batch.take(pa.array(np.argsort(rows, kind="stable")))
+
+
+def decode_columns(keys: Any, values: Any, *, topic: str = CONSUMER_OFFSETS) -> dict[str, pa.RecordBatch]:
+    """Decode records given as two Arrow arrays of equal length: `{"OffsetCommit": RecordBatch, …}`, only what occurs.
+
+    `keys` and `values` are binary arrays (or chunked, large, dictionary ones, or columns of a pandas table); a null value is a tombstone. The columns
+    are those of `record_schema`; `row` is the place in `keys`. What cannot be decoded is in the batch `"problems"` with reason, position and bytes, as is a
+    record with trailing bytes, which is decoded as well. Raises `ValueError` for arrays of different lengths, `KeyError` for a topic without records.
+    """
+    keys, values = _one_array(keys), _one_array(values)
+    if len(keys) != len(values):
+        raise ValueError(f"{len(keys)} keys and {len(values)} values")
+    return decode_slots(Slots.of(keys), Slots.of(values), topic=topic, keys_array=keys)
+
+
+def _one_array(array: Any) -> pa.Array:
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+        return array.chunk(0) if isinstance(array, pa.ChunkedArray) else array
+    return array if isinstance(array, pa.Array) else pa.array(array, pa.binary())
+
+
+def decode_slots(keys: Slots, values: Slots, *, topic: str = CONSUMER_OFFSETS, keys_array: pa.Array | None = None) -> dict[str, pa.RecordBatch]:
+    """`decode_columns` for records that lie somewhere in a buffer."""
+    out = _Collector(topic)
+    if len(keys):
+        _decode_all(keys, values, keys_array, out)
+    problems = _look_closer(keys, values, out)
+    batches = {record_type.name: batch for record_type, batch in out.batches()}
+    if problems:
+        batches[PROBLEMS] = pa.RecordBatch.from_pylist(problems, schema=PROBLEMS_SCHEMA)
+    return batches
+
+
+def _decode_all(keys: Slots, values: Slots, keys_array: pa.Array | None, out: _Collector) -> None:
+    """Keys first, each different one once; then, type by type, the values."""
+    distinct, code = _distinct_keys(keys, keys_array)
+    type_ids = _int16_at(distinct)
+    types = RECORD_TYPES[out.topic]
+    present = _values_in(type_ids)
+    known = [type_id for type_id in present if type_id in types]
+    if len(known) < len(present):  # `NO_INT16` among them: shorter than two bytes, or null
+        strange = ~np.isin(type_ids, known)
+        out.closer.append(np.flatnonzero(strange if code is None else strange[code]))
+    for type_id in known:
+        which = None if len(present) == 1 else np.flatnonzero(type_ids == type_id)
+        columns, sound, _ = _read_slots(types[type_id].key, 0, distinct if which is None else distinct[which])
+        rows, entry = _rows_with(which, code, len(distinct), len(keys))
+        if not bool(sound.all()):
+            good = sound if entry is None else sound[entry]
+            out.closer.append(rows[~good])
+            rows = rows[good]
+            entry = np.flatnonzero(good) if entry is None else entry[good]
+        if len(rows):
+            schema = message_schema(types[type_id].key)
+            arrays = [to_arrow(columns.fields[field.name], field.type, distinct.data) for field in schema]
+            _decode_values(types[type_id], _Keys(arrays, entry), rows, values if len(rows) == len(values) else values[rows], out)
+
+
+def _rows_with(which: Ints | None, code: Ints | None, distinct: int, count: int) -> tuple[Ints, Ints | None]:
+    """The rows whose key is one of `which` of the distinct keys, and the place in `which` for each; `None` if that is the row itself."""
+    if which is None:
+        return np.arange(count, dtype=np.int64), code
+    if code is None:
+        return which, None
+    place = np.full(distinct, -1, dtype=np.int64)
+    place[which] = np.arange(len(which))
+    entry = place[code]
+    rows = np.flatnonzero(entry >= 0)
+    return rows, entry[rows]
+
+
+class _Keys:
+    """Decoded keys, and which of them each row has; `None` if row i has key i."""
+
+    __slots__ = ("arrays", "entry")
+
+    def __init__(self, arrays: list[pa.Array], entry: Ints | None) -> None:
+        self.arrays = arrays
+        self.entry = entry
+
+    def at(self, places: Ints | None) -> list[pa.Array]:
+        """One array per key field, for some of the rows, or for all."""
+        entry = self.entry if places is None else (places if self.entry is None else self.entry[places])
+        if entry is None:
+            return self.arrays
+        taken = pa.array(entry)
+        return [array.take(taken) for array in self.arrays]
+
+
+NO_INT16 = 1 << 20
+"""In place of a record type or version where there are not even two bytes."""
+
+
+def _int16_at(slots: Slots) -> Ints:
+    """The int16 in front of each slot."""
+    short = slots.end - slots.start < 2
+    if slots.null is not None:
+        short |= slots.null
+    if not bool(short.any()):
+        return _frame(Buffer(slots.data, slots.end), slots, 0).fetch([">i2"])[0].astype(np.int64)
+    out = np.full(len(slots), NO_INT16, dtype=np.int64)
+    full = np.flatnonzero(~short)
+    if len(full):
+        out[full] = Frame(Buffer(slots.data, slots.end[full]), slots.start[full]).fetch([">i2"])[0]
+    return out
+
+
+def _values_in(numbers: Ints) -> list[int]:
+    """The different numbers that occur."""
+    if len(numbers) and int(numbers.min()) == int(numbers.max()):
+        return [int(numbers[0])]
+    return [int(number) for number in np.unique(numbers)]
+
+
+def _distinct_keys(keys: Slots, array: pa.Array | None) -> tuple[Slots, Ints | None]:
+    """The keys without repetition, and for each row which of them it has; all keys and `None` if repetition is too rare to be worth it.
+
+    In real logs few keys are written again and again. Finding that out costs a fifth of decoding them.
+    """
+    if array is None:
+        array = _binary_array(keys)
+    if pa.types.is_dictionary(array.type):
+        coded = array if not array.null_count else array.dictionary_decode().dictionary_encode(null_encoding="encode")
+    else:
+        if len(array) > SAMPLE and len(array.slice(0, SAMPLE).unique()) > SAMPLE * 3 // 4:
+            return keys, None
+        coded = array.dictionary_encode(null_encoding="encode")
+    return Slots.of(coded.dictionary), np.asarray(coded.indices)
+
+
+def _binary_array(slots: Slots) -> pa.Array:
+    valid = None if slots.null is None else ~slots.null
+    return to_arrow(Slices(slots.start, slots.end - slots.start, valid), pa.binary(), slots.data)
+
+
+def _read_slots(spec: MessageSpec, version: int, slots: Slots) -> tuple[Structs, Bools, Ints]:
+    """Decode one message version behind the int16 of each slot: columns, which rows are sound, and the number of unknown tagged fields of each."""
+    buffer = Buffer(slots.data, slots.end)
+    frame = _frame(buffer, slots, 2)
+    columns = read_message(frame, plan_of(spec, version, spec.is_flexible(version)))
+    ends = frame.positions()
+    sound = (ends == slots.end) & ~buffer.doubtful
+    return columns, sound, buffer.unknown_tags
+
+
+def _frame(buffer: Buffer, slots: Slots, offset: int) -> Frame:
+    """The places `offset` bytes into each slot; as a regular pattern if they are one."""
+    count = len(slots)
+    if count > 2:
+        step = int(slots.start[1] - slots.start[0])
+        if step > 0 and int(slots.start[-1] - slots.start[0]) == step * (count - 1) and bool((slots.start[1:] - slots.start[:-1] == step).all()):
+            return Frame(buffer, None, count=count, first=int(slots.start[0]) + offset, step=step)
+    return Frame(buffer, slots.start + offset)
+
+
+def _decode_values(record_type: RecordType, keys: _Keys, rows: Ints, values: Slots, out: _Collector) -> None:
+    """Decode the values of the rows of one record type, those of each version together."""
+    places: Ints | None = None
+    if values.null is not None and bool(values.null.any()):
+        dead = np.flatnonzero(values.null)
+        nothing = [pa.nulls(len(dead), field.type) for field in message_schema(record_type.value)]
+        _emit(record_type, keys.at(dead), rows[dead], None, nothing, np.zeros(len(dead), dtype=np.int32), out)
+        places = np.flatnonzero(~values.null)
+        values = values[places]
+        if not len(places):
+            return
+    versions = _int16_at(values)
+    present = _values_in(versions)
+    for version in present:
+        same = None if len(present) == 1 else np.flatnonzero(versions == version)
+        here = _within(places, same)
+        if version not in record_type.versions:
+            out.closer.append(rows if here is None else rows[here])
+            continue
+        good, arrays, unknown = _decode_version(record_type.value, version, values if same is None else values[same])
+        if good is not None:
+            bad = np.ones(len(values) if same is None else len(same), dtype=np.bool_)
+            bad[good] = False
+            out.closer.append((rows if here is None else rows[here])[bad])
+            here = _within(here, good)
+            if not len(good):
+                continue
+        _emit(record_type, keys.at(here), rows if here is None else rows[here], version, arrays, unknown, out)
+
+
+def _within(outer: Ints | None, inner: Ints | None) -> Ints | None:
+    """Places among places; `None` stands for all."""
+    if inner is None or outer is None:
+        return outer if inner is None else inner
+    return outer[inner]
+
+
+def _decode_version(spec: MessageSpec, version: int, slots: Slots) -> tuple[Ints | None, list[pa.Array], Ints]:
+    """The value fields of slots with this version, chunk by chunk: which slots are sound (`None`: all), their columns, their numbers of unknown tagged fields."""
+    schema = message_schema(spec)
+    pieces, unknowns, goods = [], [], []
+    for first in range(0, len(slots), CHUNK):
+        part = slots[first : first + CHUNK]
+        columns, sound, unknown = _read_slots(spec, version, part)
+        places = None
+        if not bool(sound.all()):
+            # Decoding the sound ones again, alone, is simpler than cutting the others out of nested columns, and damage is rare.
+            places = np.flatnonzero(sound)
+            part = part[places]
+            columns, _, unknown = _read_slots(spec, version, part)
+        goods.append((first, len(sound), places))
+        pieces.append([to_arrow(columns.fields[field.name], field.type, part.data) for field in schema])
+        unknowns.append(unknown)
+    good = None
+    if any(places is not None for _, _, places in goods):
+        good = np.concatenate([first + (np.arange(count) if places is None else places) for first, count, places in goods])
+    if len(pieces) == 1:
+        return good, pieces[0], unknowns[0]
+    return good, [pa.concat_arrays(column) for column in zip(*pieces, strict=True)], np.concatenate(unknowns)
+
+
+def _emit(
+    record_type: RecordType, keys: list[pa.Array], rows: Ints, version: int | None, values: list[pa.Array], unknown: Ints, out: _Collector
+) -> None:
+    count = len(rows)
+    versions = pa.nulls(count, pa.int16()) if version is None else pa.array(np.full(count, version, dtype=np.int16))
+    columns = [pa.array(rows), *keys, pa.array(np.full(count, version is None)), versions, *values, pa.array(unknown)]
+    out.add(record_type.type_id, rows, columns)
+
+
+# ---- rows that need a closer look
+
+
+def _look_closer(keys: Slots, values: Slots, out: _Collector) -> list[dict[str, Any]]:
+    """Decode doubtful rows one by one: into their type's columns if `decode_record` understands them, into problems if it does not, or not quite."""
+    problems = []
+    rows = np.sort(np.concatenate(out.closer)).tolist() if out.closer else []
+    for row in rows:
+        key, value = keys.bytes_at(row), values.bytes_at(row)
+        record = decode_record(key, value, topic=out.topic)
+        if isinstance(record, CoordinatorRecord):
+            record_type = record.type
+            unknown = 0 if record.value is None else count_unknown_tags(record.value)
+            out.add(record_type.type_id, np.array([row]), _one_row(record, row, unknown))
+        if record.problem is not None:
+            problems.append(_problem(record, row, key, value))
+    return problems
+
+
+def _one_row(record: CoordinatorRecord, row: int, unknown: int) -> list[pa.Array]:
+    """One record as arrays of one element."""
+    schema = record_schema(record.type)
+    facts: dict[str, Any] = {"row": row, "tombstone": record.value is None, "value_version": record.version, "unknown_tags": unknown}
+    facts |= as_python(record.key)
+    if record.value is not None:
+        facts |= as_python(record.value)
+    return [pa.array([facts.get(field.name)], field.type) for field in schema]
+
+
+def as_python(message: Message) -> dict[str, Any]:
+    """A message as Arrow's `to_pylist` shows it: dicts and lists, text with U+FFFD for what is not UTF-8."""
+    return {f.name: _plain(getattr(message, f.name)) for f in message.spec.fields}
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case Message():
+            return as_python(value)
+        case tuple():
+            return [_plain(item) for item in value]
+        case str():
+            return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        case bytes():
+            return bytes(value)
+    return value
+
+
+def count_unknown_tags(message: Message) -> int:
+    """How many tagged fields, anywhere in the message, its declarations do not know."""
+    total = len(message.unknown_tags)
+    for f in message.spec.fields:
+        value = getattr(message, f.name)
+        items = value if isinstance(value, tuple) else (value,)
+        total += sum(count_unknown_tags(item) for item in items if isinstance(item, Message))
+    return total
+
+
+def _problem(record: Record, row: int, key: bytes | None, value: bytes | None) -> dict[str, Any]:
+    problem = record.problem
+    assert problem is not None
+    return {
+        "row": row,
+        "type_id": record.type_id,
+        "reason": str(problem.reason),
+        "where": problem.where,
+        "position": problem.position,
+        "field": problem.field,
+        "detail": problem.detail,
+        "key": key,
+        "value": value,
+    }

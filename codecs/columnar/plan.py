@@ -1,0 +1,116 @@
+"""What a column decoder has to do for a message version, as a list of steps derived from the declaration.
+
+Neighbouring fields of fixed width form one run, together with the length of the variable field that follows them: a run is fetched for all rows at once.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TypeAlias
+
+from quorate.codecs.message import FieldSpec, MessageSpec
+from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, UuidType, WireType
+
+__all__ = ["Item", "ListPlan", "Plan", "Sized", "StructPlan", "Tail", "TagPlan", "plan_of"]
+
+UUID_CODE = "V16"
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """Bytes or text behind a length."""
+
+    text: bool
+    nullable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StructPlan:
+    """A struct; `nullable` ones have a mark in front."""
+
+    plan: "Plan"
+    nullable: bool
+    in_tag: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ListPlan:
+    """A count, then elements. Those of fixed width (`code`) need no walking."""
+
+    element: "Item"
+    nullable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TagPlan:
+    """The tagged section, with the fields that are known."""
+
+    known: tuple[tuple[int, FieldSpec, "Item"], ...]
+
+
+Tail: TypeAlias = Sized | ListPlan | StructPlan
+Item: TypeAlias = str | Tail
+"""A fixed-width code of numpy, or a field of variable width."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """Fixed fields (name and code) that are fetched together, then at most one field of variable width."""
+
+    fixed: tuple[tuple[str, str], ...]
+    name: str = ""
+    tail: Tail | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """All steps of a struct or message, and the fields that this version lacks."""
+
+    spec: MessageSpec
+    version: int
+    flexible: bool
+    steps: tuple[Step, ...]
+    tags: TagPlan | None
+    absent: tuple[FieldSpec, ...]
+
+
+_CODES = {"b": "i1", "h": ">i2", "H": ">u2", "i": ">i4", "q": ">i8"}
+
+
+def _item(wire: WireType, version: int, flexible: bool, nullable: bool, in_tag: bool = False) -> Item:
+    match wire:
+        case FixedType(code=code):
+            return _CODES[code]
+        case UuidType():
+            return UUID_CODE
+        case StringType():
+            return Sized(True, nullable)
+        case BytesType():
+            return Sized(False, nullable)
+        case ArrayType(element):
+            return ListPlan(_item(element, version, flexible, nullable=False), nullable)
+        case StructType(spec):
+            return StructPlan(plan_of(spec, version, flexible), nullable, in_tag)
+
+
+@cache
+def plan_of(spec: MessageSpec, version: int, flexible: bool) -> Plan:
+    """The steps for one struct or message in one version."""
+    carried = [f for f in spec.fields if version in f.versions]
+    steps: list[Step] = []
+    fixed: list[tuple[str, str]] = []
+    for f in carried:
+        if f.tag is not None:
+            continue
+        item = _item(f.type, version, flexible, f.nullable)
+        if isinstance(item, str):
+            fixed.append((f.name, item))
+        else:
+            steps.append(Step(tuple(fixed), f.name, item))
+            fixed = []
+    if fixed:
+        steps.append(Step(tuple(fixed)))
+    known = tuple(
+        (f.tag, f, _item(f.type, version, flexible, f.nullable, in_tag=True)) for f in carried if f.tag is not None
+    )
+    absent = tuple(f for f in spec.fields if version not in f.versions)
+    return Plan(spec, version, flexible, tuple(steps), TagPlan(known) if flexible else None, absent)

@@ -1,0 +1,83 @@
+"""Arrow schemas of record types, derived from the declarations.
+
+Key and value fields stand side by side: no key shares a field name with its value, and the columns that quorate adds cannot be mistaken for either.
+Every value field is nullable, because a tombstone has none. Text is `string`, bytes `binary`, a uuid `fixed_size_binary[16]`.
+"""
+
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+
+from quorate.codecs.message import FieldSpec, MessageSpec, RecordType
+from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, UuidType, WireType
+
+__all__ = ["PROBLEMS", "PROBLEMS_SCHEMA", "arrow_type", "message_schema", "record_schema"]
+
+PROBLEMS = "problems"
+"""The name of the batch of rows that could not be decoded, or only with something left over."""
+
+PROBLEMS_SCHEMA: pa.Schema = pa.schema(
+    [
+        pa.field("row", pa.int64(), nullable=False),
+        pa.field("type_id", pa.int16()),
+        pa.field("reason", pa.string(), nullable=False),
+        pa.field("where", pa.string(), nullable=False),
+        pa.field("position", pa.int64(), nullable=False),
+        pa.field("field", pa.string(), nullable=False),
+        pa.field("detail", pa.string(), nullable=False),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+    ]
+)
+
+_FIXED = {"b": pa.int8(), "h": pa.int16(), "H": pa.uint16(), "i": pa.int32(), "q": pa.int64()}
+
+
+def arrow_type(wire: WireType) -> pa.DataType:
+    """The Arrow type that holds a wire type."""
+    match wire:
+        case FixedType(code=code):
+            return _FIXED[code]
+        case StringType():
+            return pa.string()
+        case BytesType():
+            return pa.binary()
+        case UuidType():
+            return pa.binary(16)
+        case ArrayType(element):
+            return pa.list_(pa.field("element", arrow_type(element), nullable=False))
+        case StructType(spec):
+            return pa.struct([_field(f) for f in spec.fields])
+
+
+def _field(f: FieldSpec, *, nullable: bool | None = None) -> Any:
+    return pa.field(f.name, arrow_type(f.type), nullable=f.nullable if nullable is None else nullable)
+
+
+@cache
+def message_schema(spec: MessageSpec) -> pa.Schema:
+    """One column per field, as a message that stands alone has them."""
+    return pa.schema([_field(f) for f in spec.fields])
+
+
+@cache
+def record_schema(record_type: RecordType) -> pa.Schema:
+    """The columns of a record type:
+
+    * `row`: which of the records handed in it was;
+    * the fields of the key;
+    * `tombstone`, and `value_version`, which is null then;
+    * the fields of the value, null for a tombstone;
+    * `unknown_tags`: how many tagged fields the record has, anywhere in its value, that its declaration does not know.
+    """
+    return pa.schema(
+        [
+            pa.field("row", pa.int64(), nullable=False),
+            *(_field(f, nullable=False) for f in record_type.key.fields),
+            pa.field("tombstone", pa.bool_(), nullable=False),
+            pa.field("value_version", pa.int16()),
+            *(_field(f, nullable=True) for f in record_type.value.fields),
+            pa.field("unknown_tags", pa.int32(), nullable=False),
+        ]
+    )
