@@ -1,0 +1,178 @@
+"""Compression as Kafka frames it, with a bound on what comes out.
+
+gzip, snappy, lz4 and zstd come from cramjam. Here is what Kafka adds: the xerial framing around snappy, and lz4 frames that Kafka's reader takes
+(independent blocks, KIP-57) or whose header checksum is the wrong one of old clients (KAFKA-3160). Knows nothing about records.
+"""
+
+import struct
+from collections.abc import Callable
+
+__all__ = ["DecompressionError", "TooLargeError", "compress", "decompress"]
+
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)  # version, oldest compatible version
+_XERIAL_BLOCK_BYTES = 32 * 1024
+_LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_LZ4_FLAGS = b"\x60\x40"  # frame version 1, independent blocks without checksums; blocks of at most 64 KiB
+_LZ4_BLOCK_BYTES = 64 * 1024
+_LZ4_STORED = 0x80000000
+
+_INT32 = struct.Struct(">i")
+_UINT32_LE = struct.Struct("<I")
+
+
+class DecompressionError(ValueError):
+    """The bytes are not what the compression type says; the message tells what the library found."""
+
+
+class TooLargeError(ValueError):
+    """Decompressed, the bytes would exceed the limit."""
+
+
+def decompress(compression: str, data: bytes, limit_bytes: int) -> bytes:
+    """Decompress the payload of a batch to at most `limit_bytes`.
+
+    Raises `DecompressionError`, or `TooLargeError` as soon as the limit is passed, so a few kilobytes cannot fill the memory.
+    """
+    match compression:
+        case "gzip":
+            import cramjam
+
+            return _bounded(cramjam.gzip.decompress_into, data, limit_bytes)
+        case "snappy":
+            return _snappy(data, limit_bytes)
+        case "lz4":
+            import cramjam
+
+            return _bounded(cramjam.lz4.decompress_into, _mend_lz4(data), limit_bytes)
+        case "zstd":
+            import cramjam
+
+            return _bounded(cramjam.zstd.decompress_into, data, limit_bytes)
+    raise DecompressionError(f"compression {compression!r} is not known")
+
+
+def compress(compression: str, data: bytes, *, magic: int = 2) -> bytes:
+    """Compress a payload so that Kafka's clients and brokers read it. Raises `ValueError` for an unknown compression."""
+    import cramjam
+
+    match compression:
+        case "gzip":
+            return bytes(cramjam.gzip.compress(data))
+        case "snappy":
+            return _xerial(data)
+        case "lz4":
+            return _lz4_frame(data, broken_checksum=magic == 0)
+        case "zstd":
+            return bytes(cramjam.zstd.compress(data))
+    raise ValueError(f"compression {compression!r} is not known; use none, gzip, snappy, lz4 or zstd")
+
+
+def _bounded(decompress_into: Callable[[bytes, bytearray], int], data: bytes, limit_bytes: int) -> bytes:
+    """Decompress into a buffer that grows up to the limit: none of these formats has to say its size beforehand."""
+    import cramjam
+
+    size = min(limit_bytes, max(4096, 16 * len(data)))
+    while True:
+        buffer = bytearray(size)
+        try:
+            written = decompress_into(data, buffer)
+        except cramjam.DecompressionError as error:
+            if "write whole buffer" not in str(error):
+                raise DecompressionError(str(error)) from None
+            if size >= limit_bytes:
+                raise TooLargeError(f"more than {limit_bytes:,} bytes") from None
+            size = min(limit_bytes, 8 * size)
+        else:
+            return bytes(memoryview(buffer)[:written])
+
+
+def _snappy(data: bytes, limit_bytes: int) -> bytes:
+    """Snappy in xerial's framing, as Java and most clients write it, or raw, as some do; Kafka reads both."""
+    if not data.startswith(_XERIAL_MAGIC):
+        return _snappy_block(data, limit_bytes)
+    blocks: list[bytes] = []
+    total = 0
+    position, end = 0, len(data)
+    while position < end:
+        if data.startswith(_XERIAL_MAGIC, position):  # streams may be joined, each with its header
+            position += len(_XERIAL_HEADER)
+            if position > end:
+                raise DecompressionError("xerial snappy: the header is cut off")
+            continue
+        if end - position < 4:
+            raise DecompressionError("xerial snappy: the length of a block is cut off")
+        (size,) = _INT32.unpack_from(data, position)
+        position += 4
+        if not 0 <= size <= end - position:
+            raise DecompressionError(f"xerial snappy: a block of {size:,} bytes, but {end - position:,} are left")
+        blocks.append(_snappy_block(data[position : position + size], limit_bytes - total))
+        total += len(blocks[-1])
+        position += size
+    return b"".join(blocks)
+
+
+def _snappy_block(block: bytes, limit_bytes: int) -> bytes:
+    import cramjam
+
+    try:
+        size = cramjam.snappy.decompress_raw_len(block)
+        if size > limit_bytes:
+            raise TooLargeError(f"{size:,} bytes, {limit_bytes:,} are allowed")
+        if size > 64 * len(
+            block
+        ):  # snappy's best is 64 bytes from 3: no memory is taken for a claim that cannot be true
+            raise DecompressionError(f"snappy: {len(block):,} bytes cannot hold the {size:,} they claim")
+        return bytes(cramjam.snappy.decompress_raw(block))
+    except cramjam.DecompressionError as error:
+        raise DecompressionError(str(error)) from None
+
+
+def _xerial(data: bytes) -> bytes:
+    import cramjam
+
+    parts: list[bytes] = [_XERIAL_HEADER]
+    for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
+        parts += (_INT32.pack(len(block)), block)
+    return b"".join(parts)
+
+
+def _lz4_header_end(data: bytes) -> int | None:
+    """Where the header checksum of an lz4 frame stands, `None` if this does not begin like a frame."""
+    if len(data) < 7 or not data.startswith(_LZ4_MAGIC):
+        return None
+    flags = data[4]
+    end = 6 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)  # content size, dictionary id
+    return end if end < len(data) else None
+
+
+def _header_checksum(descriptor: bytes) -> int:
+    import xxhash
+
+    return (xxhash.xxh32_intdigest(descriptor) >> 8) & 0xFF
+
+
+def _mend_lz4(data: bytes) -> bytes:
+    """Replace the header checksum by the right one if it is the one of KAFKA-3160, which took the magic number into it."""
+    end = _lz4_header_end(data)
+    if end is None or data[end] == _header_checksum(data[4:end]) or data[end] != _header_checksum(data[:end]):
+        return data
+    return data[:end] + bytes((_header_checksum(data[4:end]),)) + data[end + 1 :]
+
+
+def _lz4_frame(data: bytes, *, broken_checksum: bool) -> bytes:
+    """An lz4 frame of independent blocks (Kafka's reader refuses linked ones); for magic 0 with the checksum that old clients expect."""
+    import cramjam
+
+    header = _LZ4_MAGIC + _LZ4_FLAGS
+    parts: list[bytes] = [header, bytes((_header_checksum(header if broken_checksum else _LZ4_FLAGS),))]
+    for start in range(0, len(data), _LZ4_BLOCK_BYTES):
+        plain = data[start : start + _LZ4_BLOCK_BYTES]
+        block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
+        if len(block) < len(plain):
+            parts += (_UINT32_LE.pack(len(block)), block)
+        else:
+            parts += (_UINT32_LE.pack(len(plain) | _LZ4_STORED), plain)
+    parts.append(_UINT32_LE.pack(0))
+    return b"".join(parts)

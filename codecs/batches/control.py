@@ -1,0 +1,45 @@
+"""Control records: what the broker writes between the records of others, above all the markers that end a transaction (KIP-98)."""
+
+from struct import Struct
+from typing import Final
+
+from quorate.codecs.batches.model import ControlRecord
+
+__all__ = ["ABORT", "COMMIT", "control_record"]
+
+ABORT: Final = 0
+COMMIT: Final = 1
+_NAMES = {
+    ABORT: "ABORT",
+    COMMIT: "COMMIT",
+    2: "LEADER_CHANGE",
+    3: "SNAPSHOT_HEADER",
+    4: "SNAPSHOT_FOOTER",
+    5: "KRAFT_VERSION",
+    6: "KRAFT_VOTERS",
+}
+_KEY = Struct(">hh")  # version, type; later versions may add to it
+_VALUE = Struct(">hi")  # version, coordinator epoch
+
+
+def control_record(key: bytes | None, value: bytes | None) -> ControlRecord:
+    """Open key and value of a record in a control batch.
+
+    Keys of later versions are read as version 0, as Kafka does; what cannot be read is left `None` and is in the bytes.
+    """
+    type_id: int | None = None
+    if key is not None and len(key) >= _KEY.size:
+        key_version, key_type = _KEY.unpack_from(key)
+        type_id = key_type if key_version >= 0 else None
+    version: int | None = None
+    coordinator_epoch: int | None = None
+    if type_id in (ABORT, COMMIT) and value is not None and len(value) >= _VALUE.size:
+        version, coordinator_epoch = _VALUE.unpack_from(value)
+    return ControlRecord(
+        type_id=type_id,
+        name="UNKNOWN" if type_id is None else _NAMES.get(type_id, "UNKNOWN"),
+        version=version,
+        coordinator_epoch=coordinator_epoch,
+        key_bytes=key,
+        value_bytes=value,
+    )

@@ -1,0 +1,155 @@
+"""Reading batches one by one, of all message formats: what is whole comes as a `Batch`, what is not as a `BatchProblem`.
+
+This is the plain interface, batch by batch. `quorate.codecs.log` goes over the same pieces record by record and knows about topics.
+"""
+
+import io
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+from quorate.codecs.batches import legacy, v2
+from quorate.codecs.batches.compression import DecompressionError, TooLargeError, decompress
+from quorate.codecs.batches.frames import MAX_BATCH_BYTES, frames
+from quorate.codecs.batches.model import (
+    COMPRESSIONS,
+    BatchHeader,
+    BatchProblem,
+    BatchRecord,
+    ProblemReason,
+    TimestampType,
+    sequence_at,
+)
+
+__all__ = ["Batch", "check", "header_at", "payload", "problem_of", "read_batches"]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch whose frame is whole: the header, and all its bytes as they are in the log."""
+
+    header: BatchHeader
+    data: bytes = field(repr=False)
+    max_batch_bytes: int = field(default=MAX_BATCH_BYTES, repr=False)
+
+    def records(self) -> Iterator[BatchRecord | BatchProblem]:
+        """The records in the order of the log. Where they cannot be read on, a `BatchProblem` is the last thing that comes."""
+        try:
+            if self.header.magic < 2:
+                yield from legacy.records(self.data, 0, len(self.data), self.max_batch_bytes)
+            else:
+                yield from self._records()
+        except (v2.BadRecordsError, DecompressionError, TooLargeError) as error:
+            yield problem_of(error, self.header.position, len(self.data), self.header)
+
+    def _records(self) -> Iterator[BatchRecord]:
+        header = self.header
+        count = header.count or 0
+        body, start, end = payload(self.data, 0, len(self.data), header.compression, count, self.max_batch_bytes)
+        append_time = header.max_timestamp_ms if header.timestamp_type is TimestampType.LOG_APPEND_TIME else None
+        for timestamp_delta, offset_delta, key, value, headers in v2.records(body, start, end, count):
+            yield BatchRecord(
+                offset=header.base_offset + offset_delta,
+                timestamp_ms=v2.timestamp_at(header.base_timestamp_ms, timestamp_delta)
+                if append_time is None
+                else append_time,
+                key=key,
+                value=value,
+                headers=headers,
+                sequence=sequence_at(header.base_sequence, offset_delta),
+            )
+
+
+def read_batches(
+    source: bytes | BinaryIO, *, skip_corrupt: bool = False, max_batch_bytes: int = MAX_BATCH_BYTES
+) -> Iterator[Batch | BatchProblem]:
+    """The batches of a segment, a fetch response or a produce request, given as bytes or as a seekable binary file at its beginning.
+
+    After a problem nothing more comes, because what follows cannot be trusted; with `skip_corrupt` it goes on where the length says that
+    the next batch begins, if it says so. A batch larger than `max_batch_bytes`, compressed or not, is a problem.
+    """
+    if isinstance(source, bytes):
+        source = io.BytesIO(source)
+    size = source.seek(0, io.SEEK_END)
+    source.seek(0)
+    for frame in frames(source, size, max_batch_bytes=max_batch_bytes):
+        if isinstance(frame, BatchProblem):
+            yield frame
+            return
+        buffer, start, end, position = frame
+        problem = check(buffer, start, end, position)
+        if problem is None:
+            yield Batch(header_at(buffer, start, position, True), buffer[start:end], max_batch_bytes)
+            continue
+        yield problem
+        if not skip_corrupt:
+            return
+
+
+def check(buffer: bytes, start: int, end: int, position: int) -> BatchProblem | None:
+    """What is wrong with the frame at `start`, if anything: its magic, its length for that magic, its CRC, its base offset."""
+    magic = buffer[start + 16]
+    size = end - start
+    if magic > 2:
+        detail = f"the batch has magic {magic}; 0, 1 and 2 are known"
+        return BatchProblem(position=position, size_bytes=size, reason=ProblemReason.UNKNOWN_MAGIC, detail=detail)
+    least = v2.HEADER_BYTES if magic == 2 else legacy.MIN_BYTES[magic]
+    if size < least:
+        detail = f"the batch has {size:,} bytes by its header, magic {magic} needs {least}"
+        return BatchProblem(position=position, size_bytes=size, reason=ProblemReason.BAD_LENGTH, detail=detail)
+    if magic == 2:
+        import google_crc32c
+
+        written = int.from_bytes(buffer[start + 17 : start + 21])
+        computed = google_crc32c.value(buffer[start + v2.CRC_START : end])
+    else:
+        written = int.from_bytes(buffer[start + 12 : start + 16])
+        computed = zlib.crc32(buffer[start + legacy.CRC_START : end])
+    if computed != written:
+        return BatchProblem(
+            position=position,
+            size_bytes=size,
+            reason=ProblemReason.CRC_MISMATCH,
+            detail=f"the batch has CRC {computed:08x}, its header says {written:08x}",
+            header=header_at(buffer, start, position, False),
+        )
+    if buffer[start] & 0x80:  # the CRC does not cover the base offset
+        header = header_at(buffer, start, position, True)
+        detail = f"the base offset of the batch is {header.base_offset:,}"
+        return BatchProblem(
+            position=position, size_bytes=size, reason=ProblemReason.BAD_RECORDS, detail=detail, header=header
+        )
+    return None
+
+
+def header_at(buffer: bytes, start: int, position: int, crc_valid: bool) -> BatchHeader:
+    """The header of a frame of any known magic that is long enough for it."""
+    if buffer[start + 16] == 2:
+        return v2.header_of(buffer, start, position, crc_valid)
+    return legacy.header_of(buffer, start, position, crc_valid)
+
+
+def payload(
+    buffer: bytes, start: int, end: int, compression: str, count: int, limit_bytes: int
+) -> tuple[bytes, int, int]:
+    """The records of a magic 2 batch, decompressed: a buffer and where they begin and end in it.
+
+    A batch that compaction emptied may keep its compression without having anything to decompress.
+    """
+    if compression == COMPRESSIONS[0] or (count == 0 and end - start == v2.HEADER_BYTES):
+        return buffer, start + v2.HEADER_BYTES, end
+    body = decompress(compression, buffer[start + v2.HEADER_BYTES : end], limit_bytes)
+    return body, 0, len(body)
+
+
+def problem_of(error: ValueError, position: int, size: int, header: BatchHeader) -> BatchProblem:
+    """The problem value for what reading the records of a batch raised."""
+    reason, what = ProblemReason.BAD_RECORDS, "the records of the batch cannot be read"
+    if isinstance(error, TooLargeError):
+        reason, what = ProblemReason.TOO_LARGE, f"the {header.compression} batch is too large decompressed"
+    elif isinstance(error, DecompressionError):
+        unknown = header.compression not in COMPRESSIONS
+        reason = ProblemReason.UNKNOWN_COMPRESSION if unknown else ProblemReason.BAD_COMPRESSION
+        what = f"the {header.compression} batch does not decompress"
+    return BatchProblem(position=position, size_bytes=size, reason=reason, detail=f"{what}: {error}", header=header)

@@ -1,0 +1,311 @@
+"""The records of a block of batches, all batches at once: where every key and value lies, with offset and timestamp.
+
+Ordinary batches of magic 2 are read as columns, compressed ones after each was decompressed. Whatever is unusual (older formats, record headers, lengths
+that do not fit) is read batch by batch by `quorate.codecs.batches`, which also says what is wrong with it. One truth.
+"""
+
+from dataclasses import dataclass
+
+import google_crc32c
+import numpy as np
+
+from quorate.codecs.batches import v2
+from quorate.codecs.batches.model import BatchProblem, BatchRecord
+from quorate.codecs.batches.reader import Batch, check, header_at, payload
+from quorate.codecs.columnar.columns import Slots
+from quorate.codecs.columnar.crc import all_intact
+from quorate.codecs.columnar.frame import Array, Bools, Buffer, Frame, Ints
+
+__all__ = ["Batches", "Records", "crc_mismatches", "headers_of", "records_of"]
+
+
+@dataclass(slots=True)
+class Batches:
+    """Header facts of the batches in a block, one element per batch. `plain` are those of magic 2 that are long enough for a header."""
+
+    block: bytes
+    start: Ints
+    end: Ints
+    plain: Bools
+    base_offset: Ints
+    attributes: Array
+    last_offset_delta: Array
+    base_timestamp: Ints
+    max_timestamp: Ints
+    producer_id: Ints
+    producer_epoch: Array
+    count: Array
+    crc: Array
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def select(self, which: Array) -> "Batches":
+        """Some of the batches."""
+        names = [name for name in self.__slots__ if name != "block"]
+        return Batches(self.block, **{name: getattr(self, name)[which] for name in names})
+
+
+def headers_of(block: bytes, start: Ints, end: int) -> Batches:
+    """The headers of the batches that begin at `start`; the last one ends at `end`."""
+    data = np.frombuffer(block, np.uint8)
+    ends = np.append(start[1:], end)
+    plain = (data[start + 16] == 2) & (ends - start >= v2.HEADER_BYTES)
+    # A shorter frame is not plain; what is read beyond it does not matter, but must not lie beyond the block.
+    places = np.minimum(start, max(len(block) - v2.HEADER_BYTES, 0))
+    frame = Frame(Buffer(data, ends), places)
+    codes = [">i8", ">i4", ">i4", "i1", ">u4", ">i2", ">i4", ">i8", ">i8", ">i8", ">i2", ">i4", ">i4"]
+    base, _, _, _, crc, attributes, delta, base_timestamp, max_timestamp, producer, epoch, _, count = frame.fetch(codes)
+    return Batches(block, start, ends, plain, base, attributes, delta, base_timestamp, max_timestamp, producer, epoch, count, crc)
+
+
+CRC_BYTES = 1 << 20
+"""Batches are checked together in groups of about this many bytes, which stay in the processor's cache."""
+
+
+def crc_mismatches(batches: Batches) -> Ints:
+    """Which batches are not intact: CRC, magic or length wrong, or a negative base offset, which no CRC covers."""
+    suspicious = ~batches.plain | (batches.base_offset < 0)
+    borders = np.searchsorted(batches.start, np.arange(int(batches.start[0]), int(batches.end[-1]), CRC_BYTES)).tolist()
+    for first, last in zip(borders, [*borders[1:], len(batches)], strict=True):
+        part = slice(first, last)
+        if first == last:
+            continue
+        start, end, claimed = batches.start[part], batches.end[part], batches.crc[part]
+        if bool(suspicious[part].any()) or not all_intact(batches.block, start, end, claimed, v2.CRC_START):
+            suspicious[part] |= _computed(batches.block, start, end) != claimed
+    found = [
+        index
+        for index in np.flatnonzero(suspicious).tolist()
+        if check(batches.block, int(batches.start[index]), int(batches.end[index]), 0) is not None
+    ]
+    return np.array(found, dtype=np.int64)
+
+
+def _computed(block: bytes, start: Ints, end: Ints) -> Array:
+    """The CRC of each batch by itself."""
+    first = (start + v2.CRC_START).tolist()
+    return np.array([google_crc32c.value(block[a:b]) for a, b in zip(first, end.tolist(), strict=True)], dtype=np.uint32)
+
+
+FEW = 32
+"""With this many batches or fewer, going from record to record in Python is faster than numpy's overhead per call."""
+
+
+@dataclass(slots=True)
+class Records:
+    """Records in the order of the log: places of keys and values, and what the batch says. `batch` is the index of each record's batch."""
+
+    keys: Slots
+    values: Slots
+    batch: Ints
+    offset: Ints
+    timestamp: Ints
+
+    def __len__(self) -> int:
+        return len(self.batch)
+
+
+def records_of(batches: Batches, limit_bytes: int) -> tuple[Records, list[tuple[int, BatchProblem]]]:
+    """The records of intact batches, and what is wrong with those batches that break off, by their index.
+
+    `limit_bytes` bounds what a batch may decompress to.
+    """
+    arena = _Arena(batches.block)
+    body, body_end = batches.start + v2.HEADER_BYTES, batches.end.copy()
+    unusual = ~batches.plain | (batches.count < 0)
+    for index in np.flatnonzero((batches.attributes & v2.COMPRESSION_MASK != 0) & ~unusual & (batches.count > 0)).tolist():
+        name = v2.compression_of(int(batches.attributes[index]))
+        try:
+            inside, first, last = payload(
+                batches.block, int(batches.start[index]), int(batches.end[index]), name, int(batches.count[index]), limit_bytes
+            )
+        except ValueError:
+            unusual[index] = True  # is named when it is read as a single batch
+            continue
+        body[index] = arena.add(inside[first:last])
+        body_end[index] = body[index] + last - first
+    counts = np.where(unusual, 0, batches.count).astype(np.int64)
+    # A record takes at least 7 bytes; a count for which there is no room is looked at closely.
+    crowded = counts * 7 > body_end - body
+    unusual |= crowded
+    counts = np.where(crowded, 0, counts)
+    data = arena.data()
+    start, reached = _record_starts(data, body, body_end, counts)
+    unusual |= (reached != body_end) & ~unusual & (counts > 0)
+    unusual |= (counts == 0) & (body_end > body) & batches.plain
+    owner = np.repeat(np.arange(len(batches)), counts)
+    records, doubtful = _fields(data, start, owner, body_end, batches)
+    unusual[owner[doubtful]] = True
+    if not bool(unusual.any()):
+        return records, []
+    keep = np.flatnonzero(~unusual[owner])
+    sound = Records(records.keys[keep], records.values[keep], records.batch[keep], records.offset[keep], records.timestamp[keep])
+    return _with_unusual(sound, batches, np.flatnonzero(unusual), arena, limit_bytes)
+
+
+class _Arena:
+    """The block, and behind it what had to be decompressed or copied."""
+
+    def __init__(self, block: bytes) -> None:
+        self.parts = [block]
+        self.size = len(block)
+
+    def add(self, data: bytes) -> int:
+        """Where `data` now begins."""
+        place = self.size
+        self.parts.append(data)
+        self.size += len(data)
+        return place
+
+    def data(self) -> Array:
+        """All of it."""
+        return np.frombuffer(self.parts[0] if len(self.parts) == 1 else b"".join(self.parts), np.uint8)
+
+
+def _record_starts(data: Array, body: Ints, body_end: Ints, counts: Ints) -> tuple[Ints, Ints]:
+    """Where each record begins, batch by batch, and where the last one of each batch ends."""
+    total = int(counts.sum())
+    starts = np.zeros(total, dtype=np.int64)
+    first = np.cumsum(counts) - counts
+    at = body.copy()
+    places = np.flatnonzero(counts > 0)
+    number = 0
+    pairs = np.lib.stride_tricks.as_strided(np.ndarray((1,), "<u2", data.data), (len(data) - 1,), (1,), writeable=False) if len(data) > 1 else None
+    while len(places) > FEW or (len(places) and number == 0):
+        here, limit = at[places], body_end[places]
+        starts[first[places] + number] = here
+        two = pairs[np.minimum(here, len(data) - 2)].astype(np.int64) if pairs is not None else np.zeros(len(here), dtype=np.int64)
+        if bool(((two & 0x8080) == 0x8080).any()):
+            frame = Frame(Buffer(data, limit), here)
+            size = _zigzag(frame)
+            following = frame.positions() + np.clip(size, 0, len(data))
+        else:  # a size of one or two bytes, as nearly all have
+            longer = two >> 7 & 1
+            following = here + 1 + longer + ((two & 0x7F | (two >> 1 & 0x3F80) * longer) >> 1)
+        at[places] = np.minimum(following, limit)
+        number += 1
+        places = places[counts[places] > number]
+    view = data.data
+    for place in places.tolist():
+        position, base, limit = int(at[place]), int(first[place]), int(body_end[place])
+        for index in range(number, int(counts[place])):
+            starts[base + index] = position
+            shift = size = 0
+            while position < limit:
+                byte = view[position]
+                position += 1
+                size |= (byte & 0x7F) << shift
+                shift += 7
+                if byte < 0x80:
+                    break
+            position = min(position + (size >> 1), limit)
+        at[place] = position
+    return starts, at
+
+
+def _zigzag(frame: Frame) -> Ints:
+    """A zigzag varint (or varlong) at each place; moves on behind it."""
+    (low,) = frame.fetch(["u1"])
+    value = low.astype(np.int64)
+    more = np.flatnonzero(low > 127)
+    if len(more):
+        value[more] &= 0x7F
+        at = frame.own_positions()
+        everywhere = len(more) == frame.count
+        for shift in range(7, 70, 7):
+            rest = Frame(frame.buffer, at.copy()) if everywhere else frame.select(more)
+            (byte,) = rest.fetch(["u1"])
+            if everywhere:
+                at += 1
+                value |= (byte.astype(np.int64) & 0x7F) << shift
+            else:
+                at[more] += 1
+                value[more] |= (byte.astype(np.int64) & 0x7F) << shift
+            long = byte > 127
+            if not bool(long.any()):
+                break
+            more = more[long]
+            everywhere = len(more) == frame.count
+        else:
+            frame.buffer.doubtful[more if frame.owner is None else frame.owner[more]] = True
+    return (value >> 1 & 0x7FFFFFFFFFFFFFFF) ^ -(value & 1)
+
+
+def _fields(data: Array, start: Ints, owner: Ints, body_end: Ints, batches: Batches) -> tuple[Records, Ints]:
+    """The fields of the records at `start`, and which of them are not what columns can settle."""
+    buffer = Buffer(data, body_end[owner])
+    frame = Frame(buffer, start)
+    size = _zigzag(frame)
+    record_end = frame.positions() + size
+    frame.advance(1)  # attributes, which no release has used
+    timestamp_delta = _zigzag(frame)
+    offset_delta = _zigzag(frame)
+    key_length = _zigzag(frame)
+    key_start = frame.positions().copy()
+    frame.advance(np.clip(key_length, 0, len(data)))
+    value_length = _zigzag(frame)
+    value_start = frame.positions().copy()
+    frame.advance(np.clip(value_length, 0, len(data)))
+    (headers,) = frame.fetch(["u1"])
+    doubtful = buffer.doubtful | (headers != 0) | (frame.positions() != record_end) | (record_end > buffer.ends)
+    # Java adds deltas in 64 bits; where that overflows, or offsets could, the single-batch reader is asked.
+    base, append = batches.base_timestamp[owner], (batches.attributes[owner] & v2.LOG_APPEND_TIME) != 0
+    doubtful |= (np.abs(timestamp_delta) > 1 << 60) | (np.abs(base) > 1 << 60) | (np.abs(offset_delta) > 1 << 31)
+    timestamp = base + np.where(doubtful, 0, timestamp_delta)
+    if bool(append.any()):
+        timestamp = np.where(append, batches.max_timestamp[owner], timestamp)
+    null_key, null_value = key_length < 0, value_length < 0
+    records = Records(
+        Slots(data, key_start, key_start + np.maximum(key_length, 0), null_key if bool(null_key.any()) else None),
+        Slots(data, value_start, value_start + np.maximum(value_length, 0), null_value if bool(null_value.any()) else None),
+        owner,
+        batches.base_offset[owner] + offset_delta,
+        timestamp,
+    )
+    return records, np.flatnonzero(doubtful)
+
+
+def _with_unusual(
+    sound: Records, batches: Batches, unusual: Ints, arena: _Arena, limit_bytes: int
+) -> tuple[Records, list[tuple[int, BatchProblem]]]:
+    """Read the unusual batches one by one and put their records in their places among the others."""
+    problems: list[tuple[int, BatchProblem]] = []
+    rows: list[tuple[int, BatchRecord]] = []
+    for index in unusual.tolist():
+        start, end = int(batches.start[index]), int(batches.end[index])
+        batch = Batch(header_at(batches.block, start, start, True), batches.block[start:end], limit_bytes)
+        for found in batch.records():
+            if isinstance(found, BatchProblem):
+                problems.append((index, found))
+            else:
+                rows.append((index, found))
+    keys = _placed(arena, [record.key for _, record in rows])
+    values = _placed(arena, [record.value for _, record in rows])
+    batch_of = np.concatenate([sound.batch, np.array([index for index, _ in rows], dtype=np.int64)])
+    order = np.argsort(batch_of, kind="stable")
+    data = arena.data()
+    return (
+        Records(
+            _joined(sound.keys, keys, data, order),
+            _joined(sound.values, values, data, order),
+            batch_of[order],
+            np.concatenate([sound.offset, np.array([record.offset for _, record in rows], dtype=np.int64)])[order],
+            np.concatenate([sound.timestamp, np.array([record.timestamp_ms for _, record in rows], dtype=np.int64)])[order],
+        ),
+        problems,
+    )
+
+
+def _placed(arena: _Arena, items: list[bytes | None]) -> tuple[Ints, Ints, Bools]:
+    """Copies of the items in the arena: where they begin and end, and which are null."""
+    starts = np.array([arena.add(item or b"") for item in items], dtype=np.int64)
+    sizes = np.array([len(item or b"") for item in items], dtype=np.int64)
+    return starts, starts + sizes, np.array([item is None for item in items], dtype=np.bool_)
+
+
+def _joined(slots: Slots, more: tuple[Ints, Ints, Bools], data: Array, order: Ints) -> Slots:
+    null = np.zeros(len(slots), dtype=np.bool_) if slots.null is None else slots.null
+    nulls = np.concatenate([null, more[2]])[order]
+    start, end = (np.concatenate(pair)[order] for pair in ((slots.start, more[0]), (slots.end, more[1])))
+    return Slots(data, start, end, nulls if bool(nulls.any()) else None)

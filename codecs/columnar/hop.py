@@ -1,0 +1,116 @@
+"""Finding where the batches of a log begin, many chains at a time.
+
+A batch says how long it is, so batches can only be found one after the other. Going from one to the next in Python takes longer than all the rest of the
+columnar way together. So the block is cut into parts, a plausible beginning is looked for in each, and all parts are followed at once. A part's first
+batch is right if the part before it, followed from a beginning known to be right, arrives exactly there; otherwise that part is followed again from where it
+really begins. What is found is therefore never a guess.
+"""
+
+from struct import Struct
+
+import numpy as np
+
+from quorate.codecs.batches.v2 import HEADER_BYTES, LOG_OVERHEAD
+from quorate.codecs.columnar.frame import Array, Ints
+
+__all__ = ["batch_starts"]
+
+CHAINS = 512
+"""Parts followed at once: enough that numpy's overhead per call does not count, few enough that beginnings are quickly found."""
+
+LONG = 1024
+"""If batches have more bytes than this on average, finding them one after the other takes no time worth saving."""
+
+MAGIC_OFFSET = 16
+LENGTH_OFFSET = 8
+_SMALLEST_LEGACY = 14
+_LENGTH = Struct(">i")
+
+
+def batch_starts(block: bytes) -> tuple[Ints, int]:
+    """Where the whole batches in `block` begin, the first at 0, and where the last one ends.
+
+    Ends early where a length is impossible or reaches beyond the block: what to make of that is the caller's to say.
+    """
+    starts, end = _follow(block, 0, len(block), 64)
+    if end >= len(block) or len(starts) < 64 or end / len(starts) > LONG:
+        more, end = _follow(block, end, len(block), None)
+        return np.array(starts + more, dtype=np.int64), end
+    chains = _followed_together(block, end, 4 * end // len(starts))
+    out = [np.array(starts, dtype=np.int64)]
+    for first, last, found in chains:
+        if end < last:
+            if end == first:
+                out.append(found)
+                end = int(found[-1]) + _size_at(block, int(found[-1]))
+            else:
+                # The guess was wrong, or the chain before this one ended early.
+                repaired, end = _follow(block, end, last, None)
+                out.append(np.array(repaired, dtype=np.int64))
+                if end < last:
+                    break
+    return np.concatenate(out), end
+
+
+def _size_at(block: bytes, start: int) -> int:
+    size: int = LOG_OVERHEAD + _LENGTH.unpack_from(block, start + LENGTH_OFFSET)[0]
+    return size
+
+
+def _follow(block: bytes, start: int, until: int, most: int | None) -> tuple[list[int], int]:
+    """The batches from `start` on that begin before `until`, at most `most`; and where the last of them ends."""
+    unpack = _LENGTH.unpack_from
+    size = len(block)
+    out = []
+    while start < until and start + LOG_OVERHEAD <= size:
+        (length,) = unpack(block, start + LENGTH_OFFSET)
+        end = start + LOG_OVERHEAD + length
+        if length < _SMALLEST_LEGACY or end > size:
+            break
+        out.append(start)
+        start = end
+        if most is not None and len(out) >= most:
+            break
+    return out, start
+
+
+def _followed_together(block: bytes, start: int, window: int) -> list[tuple[int, int, Ints]]:
+    """Chains from `start` on: where each begins, where it may stop (the next one's beginning), and the batches that it found.
+
+    A part's first batch is looked for in `window` bytes; where there is none, the chain before goes on.
+    """
+    data = np.frombuffer(block, np.uint8)
+    size = len(data)
+    part = max((size - start) // CHAINS, 4 * window)
+    firsts = _beginnings(data, start, part, window)
+    lasts = np.append(firsts[1:], size)
+    lengths = np.lib.stride_tricks.as_strided(np.ndarray((1,), ">i4", data.data), (size - 3,), (1,), writeable=False)
+    at = firsts
+    active = np.ones(len(firsts), dtype=np.bool_)
+    steps, actives = [], []
+    while bool(active.any()):
+        length = lengths[np.minimum(at, size - LOG_OVERHEAD) + LENGTH_OFFSET].astype(np.int64)
+        ends = at + LOG_OVERHEAD + length
+        active = active & (length >= _SMALLEST_LEGACY) & (ends <= size)
+        steps.append(at)
+        actives.append(active)
+        at = np.where(active, ends, at)
+        active = active & (at < lasts)
+    place, active = np.array(steps).T, np.array(actives).T
+    return [(int(first), int(last), place[i][active[i]]) for i, (first, last) in enumerate(zip(firsts, lasts, strict=True)) if active[i, 0]]
+
+
+def _beginnings(data: Array, start: int, part: int, window: int) -> Ints:
+    """`start`, and in each further part the first place that looks like the beginning of a batch of magic 2."""
+    count = (len(data) - start - window - HEADER_BYTES) // part
+    if count < 2:
+        return np.array([start], dtype=np.int64)
+    shape, strides = (count - 1, window), (part, 1)
+    windows = np.lib.stride_tricks.as_strided(data[start + part + MAGIC_OFFSET :], shape, strides, writeable=False)
+    row, column = np.nonzero(windows == 2)
+    at = start + part * (row + 1) + column
+    # Offset and length are far from filling their bytes, and the high byte of the attributes is unused.
+    zero = data[at] | data[at + 1] | data[at + LENGTH_OFFSET] | data[at + 21]
+    plausible = np.flatnonzero(zero == 0)
+    _, first = np.unique(row[plausible], return_index=True)
+    return np.concatenate([np.array([start], dtype=np.int64), at[plausible][first]])

@@ -1,0 +1,338 @@
+"""`read_columns`: log segments as Arrow columns, block by block, from the bytes of the file to one RecordBatch per record type.
+
+    for block in read_columns("kafka-logs"):
+        commits = block.batches.get("OffsetCommit")
+    tables = read_tables("kafka-logs/__consumer_offsets-17")          # all of it: name → pyarrow.Table
+
+The columns are those of `record_schema`, with `row` replaced by what the log says: `log_partition`, `log_offset`, `log_timestamp_ms`, `log_producer_id`
+(-1 without one) and `log_transactional`. Files are read in blocks of bounded size, so memory does not depend on the size of a log.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from io import BytesIO
+from os import PathLike
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+import pyarrow as pa
+
+from quorate.codecs.batches.control import control_record
+from quorate.codecs.batches.frames import MAX_BATCH_BYTES, frames
+from quorate.codecs.batches.model import BatchProblem, BatchRecord, ProblemReason
+from quorate.codecs.batches.reader import Batch, check, header_at
+from quorate.codecs.batches.v2 import CONTROL, TRANSACTIONAL
+from quorate.codecs.columnar.batches import Batches, Records, crc_mismatches, headers_of, records_of
+from quorate.codecs.columnar.columns import decode_slots
+from quorate.codecs.columnar.frame import Array, Bools
+from quorate.codecs.columnar.hop import batch_starts
+from quorate.codecs.columnar.schema import PROBLEMS_SCHEMA, record_schema
+from quorate.codecs.log_entries import Selection
+from quorate.codecs.log_files import PartitionFiles, Segment, find_partitions
+from quorate.codecs.log_isolation import Transactions
+from quorate.codecs.log_model import LogError, LogProblem
+from quorate.codecs.message import RECORD_TYPES
+
+__all__ = ["CONTROL_RECORDS", "ColumnBlock", "log_schema", "read_columns", "read_tables"]
+
+BLOCK_BYTES = 16 << 20
+CONTROL_RECORDS = "control"
+"""The name of the batch of transaction markers and other control records."""
+
+_LOG_FIELDS = [
+    pa.field("log_partition", pa.int32()),
+    pa.field("log_offset", pa.int64(), nullable=False),
+    pa.field("log_timestamp_ms", pa.int64(), nullable=False),
+    pa.field("log_producer_id", pa.int64(), nullable=False),
+    pa.field("log_transactional", pa.bool_(), nullable=False),
+]
+
+CONTROL_SCHEMA: pa.Schema = pa.schema(
+    [
+        *_LOG_FIELDS,
+        pa.field("type_id", pa.int16()),
+        pa.field("name", pa.string(), nullable=False),
+        pa.field("coordinator_epoch", pa.int32()),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+    ]
+)
+
+
+def log_schema(schema: pa.Schema) -> pa.Schema:
+    """A record schema as `read_columns` yields it: the log's columns in place of `row`."""
+    return pa.schema([*_LOG_FIELDS, *(f for f in schema if f.name != "row")])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnBlock:
+    """The records of one block of one partition: record type name → RecordBatch, and what was not records.
+
+    Besides the record types there may be `"problems"` (records that cannot be decoded) and `"control"` (transaction markers).
+    """
+
+    topic: str
+    partition: int | None
+    batches: dict[str, pa.RecordBatch]
+    problems: tuple[LogProblem, ...] = field(default=())
+
+
+def read_columns(
+    path: str | PathLike[str],
+    *,
+    topic: str | None = None,
+    partition: int | None = None,
+    topics: Collection[str] | None = None,
+    isolation_level: str = "read_uncommitted",
+    skip_corrupt: bool = False,
+    max_batch_bytes: int = MAX_BATCH_BYTES,
+    block_bytes: int = BLOCK_BYTES,
+) -> Iterator[ColumnBlock]:
+    """The records under `path` (a segment, a partition's folder, a broker's log directory) as columns.
+
+    Arguments and problems are those of `read_log`, and so is what is read: CRCs are checked, a torn tail or a damaged batch ends that file with a
+    problem (`skip_corrupt` goes on behind the batch). Raises `LogError` if there is nothing to read.
+    """
+    if isolation_level not in ("read_uncommitted", "read_committed"):
+        raise LogError(f"isolation_level is {isolation_level!r}; it can be 'read_uncommitted' or 'read_committed'")
+    for files in find_partitions(path, topic=topic, partition=partition, topics=topics):
+        yield from _PartitionColumns(files, isolation_level == "read_committed", skip_corrupt, max_batch_bytes, block_bytes).blocks()
+
+
+def read_tables(path: str | PathLike[str], **options: Any) -> dict[str, pa.Table]:
+    """Everything under `path` as tables: record type name → `pyarrow.Table`. Takes the options of `read_columns`.
+
+    What is not records raises `LogError` here, because a table has no place for it: use `read_columns`, or `skip_corrupt=True` to leave it out.
+    """
+    found: dict[str, list[pa.RecordBatch]] = {}
+    for block in read_columns(path, **options):
+        for problem in block.problems:
+            if not options.get("skip_corrupt") and problem.reason is not ProblemReason.OFFSET_ORDER:
+                raise LogError(f"{problem}; skip_corrupt=True reads what is whole", problem)
+        for name, batch in block.batches.items():
+            found.setdefault(name, []).append(batch)
+    return {name: pa.Table.from_batches(batches) for name, batches in found.items()}
+
+
+class _PartitionColumns:
+    """One pass over the segments of a partition; two for read-committed."""
+
+    def __init__(self, files: PartitionFiles, read_committed: bool, skip_corrupt: bool, limit_bytes: int, block_bytes: int) -> None:
+        self.files = files
+        self.skip_corrupt = skip_corrupt
+        self.limit_bytes = limit_bytes
+        self.block_bytes = block_bytes
+        self.read_committed = read_committed
+        self.transactions = self._settled() if read_committed else Transactions({}, None)
+        self.next_offset = 0
+
+    def _settled(self) -> Transactions:
+        from quorate.codecs.log_entries import PartitionReader
+
+        selection = Selection(
+            read_committed=True,
+            control_records=False,
+            start_offset=None,
+            end_offset=None,
+            since_ms=None,
+            until_ms=None,
+            skip_corrupt=self.skip_corrupt,
+            max_batch_bytes=self.limit_bytes,
+        )
+        return PartitionReader(self.files, selection).transactions()
+
+    def blocks(self) -> Iterator[ColumnBlock]:
+        """Everything in the partition, in the order of the log."""
+        for segment in self.files.segments:
+            try:
+                with segment.path.open("rb", buffering=0) as file:
+                    yield from self._segment(file, segment)
+            except OSError as error:
+                detail = f"{error.strerror or error}"
+                yield self._block({}, [self._problem(segment, BatchProblem(position=0, size_bytes=segment.size_bytes, reason=ProblemReason.UNREADABLE, detail=detail))])
+
+    def _segment(self, file: BinaryIO, segment: Segment) -> Iterator[ColumnBlock]:
+        position = 0  # of the block's first byte in the file
+        block = b""
+        while True:
+            left = segment.size_bytes - position - len(block)
+            more = file.read(min(self._wanted(block), left)) if left > 0 else b""
+            block += more
+            starts, end = batch_starts(block)
+            if len(starts):
+                batches, problems, complete = self._intact(headers_of(block, starts, end), segment, position)
+                yield self._columns(batches, problems, segment, position)
+                if not complete:
+                    return
+            block = block[end:]
+            position += end
+            if not block and position >= segment.size_bytes:
+                return
+            if not self._continues(block, segment.size_bytes - position) or not more:
+                yield from self._ending(file, block, segment, position)
+                return
+
+    def _wanted(self, block: bytes) -> int:
+        """How many bytes to read next: a block, or all of a batch that is larger."""
+        if len(block) < 12:
+            return self.block_bytes
+        return max(self.block_bytes, 12 + int.from_bytes(block[8:12], "big", signed=True) - len(block))
+
+    def _continues(self, block: bytes, left: int) -> bool:
+        """Whether the next batch is only cut off by the end of the block."""
+        if len(block) < 17:
+            return left > len(block)
+        size = 12 + int.from_bytes(block[8:12], "big", signed=True)
+        return 26 <= size <= min(left, self.limit_bytes)
+
+    def _ending(self, file: BinaryIO, block: bytes, segment: Segment, position: int) -> Iterator[ColumnBlock]:
+        """What stands where no batch can begin, in the words of the reader for single batches."""
+        rest = _Rest(block, file)
+        for frame in frames(cast(BinaryIO, rest), segment.size_bytes - position, max_batch_bytes=self.limit_bytes):
+            if isinstance(frame, BatchProblem):
+                yield self._block({}, [self._problem(segment, frame, position)])
+
+    def _intact(self, batches: Batches, segment: Segment, position: int) -> tuple[Batches, list[LogProblem], bool]:
+        """The batches without damage, those behind damage only if it is to be skipped; the problems; whether the file may be read on."""
+        bad = crc_mismatches(batches)
+        if not len(bad):
+            return batches, [], True
+        problems = []
+        for index in bad.tolist():
+            start = int(batches.start[index])
+            problem = check(batches.block, start, int(batches.end[index]), position + start)
+            assert problem is not None
+            problems.append(self._problem(segment, problem))
+            if not self.skip_corrupt:
+                return batches.select(slice(0, index)), problems, False
+        good = np.ones(len(batches), dtype=np.bool_)
+        good[bad] = False
+        return batches.select(good), problems, True
+
+    # ---- one block
+
+    def _columns(self, batches: Batches, problems: list[LogProblem], segment: Segment, position: int) -> ColumnBlock:
+        problems += self._out_of_order(batches, segment, position)
+        control = batches.plain & ((batches.attributes & CONTROL) != 0)
+        wanted = ~control
+        if self.read_committed:
+            wanted &= self._committed(batches)
+        data = batches if bool(wanted.all()) else batches.select(wanted)
+        records, broken = records_of(data, self.limit_bytes)
+        for index, problem in broken:
+            problems.append(self._problem(segment, problem, position))
+            del index
+        found = decode_slots(records.keys, records.values, topic=self.files.topic)
+        out = {name: self._with_log_columns(batch, records, data) for name, batch in found.items()}
+        if bool(control.any()) and not self.read_committed:
+            out[CONTROL_RECORDS] = self._control(batches.select(control))
+        return self._block(out, problems)
+
+    def _committed(self, batches: Batches) -> Bools:
+        """Which batches a read-committed consumer gets."""
+        stable = self.transactions.last_stable_offset
+        wanted = np.ones(len(batches), dtype=np.bool_) if stable is None else batches.base_offset < stable
+        for index in np.flatnonzero(batches.plain & (batches.attributes & TRANSACTIONAL != 0)).tolist():
+            if self.transactions.is_aborted(int(batches.producer_id[index]), int(batches.base_offset[index])):
+                wanted[index] = False
+        return wanted
+
+    def _out_of_order(self, batches: Batches, segment: Segment, position: int) -> list[LogProblem]:
+        plain = batches.select(batches.plain) if not bool(batches.plain.all()) else batches
+        if not len(plain):
+            return []
+        following = plain.base_offset + plain.last_offset_delta + 1
+        expected = np.append(self.next_offset, following[:-1])
+        self.next_offset = int(following[-1])
+        found = []
+        for index in np.flatnonzero(plain.base_offset < expected).tolist():
+            detail = f"the batch begins at offset {int(plain.base_offset[index]):,}, the one before it ended at {int(expected[index]) - 1:,}"
+            start = int(plain.start[index])
+            header = header_at(plain.block, start, position + start, True)
+            size = int(plain.end[index]) - start
+            found.append(
+                self._problem(
+                    segment,
+                    BatchProblem(position=position + start, size_bytes=size, reason=ProblemReason.OFFSET_ORDER, detail=detail, header=header),
+                )
+            )
+        return found
+
+    def _with_log_columns(self, batch: pa.RecordBatch, records: Records, batches: Batches) -> pa.RecordBatch:
+        rows = np.asarray(batch.column(0))
+        schema = log_schema(batch.schema)
+        everything = len(rows) == len(records)
+        of = records.batch if everything else records.batch[rows]
+        transactional = (batches.attributes & TRANSACTIONAL) != 0
+        columns = [
+            self._partition_column(len(rows)),
+            pa.array(records.offset if everything else records.offset[rows]),
+            pa.array(records.timestamp if everything else records.timestamp[rows]),
+            pa.array(_per_record(batches.producer_id, of)),
+            pa.array(_per_record(transactional, of)),
+        ]
+        return pa.RecordBatch.from_arrays(columns + batch.columns[1:], schema=schema)
+
+    def _partition_column(self, count: int) -> pa.Array:
+        if self.files.partition is None:
+            return pa.nulls(count, pa.int32())
+        return pa.array(np.full(count, self.files.partition, dtype=np.int32))
+
+    def _control(self, batches: Batches) -> pa.RecordBatch:
+        rows = []
+        for index in range(len(batches)):
+            start, end = int(batches.start[index]), int(batches.end[index])
+            batch = Batch(header_at(batches.block, start, start, True), batches.block[start:end], self.limit_bytes)
+            for record in batch.records():
+                if isinstance(record, BatchRecord):
+                    marker = control_record(record.key, record.value)
+                    rows.append(
+                        {
+                            "log_partition": self.files.partition,
+                            "log_offset": record.offset,
+                            "log_timestamp_ms": record.timestamp_ms,
+                            "log_producer_id": batch.header.producer_id,
+                            "log_transactional": batch.header.transactional,
+                            "type_id": marker.type_id,
+                            "name": marker.name,
+                            "coordinator_epoch": marker.coordinator_epoch,
+                            "key": record.key,
+                            "value": record.value,
+                        }
+                    )
+        return pa.RecordBatch.from_pylist(rows, schema=CONTROL_SCHEMA)
+
+    def _block(self, batches: dict[str, pa.RecordBatch], problems: list[LogProblem]) -> ColumnBlock:
+        return ColumnBlock(topic=self.files.topic, partition=self.files.partition, batches=batches, problems=tuple(problems))
+
+    def _problem(self, segment: Segment, problem: BatchProblem, shift: int = 0) -> LogProblem:
+        return LogProblem(
+            path=segment.path,
+            topic=self.files.topic,
+            partition=self.files.partition,
+            position=problem.position + shift,
+            size_bytes=problem.size_bytes,
+            reason=problem.reason,
+            detail=problem.detail,
+            base_offset=None if problem.header is None else problem.header.base_offset,
+        )
+
+
+def _per_record(of_batches: Array, batch: Array) -> Array:
+    """A batch's fact for each of its records."""
+    if len(of_batches) and bool((of_batches == of_batches[0]).all()):
+        return np.full(len(batch), of_batches[0])
+    return of_batches[batch]
+
+
+class _Rest:
+    """What is left of a file: bytes already read, then the file."""
+
+    def __init__(self, block: bytes, file: BinaryIO) -> None:
+        self.block = BytesIO(block)
+        self.file = file
+
+    def read(self, size: int) -> bytes:
+        """At most `size` bytes, fewer only at the end."""
+        first = self.block.read(size)
+        return first if len(first) == size else first + self.file.read(size - len(first))

@@ -1,0 +1,279 @@
+"""From the segments of one partition to `LogEntry` and `LogProblem` values: the loop over batches and records.
+
+Every record of every log goes through here, so the common case (an intact batch of magic 2) is spelled out in one function; all others go through
+`quorate.codecs.batches`, which also says what is wrong with a batch. Which files there are is not decided here.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, Final
+
+import google_crc32c
+
+from quorate.codecs.batches.compression import DecompressionError, TooLargeError
+from quorate.codecs.batches.control import control_record
+from quorate.codecs.batches.frames import Frame, frames
+from quorate.codecs.batches.model import COMPRESSIONS, BatchProblem, ProblemReason, TimestampType
+from quorate.codecs.batches.reader import Batch, check, header_at, payload, problem_of
+from quorate.codecs.batches.v2 import (
+    COMPRESSION_MASK,
+    CONTROL,
+    CRC_START,
+    HEADER,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    BadRecordsError,
+    check_count,
+    check_end,
+    compression_of,
+    read_record,
+    timestamp_at,
+)
+from quorate.codecs.fast import open_twin
+from quorate.codecs.log_files import PartitionFiles, Segment
+from quorate.codecs.log_isolation import Transactions, scan
+from quorate.codecs.log_model import LogEntry, LogProblem
+from quorate.codecs.records import decode_record
+
+__all__ = ["PartitionReader", "Selection"]
+
+_MAX: Final = (1 << 63) - 1
+_MIN: Final = -(1 << 63)
+_Open: Final = open_twin(LogEntry)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What of a partition is wanted; `quorate.codecs.log.read_log` explains the fields."""
+
+    read_committed: bool
+    control_records: bool
+    start_offset: int | None
+    end_offset: int | None
+    since_ms: int | None
+    until_ms: int | None
+    skip_corrupt: bool
+    max_batch_bytes: int
+
+
+class PartitionReader:
+    """One pass over the segments of a partition; two for read-committed."""
+
+    def __init__(self, files: PartitionFiles, selection: Selection) -> None:
+        self.files = files
+        self.selection = selection
+        self.start = _MIN if selection.start_offset is None else selection.start_offset
+        self.end = _MAX if selection.end_offset is None else selection.end_offset
+        self.since = _MIN if selection.since_ms is None else selection.since_ms
+        self.until = _MAX if selection.until_ms is None else selection.until_ms
+        self.bounded = (self.start, self.end, self.since, self.until) != (_MIN, _MAX, _MIN, _MAX)
+        self.next_offset = 0
+        self.complete = False  # the end offset was reached
+
+    def entries(self) -> Iterator[LogEntry | LogProblem]:
+        """Everything that was selected, in the order of the log."""
+        transactions = self.transactions() if self.selection.read_committed else Transactions({}, None)
+        segments = self.files.segments
+        for index, segment in enumerate(segments):
+            if index + 1 < len(segments) and int(segments[index + 1].path.stem) <= self.start:
+                continue
+            try:
+                with segment.path.open("rb", buffering=0) as file:
+                    yield from self._segment(file, segment, transactions)
+            except OSError as error:
+                yield self._unreadable(segment, error)
+            if self.complete:
+                return
+
+    def transactions(self) -> Transactions:
+        return scan(self._all_frames(), self.selection.max_batch_bytes)
+
+    def _all_frames(self) -> Iterator[Frame | BatchProblem]:
+        for segment in self.files.segments:
+            try:
+                with segment.path.open("rb", buffering=0) as file:
+                    yield from frames(file, segment.size_bytes, max_batch_bytes=self.selection.max_batch_bytes)
+            except OSError:
+                continue  # reported when its records are read
+
+    def _segment(self, file: BinaryIO, segment: Segment, transactions: Transactions) -> Iterator[LogEntry | LogProblem]:
+        limit = self.selection.max_batch_bytes
+        topic, partition = self.files.topic, self.files.partition
+        bounded, first, last, since, until = self.bounded, self.start, self.end, self.since, self.until
+        aborted = transactions.is_aborted
+        stable = _MAX if transactions.last_stable_offset is None else transactions.last_stable_offset
+        earliest, latest = _MIN, _MAX
+        control_wanted = self.selection.control_records
+        next_offset = self.next_offset
+        unpack, crc32c, read, decode = HEADER.unpack_from, google_crc32c.value, read_record, decode_record
+        create_time, append_time = TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME
+        for frame in frames(file, segment.size_bytes, max_batch_bytes=limit):
+            if isinstance(frame, BatchProblem):
+                yield self._problem(segment, frame)
+                return
+            buffer, start, end, position = frame
+            intact = False
+            if buffer[start + 16] == 2 and end - start >= HEADER_BYTES:
+                (
+                    base_offset,
+                    _,
+                    leader_epoch,
+                    _,
+                    crc,
+                    attributes,
+                    last_offset_delta,
+                    base_timestamp,
+                    max_timestamp,
+                    producer_id,
+                    producer_epoch,
+                    base_sequence,
+                    count,
+                ) = unpack(buffer, start)
+                intact = crc32c(buffer[start + CRC_START : end]) == crc and base_offset >= 0
+            if not intact:
+                problem = check(buffer, start, end, position)
+                if problem is None:
+                    yield from self._legacy(segment, frame, stable)
+                    next_offset = self.next_offset
+                    if self.complete:
+                        return
+                    continue
+                yield self._problem(segment, problem)
+                if not self.selection.skip_corrupt:
+                    return
+                continue
+
+            if base_offset < next_offset:
+                yield self._out_of_order(segment, frame, base_offset)
+            self.next_offset = next_offset = base_offset + last_offset_delta + 1
+            if bounded:
+                if next_offset <= first or max_timestamp < since:
+                    continue
+                if base_offset >= last:
+                    self.complete = True
+                    return
+            if base_offset >= stable:
+                continue
+            control = transactional = appended = False
+            timestamp_type = create_time
+            if attributes:  # most batches have none
+                control = attributes & CONTROL != 0
+                transactional = attributes & TRANSACTIONAL != 0
+                appended = attributes & LOG_APPEND_TIME != 0
+                timestamp_type = append_time if appended else create_time
+                if control:
+                    if not control_wanted:
+                        continue
+                elif transactional and aborted(producer_id, base_offset):
+                    continue
+
+            try:
+                if attributes & COMPRESSION_MASK:
+                    buffer, start, end = payload(buffer, start, end, compression_of(attributes), count, limit)
+                else:
+                    start += HEADER_BYTES
+                for _ in range(check_count(count)):
+                    start, timestamp_delta, offset_delta, key, value, headers = read(buffer, start, end)
+                    timestamp = max_timestamp if appended else base_timestamp + timestamp_delta
+                    if timestamp > latest or timestamp < earliest:
+                        timestamp = timestamp_at(base_timestamp, timestamp_delta)
+                    offset = base_offset + offset_delta
+                    if bounded and not (first <= offset < last and since <= timestamp < until):
+                        continue
+                    entry = _Open()
+                    entry.topic = topic
+                    entry.partition = partition
+                    entry.offset = offset
+                    entry.timestamp_ms = timestamp
+                    entry.timestamp_type = timestamp_type
+                    entry.producer_id = producer_id
+                    entry.producer_epoch = producer_epoch
+                    # Sequence numbers run on at 0 after 2³¹ - 1.
+                    entry.sequence = -1 if base_sequence < 0 else (base_sequence + offset_delta) & 0x7FFFFFFF
+                    entry.transactional = transactional
+                    entry.partition_leader_epoch = leader_epoch
+                    entry.headers = headers
+                    entry.key_bytes = key
+                    entry.value_bytes = value
+                    entry.record = control_record(key, value) if control else decode(key, value, topic=topic)
+                    entry.__class__ = LogEntry
+                    yield entry
+                check_end(start, end, count)
+            except (BadRecordsError, DecompressionError, TooLargeError) as error:
+                buffer, start, end, position = frame
+                header = header_at(buffer, start, position, True)
+                yield self._problem(segment, problem_of(error, position, end - start, header))
+
+    def _legacy(self, segment: Segment, frame: Frame, stable: int) -> Iterator[LogEntry | LogProblem]:
+        """The entries of an intact frame of magic 0 or 1."""
+        buffer, start, end, position = frame
+        header = header_at(buffer, start, position, True)
+        compressed = header.compression != COMPRESSIONS[0]
+        if header.base_offset < self.next_offset:
+            yield self._out_of_order(segment, frame, header.base_offset)
+        self.next_offset = header.base_offset + 1
+        if header.base_offset >= self.end and not compressed:
+            self.complete = True
+            return
+        for record in Batch(header, buffer[start:end], self.selection.max_batch_bytes).records():
+            if isinstance(record, BatchProblem):
+                yield self._problem(segment, record)
+                return
+            if record.offset >= stable or not self.start <= record.offset < self.end:
+                continue
+            if not self.since <= record.timestamp_ms < self.until:
+                continue
+            yield LogEntry(
+                topic=self.files.topic,
+                partition=self.files.partition,
+                offset=record.offset,
+                timestamp_ms=record.timestamp_ms,
+                timestamp_type=header.timestamp_type,
+                producer_id=-1,
+                producer_epoch=-1,
+                sequence=-1,
+                transactional=False,
+                partition_leader_epoch=-1,
+                headers=(),
+                key_bytes=record.key,
+                value_bytes=record.value,
+                record=decode_record(record.key, record.value, topic=self.files.topic),
+            )
+
+    def _problem(self, segment: Segment, problem: BatchProblem) -> LogProblem:
+        return LogProblem(
+            path=segment.path,
+            topic=self.files.topic,
+            partition=self.files.partition,
+            position=problem.position,
+            size_bytes=problem.size_bytes,
+            reason=problem.reason,
+            detail=problem.detail,
+            base_offset=None if problem.header is None else problem.header.base_offset,
+        )
+
+    def _out_of_order(self, segment: Segment, frame: Frame, base_offset: int) -> LogProblem:
+        _, start, end, position = frame
+        return LogProblem(
+            path=segment.path,
+            topic=self.files.topic,
+            partition=self.files.partition,
+            position=position,
+            size_bytes=end - start,
+            reason=ProblemReason.OFFSET_ORDER,
+            detail=f"the batch begins at offset {base_offset:,}, the one before it ended at {self.next_offset - 1:,}",
+            base_offset=base_offset,
+        )
+
+    def _unreadable(self, segment: Segment, error: OSError) -> LogProblem:
+        return LogProblem(
+            path=segment.path,
+            topic=self.files.topic,
+            partition=self.files.partition,
+            position=0,
+            size_bytes=segment.size_bytes,
+            reason=ProblemReason.UNREADABLE,
+            detail=f"the file cannot be read: {error.strerror or error}",
+            base_offset=None,
+        )

@@ -1,0 +1,63 @@
+"""What reading a log yields: entries, and problems where the bytes are not entries. Plain facts; knows nothing about files or sockets."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from quorate.codecs.batches.model import ControlRecord, ProblemReason, TimestampType
+from quorate.codecs.records import CoordinatorRecord, MalformedRecord, UnknownRecord
+
+__all__ = ["LogEntry", "LogError", "LogProblem"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEntry:
+    """One record of a log, with what its batch says about it.
+
+    `timestamp_ms` is milliseconds since 1970, -1 without one. `partition` is `None` if the file's place does not tell it. `producer_id`,
+    `producer_epoch` and `sequence` are -1 for records without a producer id; they and `transactional` are `None` where a consumer's client hides
+    them (`read_live`).
+    """
+
+    topic: str
+    partition: int | None
+    offset: int
+    timestamp_ms: int
+    timestamp_type: TimestampType
+    producer_id: int | None
+    producer_epoch: int | None
+    sequence: int | None
+    transactional: bool | None
+    partition_leader_epoch: int
+    headers: tuple[tuple[str, bytes | None], ...]
+    key_bytes: bytes | None
+    value_bytes: bytes | None
+    record: CoordinatorRecord | UnknownRecord | MalformedRecord | ControlRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogProblem:
+    """Bytes of a segment that are not records: in which file, where, why, and the numbers.
+
+    `position` is the byte at which the batch begins, `size_bytes` what the problem covers, `base_offset` the first offset of the batch if its header
+    could be read.
+    """
+
+    path: Path
+    topic: str
+    partition: int | None
+    position: int
+    size_bytes: int
+    reason: ProblemReason
+    detail: str
+    base_offset: int | None
+
+    def __str__(self) -> str:
+        return f"{self.path}, position {self.position:,}: {self.detail}"
+
+
+class LogError(ValueError):
+    """A log cannot be read, or not as strictly as asked. `problem` has the facts if they are about bytes of a segment."""
+
+    def __init__(self, message: str, problem: LogProblem | None = None) -> None:
+        super().__init__(message)
+        self.problem = problem
