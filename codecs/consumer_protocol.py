@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from quorate.codecs.errors import DecodeError, Reason
 from quorate.codecs.exact import decode_exactly
-from quorate.codecs.fast import message_decoder
+from quorate.codecs.fast_decode import message_decoder
 from quorate.codecs.message import Message
 from quorate.codecs.messages.classic_group import GroupMetadataValue, MemberMetadata
 from quorate.codecs.messages.consumer_group import ClassicProtocol, ConsumerGroupMemberMetadataValue
@@ -56,6 +56,7 @@ class OpenedBytes(bytes):
     opened: Embedded
 
     def __new__(cls, data: bytes, opened: Embedded) -> "OpenedBytes":
+        """Take the field's bytes and what was found in them."""
         made = super().__new__(cls, data)
         made.opened = opened
         return made
@@ -77,7 +78,7 @@ def _decode(cls: type[ProtocolMessage], data: bytes, where: str) -> Embedded:
     read_as = min(version, cls.spec.versions[-1])
     try:
         return Embedded(version=version, message=message_decoder(cls.spec, read_as)(data, 2))  # type: ignore[arg-type]
-    except Exception:  # whatever the fast path stumbled over: longer, damaged, or not UTF-8
+    except Exception:  # noqa: BLE001  # whatever the fast path stumbled over: longer, damaged, or not UTF-8
         message, end = decode_exactly(cls.spec, read_as, data, 2, where)
     return Embedded(version=version, message=message, trailing=data[end:])  # type: ignore[arg-type]
 
@@ -114,7 +115,9 @@ def open_nested(value: Message) -> Message:
     Members of a classic group are opened if its protocol type is "consumer"; bytes that cannot be read stay as they are. Other messages are returned as they are.
     """
     match value:
-        case GroupMetadataValue(protocol_type=str(protocol_type), members=members) if protocol_type == CONSUMER_PROTOCOL_TYPE:
+        case GroupMetadataValue(protocol_type=str(protocol_type), members=members) if (
+            protocol_type == CONSUMER_PROTOCOL_TYPE
+        ):
             return replace(
                 value,
                 members=tuple(
@@ -126,7 +129,12 @@ def open_nested(value: Message) -> Message:
                     for m in members
                 ),
             )
-        case ConsumerGroupMemberMetadataValue(classic_member_metadata=classic) if classic is not None and classic.supported_protocols:
-            protocols = tuple(replace(p, metadata=_open(p.metadata, ConsumerProtocolSubscription)) for p in classic.supported_protocols)
+        case ConsumerGroupMemberMetadataValue(classic_member_metadata=classic) if (
+            classic is not None and classic.supported_protocols
+        ):
+            protocols = tuple(
+                replace(p, metadata=_open(p.metadata, ConsumerProtocolSubscription))
+                for p in classic.supported_protocols
+            )
             return replace(value, classic_member_metadata=replace(classic, supported_protocols=protocols))
     return value

@@ -45,7 +45,9 @@ class DecodeError(ValueError):
         return hash(self._facts())
 
     def __reduce__(self) -> tuple[Callable[[], "DecodeError"], tuple[()]]:
-        made = partial(DecodeError, self.reason, where=self.where, position=self.position, field=self.field, detail=self.detail)
+        made = partial(
+            DecodeError, self.reason, where=self.where, position=self.position, field=self.field, detail=self.detail
+        )
         return made, ()
 
 

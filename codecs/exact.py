@@ -21,7 +21,9 @@ def decode_exactly(spec: MessageSpec, version: int, data: bytes, position: int, 
     try:
         message: Message = layout(spec.cls, version).parse_stream(stream)
     except LayoutError as error:
-        raise DecodeError(error.reason, where=where, position=error.position, field=error.field, detail=error.detail) from None
+        raise DecodeError(
+            error.reason, where=where, position=error.position, field=error.field, detail=error.detail
+        ) from None
     return message, stream.tell()
 
 

@@ -16,7 +16,17 @@ from typing import Any, TypeVar, cast
 from quorate.codecs.consumer_protocol import NESTED, OpenedBytes, encode_protocol
 from quorate.codecs.errors import EncodeError
 from quorate.codecs.message import FieldSpec, Message, MessageSpec
-from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, TaggedField, Uuid, UuidType, WireType
+from quorate.codecs.wire import (
+    ArrayType,
+    BytesType,
+    FixedType,
+    StringType,
+    StructType,
+    TaggedField,
+    Uuid,
+    UuidType,
+    WireType,
+)
 
 __all__ = ["from_json", "to_json", "to_kafka_json"]
 
@@ -44,7 +54,10 @@ def _bytes_or_opened(value: bytes) -> Json:
     opened = value.opened
     spec = opened.message.spec
     assert spec.versions is not None
-    out = {"version": opened.version, **_writer(spec, min(opened.version, spec.versions[-1]), kafka=False)(opened.message)}
+    out = {
+        "version": opened.version,
+        **_writer(spec, min(opened.version, spec.versions[-1]), kafka=False)(opened.message),
+    }
     if opened.trailing:
         out["trailing"] = _base64(opened.trailing)
     return out
@@ -82,7 +95,7 @@ def _writer(spec: MessageSpec, version: int, kafka: bool) -> Callable[[Message],
             absent.append((f, get))
 
     def write(message: Message) -> dict[str, Json]:
-        out = {}
+        out: dict[str, Json] = {}
         for name, get, convert, omit in steps:
             value = get(message)
             if value is None:
@@ -92,7 +105,9 @@ def _writer(spec: MessageSpec, version: int, kafka: bool) -> Callable[[Message],
                 out[name] = convert(value)
         for f, get in absent:
             if get(message) != f.default:
-                raise EncodeError(f"{spec.name} version {version} has no field {f.name}, and {get(message)!r} may not be dropped")
+                raise EncodeError(
+                    f"{spec.name} version {version} has no field {f.name}, and {get(message)!r} may not be dropped"
+                )
         if message.unknown_tags and not kafka:
             out["unknown_tags"] = [{"tag": tag.tag, "data": _base64(tag.data)} for tag in message.unknown_tags]
         return out
@@ -134,7 +149,10 @@ def _read_struct(spec: MessageSpec, data: Json, version: int, path: str) -> Mess
         f = names.get(name)
         if f is None:
             near = difflib.get_close_matches(name, names, n=1)
-            raise EncodeError(f"{path} has no field {name!r}" + (f"; did you mean {near[0]!r}?" if near else f"; it has {', '.join(_own(spec))}"))
+            raise EncodeError(
+                f"{path} has no field {name!r}"
+                + (f"; did you mean {near[0]!r}?" if near else f"; it has {', '.join(_own(spec))}")
+            )
         nested = NESTED.get((spec.cls, f.name))
         if nested is not None and isinstance(item, Mapping):
             values[f.name] = _read_nested(nested, item, f"{path}.{name}")
@@ -155,7 +173,14 @@ def _own(spec: MessageSpec) -> list[str]:
 
 
 def _kind(data: Json) -> str:
-    return {type(None): "null", bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "an array"}.get(type(data), "an object")
+    return {
+        type(None): "null",
+        bool: "a boolean",
+        int: "a number",
+        float: "a number",
+        str: "a string",
+        list: "an array",
+    }.get(type(data), "an object")
 
 
 def _read_nested(cls: Any, item: Mapping[str, Json], path: str) -> bytes:
@@ -214,6 +239,8 @@ def _read(wire: WireType, item: Json, version: int, path: str, nullable: bool) -
         case ArrayType(element):
             if not isinstance(item, list | tuple):
                 raise EncodeError(f"{path}: an array is expected, not {_kind(item)}")
-            return tuple(_read(element, one, version, f"{path}[{index}]", nullable=False) for index, one in enumerate(item))
+            return tuple(
+                _read(element, one, version, f"{path}[{index}]", nullable=False) for index, one in enumerate(item)
+            )
         case StructType(spec):
             return _read_struct(spec, item, version, path)

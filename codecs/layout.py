@@ -15,9 +15,19 @@ import construct
 from construct import Adapter, Construct, StreamError, Subconstruct, stream_read, stream_tell, stream_write
 
 from quorate.codecs.errors import Reason
-from quorate.codecs.fast import Inexact, merge_tags, uvarint
+from quorate.codecs.generate import Inexact, merge_tags, uvarint
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, FieldSpec, Message, MessageSpec
-from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, TaggedField, Uuid, UuidType, WireType
+from quorate.codecs.wire import (
+    ArrayType,
+    BytesType,
+    FixedType,
+    StringType,
+    StructType,
+    TaggedField,
+    Uuid,
+    UuidType,
+    WireType,
+)
 
 __all__ = ["LayoutError", "layout", "record_key_layout", "record_value_layout"]
 
@@ -35,7 +45,9 @@ class LayoutError(construct.ConstructError):  # type: ignore[misc]  # construct 
     def inside(self, name: str, position: int) -> "LayoutError":
         """The same error seen from the struct or array around: a longer path; the innermost position stays."""
         joint = "" if not self.field or self.field.startswith("[") else "."
-        return LayoutError(self.reason, self.detail, position if self.position < 0 else self.position, f"{name}{joint}{self.field}")
+        return LayoutError(
+            self.reason, self.detail, position if self.position < 0 else self.position, f"{name}{joint}{self.field}"
+        )
 
 
 class _Located(Subconstruct):  # type: ignore[misc]
@@ -69,7 +81,7 @@ class UnsignedVarint(Construct):  # type: ignore[misc]
     def _parse(self, stream: Any, context: Any, path: Any) -> int:
         value = 0
         for shift in (0, 7, 14, 21, 28):
-            byte = stream_read(stream, 1, path)[0]
+            byte: int = stream_read(stream, 1, path)[0]
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 value &= 0xFFFFFFFF
@@ -184,10 +196,8 @@ class KafkaArray(_Sized):
         self.element = element
 
     def _parse_content(self, n: int, stream: Any, context: Any, path: Any) -> Any:
-        out = []
-        for index in range(n):  # a damaged count ends at the end of the stream
-            out.append(_Located(f"[{index}]", self.element)._parse(stream, context, path))
-        return tuple(out)
+        # A damaged count ends where the stream does.
+        return tuple(_Located(f"[{index}]", self.element)._parse(stream, context, path) for index in range(n))
 
     def _build_content(self, obj: Any, stream: Any, context: Any, path: Any) -> None:
         self.length._build(len(obj), stream, context, path)
@@ -249,7 +259,9 @@ class TaggedFields(Construct):  # type: ignore[misc]
         try:
             entries = merge_tags(written, obj["unknown_tags"], frozenset(self.fields))
         except Inexact:
-            raise LayoutError(Reason.BAD_TAG, "a tag that the declaration knows is among the unknown ones", -1, "unknown_tags") from None
+            raise LayoutError(
+                Reason.BAD_TAG, "a tag that the declaration knows is among the unknown ones", -1, "unknown_tags"
+            ) from None
         _UVARINT._build(len(entries), stream, context, path)
         for tag, data in entries:
             for number in (tag, len(data)):
@@ -313,8 +325,14 @@ def _type_layout(wire: WireType, version: int, flexible: bool, nullable: bool, i
 @cache
 def _struct_layout(spec: MessageSpec, version: int, flexible: bool) -> Construct:
     carried = [f for f in spec.fields if version in f.versions]
-    fields = [f.name / _Located(f.name, _type_layout(f.type, version, flexible, f.nullable)) for f in carried if f.tag is None]
-    known = {f.tag: (f, _type_layout(f.type, version, flexible, f.nullable, in_tag=True)) for f in carried if f.tag is not None}
+    fields = [
+        f.name / _Located(f.name, _type_layout(f.type, version, flexible, f.nullable)) for f in carried if f.tag is None
+    ]
+    known = {
+        f.tag: (f, _type_layout(f.type, version, flexible, f.nullable, in_tag=True))
+        for f in carried
+        if f.tag is not None
+    }
     tags = TaggedFields(known) if flexible else _NoTags()
     return _ToMessage(construct.Struct(*fields, "tags" / _Located("tagged fields", tags)), spec, version)
 

@@ -38,7 +38,10 @@ _HINTS: Final = (
     ("UnsupportedSaslMechanism", "the broker does not offer this sasl_mechanism"),
     ("CERTIFICATE_VERIFY_FAILED", "give the certificate of its authority as ssl_cafile"),
     ("Handshake failed", "does this listener speak TLS?"),
-    ("socket disconnected", "the broker closed the connection: does this listener take the security_protocol and credentials given?"),
+    (
+        "socket disconnected",
+        "the broker closed the connection: does this listener take the security_protocol and credentials given?",
+    ),
 )
 _TIMESTAMP_TYPES: Final = {0: TimestampType.CREATE_TIME, 1: TimestampType.LOG_APPEND_TIME}
 
@@ -132,9 +135,13 @@ class _Reading:
             tried = f"no broker could be used within {self.connect_timeout_ms:,} ms"
             raise LiveError(f"{self.where}: {tried}: {_likely(said)}") from error
         except KafkaConfigurationError as error:
-            raise LiveError(f"{self.where}: {_explain(error)}; the options are those of kafka-python's KafkaConsumer") from error
+            raise LiveError(
+                f"{self.where}: {_explain(error)}; the options are those of kafka-python's KafkaConsumer"
+            ) from error
         except (KafkaError, ValueError, TypeError, AssertionError, OSError) as error:
-            detail = f"{_explain(error)}; an address is HOST:PORT, the options are those of kafka-python's KafkaConsumer"
+            detail = (
+                f"{_explain(error)}; an address is HOST:PORT, the options are those of kafka-python's KafkaConsumer"
+            )
             raise LiveError(f"{self.where}: cannot connect: {detail}") from error
 
     def _partitions(self, consumer: "KafkaConsumer", numbers: Collection[int] | None) -> "list[TopicPartition]":
@@ -149,7 +156,9 @@ class _Reading:
             except KafkaTimeoutError:
                 pass
             except TopicAuthorizationFailedError:
-                raise LiveError(f"{self.where}: not allowed to describe {self.topic}; reading needs DESCRIBE and READ on it") from None
+                raise LiveError(
+                    f"{self.where}: not allowed to describe {self.topic}; reading needs DESCRIBE and READ on it"
+                ) from None
             there = consumer.partitions_for_topic(self.topic)
         if not there:
             raise LiveError(

@@ -30,7 +30,7 @@ from quorate.codecs.batches.v2 import (
     read_record,
     timestamp_at,
 )
-from quorate.codecs.fast import open_twin
+from quorate.codecs.generate import open_twin
 from quorate.codecs.log_files import PartitionFiles, Segment
 from quorate.codecs.log_isolation import Transactions, scan
 from quorate.codecs.log_model import LogEntry, LogProblem
@@ -87,6 +87,7 @@ class PartitionReader:
                 return
 
     def transactions(self) -> Transactions:
+        """The outcome of every transaction in the partition, by a pass over its batch headers."""
         return scan(self._all_frames(), self.selection.max_batch_bytes)
 
     def _all_frames(self) -> Iterator[Frame | BatchProblem]:

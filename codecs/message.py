@@ -13,7 +13,18 @@ import dataclasses
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, TypeVar, Union, cast, dataclass_transform, get_args, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    TypeVar,
+    Union,
+    cast,
+    dataclass_transform,
+    get_args,
+    get_origin,
+)
 
 from quorate.codecs.wire import ArrayType, StructType, TaggedField, Uuid, UuidType, WireType, default_of
 
@@ -24,12 +35,23 @@ SHARE_GROUP_STATE = "__share_group_state"
 TRANSACTION_STATE = "__transaction_state"
 
 
+C = TypeVar("C")
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+def _declared(cls: type[C]) -> type[C]:
+    """Has type checkers see `unknown_tags` as a field of every message."""
+    return cls
+
+
+@_declared
 class Message:
     """A Kafka message or a struct inside one: immutable, comparable by value, no behaviour."""
 
     __slots__ = ("unknown_tags",)
     spec: ClassVar["MessageSpec"]
-    unknown_tags: tuple[TaggedField, ...]
+    if TYPE_CHECKING:
+        unknown_tags: tuple[TaggedField, ...] = ()
 
     def __repr__(self) -> str:
         names = [f.name for f in self.spec.fields]
@@ -109,7 +131,14 @@ class _Declared:
 _MISSING = dataclasses.MISSING
 
 
-def field(*, since: int = 0, until: int | None = None, default: Any = _MISSING, ignorable: bool = False, release: str | None = None) -> Any:
+def field(
+    *,
+    since: int = 0,
+    until: int | None = None,
+    default: Any = _MISSING,
+    ignorable: bool = False,
+    release: str | None = None,
+) -> Any:
     """A field with more to say than its type: carried by versions `since` to `until`, both included.
 
     `ignorable`: dropped silently when a version that lacks it is written; otherwise writing a value other than the default raises.
@@ -168,8 +197,12 @@ def _field_spec(name: str, annotation: Any, declared: Any, last_version: int) ->
 def _declare(cls: type[M], versions: range | None, flexible_since: int | None) -> type[M]:
     """Turn an annotated class into a frozen, slotted, keyword-only dataclass with a spec."""
     last = versions[-1] if versions is not None else _ANY_VERSION
-    fields = tuple(_field_spec(name, hint, cls.__dict__.get(name, _MISSING), last) for name, hint in cls.__annotations__.items())
-    namespace = {k: v for k, v in cls.__dict__.items() if k not in ("__dict__", "__weakref__") and k not in cls.__annotations__}
+    fields = tuple(
+        _field_spec(name, hint, cls.__dict__.get(name, _MISSING), last) for name, hint in cls.__annotations__.items()
+    )
+    namespace = {
+        k: v for k, v in cls.__dict__.items() if k not in ("__dict__", "__weakref__") and k not in cls.__annotations__
+    }
     for spec in fields:
         explicit = cls.__dict__.get(spec.name, _MISSING)
         if isinstance(explicit, _Declared) and explicit.default is not _MISSING:
@@ -226,7 +259,9 @@ def key(type_id: int, *, since: str, topic: str = CONSUMER_OFFSETS, note: str = 
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field, tagged))
-def value(key: type[Message], *, versions: range, flexible_since: int | None = None, written: int | None = -1) -> Callable[[type[M]], type[M]]:
+def value(
+    key: type[Message], *, versions: range, flexible_since: int | None = None, written: int | None = -1
+) -> Callable[[type[M]], type[M]]:
     """Declare the value that belongs to `key`, which completes the record type. `written` defaults to the newest version."""
 
     def declare(cls: type[M]) -> type[M]:

@@ -11,8 +11,18 @@ from typing import Final, TypeAlias
 import quorate.codecs.messages  # noqa: F401  # completes the registry
 from quorate.codecs.errors import DecodeError, EncodeError, Reason
 from quorate.codecs.exact import decode_exactly, explain_encode
-from quorate.codecs.fast import message_decoder, message_encoder, open_twin
-from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, SHARE_GROUP_STATE, TRANSACTION_STATE, Message, MessageSpec, RecordType
+from quorate.codecs.fast_decode import message_decoder
+from quorate.codecs.fast_encode import message_encoder
+from quorate.codecs.generate import open_twin
+from quorate.codecs.message import (
+    CONSUMER_OFFSETS,
+    RECORD_TYPES,
+    SHARE_GROUP_STATE,
+    TRANSACTION_STATE,
+    Message,
+    MessageSpec,
+    RecordType,
+)
 
 __all__ = [
     "CONSUMER_OFFSETS",
@@ -68,9 +78,16 @@ class CoordinatorRecord:
     def problem(self) -> DecodeError | None:
         """What is odd about the bytes, if Kafka ignores it: trailing bytes."""
         if self.key_trailing:
-            return DecodeError(Reason.TRAILING, where="key", position=_encoded_size(self.key, 0), detail=self.key_trailing.hex())
+            return DecodeError(
+                Reason.TRAILING, where="key", position=_encoded_size(self.key, 0), detail=self.key_trailing.hex()
+            )
         if self.value_trailing and self.value is not None and self.version is not None:
-            return DecodeError(Reason.TRAILING, where="value", position=_encoded_size(self.value, self.version), detail=self.value_trailing.hex())
+            return DecodeError(
+                Reason.TRAILING,
+                where="value",
+                position=_encoded_size(self.value, self.version),
+                detail=self.value_trailing.hex(),
+            )
         return None
 
 
@@ -113,7 +130,7 @@ class MalformedRecord:
 
     @property
     def where(self) -> str:
-        """ "key" or "value"."""
+        """Which of the two it is: "key" or "value"."""
         return self.problem.where
 
     @property
@@ -173,8 +190,12 @@ class _Codecs(dict[bytes, _Codec]):
 
 
 _CODECS: Final = {topic: _Codecs(topic) for topic in RECORD_TYPES}
-_TYPE_OF_KEY: Final = {record_type.key.cls: record_type for types in RECORD_TYPES.values() for record_type in types.values()}
-_TYPE_OF_VALUE: Final = {record_type.value.cls: record_type for types in RECORD_TYPES.values() for record_type in types.values()}
+_TYPE_OF_KEY: Final = {
+    record_type.key.cls: record_type for types in RECORD_TYPES.values() for record_type in types.values()
+}
+_TYPE_OF_VALUE: Final = {
+    record_type.value.cls: record_type for types in RECORD_TYPES.values() for record_type in types.values()
+}
 _Open: Final = open_twin(CoordinatorRecord)
 
 
@@ -186,7 +207,9 @@ def record_type_of(message: type[Message]) -> RecordType:
     return found
 
 
-def decode_record(key: bytes | None, value: bytes | None, *, topic: str = CONSUMER_OFFSETS, strict: bool = False) -> Record:
+def decode_record(
+    key: bytes | None, value: bytes | None, *, topic: str = CONSUMER_OFFSETS, strict: bool = False
+) -> Record:
     """The record with these key and value bytes; `value=None` is a tombstone.
 
     Never raises on data, unless `strict`: then whatever is not a `CoordinatorRecord` without trailing bytes raises `DecodeError`.
@@ -204,8 +227,8 @@ def decode_record(key: bytes | None, value: bytes | None, *, topic: str = CONSUM
         record.topic = topic
         record.key_trailing = record.value_trailing = b""
         record.__class__ = CoordinatorRecord
-        return record
-    except Exception:  # whatever the fast path stumbled over, `_decode_slowly` names it or reads it
+        return record  # type: ignore[no-any-return]  # it has just become one
+    except Exception:  # noqa: BLE001  # whatever the fast path stumbled over, `_decode_slowly` names it or reads it
         found = _decode_slowly(key, value, topic)
     if strict and found.problem is not None:
         raise found.problem
@@ -216,7 +239,9 @@ def _decode_slowly(key: bytes | None, value: bytes | None, topic: str) -> Record
     types = RECORD_TYPES[topic]
 
     def malformed(problem: DecodeError, type_id: int | None = None, message: Message | None = None) -> MalformedRecord:
-        return MalformedRecord(topic=topic, problem=problem, type_id=type_id, key=message, key_bytes=key, value_bytes=value)
+        return MalformedRecord(
+            topic=topic, problem=problem, type_id=type_id, key=message, key_bytes=key, value_bytes=value
+        )
 
     if key is None:
         return malformed(DecodeError(Reason.NULL_KEY, where="key", position=0))
@@ -224,7 +249,15 @@ def _decode_slowly(key: bytes | None, value: bytes | None, topic: str) -> Record
         return malformed(DecodeError(Reason.TOO_SHORT, where="key", position=0, detail=key.hex()))
     type_id = int.from_bytes(key[:2], "big", signed=True)
     if type_id not in types:
-        return UnknownRecord(topic=topic, reason=Reason.UNKNOWN_TYPE, type_id=type_id, version=None, key=None, key_bytes=key, value_bytes=value)
+        return UnknownRecord(
+            topic=topic,
+            reason=Reason.UNKNOWN_TYPE,
+            type_id=type_id,
+            version=None,
+            key=None,
+            key_bytes=key,
+            value_bytes=value,
+        )
     record_type = types[type_id]
     try:
         key_message, key_end = decode_exactly(record_type.key, 0, key, 2, "key")
@@ -234,27 +267,47 @@ def _decode_slowly(key: bytes | None, value: bytes | None, topic: str) -> Record
     if value is None:
         return CoordinatorRecord(key=key_message, value=None, version=None, topic=topic, key_trailing=key_trailing)
     if len(value) < 2:
-        return malformed(DecodeError(Reason.TOO_SHORT, where="value", position=0, detail=value.hex()), type_id, key_message)
+        return malformed(
+            DecodeError(Reason.TOO_SHORT, where="value", position=0, detail=value.hex()), type_id, key_message
+        )
     if _is_redpanda_envelope(value):
         detail = "a serde envelope as Redpanda writes it"
-        return malformed(DecodeError(Reason.FOREIGN_VALUE, where="value", position=0, detail=detail), type_id, key_message)
+        return malformed(
+            DecodeError(Reason.FOREIGN_VALUE, where="value", position=0, detail=detail), type_id, key_message
+        )
     version = int.from_bytes(value[:2], "big", signed=True)
     if version not in record_type.versions:
         return UnknownRecord(
-            topic=topic, reason=Reason.UNKNOWN_VERSION, type_id=type_id, version=version, key=key_message, key_bytes=key, value_bytes=value
+            topic=topic,
+            reason=Reason.UNKNOWN_VERSION,
+            type_id=type_id,
+            version=version,
+            key=key_message,
+            key_bytes=key,
+            value_bytes=value,
         )
     try:
         value_message, value_end = decode_exactly(record_type.value, version, value, 2, "value")
     except DecodeError as problem:
         return malformed(problem, type_id, key_message)
     return CoordinatorRecord(
-        key=key_message, value=value_message, version=version, topic=topic, key_trailing=key_trailing, value_trailing=value[value_end:]
+        key=key_message,
+        value=value_message,
+        version=version,
+        topic=topic,
+        key_trailing=key_trailing,
+        value_trailing=value[value_end:],
     )
 
 
 def _is_redpanda_envelope(value: bytes) -> bool:
     """Redpanda's serde envelope: version, compatible version, then the little-endian size of exactly what follows."""
-    return len(value) >= 6 and value[1] <= value[0] and value[0] > 0 and int.from_bytes(value[2:6], "little") == len(value) - 6
+    return (
+        len(value) >= 6
+        and value[1] <= value[0]
+        and value[0] > 0
+        and int.from_bytes(value[2:6], "little") == len(value) - 6
+    )
 
 
 def encode_message(message: Message, version: int) -> bytes:
@@ -265,7 +318,7 @@ def encode_message(message: Message, version: int) -> bytes:
     parts: list[bytes] = []
     try:
         message_encoder(spec, version)(message, parts.append)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  # named, and raised again, by `explain_encode`
         explain_encode(message, version, error)
     return b"".join(parts)
 
@@ -292,7 +345,7 @@ def encode_record(record: Record) -> tuple[bytes | None, bytes | None]:
     key, value = record.key, record.value
     try:
         key_encoder(key, parts.append)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  # named, and raised again, by `explain_encode`
         explain_encode(key, 0, error)
     key_bytes = b"".join(parts) + record.key_trailing
     if value is None:
@@ -304,7 +357,7 @@ def encode_record(record: Record) -> tuple[bytes | None, bytes | None]:
     parts = [prefix]
     try:
         value_encoder(value, parts.append)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  # named, and raised again, by `explain_encode`
         assert record.version is not None
         explain_encode(value, record.version, error)
     return key_bytes, b"".join(parts) + record.value_trailing
@@ -336,7 +389,11 @@ class _Encoders(dict[type[Message], tuple[bytes, _Encoder, _ValueEncoders]]):
 
     def __missing__(self, cls: type[Message]) -> tuple[bytes, _Encoder, _ValueEncoders]:
         record_type = _TYPE_OF_KEY[cls]
-        self[cls] = found = (record_type.type_id.to_bytes(2, "big"), message_encoder(record_type.key, 0), _ValueEncoders(record_type))
+        self[cls] = found = (
+            record_type.type_id.to_bytes(2, "big"),
+            message_encoder(record_type.key, 0),
+            _ValueEncoders(record_type),
+        )
         return found
 
 

@@ -8,7 +8,12 @@ from quorate.codecs.exact import decode_exactly
 from quorate.codecs.messages.protocol import CooperativeStickyAssignorUserData, StickyAssignorUserData
 from quorate.codecs.records import encode_message
 
-__all__ = ["decode_cooperative_sticky_user_data", "decode_sticky_user_data", "encode_cooperative_sticky_user_data", "encode_sticky_user_data"]
+__all__ = [
+    "decode_cooperative_sticky_user_data",
+    "decode_sticky_user_data",
+    "encode_cooperative_sticky_user_data",
+    "encode_sticky_user_data",
+]
 
 
 def decode_sticky_user_data(data: bytes | None) -> StickyAssignorUserData:

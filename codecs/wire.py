@@ -44,6 +44,7 @@ class Uuid(bytes):
     ZERO: ClassVar["Uuid"]
 
     def __new__(cls, value: bytes) -> Self:
+        """Take the 16 bytes, most significant first."""
         if len(value) != 16:
             raise ValueError(f"a uuid has 16 bytes, not {len(value)}")
         return super().__new__(cls, value)
@@ -112,6 +113,7 @@ class ArrayType:
 
     @property
     def name(self) -> str:
+        """Kafka's notation, such as "[]int32"."""
         return f"[]{self.element.name}"
 
 
@@ -123,6 +125,7 @@ class StructType:
 
     @property
     def name(self) -> str:
+        """The struct's name."""
         return self.spec.name
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from quorate.codecs.columnar.column import Column, Fixed, Lists, Slices, Structs
 from quorate.codecs.columnar.frame import Array, Bools, Ints
-from quorate.codecs.columnar.read import Column, Fixed, Lists, Slices, Structs
 
 __all__ = ["to_arrow"]
 
@@ -23,14 +23,18 @@ def to_arrow(column: Column, kind: pa.DataType, data: Array) -> pa.Array:
     """The column as an Arrow array of type `kind`. `data` is the buffer that its slices point into."""
     match column:
         case Fixed(values, valid):
-            return pa.Array.from_buffers(kind, len(values), [_bitmap(valid), pa.py_buffer(np.ascontiguousarray(values))], _nulls(valid))
+            return pa.Array.from_buffers(
+                kind, len(values), [_bitmap(valid), pa.py_buffer(np.ascontiguousarray(values))], _nulls(valid)
+            )
         case Slices():
             return _text(column, data) if pa.types.is_string(kind) else _binary(column, data)
         case Lists(counts, child, valid):
             offsets = np.zeros(len(counts) + 1, dtype=np.int32)
             np.cumsum(counts, out=offsets[1:])
             element = to_arrow(child, kind.value_type, data)
-            return pa.Array.from_buffers(kind, len(counts), [_bitmap(valid), pa.py_buffer(offsets)], _nulls(valid), children=[element])
+            return pa.Array.from_buffers(
+                kind, len(counts), [_bitmap(valid), pa.py_buffer(offsets)], _nulls(valid), children=[element]
+            )
         case Structs(count, fields, valid):
             children = [to_arrow(fields[kind.field(i).name], kind.field(i).type, data) for i in range(kind.num_fields)]
             return pa.Array.from_buffers(kind, count, [_bitmap(valid)], _nulls(valid), children=children)
@@ -41,7 +45,9 @@ def _binary(column: Slices, data: Array) -> pa.Array:
     count = len(column.start)
     if not count or not column.length.any():
         offsets = np.zeros(count + 1, dtype=np.int32)
-        return pa.Array.from_buffers(pa.binary(), count, [_bitmap(column.valid), pa.py_buffer(offsets), pa.py_buffer(b"")], _nulls(column.valid))
+        return pa.Array.from_buffers(
+            pa.binary(), count, [_bitmap(column.valid), pa.py_buffer(offsets), pa.py_buffer(b"")], _nulls(column.valid)
+        )
     if column.even is not None:
         first, step = column.even
         width = int(column.length[0])
@@ -81,17 +87,23 @@ def _text(column: Slices, data: Array) -> pa.Array:
     array = _binary(column, data)
     validity, offsets, content = array.buffers()
     if content is None or not (np.frombuffer(content, np.uint8) & 0x80).any():
-        return pa.Array.from_buffers(pa.string(), len(array), [validity, offsets, content], array.null_count, array.offset)
+        return pa.Array.from_buffers(
+            pa.string(), len(array), [validity, offsets, content], array.null_count, array.offset
+        )
     try:
         return array.cast(pa.string())
     except pa.ArrowInvalid:
-        return pa.array([None if item is None else item.decode("utf-8", "replace") for item in array.to_pylist()], pa.string())
+        return pa.array(
+            [None if item is None else item.decode("utf-8", "replace") for item in array.to_pylist()], pa.string()
+        )
 
 
 def positions_of(array: pa.Array) -> tuple[Array, Ints, Ints]:
     """The bytes of a binary array, and where each element starts and ends in them. Nulls have some start and end, too."""
     wide = pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type)
-    offsets = np.frombuffer(array.buffers()[1], np.int64 if wide else np.int32, count=len(array) + 1 + array.offset)[array.offset :]
+    offsets = np.frombuffer(array.buffers()[1], np.int64 if wide else np.int32, count=len(array) + 1 + array.offset)[
+        array.offset :
+    ]
     content = array.buffers()[2]
     data = np.frombuffer(content, np.uint8) if content is not None and len(content) else np.zeros(0, np.uint8)
     return data, offsets[:-1].astype(np.int64), offsets[1:].astype(np.int64)

@@ -56,7 +56,9 @@ def headers_of(block: bytes, start: Ints, end: int) -> Batches:
     frame = Frame(Buffer(data, ends), places)
     codes = [">i8", ">i4", ">i4", "i1", ">u4", ">i2", ">i4", ">i8", ">i8", ">i8", ">i2", ">i4", ">i4"]
     base, _, _, _, crc, attributes, delta, base_timestamp, max_timestamp, producer, epoch, _, count = frame.fetch(codes)
-    return Batches(block, start, ends, plain, base, attributes, delta, base_timestamp, max_timestamp, producer, epoch, count, crc)
+    return Batches(
+        block, start, ends, plain, base, attributes, delta, base_timestamp, max_timestamp, producer, epoch, count, crc
+    )
 
 
 CRC_BYTES = 1 << 20
@@ -85,7 +87,9 @@ def crc_mismatches(batches: Batches) -> Ints:
 def _computed(block: bytes, start: Ints, end: Ints) -> Array:
     """The CRC of each batch by itself."""
     first = (start + v2.CRC_START).tolist()
-    return np.array([google_crc32c.value(block[a:b]) for a, b in zip(first, end.tolist(), strict=True)], dtype=np.uint32)
+    return np.array(
+        [google_crc32c.value(block[a:b]) for a, b in zip(first, end.tolist(), strict=True)], dtype=np.uint32
+    )
 
 
 FEW = 32
@@ -114,11 +118,18 @@ def records_of(batches: Batches, limit_bytes: int) -> tuple[Records, list[tuple[
     arena = _Arena(batches.block)
     body, body_end = batches.start + v2.HEADER_BYTES, batches.end.copy()
     unusual = ~batches.plain | (batches.count < 0)
-    for index in np.flatnonzero((batches.attributes & v2.COMPRESSION_MASK != 0) & ~unusual & (batches.count > 0)).tolist():
+    for index in np.flatnonzero(
+        (batches.attributes & v2.COMPRESSION_MASK != 0) & ~unusual & (batches.count > 0)
+    ).tolist():
         name = v2.compression_of(int(batches.attributes[index]))
         try:
             inside, first, last = payload(
-                batches.block, int(batches.start[index]), int(batches.end[index]), name, int(batches.count[index]), limit_bytes
+                batches.block,
+                int(batches.start[index]),
+                int(batches.end[index]),
+                name,
+                int(batches.count[index]),
+                limit_bytes,
             )
         except ValueError:
             unusual[index] = True  # is named when it is read as a single batch
@@ -140,7 +151,9 @@ def records_of(batches: Batches, limit_bytes: int) -> tuple[Records, list[tuple[
     if not bool(unusual.any()):
         return records, []
     keep = np.flatnonzero(~unusual[owner])
-    sound = Records(records.keys[keep], records.values[keep], records.batch[keep], records.offset[keep], records.timestamp[keep])
+    sound = Records(
+        records.keys[keep], records.values[keep], records.batch[keep], records.offset[keep], records.timestamp[keep]
+    )
     return _with_unusual(sound, batches, np.flatnonzero(unusual), arena, limit_bytes)
 
 
@@ -171,11 +184,19 @@ def _record_starts(data: Array, body: Ints, body_end: Ints, counts: Ints) -> tup
     at = body.copy()
     places = np.flatnonzero(counts > 0)
     number = 0
-    pairs = np.lib.stride_tricks.as_strided(np.ndarray((1,), "<u2", data.data), (len(data) - 1,), (1,), writeable=False) if len(data) > 1 else None
+    pairs = (
+        np.lib.stride_tricks.as_strided(np.ndarray((1,), "<u2", data.data), (len(data) - 1,), (1,), writeable=False)
+        if len(data) > 1
+        else None
+    )
     while len(places) > FEW or (len(places) and number == 0):
         here, limit = at[places], body_end[places]
         starts[first[places] + number] = here
-        two = pairs[np.minimum(here, len(data) - 2)].astype(np.int64) if pairs is not None else np.zeros(len(here), dtype=np.int64)
+        two = (
+            pairs[np.minimum(here, len(data) - 2)].astype(np.int64)
+            if pairs is not None
+            else np.zeros(len(here), dtype=np.int64)
+        )
         if bool(((two & 0x8080) == 0x8080).any()):
             frame = Frame(Buffer(data, limit), here)
             size = _zigzag(frame)
@@ -188,18 +209,18 @@ def _record_starts(data: Array, body: Ints, body_end: Ints, counts: Ints) -> tup
         places = places[counts[places] > number]
     view = data.data
     for place in places.tolist():
-        position, base, limit = int(at[place]), int(first[place]), int(body_end[place])
+        position, base, stop = int(at[place]), int(first[place]), int(body_end[place])
         for index in range(number, int(counts[place])):
             starts[base + index] = position
-            shift = size = 0
-            while position < limit:
+            shift = length = 0
+            while position < stop:
                 byte = view[position]
                 position += 1
-                size |= (byte & 0x7F) << shift
+                length |= (byte & 0x7F) << shift
                 shift += 7
                 if byte < 0x80:
                     break
-            position = min(position + (size >> 1), limit)
+            position = min(position + (length >> 1), stop)
         at[place] = position
     return starts, at
 
@@ -258,7 +279,9 @@ def _fields(data: Array, start: Ints, owner: Ints, body_end: Ints, batches: Batc
     null_key, null_value = key_length < 0, value_length < 0
     records = Records(
         Slots(data, key_start, key_start + np.maximum(key_length, 0), null_key if bool(null_key.any()) else None),
-        Slots(data, value_start, value_start + np.maximum(value_length, 0), null_value if bool(null_value.any()) else None),
+        Slots(
+            data, value_start, value_start + np.maximum(value_length, 0), null_value if bool(null_value.any()) else None
+        ),
         owner,
         batches.base_offset[owner] + offset_delta,
         timestamp,
@@ -291,7 +314,9 @@ def _with_unusual(
             _joined(sound.values, values, data, order),
             batch_of[order],
             np.concatenate([sound.offset, np.array([record.offset for _, record in rows], dtype=np.int64)])[order],
-            np.concatenate([sound.timestamp, np.array([record.timestamp_ms for _, record in rows], dtype=np.int64)])[order],
+            np.concatenate([sound.timestamp, np.array([record.timestamp_ms for _, record in rows], dtype=np.int64)])[
+                order
+            ],
         ),
         problems,
     )

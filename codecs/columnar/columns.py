@@ -14,9 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from quorate.codecs.columnar.assemble import positions_of, to_arrow
+from quorate.codecs.columnar.column import Slices, Structs
 from quorate.codecs.columnar.frame import Array, Bools, Buffer, Frame, Ints
 from quorate.codecs.columnar.plan import plan_of
-from quorate.codecs.columnar.read import Slices, Structs, read_message
+from quorate.codecs.columnar.read import read_message
 from quorate.codecs.columnar.schema import PROBLEMS, PROBLEMS_SCHEMA, message_schema, record_schema
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, Message, MessageSpec, RecordType
 from quorate.codecs.records import CoordinatorRecord, Record, decode_record
@@ -88,7 +89,10 @@ class _Collector:
             arrays = [pa.concat_arrays(column) for column in zip(*(arrays for _, arrays in pieces), strict=True)]
             batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
             rows = np.concatenate([rows for rows, _ in pieces])
-            yield record_type, batch if bool((rows[1:] > rows[:-1]).all()) else batch.take(pa.array(np.argsort(rows, kind="stable")))
+            yield (
+                record_type,
+                batch if bool((rows[1:] > rows[:-1]).all()) else batch.take(pa.array(np.argsort(rows, kind="stable"))),
+            )
 
 
 def decode_columns(keys: Any, values: Any, *, topic: str = CONSUMER_OFFSETS) -> dict[str, pa.RecordBatch]:
@@ -111,7 +115,9 @@ def _one_array(array: Any) -> pa.Array:
     return array if isinstance(array, pa.Array) else pa.array(array, pa.binary())
 
 
-def decode_slots(keys: Slots, values: Slots, *, topic: str = CONSUMER_OFFSETS, keys_array: pa.Array | None = None) -> dict[str, pa.RecordBatch]:
+def decode_slots(
+    keys: Slots, values: Slots, *, topic: str = CONSUMER_OFFSETS, keys_array: pa.Array | None = None
+) -> dict[str, pa.RecordBatch]:
     """`decode_columns` for records that lie somewhere in a buffer."""
     out = _Collector(topic)
     if len(keys):
@@ -145,7 +151,9 @@ def _decode_all(keys: Slots, values: Slots, keys_array: pa.Array | None, out: _C
         if len(rows):
             schema = message_schema(types[type_id].key)
             arrays = [to_arrow(columns.fields[field.name], field.type, distinct.data) for field in schema]
-            _decode_values(types[type_id], _Keys(arrays, entry), rows, values if len(rows) == len(values) else values[rows], out)
+            _decode_values(
+                types[type_id], _Keys(arrays, entry), rows, values if len(rows) == len(values) else values[rows], out
+            )
 
 
 def _rows_with(which: Ints | None, code: Ints | None, distinct: int, count: int) -> tuple[Ints, Ints | None]:
@@ -225,7 +233,7 @@ def _binary_array(slots: Slots) -> pa.Array:
     return to_arrow(Slices(slots.start, slots.end - slots.start, valid), pa.binary(), slots.data)
 
 
-def _read_slots(spec: MessageSpec, version: int, slots: Slots) -> tuple[Structs, Bools, Ints]:
+def _read_slots(spec: MessageSpec, version: int, slots: Slots) -> tuple[Structs, Bools, Array]:
     """Decode one message version behind the int16 of each slot: columns, which rows are sound, and the number of unknown tagged fields of each."""
     buffer = Buffer(slots.data, slots.end)
     frame = _frame(buffer, slots, 2)
@@ -240,7 +248,11 @@ def _frame(buffer: Buffer, slots: Slots, offset: int) -> Frame:
     count = len(slots)
     if count > 2:
         step = int(slots.start[1] - slots.start[0])
-        if step > 0 and int(slots.start[-1] - slots.start[0]) == step * (count - 1) and bool((slots.start[1:] - slots.start[:-1] == step).all()):
+        if (
+            step > 0
+            and int(slots.start[-1] - slots.start[0]) == step * (count - 1)
+            and bool((slots.start[1:] - slots.start[:-1] == step).all())
+        ):
             return Frame(buffer, None, count=count, first=int(slots.start[0]) + offset, step=step)
     return Frame(buffer, slots.start + offset)
 
@@ -282,7 +294,7 @@ def _within(outer: Ints | None, inner: Ints | None) -> Ints | None:
     return outer[inner]
 
 
-def _decode_version(spec: MessageSpec, version: int, slots: Slots) -> tuple[Ints | None, list[pa.Array], Ints]:
+def _decode_version(spec: MessageSpec, version: int, slots: Slots) -> tuple[Ints | None, list[pa.Array], Array]:
     """The value fields of slots with this version, chunk by chunk: which slots are sound (`None`: all), their columns, their numbers of unknown tagged fields."""
     schema = message_schema(spec)
     pieces, unknowns, goods = [], [], []
@@ -300,14 +312,22 @@ def _decode_version(spec: MessageSpec, version: int, slots: Slots) -> tuple[Ints
         unknowns.append(unknown)
     good = None
     if any(places is not None for _, _, places in goods):
-        good = np.concatenate([first + (np.arange(count) if places is None else places) for first, count, places in goods])
+        good = np.concatenate(
+            [first + (np.arange(count) if places is None else places) for first, count, places in goods]
+        )
     if len(pieces) == 1:
         return good, pieces[0], unknowns[0]
     return good, [pa.concat_arrays(column) for column in zip(*pieces, strict=True)], np.concatenate(unknowns)
 
 
 def _emit(
-    record_type: RecordType, keys: list[pa.Array], rows: Ints, version: int | None, values: list[pa.Array], unknown: Ints, out: _Collector
+    record_type: RecordType,
+    keys: list[pa.Array],
+    rows: Ints,
+    version: int | None,
+    values: list[pa.Array],
+    unknown: Array,
+    out: _Collector,
 ) -> None:
     count = len(rows)
     versions = pa.nulls(count, pa.int16()) if version is None else pa.array(np.full(count, version, dtype=np.int16))
@@ -337,7 +357,12 @@ def _look_closer(keys: Slots, values: Slots, out: _Collector) -> list[dict[str, 
 def _one_row(record: CoordinatorRecord, row: int, unknown: int) -> list[pa.Array]:
     """One record as arrays of one element."""
     schema = record_schema(record.type)
-    facts: dict[str, Any] = {"row": row, "tombstone": record.value is None, "value_version": record.version, "unknown_tags": unknown}
+    facts: dict[str, Any] = {
+        "row": row,
+        "tombstone": record.value is None,
+        "value_version": record.version,
+        "unknown_tags": unknown,
+    }
     facts |= as_python(record.key)
     if record.value is not None:
         facts |= as_python(record.value)

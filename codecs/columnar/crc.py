@@ -38,7 +38,8 @@ def _by_zero_byte() -> Crcs:
 
 
 def _after_zero(register: Crcs) -> Crcs:
-    return _by_zero_byte()[register & 0xFF] ^ (register >> 8)
+    moved: Crcs = _by_zero_byte()[register & 0xFF] ^ (register >> 8)
+    return moved
 
 
 @cache
@@ -95,10 +96,16 @@ def all_intact(block: bytes, start: Ints, end: Ints, claimed: Crcs, covered_from
     if last - first >= 1 << (DIGIT_BITS * DIGITS) or int((end - start).max()) >= LONGEST:
         return False
     bytes_ = np.frombuffer(block, np.uint8)[first:last].copy()
-    headers = np.lib.stride_tricks.as_strided(np.ndarray((1,), f"V{covered_from}", bytes_.data), (len(bytes_) - covered_from + 1,), (1,))
+    headers = np.lib.stride_tricks.as_strided(
+        np.ndarray((1,), f"V{covered_from}", bytes_.data), (len(bytes_) - covered_from + 1,), (1,)
+    )
     headers[start - first] = np.zeros((), f"V{covered_from}")  # what no CRC covers counts as zeros
     size = last - first
-    actual = google_crc32c.value(bytes_.tobytes()) ^ ONES ^ int(_moved(np.array([ONES], dtype=np.uint32), np.array([size]), DIGITS)[0])
+    actual = (
+        google_crc32c.value(bytes_.tobytes())
+        ^ ONES
+        ^ int(_moved(np.array([ONES], dtype=np.uint32), np.array([size]), DIGITS)[0])
+    )
 
     # What a CRC routine returns contains the ones that the register starts with and is turned over with at the end.
     register = claimed ^ np.uint32(ONES) ^ _ones_moved(LONGEST)[end - start - covered_from]

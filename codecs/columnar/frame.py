@@ -69,7 +69,16 @@ class Frame:
 
     __slots__ = ("at", "buffer", "count", "first", "owner", "step")
 
-    def __init__(self, buffer: Buffer, at: Ints | None, owner: Ints | None = None, *, count: int = 0, first: int = 0, step: int = 0) -> None:
+    def __init__(
+        self,
+        buffer: Buffer,
+        at: Ints | None,
+        owner: Ints | None = None,
+        *,
+        count: int = 0,
+        first: int = 0,
+        step: int = 0,
+    ) -> None:
         self.buffer = buffer
         self.at = at
         self.owner = owner
@@ -124,14 +133,20 @@ class Frame:
         if not self.count:
             return [np.empty(0, dtype=np.dtype(code).newbyteorder("=")) for code in codes]
         data: Any
-        if self.at is None and 0 <= self.first and self.first + self.step * (self.count - 1) + total <= self.buffer.size:
+        if (
+            self.at is None
+            and self.first >= 0
+            and self.first + self.step * (self.count - 1) + total <= self.buffer.size
+        ):
             data, offset, stride = self.buffer.data.data, self.first, self.step
         else:
             data, offset, stride = self._gather(total).data, 0, total
         out = []
         for code, width in zip(codes, widths, strict=True):
             values = np.ndarray((self.count,), code, data, offset, (stride,))
-            out.append(values.astype(values.dtype.newbyteorder("="), copy=False) if values.dtype.byteorder == ">" else values)
+            out.append(
+                values.astype(values.dtype.newbyteorder("="), copy=False) if values.dtype.byteorder == ">" else values
+            )
             offset += width
         self.advance(total)
         return out

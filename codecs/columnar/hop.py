@@ -97,7 +97,11 @@ def _followed_together(block: bytes, start: int, window: int) -> list[tuple[int,
         at = np.where(active, ends, at)
         active = active & (at < lasts)
     place, active = np.array(steps).T, np.array(actives).T
-    return [(int(first), int(last), place[i][active[i]]) for i, (first, last) in enumerate(zip(firsts, lasts, strict=True)) if active[i, 0]]
+    return [
+        (int(first), int(last), place[i][active[i]])
+        for i, (first, last) in enumerate(zip(firsts, lasts, strict=True))
+        if active[i, 0]
+    ]
 
 
 def _beginnings(data: Array, start: int, part: int, window: int) -> Ints:

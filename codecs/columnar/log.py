@@ -26,12 +26,10 @@ from quorate.codecs.columnar.batches import Batches, Records, crc_mismatches, he
 from quorate.codecs.columnar.columns import decode_slots
 from quorate.codecs.columnar.frame import Array, Bools
 from quorate.codecs.columnar.hop import batch_starts
-from quorate.codecs.columnar.schema import PROBLEMS_SCHEMA, record_schema
 from quorate.codecs.log_entries import Selection
 from quorate.codecs.log_files import PartitionFiles, Segment, find_partitions
 from quorate.codecs.log_isolation import Transactions
 from quorate.codecs.log_model import LogError, LogProblem
-from quorate.codecs.message import RECORD_TYPES
 
 __all__ = ["CONTROL_RECORDS", "ColumnBlock", "log_schema", "read_columns", "read_tables"]
 
@@ -96,7 +94,9 @@ def read_columns(
     if isolation_level not in ("read_uncommitted", "read_committed"):
         raise LogError(f"isolation_level is {isolation_level!r}; it can be 'read_uncommitted' or 'read_committed'")
     for files in find_partitions(path, topic=topic, partition=partition, topics=topics):
-        yield from _PartitionColumns(files, isolation_level == "read_committed", skip_corrupt, max_batch_bytes, block_bytes).blocks()
+        yield from _PartitionColumns(
+            files, isolation_level == "read_committed", skip_corrupt, max_batch_bytes, block_bytes
+        ).blocks()
 
 
 def read_tables(path: str | PathLike[str], **options: Any) -> dict[str, pa.Table]:
@@ -117,7 +117,9 @@ def read_tables(path: str | PathLike[str], **options: Any) -> dict[str, pa.Table
 class _PartitionColumns:
     """One pass over the segments of a partition; two for read-committed."""
 
-    def __init__(self, files: PartitionFiles, read_committed: bool, skip_corrupt: bool, limit_bytes: int, block_bytes: int) -> None:
+    def __init__(
+        self, files: PartitionFiles, read_committed: bool, skip_corrupt: bool, limit_bytes: int, block_bytes: int
+    ) -> None:
         self.files = files
         self.skip_corrupt = skip_corrupt
         self.limit_bytes = limit_bytes
@@ -149,7 +151,20 @@ class _PartitionColumns:
                     yield from self._segment(file, segment)
             except OSError as error:
                 detail = f"{error.strerror or error}"
-                yield self._block({}, [self._problem(segment, BatchProblem(position=0, size_bytes=segment.size_bytes, reason=ProblemReason.UNREADABLE, detail=detail))])
+                yield self._block(
+                    {},
+                    [
+                        self._problem(
+                            segment,
+                            BatchProblem(
+                                position=0,
+                                size_bytes=segment.size_bytes,
+                                reason=ProblemReason.UNREADABLE,
+                                detail=detail,
+                            ),
+                        )
+                    ],
+                )
 
     def _segment(self, file: BinaryIO, segment: Segment) -> Iterator[ColumnBlock]:
         position = 0  # of the block's first byte in the file
@@ -204,7 +219,7 @@ class _PartitionColumns:
             assert problem is not None
             problems.append(self._problem(segment, problem))
             if not self.skip_corrupt:
-                return batches.select(slice(0, index)), problems, False
+                return batches.select(np.arange(index)), problems, False
         good = np.ones(len(batches), dtype=np.bool_)
         good[bad] = False
         return batches.select(good), problems, True
@@ -253,7 +268,13 @@ class _PartitionColumns:
             found.append(
                 self._problem(
                     segment,
-                    BatchProblem(position=position + start, size_bytes=size, reason=ProblemReason.OFFSET_ORDER, detail=detail, header=header),
+                    BatchProblem(
+                        position=position + start,
+                        size_bytes=size,
+                        reason=ProblemReason.OFFSET_ORDER,
+                        detail=detail,
+                        header=header,
+                    ),
                 )
             )
         return found
@@ -303,7 +324,9 @@ class _PartitionColumns:
         return pa.RecordBatch.from_pylist(rows, schema=CONTROL_SCHEMA)
 
     def _block(self, batches: dict[str, pa.RecordBatch], problems: list[LogProblem]) -> ColumnBlock:
-        return ColumnBlock(topic=self.files.topic, partition=self.files.partition, batches=batches, problems=tuple(problems))
+        return ColumnBlock(
+            topic=self.files.topic, partition=self.files.partition, batches=batches, problems=tuple(problems)
+        )
 
     def _problem(self, segment: Segment, problem: BatchProblem, shift: int = 0) -> LogProblem:
         return LogProblem(

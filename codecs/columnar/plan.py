@@ -10,7 +10,7 @@ from typing import TypeAlias
 from quorate.codecs.message import FieldSpec, MessageSpec
 from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, UuidType, WireType
 
-__all__ = ["Item", "ListPlan", "Plan", "Sized", "StructPlan", "Tail", "TagPlan", "plan_of"]
+__all__ = ["Item", "ListPlan", "Plan", "Sized", "StructPlan", "TagPlan", "Tail", "plan_of"]
 
 UUID_CODE = "V16"
 

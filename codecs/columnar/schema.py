@@ -63,7 +63,7 @@ def message_schema(spec: MessageSpec) -> pa.Schema:
 
 @cache
 def record_schema(record_type: RecordType) -> pa.Schema:
-    """The columns of a record type:
+    """The columns of a record type.
 
     * `row`: which of the records handed in it was;
     * the fields of the key;

@@ -89,7 +89,9 @@ class ConsumerGroupMemberMetadataValue(Message):
     server_assignor: String | None
     # The schema says `"default": null` without quotes, which Kafka's generator takes for "no default": a record without
     # this tag is that of a classic member, and every member of the new protocol has the tag with an explicit null.
-    classic_member_metadata: ClassicMemberMetadata | None = tagged(0, default=ClassicMemberMetadata(session_timeout_ms=0, supported_protocols=()))
+    classic_member_metadata: ClassicMemberMetadata | None = tagged(
+        0, default=ClassicMemberMetadata(session_timeout_ms=0, supported_protocols=())
+    )
 
 
 @key(6, since="4.0")

@@ -1,0 +1,219 @@
+"""Going over fields without reading them: to where the elements of nested lists begin, or past tagged fields.
+
+Nested lists are walked element by element, all messages at once: the first elements of all lists, then the second ones, and so on; once only a few long
+lists are left, those are walked one by one.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from quorate.codecs.columnar.frame import Bools, Frame, Ints, bounds
+from quorate.codecs.columnar.plan import Item, ListPlan, Plan, Sized, StructPlan
+from quorate.codecs.generate import Inexact, uvarint_rest
+
+__all__ = ["clamped", "hop_tags", "nulls", "plausible", "prefix_code", "walk"]
+
+FEW = 12
+"""With this many lists left or fewer, walking them one by one is faster than numpy's overhead per call."""
+
+
+MANY_TAGS = 64
+"""No message has as many tagged fields."""
+
+
+def prefix_code(tail: Item | None, flexible: bool) -> str:
+    """The fixed part in front of a variable field that can be fetched with the run before it."""
+    match tail:
+        case Sized(text=True):
+            return "u1" if flexible else ">i2"
+        case Sized() | ListPlan():
+            return "u1" if flexible else ">i4"
+        case StructPlan(nullable=True, in_tag=in_tag):
+            return "u1" if in_tag else "i1"
+    return ""
+
+
+def nulls(frame: Frame, lengths: Ints, nullable: bool) -> Bools | None:
+    """Which are not null, `None` if all are; a null where none may be is doubtful."""
+    if not frame.count or bounds(lengths)[0] >= 0:
+        return None
+    valid = lengths >= 0
+    if not nullable:
+        frame.doubt(~valid)
+        return None
+    return valid
+
+
+def clamped(frame: Frame, lengths: Ints, limit: int) -> Ints:
+    """Lengths from 0 to `limit`; greater ones are doubtful."""
+    if not frame.count:
+        return lengths
+    low, high = bounds(lengths)
+    if high > limit:
+        frame.doubt(lengths > limit)
+    return np.clip(lengths, 0, limit) if low < 0 or high > limit else lengths
+
+
+def plausible(frame: Frame, counts: Ints, element: Item) -> Ints:
+    """Counts of elements for which the message has room; others are doubtful, and 0. As in Kafka, so that damage reserves no memory."""
+    if not frame.count or bounds(counts) == (0, 0):
+        return counts
+    width = np.dtype(element).itemsize if isinstance(element, str) else 1
+    impossible = counts * width > frame.room()
+    if bool(impossible.any()):
+        frame.doubt(impossible)
+        counts = np.where(impossible, 0, counts)
+    return np.maximum(counts, 0) if bounds(counts)[0] < 0 else counts
+
+
+def walk(frame: Frame, counts: Ints, element: Item, flexible: bool, starts: Ints) -> None:
+    """Find where every element starts, and move the frame behind its lists."""
+    at = frame.positions().copy()
+    first = np.cumsum(counts) - counts
+    places = np.flatnonzero(counts > 0)
+    number = 0
+    while len(places) > FEW:
+        starts[first[places] + number] = at[places]
+        step = Frame(frame.buffer, at[places], places if frame.owner is None else frame.owner[places])
+        _skip(step, element, flexible)
+        at[places] = step.positions()
+        number += 1
+        places = places[counts[places] > number]
+    if len(places):
+        data = frame.buffer.data.data
+        owners = frame.owners()
+        for place in places.tolist():
+            position = int(at[place])
+            base = int(first[place])
+            try:
+                for index in range(number, int(counts[place])):
+                    starts[base + index] = position
+                    position = _skip_one(data, position, element, flexible)
+            except (IndexError, ValueError, Inexact):
+                frame.buffer.doubtful[owners[place]] = True
+                starts[base + index : base + int(counts[place])] = 0
+            at[place] = position
+    frame.at = at
+
+
+def _skip(frame: Frame, item: Item, flexible: bool) -> None:
+    """Move the frame behind one item at each place."""
+    match item:
+        case str():
+            frame.advance(np.dtype(item).itemsize)
+        case Sized(text, nullable):
+            lengths = frame.length(flexible, frame.fetch([prefix_code(item, flexible)])[0])
+            nulls(frame, lengths, nullable)
+            frame.advance(clamped(frame, lengths, 0x7FFF if text else 0x7FFFFFFF))
+        case ListPlan(element, nullable):
+            counts = frame.length(flexible, frame.fetch([prefix_code(item, flexible)])[0])
+            nulls(frame, counts, nullable)
+            counts = plausible(frame, counts, element)
+            if isinstance(element, str):
+                frame.advance(counts * np.dtype(element).itemsize)
+            else:
+                walk(frame, counts, element, flexible, np.empty(int(counts.sum()), dtype=np.int64))
+        case StructPlan(plan, nullable, in_tag):
+            if not nullable:
+                _skip_message(frame, plan)
+                return
+            mark = frame.fetch([prefix_code(item, flexible)])[0]
+            present = frame.finish_varint(mark) > 0 if in_tag else mark >= 0
+            places = np.flatnonzero(present)
+            inner = frame.select(places)
+            _skip_message(inner, plan)
+            frame.own_positions()[places] = inner.positions()
+
+
+def _skip_message(frame: Frame, plan: Plan) -> None:
+    for step in plan.steps:
+        width = sum(np.dtype(code).itemsize for _, code in step.fixed)
+        if width:
+            frame.advance(width)
+        if step.tail is not None:
+            _skip(frame, step.tail, plan.flexible)
+    if plan.tags is not None:
+        counts = frame.varint()
+        if frame.count and bounds(counts)[1] > 0:
+            hop_tags(frame, counts, None)
+
+
+def _skip_one(data: Any, position: int, item: Item, flexible: bool) -> int:
+    """Where one item ends that starts at `position`. Raises `IndexError`, `ValueError` or `Inexact` where it leaves the buffer or is impossible."""
+    match item:
+        case str():
+            return position + np.dtype(item).itemsize
+        case Sized() | ListPlan():
+            if flexible:
+                n, position = _one_varint(data, position)
+                n -= 1
+            else:
+                width = 2 if isinstance(item, Sized) and item.text else 4
+                n, position = int.from_bytes(data[position : position + width], "big", signed=True), position + width
+            if n > len(data) - position:
+                raise ValueError(n)
+            if isinstance(item, Sized):
+                return position + max(n, 0)
+            if isinstance(item.element, str):
+                return position + max(n, 0) * np.dtype(item.element).itemsize
+            for _ in range(n):
+                position = _skip_one(data, position, item.element, flexible)
+            return position
+        case StructPlan(plan, nullable, in_tag):
+            if nullable:
+                mark = data[position]
+                position += 1
+                if (mark == 0) if in_tag else (mark > 127):
+                    return position
+            for step in plan.steps:
+                position += sum(np.dtype(code).itemsize for _, code in step.fixed)
+                if step.tail is not None:
+                    position = _skip_one(data, position, step.tail, plan.flexible)
+            if plan.tags is not None:
+                n, position = _one_varint(data, position)
+                for _ in range(n):
+                    _, position = _one_varint(data, position)
+                    size, position = _one_varint(data, position)
+                    if not 0 <= size <= len(data) - position:
+                        raise ValueError(size)
+                    position += size
+            return position
+    raise TypeError(item)
+
+
+def _one_varint(data: Any, position: int) -> tuple[int, int]:
+    first = data[position]
+    return (first, position + 1) if first < 0x80 else uvarint_rest(data, position + 1, first)
+
+
+def hop_tags(frame: Frame, counts: Ints, found: dict[int, tuple[Ints, Ints]] | None) -> None:
+    """Go from tagged field to tagged field; note where the known ones are (`found`), count the others unless only skipping."""
+    number = 0
+    places = np.flatnonzero(counts > 0)
+    while len(places):
+        everywhere = len(places) == frame.count
+        step = frame if everywhere else frame.select(places)
+        tags = step.varint()
+        sizes = step.varint()
+        if bool((sizes < 0).any()) or int(sizes.max()) > frame.buffer.size:
+            step.doubt((sizes < 0) | (sizes > frame.buffer.size))
+            sizes = np.where((sizes < 0) | (sizes > frame.buffer.size), 0, sizes)
+        if found is not None:
+            known = np.zeros(len(places), dtype=np.bool_)
+            for tag, (starts, lengths) in found.items():
+                here = tags == tag
+                if bool(here.any()):
+                    starts[places[here]] = step.positions()[here]
+                    lengths[places[here]] = sizes[here]
+                    known |= here
+            if not bool(known.all()):
+                np.add.at(frame.buffer.unknown_tags, step.owners()[~known], 1)
+        step.advance(sizes)
+        if not everywhere:
+            frame.own_positions()[places] = step.positions()
+        number += 1
+        places = places[counts[places] > number]
+        if len(places) and number > MANY_TAGS:
+            frame.doubt(counts > number)  # let the exact reader judge
+            return

@@ -1,0 +1,227 @@
+"""Generates the per-record decoder of a message version from its declaration.
+
+The decoder reads exactly what Kafka's generated classes read, but knows only one outcome besides success: it raises, and `quorate.codecs.exact`
+then finds out what is wrong and where. Neighbouring fields of fixed width, and the length that follows them, are read by one `struct` call.
+The objects it builds are frozen. They are filled as instances of a twin class with the same slots and then get their real class, because going
+through the `__init__` of a frozen dataclass takes five times as long.
+"""
+
+import struct
+from collections.abc import Callable
+from functools import cache
+
+from quorate.codecs.generate import Inexact, Source, open_twin, uvarint_rest
+from quorate.codecs.message import FieldSpec, Message, MessageSpec
+from quorate.codecs.wire import (
+    ArrayType,
+    BytesType,
+    FixedType,
+    StringType,
+    StructType,
+    TaggedField,
+    Uuid,
+    UuidType,
+    WireType,
+)
+
+__all__ = ["Decoder", "message_decoder"]
+
+Decoder = Callable[[bytes, int], Message]
+
+
+class _Reading:
+    """Emits the statements that read one struct or message in one version."""
+
+    def __init__(self, spec: MessageSpec, version: int, flexible: bool) -> None:
+        self.spec = spec
+        self.version = version
+        self.flexible = flexible
+        self.source = Source()
+        self.names = self.source.names
+        self.names.update(unpack_from=struct.unpack_from, rest=uvarint_rest, Inexact=Inexact, TaggedField=TaggedField)
+        self.pending: list[tuple[str, str]] = []  # (variable, struct code) of fixed fields not yet read
+
+    # ---- fixed runs
+
+    def fixed(self, variable: str, code: str) -> None:
+        self.pending.append((variable, code))
+
+    def flush(self) -> None:
+        """Read the pending fixed fields by one call."""
+        if not self.pending:
+            return
+        layout = struct.Struct(">" + "".join(code for _, code in self.pending))
+        reader = self.source.bind("s", layout.unpack_from)
+        targets = ", ".join(variable for variable, _ in self.pending)
+        self.source.add(f"{targets}, = {reader}(b, p)", f"p += {layout.size}")
+        self.pending.clear()
+
+    # ---- lengths
+
+    def length(self, fixed_code: str, compact_limit: int | None = None) -> str:
+        """Read a length or count, with -1 for null; return the variable."""
+        n = self.source.fresh("n")
+        if self.flexible:
+            self.fixed(n, "B")
+            self.flush()
+            self.source.add(f"if {n} > 127: {n}, p = rest(b, p, {n})", f"{n} -= 1")
+            if compact_limit is not None:
+                self.source.add(f"if {n} > {compact_limit}: raise Inexact")
+        else:
+            self.fixed(n, fixed_code)
+            self.flush()
+        return n
+
+    def sized(self, variable: str, nullable: bool, n: str, expression: str) -> None:
+        """`variable` becomes null or the value of `expression`, whose end is `q`."""
+        self.source.add(f"if {n} < 0: {f'{variable} = None' if nullable else 'raise Inexact'}", "else:")
+        self.source.depth += 1
+        self.source.add(f"q = p + {n}", f"{variable} = {expression}", "p = q")
+        self.source.depth -= 1
+
+    # ---- values
+
+    def read(self, wire: WireType, variable: str, nullable: bool, *, in_tag: bool = False) -> None:
+        source = self.source
+        match wire:
+            case FixedType():
+                self.fixed(variable, wire.code)
+            case UuidType():
+                self.flush()
+                make = source.bind("u", bytes.__new__)
+                source.add(f"q = p + 16; {variable} = {make}({source.bind('U', Uuid)}, b[p:q]); p = q")
+            case StringType():
+                n = self.length("h", 0x7FFF)
+                self.sized(variable, nullable, n, "b[p:q].decode()")
+            case BytesType():
+                n = self.length("i")
+                self.sized(variable, nullable, n, "b[p:q]")
+            case ArrayType(element):
+                self.array(element, variable, nullable)
+            case StructType(spec):
+                self.struct(spec, variable, nullable, in_tag)
+
+    def array(self, element: WireType, variable: str, nullable: bool) -> None:
+        source = self.source
+        n = self.length("i")
+        source.add(f"if {n} < 0: {f'{variable} = None' if nullable else 'raise Inexact'}", "else:")
+        source.depth += 1
+        if isinstance(element, FixedType):
+            few = source.bind("few", [struct.Struct(f">{count}{element.code}").unpack_from for count in range(17)])
+            source.add(
+                f"{variable} = {few}[{n}](b, p) if {n} < 17 else unpack_from('>%d{element.code}' % {n}, b, p)",
+                f"p += {n} * {element.size}",
+            )
+        else:
+            # An element takes at least a byte: without this, a damaged count would loop for long before it fails.
+            items, item = source.fresh("items"), source.fresh("item")
+            source.add(f"if {n} > len(b) - p: raise Inexact", f"{items} = []", f"for _ in range({n}):")
+            source.depth += 1
+            self.read(element, item, nullable=False)
+            self.flush()
+            source.add(f"{items}.append({item})")
+            source.depth -= 1
+            source.add(f"{variable} = tuple({items})")
+        source.depth -= 1
+
+    def struct(self, spec: MessageSpec, variable: str, nullable: bool, in_tag: bool) -> None:
+        source = self.source
+        reader = source.bind("r", _struct_reader(spec, self.version, self.flexible))
+        if not nullable:
+            self.flush()
+            source.add(f"{variable}, p = {reader}(b, p)")
+            return
+        mark = source.fresh("n")
+        if in_tag:  # null is a varint 0, presence a varint 1
+            self.fixed(mark, "B")
+            self.flush()
+            source.add(f"if {mark} > 127: {mark}, p = rest(b, p, {mark})", f"if {mark} <= 0: {variable} = None")
+        else:  # null is a byte below 0
+            self.fixed(mark, "b")
+            self.flush()
+            source.add(f"if {mark} < 0: {variable} = None")
+        source.add(f"else: {variable}, p = {reader}(b, p)")
+
+    # ---- the message
+
+    def body(self) -> None:
+        """All fields, then the object `o`."""
+        source = self.source
+        carried = [f for f in self.spec.fields if self.version in f.versions]
+        for f in carried:
+            if f.tag is None:
+                self.read(f.type, f"f_{f.name}", f.nullable)
+        self.tags([f for f in carried if f.tag is not None])
+        self.flush()
+        source.add(f"o = new({source.bind('T', open_twin(self.spec.cls))})")
+        for f in self.spec.fields:
+            known = f"f_{f.name}" if f in carried else source.bind("d", f.default)
+            source.add(f"o.{f.name} = {known}")
+        source.add(
+            f"o.unknown_tags = {'unknown' if self.flexible else '()'}",
+            f"o.__class__ = {source.bind('C', self.spec.cls)}",
+        )
+        self.names["new"] = object.__new__
+
+    def tags(self, known: list[FieldSpec]) -> None:
+        if not self.flexible:
+            return
+        source = self.source
+        self.fixed("tags", "B")
+        self.flush()
+        for f in known:
+            source.add(f"f_{f.name} = {source.bind('d', f.default)}")
+        source.add("unknown = ()", "if tags:")
+        source.depth += 1
+        source.add(
+            "if tags > 127: tags, p = rest(b, p, tags)", "if tags > len(b) - p: raise Inexact", "for _ in range(tags):"
+        )
+        source.depth += 1
+        source.add(
+            "t = b[p]; p += 1",
+            "if t > 127: t, p = rest(b, p, t)",
+            "z = b[p]; p += 1",
+            "if z > 127: z, p = rest(b, p, z)",
+        )
+        for f in known:
+            # Kafka does not compare the size of a tagged field that it knows with what it reads.
+            source.add(f"if t == {f.tag}:")
+            source.depth += 1
+            self.read(f.type, f"f_{f.name}", f.nullable, in_tag=True)
+            self.flush()
+            source.add("continue")
+            source.depth -= 1
+        source.add(
+            "if z < 0: raise Inexact",
+            "q = p + z",
+            "if q > len(b): raise Inexact",
+            "unknown += (TaggedField(t, b[p:q]),)",
+            "p = q",
+        )
+        source.depth -= 2
+
+
+@cache
+def _struct_reader(spec: MessageSpec, version: int, flexible: bool) -> Callable[[bytes, int], tuple[Message, int]]:
+    reading = _Reading(spec, version, flexible)
+    reading.body()
+    reading.source.add("return o, p")
+    reader: Callable[[bytes, int], tuple[Message, int]] = reading.source.function(
+        f"read_{spec.name}_v{version}", "b, p"
+    )
+    return reader
+
+
+@cache
+def message_decoder(spec: MessageSpec, version: int) -> Decoder:
+    """A function `(data, position) -> message` for one version.
+
+    It raises some exception (`Inexact`, `IndexError`, `struct.error`, `UnicodeDecodeError`, ...) unless the bytes from `position` on are exactly
+    one message in UTF-8.
+    """
+    reading = _Reading(spec, version, spec.is_flexible(version))
+    reading.body()
+    # Slices past the end are silently short: that the end is met exactly also proves that no slice was.
+    reading.source.add("if p != len(b): raise Inexact", "return o")
+    decoder: Decoder = reading.source.function(f"decode_{spec.name}_v{version}", "b, p")
+    return decoder

@@ -1,0 +1,100 @@
+"""What the generated decoders and encoders of messages share: source code under construction, varints, and objects that are filled before they freeze."""
+
+from typing import Any
+
+from quorate.codecs.wire import TaggedField
+
+__all__ = ["Inexact", "Source", "merge_tags", "open_twin", "uvarint", "uvarint_rest"]
+
+
+class Inexact(Exception):
+    """The bytes are not exactly one message: too long, or not what the declaration says."""
+
+
+_TWINS: dict[type, Any] = {}
+
+
+def open_twin(cls: type) -> Any:
+    """A class with the slots of `cls` whose instances may be written to and then turned into instances of `cls`."""
+    if cls not in _TWINS:
+        own = tuple(cls.__dict__["__slots__"])
+        writable = {"__slots__": own, "__setattr__": object.__setattr__, "__delattr__": object.__delattr__}
+        _TWINS[cls] = type("_" + cls.__name__, cls.__bases__, writable)
+    return _TWINS[cls]
+
+
+def uvarint_rest(data: bytes, position: int, first: int) -> tuple[int, int]:
+    """Finish an unsigned varint whose first byte had more to come. Like Java's, the result is a signed 32-bit number."""
+    value = first & 0x7F
+    for shift in (7, 14, 21, 28):
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            value &= 0xFFFFFFFF
+            return (value - 0x100000000 if value >= 0x80000000 else value), position
+    raise Inexact
+
+
+def uvarint(value: int) -> bytes:
+    """An unsigned varint of at most 32 bits."""
+    if value < 0x80:
+        return _ONE_BYTE[value]
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def merge_tags(
+    written: list[tuple[int, bytes]], unknown: tuple[TaggedField, ...], known: frozenset[int]
+) -> list[tuple[int, bytes]]:
+    """Tagged fields in the order in which Kafka writes them: each unknown one before the first known one with a greater tag."""
+    out: list[tuple[int, bytes]] = []
+    waiting = [(extra.tag, extra.data) for extra in reversed(unknown)]
+    if not known.isdisjoint(tag for tag, _ in waiting):
+        raise Inexact
+    for tag, data in written:
+        while waiting and waiting[-1][0] < tag:
+            out.append(waiting.pop())
+        out.append((tag, data))
+    return out + waiting[::-1]
+
+
+_ONE_BYTE = [bytes([n]) for n in range(0x80)]
+
+
+class Source:
+    """Python source under construction, with the objects that it refers to."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.names: dict[str, Any] = {}
+        self.depth = 1
+        self._count = 0
+
+    def add(self, *lines: str) -> None:
+        """Append statements at the present depth."""
+        self.lines += ["    " * self.depth + line for line in lines]
+
+    def fresh(self, prefix: str) -> str:
+        """A name that is not in use."""
+        self._count += 1
+        return f"{prefix}{self._count}"
+
+    def bind(self, prefix: str, thing: Any) -> str:
+        """A name under which the code finds `thing`."""
+        name = self.fresh(prefix)
+        self.names[name] = thing
+        return name
+
+    def function(self, name: str, arguments: str) -> Any:
+        """The finished function."""
+        # Helpers are bound as default arguments: a local is looked up faster than a global.
+        bound = ", ".join(f"{n}={n}" for n in self.names)
+        text = f"def {name}({arguments}, {bound}):\n" + "\n".join(self.lines) + "\n"
+        namespace = dict(self.names)
+        exec(compile(text, f"<quorate {name}>", "exec"), namespace)
+        return namespace[name]
