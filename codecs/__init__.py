@@ -11,6 +11,9 @@ are not understood are values that say what and where. Nothing here opens a sock
 imported only when a function needs them.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from quorate.codecs.consumer_protocol import decode_assignment, decode_subscription, encode_protocol, open_nested
 from quorate.codecs.errors import DecodeError, EncodeError, Reason
 from quorate.codecs.json_form import from_json, to_json, to_kafka_json
@@ -28,14 +31,42 @@ from quorate.codecs.records import (
 )
 from quorate.codecs.wire import TaggedField, Uuid
 
+if TYPE_CHECKING:
+    from quorate.codecs.columnar.columns import decode_columns
+    from quorate.codecs.columnar.log import ColumnBlock, read_columns, read_tables
+    from quorate.codecs.columnar.schema import record_schema
+    from quorate.codecs.live import LiveError, read_live
+    from quorate.codecs.log import LogEntry, LogError, LogProblem, read_log, read_segment
+
+_LAZY = {
+    "ColumnBlock": "columnar.log",
+    "LiveError": "live",
+    "LogEntry": "log",
+    "LogError": "log",
+    "LogProblem": "log",
+    "decode_columns": "columnar.columns",
+    "read_columns": "columnar.log",
+    "read_live": "live",
+    "read_log": "log",
+    "read_segment": "log",
+    "read_tables": "columnar.log",
+    "record_schema": "columnar.schema",
+}
+"""Names whose modules are imported when they are first asked for."""
+
 __all__ = [
     "CONSUMER_OFFSETS",
     "RECORD_TYPES",
     "SHARE_GROUP_STATE",
     "TRANSACTION_STATE",
+    "ColumnBlock",
     "CoordinatorRecord",
     "DecodeError",
     "EncodeError",
+    "LiveError",
+    "LogEntry",
+    "LogError",
+    "LogProblem",
     "MalformedRecord",
     "Reason",
     "Record",
@@ -43,12 +74,33 @@ __all__ = [
     "UnknownRecord",
     "Uuid",
     "decode_assignment",
+    "decode_columns",
     "decode_record",
     "decode_subscription",
     "encode_protocol",
     "encode_record",
     "from_json",
     "open_nested",
+    "read_columns",
+    "read_live",
+    "read_log",
+    "read_segment",
+    "read_tables",
+    "record_schema",
     "to_json",
     "to_kafka_json",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    module = _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        found = getattr(import_module(f"{__name__}.{module}"), name)
+    except ModuleNotFoundError as error:
+        if error.name in ("numpy", "pyarrow"):
+            raise ImportError(f"{name} needs {error.name}: pip install 'quorate[arrow]'") from error
+        raise
+    globals()[name] = found
+    return found

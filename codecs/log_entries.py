@@ -79,7 +79,7 @@ class PartitionReader:
             if index + 1 < len(segments) and int(segments[index + 1].path.stem) <= self.start:
                 continue
             try:
-                with segment.path.open("rb", buffering=0) as file:
+                with segment.path.open("rb") as file:
                     yield from self._segment(file, segment, transactions)
             except OSError as error:
                 yield self._unreadable(segment, error)
@@ -93,7 +93,7 @@ class PartitionReader:
     def _all_frames(self) -> Iterator[Frame | BatchProblem]:
         for segment in self.files.segments:
             try:
-                with segment.path.open("rb", buffering=0) as file:
+                with segment.path.open("rb") as file:
                     yield from frames(file, segment.size_bytes, max_batch_bytes=self.selection.max_batch_bytes)
             except OSError:
                 continue  # reported when its records are read

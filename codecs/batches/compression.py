@@ -49,7 +49,7 @@ def decompress(compression: str, data: bytes, limit_bytes: int) -> bytes:
             import cramjam
 
             return _bounded(cramjam.zstd.decompress_into, data, limit_bytes)
-    raise DecompressionError(f"compression {compression!r} is not known")
+    raise DecompressionError("no Kafka release has this compression")
 
 
 def compress(compression: str, data: bytes, *, magic: int = 2) -> bytes:
@@ -106,19 +106,19 @@ def _snappy(data: bytes, limit_bytes: int) -> bytes:
         position += 4
         if not 0 <= size <= end - position:
             raise DecompressionError(f"xerial snappy: a block of {size:,} bytes, but {end - position:,} are left")
-        blocks.append(_snappy_block(data[position : position + size], limit_bytes - total))
+        blocks.append(_snappy_block(data[position : position + size], limit_bytes, total))
         total += len(blocks[-1])
         position += size
     return b"".join(blocks)
 
 
-def _snappy_block(block: bytes, limit_bytes: int) -> bytes:
+def _snappy_block(block: bytes, limit_bytes: int, already: int = 0) -> bytes:
     import cramjam
 
     try:
         size = cramjam.snappy.decompress_raw_len(block)
-        if size > limit_bytes:
-            raise TooLargeError(f"{size:,} bytes, {limit_bytes:,} are allowed")
+        if already + size > limit_bytes:
+            raise TooLargeError(f"more than {limit_bytes:,} bytes")
         if size > 64 * len(
             block
         ):  # snappy's best is 64 bytes from 3: no memory is taken for a claim that cannot be true

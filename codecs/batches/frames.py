@@ -34,6 +34,7 @@ def frames(file: BinaryIO, size: int, *, max_batch_bytes: int = MAX_BATCH_BYTES)
     buffer = b""
     start = 0
     base = 0  # position of buffer[0]
+    most = max_batch_bytes - _OVERHEAD
     unpack_length = _LENGTH.unpack_from
     while True:
         available = len(buffer)
@@ -41,7 +42,7 @@ def frames(file: BinaryIO, size: int, *, max_batch_bytes: int = MAX_BATCH_BYTES)
         while available - start >= _UP_TO_MAGIC:
             (length,) = unpack_length(buffer, start + _LENGTH_OFFSET)
             end = start + _OVERHEAD + length
-            if length < _MIN_LENGTH or end > available:
+            if end > available or length < _MIN_LENGTH or length > most:
                 need = _OVERHEAD + length
                 break
             yield buffer, start, end, base + start
@@ -55,7 +56,7 @@ def frames(file: BinaryIO, size: int, *, max_batch_bytes: int = MAX_BATCH_BYTES)
             if zeros == left:
                 return
             detail = f"the length of the batch is {need - _OVERHEAD:,}, at least {_MIN_LENGTH} is possible"
-            if zeros:
+            if need == _OVERHEAD:
                 detail += f"; {zeros:,} bytes here are zero, but more data follows"
             yield BatchProblem(position=position, size_bytes=left, reason=ProblemReason.BAD_LENGTH, detail=detail)
             return

@@ -66,7 +66,7 @@ def records(buffer: bytes, start: int, end: int, limit_bytes: int) -> Iterator[B
             raise BadRecordsError(f"{end - position:,} bytes are left after the value")
         return
     if compression >= len(COMPRESSIONS) or COMPRESSIONS[compression] == "zstd":  # KIP-110 brought zstd for magic 2 only
-        raise DecompressionError(f"{compression_of(compression)} does not occur in message format {magic}")
+        raise DecompressionError(f"this compression does not occur in message format {magic}")
     if value is None:
         raise BadRecordsError("a compressed wrapper with a null value")
     inside = decompress(COMPRESSIONS[compression], value, limit_bytes)
@@ -89,16 +89,17 @@ def _inner(inside: bytes, magic: int, append_time: int | None) -> Iterator[Batch
     """The messages inside a wrapper, with the offsets that they themselves state."""
     position, end = 0, len(inside)
     while position < end:
-        if end - position < MIN_BYTES[magic]:
+        if end - position < MIN_BYTES[0]:
             raise BadRecordsError(f"the message at {position:,} inside the wrapper is cut off")
         (length,) = _INT32.unpack_from(inside, position + 8)
         stop = position + LOG_OVERHEAD + length
-        if stop - position < MIN_BYTES[magic] or stop > end:
-            raise BadRecordsError(f"the message at {position:,} inside the wrapper says {length:,} bytes")
-        if inside[position + 16] != magic:
+        inner_magic = inside[position + 16]
+        if inner_magic not in (0, magic):  # Kafka takes messages of format 0 in a wrapper of format 1
             raise BadRecordsError(
-                f"the message at {position:,} inside the wrapper has magic {inside[position + 16]}, not {magic}"
+                f"the message at {position:,} inside the wrapper has magic {inner_magic}, not {magic}"
             )
+        if stop - position < MIN_BYTES[inner_magic] or stop > end:
+            raise BadRecordsError(f"the message at {position:,} inside the wrapper says {length:,} bytes")
         crc = int.from_bytes(inside[position + 12 : position + CRC_START])
         if zlib.crc32(inside[position + CRC_START : stop]) != crc:
             raise BadRecordsError(f"the message at {position:,} inside the wrapper does not have its CRC {crc:08x}")
@@ -106,7 +107,10 @@ def _inner(inside: bytes, magic: int, append_time: int | None) -> Iterator[Batch
         if compression:
             raise BadRecordsError(f"the message at {position:,} inside the wrapper is compressed itself")
         yield BatchRecord(
-            offset=offset, timestamp_ms=timestamp if append_time is None else append_time, key=key, value=value
+            offset=offset,
+            timestamp_ms=timestamp if append_time is None or inner_magic == 0 else append_time,
+            key=key,
+            value=value,
         )
         position = stop
     if end == 0:

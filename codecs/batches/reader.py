@@ -92,7 +92,7 @@ def check(buffer: bytes, start: int, end: int, position: int) -> BatchProblem | 
     magic = buffer[start + 16]
     size = end - start
     if magic > 2:
-        detail = f"the batch has magic {magic}; 0, 1 and 2 are known"
+        detail = f"the batch has magic {magic - 256 if magic > 127 else magic}; 0, 1 and 2 are known"
         return BatchProblem(position=position, size_bytes=size, reason=ProblemReason.UNKNOWN_MAGIC, detail=detail)
     least = v2.HEADER_BYTES if magic == 2 else legacy.MIN_BYTES[magic]
     if size < least:
@@ -147,9 +147,12 @@ def problem_of(error: ValueError, position: int, size: int, header: BatchHeader)
     """The problem value for what reading the records of a batch raised."""
     reason, what = ProblemReason.BAD_RECORDS, "the records of the batch cannot be read"
     if isinstance(error, TooLargeError):
-        reason, what = ProblemReason.TOO_LARGE, f"the {header.compression} batch is too large decompressed"
+        reason, what = (
+            ProblemReason.TOO_LARGE,
+            f"the batch, whose compression is {header.compression}, is too large decompressed",
+        )
     elif isinstance(error, DecompressionError):
         unknown = header.compression not in COMPRESSIONS
         reason = ProblemReason.UNKNOWN_COMPRESSION if unknown else ProblemReason.BAD_COMPRESSION
-        what = f"the {header.compression} batch does not decompress"
+        what = f"the batch, whose compression is {header.compression}, does not decompress"
     return BatchProblem(position=position, size_bytes=size, reason=reason, detail=f"{what}: {error}", header=header)

@@ -56,6 +56,13 @@ def headers_of(block: bytes, start: Ints, end: int) -> Batches:
     frame = Frame(Buffer(data, ends), places)
     codes = [">i8", ">i4", ">i4", "i1", ">u4", ">i2", ">i4", ">i8", ">i8", ">i8", ">i2", ">i4", ">i4"]
     base, _, _, _, crc, attributes, delta, base_timestamp, max_timestamp, producer, epoch, _, count = frame.fetch(codes)
+    if not bool(
+        plain.all()
+    ):  # older formats know nothing of what the other fields say; all but the offset is read from the single batch
+        odd = ~plain
+        attributes, producer, epoch = (
+            np.where(odd, none, fact) for none, fact in ((0, attributes), (-1, producer), (-1, epoch))
+        )
     return Batches(
         block, start, ends, plain, base, attributes, delta, base_timestamp, max_timestamp, producer, epoch, count, crc
     )

@@ -48,8 +48,10 @@ def batch_starts(block: bytes) -> tuple[Ints, int]:
                 repaired, end = _follow(block, end, last, None)
                 out.append(np.array(repaired, dtype=np.int64))
                 if end < last:
-                    break
-    return np.concatenate(out), end
+                    return np.concatenate(out), end
+    # A chain that was wrong from its first batch on is not among them.
+    rest, end = _follow(block, end, len(block), None)
+    return np.concatenate([*out, np.array(rest, dtype=np.int64)]), end
 
 
 def _size_at(block: bytes, start: int) -> int:

@@ -1,0 +1,254 @@
+"""Columns against records: two decoders, one truth. Every difference between `decode_columns` and `decode_record` is a bug."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quorate.codecs import (
+    CONSUMER_OFFSETS,
+    RECORD_TYPES,
+    CoordinatorRecord,
+    Reason,
+    TaggedField,
+    Uuid,
+    decode_columns,
+    decode_record,
+    encode_record,
+)
+from quorate.codecs.columnar import PROBLEMS, record_schema
+from quorate.codecs.columnar.columns import CHUNK, SAMPLE, as_python, count_unknown_tags
+from quorate.codecs.messages import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    TopicPartitions,
+)
+from quorate.codecs.records import Record
+from tests.codecs.captures import PARTITIONS
+from tests.codecs.strategies import RECORD_VERSIONS, damaged, records, records_of, version_id
+
+Raw = tuple[bytes | None, bytes | None]
+
+
+def expected(raw: Sequence[Raw], topic: str) -> dict[str, list[dict[str, Any]]]:
+    """What `decode_record` makes of the same records, in the shape of Arrow's `to_pylist`."""
+    out: dict[str, list[dict[str, Any]]] = {}
+    for row, (key, value) in enumerate(raw):
+        record = decode_record(key, value, topic=topic)
+        if isinstance(record, CoordinatorRecord):
+            out.setdefault(record.name, []).append(columns_of(record, row))
+        if record.problem is not None:
+            out.setdefault(PROBLEMS, []).append(problem_of(record, row, key, value))
+    return out
+
+
+def columns_of(record: CoordinatorRecord, row: int) -> dict[str, Any]:
+    if record.value is None:
+        fields: dict[str, Any] = {field.name: None for field in record.type.value.fields}
+        unknown = 0
+    else:
+        fields = as_python(record.value)
+        unknown = count_unknown_tags(record.value)
+    own = {"row": row, "tombstone": record.value is None, "value_version": record.version, "unknown_tags": unknown}
+    return {**own, **as_python(record.key), **fields}
+
+
+def problem_of(record: Record, row: int, key: bytes | None, value: bytes | None) -> dict[str, Any]:
+    problem = record.problem
+    assert problem is not None
+    facts = {
+        "reason": problem.reason,
+        "where": problem.where,
+        "position": problem.position,
+        "field": problem.field,
+        "detail": problem.detail,
+    }
+    return {"row": row, "type_id": record.type_id, **facts, "key": key, "value": value}
+
+
+def decoded(raw: Sequence[Raw], topic: str = CONSUMER_OFFSETS) -> dict[str, list[dict[str, Any]]]:
+    keys, values = (pa.array(column, pa.binary()) for column in zip(*raw, strict=True))
+    batches = decode_columns(keys, values, topic=topic)
+    for batch in batches.values():
+        batch.validate(full=True)
+    return {name: batch.to_pylist() for name, batch in batches.items()}
+
+
+@pytest.mark.parametrize("partition", PARTITIONS, ids=str)
+def test_a_captured_log_is_the_same_in_columns(partition: Any) -> None:
+    import base64
+
+    raw: list[Raw] = [
+        (base64.b64decode(line["key"]), None if line["value"] is None else base64.b64decode(line["value"]))
+        for line in partition.oracle()
+        if line["kind"] == "record" and "control" not in line
+    ]
+    if raw:  # a partition of transaction markers alone has none
+        assert decoded(raw, partition.topic) == expected(raw, partition.topic)
+
+
+@pytest.mark.parametrize(("record_type", "version"), RECORD_VERSIONS, ids=version_id)
+@given(data=st.data())
+@settings(max_examples=15)
+def test_generated_records_of_each_type_and_version(record_type: Any, version: int, data: st.DataObject) -> None:
+    found = data.draw(st.lists(records_of(record_type, version), min_size=1, max_size=6))
+    repeats = data.draw(st.sampled_from([1, 20]))  # more lists than are walked one by one
+    raw = [encode_record(record) for record in found] * repeats
+    assert decoded(raw, record_type.topic) == expected(raw, record_type.topic)
+
+
+@given(data=st.data(), topic=st.sampled_from(list(RECORD_TYPES)))
+@settings(max_examples=150)
+def test_mixes_with_damage(data: st.DataObject, topic: str) -> None:
+    raw: list[Raw] = []
+    for record in data.draw(st.lists(records(topic), min_size=1, max_size=12)):
+        key, value = encode_record(record)
+        fault = data.draw(st.sampled_from(["none", "none", "key", "value", "null key"]))
+        if fault == "key" and key is not None:
+            key = data.draw(damaged(key))
+        elif fault == "value" and value is not None:
+            value = data.draw(damaged(value))
+        elif fault == "null key":
+            key = None
+        raw += [(key, value)] * data.draw(st.sampled_from([1, 1, 16]))
+    order = data.draw(st.permutations(range(len(raw)))) if len(raw) < 30 else range(len(raw))
+    shuffled = [raw[i] for i in order]
+    assert decoded(shuffled, topic) == expected(shuffled, topic)
+
+
+@given(
+    raw=st.lists(
+        st.tuples(st.none() | st.binary(max_size=60), st.none() | st.binary(max_size=200)), min_size=1, max_size=40
+    )
+)
+@settings(max_examples=200)
+def test_arbitrary_bytes(raw: list[Raw]) -> None:
+    typed: list[Raw] = [
+        (None if key is None else bytes([0, i % 26]) + key, value) for i, (key, value) in enumerate(raw)
+    ]
+    assert decoded([*raw, *typed]) == expected([*raw, *typed], CONSUMER_OFFSETS)
+
+
+def commit(
+    partition: int, *, metadata: str = "", group: str = "g", topic_id: Uuid = Uuid.ZERO, version: int = 4
+) -> Raw:
+    key = OffsetCommitKey(group=group, topic="t", partition=partition)
+    value = OffsetCommitValue(offset=partition, metadata=metadata, commit_timestamp=1, topic_id=topic_id)
+    return encode_record(CoordinatorRecord(key=key, value=value, version=version))
+
+
+def test_more_records_than_one_chunk_keep_their_order() -> None:
+    raw = [commit(i % 500, metadata="x" * (i % 3), version=3 + i % 2) for i in range(2 * CHUNK + 17)]
+    raw[CHUNK + 5] = (raw[CHUNK + 5][0], b"\x00\x04damaged")
+    raw[CHUNK + 6] = (raw[CHUNK + 6][0], None)
+    batches = decode_columns(*(pa.array(column, pa.binary()) for column in zip(*raw, strict=True)))
+    rows = batches["OffsetCommit"].column("row").to_pylist()
+    assert rows == [i for i in range(len(raw)) if i != CHUNK + 5]
+    assert batches[PROBLEMS].column("row").to_pylist() == [CHUNK + 5]
+    assert (
+        batches["OffsetCommit"].slice(CHUNK + 3, 4).to_pylist()
+        == expected(raw, CONSUMER_OFFSETS)["OffsetCommit"][CHUNK + 3 : CHUNK + 7]
+    )
+
+
+def test_keys_that_hardly_repeat_are_not_looked_up() -> None:
+    raw = [commit(i, group=f"group-{i % 7}") for i in range(SAMPLE + 100)]
+    assert decoded(raw) == expected(raw, CONSUMER_OFFSETS)
+
+
+def test_a_record_with_trailing_bytes_is_decoded_and_reported() -> None:
+    key, value = commit(1)
+    assert value is not None
+    found = decoded([(key, value + b"\x01\x02")])
+    assert found["OffsetCommit"][0]["offset"] == 1
+    assert [(p["row"], p["reason"], p["detail"]) for p in found[PROBLEMS]] == [(0, Reason.TRAILING, "0102")]
+
+
+def test_text_that_is_not_utf8_becomes_replacement_characters() -> None:
+    key, value = commit(1, metadata="abc")
+    assert key is not None
+    assert value is not None
+    raw: list[Raw] = [(key, value.replace(b"abc", b"\xff\xfec")), (key[:4] + b"\xe9" + key[5:], value)]
+    found = decoded(raw)
+    assert found["OffsetCommit"][0]["metadata"] == "\ufffd\ufffdc"
+    assert found["OffsetCommit"][1]["group"] == "\ufffd"
+    assert found == expected(raw, CONSUMER_OFFSETS)
+
+
+def test_long_lists_among_short_ones() -> None:
+    sizes = [1] * 30 + [5000] + [0] * 5 + [300]
+    raw = []
+    for i, size in enumerate(sizes):
+        topics = tuple(
+            TopicPartitions(topic_id=Uuid(j.to_bytes(16, "big")), partitions=tuple(range(j % 4))) for j in range(size)
+        )
+        value = ConsumerGroupCurrentMemberAssignmentValue(
+            member_epoch=i,
+            previous_member_epoch=0,
+            state=0,
+            assigned_partitions=topics,
+            partitions_pending_revocation=topics[:2],
+        )
+        key = ConsumerGroupCurrentMemberAssignmentKey(group_id="g", member_id=str(i))
+        raw.append(encode_record(CoordinatorRecord(key=key, value=value, version=0)))
+    assert decoded(raw) == expected(raw, CONSUMER_OFFSETS)
+
+
+def test_a_count_that_the_record_has_no_room_for_reserves_nothing() -> None:
+    key, _ = encode_record(
+        CoordinatorRecord(
+            key=ConsumerGroupCurrentMemberAssignmentKey(group_id="g", member_id="m"), value=None, version=None
+        )
+    )
+    huge = bytes(2 + 4 + 4 + 1) + b"\xff\xff\xff\xff\x07" + bytes(20)
+    raw: list[Raw] = [(key, huge)] * 20
+    assert decoded(raw) == expected(raw, CONSUMER_OFFSETS)
+
+
+def test_unknown_tagged_fields_are_counted() -> None:
+    key = ConsumerGroupMetadataKey(group_id="g")
+    tags = (TaggedField(7, b"x"), TaggedField(900, b""))
+    plain = ConsumerGroupMetadataValue(epoch=1)
+    strange = ConsumerGroupMetadataValue(epoch=2, metadata_hash=5, unknown_tags=tags)
+    raw = [encode_record(CoordinatorRecord(key=key, value=value, version=0)) for value in (plain, strange)]
+    assert [row["unknown_tags"] for row in decoded(raw)["ConsumerGroupMetadata"]] == [0, 2]
+
+
+def test_a_wrong_size_of_a_known_tagged_field_is_read_as_kafka_reads_it() -> None:
+    key = b"\x00\x03\x00\x01g"
+    value = b"\x00\x00\x00\x00\x00\x05\x01\x00\x03" + bytes(7) + b"\x2a"  # tag 0 says 3 bytes, an int64 follows
+    assert decoded([(key, value)]) == expected([(key, value)], CONSUMER_OFFSETS)
+    assert decoded([(key, value)])["ConsumerGroupMetadata"][0]["metadata_hash"] == 42
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.dictionary(pa.int32(), pa.binary())], ids=str)
+def test_all_kinds_of_binary_arrays_are_taken(kind: pa.DataType) -> None:
+    raw = [commit(i % 3) for i in range(10)]
+    keys, values = (pa.array(column, pa.binary()) for column in zip(*raw, strict=True))
+    keys = keys.dictionary_encode() if pa.types.is_dictionary(kind) else keys.cast(kind)
+    sliced = decode_columns(keys.slice(2, 5), pa.chunked_array([values.slice(2, 3), values.slice(5, 2)]))
+    assert sliced["OffsetCommit"].column("offset").to_pylist() == [2, 0, 1, 2, 0]
+
+
+def test_nothing_in_nothing_out() -> None:
+    assert decode_columns(pa.array([], pa.binary()), pa.array([], pa.binary())) == {}
+
+
+def test_arrays_of_different_lengths_are_refused() -> None:
+    with pytest.raises(ValueError, match="2 keys and 1 values"):
+        decode_columns(pa.array([b"", b""]), pa.array([b""]))
+
+
+def test_no_key_shares_a_column_with_its_value() -> None:
+    for types in RECORD_TYPES.values():
+        for record_type in types.values():
+            names = record_schema(record_type).names
+            assert len(set(names)) == len(names), record_type.name
+            assert not any(name.startswith("log_") for name in names), record_type.name

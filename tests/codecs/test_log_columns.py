@@ -1,0 +1,268 @@
+"""Segments as columns against segments entry by entry: the same records, the same problems, whatever the damage."""
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import google_crc32c
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quorate.codecs import CoordinatorRecord, LogProblem, encode_record, read_columns, read_log, read_tables
+from quorate.codecs.batches.model import BatchRecord, ControlRecord
+from quorate.codecs.batches.writer import encode_batch
+from quorate.codecs.columnar import PROBLEMS
+from quorate.codecs.columnar.crc import LONGEST, all_intact
+from quorate.codecs.columnar.hop import batch_starts
+from quorate.codecs.columnar.log import CONTROL_RECORDS
+from quorate.codecs.log_model import LogError
+from quorate.codecs.messages import OffsetCommitKey, OffsetCommitValue
+from tests.codecs.captures import CAPTURES, PARTITIONS
+from tests.codecs.test_columns import columns_of, problem_of
+
+Rows = dict[str, list[Any]]
+
+
+def facts(problem: LogProblem) -> tuple[Any, ...]:
+    return problem.path.name, problem.position, problem.size_bytes, problem.reason, problem.detail, problem.base_offset
+
+
+def by_entries(path: Path, **options: Any) -> tuple[Rows, list[Any]]:
+    rows: Rows = {}
+    problems = []
+    for entry in read_log(path, **options):
+        if isinstance(entry, LogProblem):
+            problems.append(facts(entry))
+            continue
+        log = (entry.topic, entry.partition, entry.offset, entry.timestamp_ms, entry.producer_id, entry.transactional)
+        record = entry.record
+        if isinstance(record, ControlRecord):
+            rows.setdefault(CONTROL_RECORDS, []).append((*log, record.name, record.key_bytes, record.value_bytes))
+            continue
+        if isinstance(record, CoordinatorRecord):
+            rows.setdefault(record.name, []).append((*log, without_row(columns_of(record, 0))))
+        if record.problem is not None:
+            found = problem_of(record, 0, entry.key_bytes, entry.value_bytes)
+            rows.setdefault(PROBLEMS, []).append((*log, without_row(found)))
+    return rows, sorted(problems, key=str)
+
+
+def by_columns(path: Path, **options: Any) -> tuple[Rows, list[Any]]:
+    rows: Rows = {}
+    problems = []
+    for block in read_columns(path, **options):
+        problems += [facts(problem) for problem in block.problems]
+        for name, batch in block.batches.items():
+            batch.validate(full=True)
+            for row in batch.to_pylist():
+                log = (
+                    block.topic,
+                    *(
+                        row.pop(f"log_{fact}")
+                        for fact in ("partition", "offset", "timestamp_ms", "producer_id", "transactional")
+                    ),
+                )
+                own = (row["name"], row["key"], row["value"]) if name == CONTROL_RECORDS else (row,)
+                rows.setdefault(name, []).append((*log, *own))
+    return rows, sorted(problems, key=str)
+
+
+def without_row(columns: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in columns.items() if name != "row"}
+
+
+@pytest.mark.parametrize("isolation_level", ["read_uncommitted", "read_committed"])
+@pytest.mark.parametrize("block_bytes", [16 << 20, 3000])
+@pytest.mark.parametrize("capture", sorted({p.folder.parent for p in PARTITIONS}), ids=lambda path: path.name)
+def test_a_captured_log_directory_is_the_same_in_columns(capture: Path, block_bytes: int, isolation_level: str) -> None:
+    options: dict[str, Any] = {"isolation_level": isolation_level}
+    assert by_columns(capture, block_bytes=block_bytes, **options) == by_entries(capture, **options)
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_damaged_segments(seed: int, tmp_path: Path) -> None:
+    random = Random(seed)
+    source = random.choice([segment for p in PARTITIONS for segment in p.segments])
+    data = bytearray(source.read_bytes() * random.choice([1, 1, 2, 15]))
+    for _ in range(random.choice([0, 1, 2, 5])):
+        at = random.randrange(len(data) or 1)
+        match random.randrange(6):
+            case 0:
+                del data[at:]
+            case 1 if data:
+                data[at] = random.randrange(256)
+            case 2:
+                data[at : at + random.randint(1, 30)] = random.randbytes(random.randint(0, 30))
+            case 3:
+                data += bytes(random.choice([3, 100, 100_000]))
+            case 4:
+                data += random.randbytes(random.randint(1, 100))
+            case 5 if data:
+                data[at] ^= 1 << random.randrange(8)
+    folder = tmp_path / source.parent.name
+    folder.mkdir()
+    (folder / "00000000000000000000.log").write_bytes(data)
+    options: dict[str, Any] = {
+        "skip_corrupt": random.random() < 0.7,
+        "isolation_level": random.choice(["read_uncommitted", "read_committed"]),
+    }
+    block_bytes = random.choice([16 << 20, 1000, 5000, 50_000])
+    assert by_columns(folder, block_bytes=block_bytes, **options) == by_entries(folder, **options), f"seed {seed}"
+
+
+def commits(count: int, random: Random) -> list[BatchRecord]:
+    out = []
+    for i in range(count):
+        key = OffsetCommitKey(
+            group=f"g{random.randrange(5)}", topic="t" * random.randint(1, 90), partition=random.randrange(9)
+        )
+        value = OffsetCommitValue(offset=i, metadata="m" * random.choice([0, 0, 7, 200, 9000]), commit_timestamp=i)
+        raw = encode_record(CoordinatorRecord(key=key, value=value, version=4))
+        out.append(
+            BatchRecord(offset=i, timestamp_ms=1_700_000_000_000 + random.randrange(10**6), key=raw[0], value=raw[1])
+        )
+    return out
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("per_batch", [1, 3, 70, 900])
+def test_batches_of_any_size_and_compression(per_batch: int, compression: str, tmp_path: Path) -> None:
+    records = commits(1800, Random(per_batch))
+    folder = tmp_path / "__consumer_offsets-4"
+    folder.mkdir()
+    parts = [records[i : i + per_batch] for i in range(0, len(records), per_batch)]
+    (folder / "00000000000000000000.log").write_bytes(
+        b"".join(encode_batch(part, compression=compression) for part in parts)
+    )
+    rows, problems = by_columns(folder)
+    assert problems == []
+    assert len(rows["OffsetCommit"]) == len(records)
+    assert (rows, problems) == by_entries(folder)
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_message_formats_and_record_headers_may_be_mixed(magic: int, tmp_path: Path) -> None:
+    records = commits(40, Random(magic))
+    with_headers = [
+        BatchRecord(
+            offset=r.offset,
+            timestamp_ms=r.timestamp_ms,
+            key=r.key,
+            value=r.value,
+            headers=(("h", b"1"), ("n", None)) if i % 3 else (),
+        )
+        for i, r in enumerate(records)
+    ]
+    parts = [
+        encode_batch(records[:10], magic=magic),
+        encode_batch(with_headers[10:30]),
+        encode_batch(records[30:], compression="gzip"),
+    ]
+    segment = tmp_path / "00000000000000000000.log"
+    segment.write_bytes(b"".join(parts))
+    rows, problems = by_columns(segment)
+    assert len(rows["OffsetCommit"]) == 40
+    assert (rows, problems) == by_entries(segment)
+
+
+def test_tables_of_a_whole_capture() -> None:
+    tables = read_tables(CAPTURES / "upgrade-4.0-to-4.3-and-back")
+    assert tables["ConsumerGroupPartitionMetadata"].column("tombstone").to_pylist().count(True) > 0
+    frame = tables["OffsetCommit"].to_pandas()
+    assert set(frame["group"]) >= {"ship-orders", "legacy-rr"}
+    assert frame["log_partition"].nunique() > 1
+
+
+def test_tables_of_a_damaged_log_are_refused_unless_damage_is_to_be_skipped(tmp_path: Path) -> None:
+    segment = tmp_path / "00000000000000000000.log"
+    good = [encode_batch([record]) for record in commits(3, Random(1))]
+    segment.write_bytes(good[0] + good[1][:-1] + b"\xff" + good[2])
+    with pytest.raises(LogError, match=r"(?s)CRC.*skip_corrupt=True"):
+        read_tables(segment)
+    assert read_tables(segment, skip_corrupt=True)["OffsetCommit"].column("log_offset").to_pylist() == [0, 2]
+
+
+# ---- the pieces
+
+
+def frames(random: Random, count: int, longest: int) -> tuple[bytes, list[int]]:
+    out = bytearray()
+    starts = []
+    for i in range(count):
+        starts.append(len(out))
+        # Twos everywhere: what looks like the magic byte of a batch is mostly none.
+        body = bytes(random.choice([0, 2, random.randrange(256)]) for _ in range(random.randint(49, longest)))
+        out += i.to_bytes(8, "big") + len(body).to_bytes(4, "big") + body[:4] + b"\x02" + body[5:]
+    return bytes(out), starts
+
+
+@pytest.mark.parametrize(("count", "longest"), [(1, 60), (63, 80), (5000, 90), (3000, 700), (200, 9000)])
+@pytest.mark.parametrize("seed", range(4))
+def test_batches_are_found_as_one_after_the_other(count: int, longest: int, seed: int) -> None:
+    block, starts = frames(Random(seed), count, longest)
+    found, end = batch_starts(block)
+    assert found.tolist() == starts
+    assert end == len(block)
+    found, end = batch_starts(block[:-1])
+    assert found.tolist() == starts[:-1]
+    assert end == starts[-1]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_length_that_is_impossible_ends_the_search(seed: int) -> None:
+    random = Random(seed)
+    block, starts = frames(random, 4000, 90)
+    bad = random.randrange(len(starts))
+    damaged = bytearray(block)
+    damaged[starts[bad] + 8 : starts[bad] + 12] = random.choice(
+        [b"\xff\xff\xff\xff", b"\x00\x00\x00\x0d", b"\x7f\xff\xff\xff"]
+    )
+    found, end = batch_starts(bytes(damaged))
+    assert found.tolist() == starts[:bad]
+    assert end == starts[bad]
+
+
+@given(
+    sizes=st.lists(st.integers(0, 400) | st.sampled_from([4095, 4096, 4097, 60_000]), min_size=1, max_size=40),
+    before=st.integers(0, 100),
+    behind=st.integers(0, 100),
+    seed=st.integers(0, 1 << 32),
+)
+@settings(max_examples=150)
+def test_one_computation_checks_all_crcs(sizes: list[int], before: int, behind: int, seed: int) -> None:
+    random = Random(seed)
+    bodies = [random.randbytes(size) for size in sizes]
+    block = bytearray(random.randbytes(before))
+    starts, ends = [], []
+    for body in bodies:
+        starts.append(len(block))
+        block += random.randbytes(21) + body
+        ends.append(len(block))
+    block += random.randbytes(behind)
+    start, end = np.array(starts), np.array(ends)
+    claimed = np.array([google_crc32c.value(body) for body in bodies], dtype=np.uint32)
+    assert all_intact(bytes(block), start, end, claimed, 21)
+
+    which = random.randrange(len(sizes))
+    wrong = claimed.copy()
+    wrong[which] ^= np.uint32(1 << random.randrange(32))
+    assert not all_intact(bytes(block), start, end, wrong, 21)
+    if sizes[which]:
+        block[random.randrange(starts[which] + 21, ends[which])] ^= 1 << random.randrange(8)
+        assert not all_intact(bytes(block), start, end, claimed, 21)
+
+
+def test_batches_too_long_to_be_checked_together_are_checked_alone(tmp_path: Path) -> None:
+    record = commits(1, Random(5))[0]
+    big = BatchRecord(offset=0, timestamp_ms=0, key=record.key, value=(record.value or b"") + bytes(LONGEST))
+    segment = tmp_path / "00000000000000000000.log"
+    data = encode_batch([big]) + encode_batch(
+        [BatchRecord(offset=1, timestamp_ms=0, key=record.key, value=record.value)]
+    )
+    segment.write_bytes(data)
+    assert by_columns(segment) == by_entries(segment)
+    segment.write_bytes(data[:LONGEST] + b"\x01" + data[LONGEST + 1 :])
+    assert by_columns(segment)[1]
+    assert by_columns(segment) == by_entries(segment)
