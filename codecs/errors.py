@@ -21,6 +21,7 @@ class Reason(StrEnum):
     BAD_VARINT = "varint longer than 5 bytes"
     BAD_TAG = "impossible tagged field"
     TRAILING = "trailing bytes"
+    BAD_VALUE = "value of the wrong type or size"
 
 
 class DecodeError(ValueError):

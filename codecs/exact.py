@@ -4,12 +4,11 @@ It works through the construct layout, which is imported only then: undamaged lo
 """
 
 from io import BytesIO
-from typing import NoReturn
 
 from quorate.codecs.errors import DecodeError, EncodeError
 from quorate.codecs.message import Message, MessageSpec
 
-__all__ = ["decode_exactly", "explain_encode"]
+__all__ = ["decode_exactly", "encode_exactly"]
 
 
 def decode_exactly(spec: MessageSpec, version: int, data: bytes, position: int, where: str) -> tuple[Message, int]:
@@ -27,15 +26,12 @@ def decode_exactly(spec: MessageSpec, version: int, data: bytes, position: int, 
     return message, stream.tell()
 
 
-def explain_encode(message: Message, version: int, cause: Exception) -> NoReturn:
-    """Raise the `EncodeError` that names the field for which `message` cannot be written in `version`."""
-    from quorate.codecs.layout import LayoutError, layout
+def encode_exactly(message: Message, version: int) -> bytes:
+    """The bytes of `message` in `version`, also where its text is not UTF-8. Raises `EncodeError` naming the field that cannot be written."""
+    from quorate.codecs.layout import ConstructError, layout
 
-    name = message.spec.name
     try:
-        layout(type(message), version).build(message)
-    except LayoutError as error:
-        raise EncodeError(f"{name} version {version}: {error}") from None
-    except (TypeError, AttributeError, ValueError) as error:
-        raise EncodeError(f"{name} version {version}: {error}") from None
-    raise EncodeError(f"{name} version {version}: {cause}") from cause
+        data: bytes = layout(type(message), version).build(message)
+    except (ConstructError, TypeError, AttributeError, ValueError) as error:
+        raise EncodeError(f"{message.spec.name} version {version}: {error}") from None
+    return data

@@ -83,7 +83,7 @@ class _Writing:
                 return
             case StringType():
                 depth = self.open(expression, nullable, "h")
-                source.add("x = x.encode('utf-8', 'surrogateescape')", "n = len(x)", "if n > 32767: raise Inexact")
+                source.add("x = x.encode()", "n = len(x)", "if n > 32767: raise Inexact")
                 self.length("n", "h")
                 source.add("w(x)")
             case BytesType():

@@ -12,7 +12,16 @@ from io import BytesIO
 from typing import Any
 
 import construct
-from construct import Adapter, Construct, StreamError, Subconstruct, stream_read, stream_tell, stream_write
+from construct import (
+    Adapter,
+    Construct,
+    ConstructError,
+    StreamError,
+    Subconstruct,
+    stream_read,
+    stream_tell,
+    stream_write,
+)
 
 from quorate.codecs.errors import Reason
 from quorate.codecs.generate import Inexact, merge_tags, uvarint
@@ -29,10 +38,10 @@ from quorate.codecs.wire import (
     WireType,
 )
 
-__all__ = ["LayoutError", "layout", "record_key_layout", "record_value_layout"]
+__all__ = ["ConstructError", "LayoutError", "layout", "record_key_layout", "record_value_layout"]
 
 
-class LayoutError(construct.ConstructError):  # type: ignore[misc]  # construct has no types
+class LayoutError(ConstructError):  # type: ignore[misc]  # construct has no types
     """Bytes or a value that do not fit. `field` is the path inside the message, `position` the stream position where that field starts (-1 when building)."""
 
     def __init__(self, reason: Reason, detail: str = "", position: int = -1, field: str = "") -> None:
@@ -71,8 +80,8 @@ class _Located(Subconstruct):  # type: ignore[misc]
             return self.subcon._build(obj, stream, context, path)
         except LayoutError as error:
             raise error.inside(self.name, -1) from None
-        except construct.FormatFieldError:
-            raise LayoutError(Reason.BAD_LENGTH, f"{obj!r} does not fit {self.subcon}", -1, self.name) from None
+        except (construct.FormatFieldError, StreamError, TypeError, AttributeError):
+            raise LayoutError(Reason.BAD_VALUE, repr(obj), -1, self.name) from None
 
 
 class UnsignedVarint(Construct):  # type: ignore[misc]

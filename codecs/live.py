@@ -8,7 +8,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from quorate.codecs.batches.model import TimestampType
@@ -38,11 +38,13 @@ _HINTS: Final = (
     ("UnsupportedSaslMechanism", "the broker does not offer this sasl_mechanism"),
     ("CERTIFICATE_VERIFY_FAILED", "give the certificate of its authority as ssl_cafile"),
     ("Handshake failed", "does this listener speak TLS?"),
+    ("Invalid frame length", "this listener may want TLS; try security_protocol SSL or SASL_SSL"),
     (
         "socket disconnected",
         "the broker closed the connection: does this listener take the security_protocol and credentials given?",
     ),
 )
+_OPTIONS: Final = "the options are those of kafka-python's KafkaConsumer"
 _TIMESTAMP_TYPES: Final = {0: TimestampType.CREATE_TIME, 1: TimestampType.LOG_APPEND_TIME}
 
 
@@ -74,6 +76,8 @@ def read_live(
     """
     if topic not in RECORD_TYPES:
         raise LiveError(f"{topic!r} is not a coordinator topic; use one of {', '.join(RECORD_TYPES)}")
+    if isolation_level not in ("read_uncommitted", "read_committed"):
+        raise LiveError(f"isolation level {isolation_level!r} is not known; use read_uncommitted or read_committed")
     reserved = sorted(_OURS & kafka_python_config.keys())
     if reserved:
         raise LiveError(f"{', '.join(reserved)}: cannot be set, reading joins no group and hands out raw bytes")
@@ -128,21 +132,28 @@ class _Reading:
     def _connect(self, said: "deque[str]") -> "KafkaConsumer":
         from kafka import KafkaConsumer
         from kafka.errors import KafkaConfigurationError, KafkaError, KafkaTimeoutError
+        from kafka.net.compat import KafkaNetClient
 
-        try:
-            return KafkaConsumer(bootstrap_servers=self.bootstrap_servers, **self.config)
-        except KafkaTimeoutError as error:
-            tried = f"no broker could be used within {self.connect_timeout_ms:,} ms"
-            raise LiveError(f"{self.where}: {tried}: {_likely(said)}") from error
-        except KafkaConfigurationError as error:
-            raise LiveError(
-                f"{self.where}: {_explain(error)}; the options are those of kafka-python's KafkaConsumer"
-            ) from error
-        except (KafkaError, ValueError, TypeError, AssertionError, OSError) as error:
-            detail = (
-                f"{_explain(error)}; an address is HOST:PORT, the options are those of kafka-python's KafkaConsumer"
-            )
-            raise LiveError(f"{self.where}: cannot connect: {detail}") from error
+        with ExitStack() as abandoned:
+
+            def client(**config: Any) -> KafkaNetClient:
+                # A consumer whose making fails leaves its thread and sockets behind.
+                made = KafkaNetClient(**config)
+                abandoned.callback(made.close)
+                return made
+
+            try:
+                consumer = KafkaConsumer(bootstrap_servers=self.bootstrap_servers, kafka_client=client, **self.config)
+            except KafkaTimeoutError as error:
+                tried = f"no broker could be used within {self.connect_timeout_ms:,} ms"
+                raise LiveError(f"{self.where}: {tried}: {_likely(said)}") from error
+            except KafkaConfigurationError as error:
+                raise LiveError(f"{self.where}: {_explain(error)}; {_OPTIONS}") from error
+            except (KafkaError, ValueError, TypeError, AssertionError, OSError) as error:
+                detail = f"{_explain(error)}; an address is HOST:PORT, {_OPTIONS}"
+                raise LiveError(f"{self.where}: cannot connect: {detail}") from error
+            abandoned.pop_all()
+        return consumer
 
     def _partitions(self, consumer: "KafkaConsumer", numbers: Collection[int] | None) -> "list[TopicPartition]":
         from kafka import TopicPartition

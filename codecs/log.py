@@ -73,8 +73,8 @@ def read_log(
     """The records of a segment file, of a partition's folder, or of all coordinator topics in a broker's log directory.
 
     Partition by partition, each in the order of its offsets. Files are read in blocks and as long as they were at the call, so a broker may be
-    writing meanwhile. Topic and partition come from the folder's name; `topic` and `partition` override it, `topics` chooses in a log directory. A
-    segment outside such a folder is taken for one of `__consumer_offsets`.
+    writing meanwhile. Topic and partition come from the folder's name. `topic` and `partition` override it; in a log directory they choose, and
+    so does `topics`. A segment outside such a folder is taken for one of `__consumer_offsets`.
 
     `isolation_level="read_committed"` gives what a consumer with that setting gets (KIP-98): no records of aborted transactions, nothing from
     the first open transaction on. Transaction markers come as `ControlRecord`, unless read-committed; `control_records` overrides that.
@@ -113,7 +113,7 @@ def _strictly(entries: Iterator[LogEntry | LogProblem]) -> Iterator[LogEntry | L
     """The same entries up to the first that is not a record that was understood; that one is raised."""
     for entry in entries:
         if isinstance(entry, LogProblem):
-            raise LogError(str(entry), entry)
+            raise LogError(f"{entry}; without strict=True reading goes on where it can", entry)
         if isinstance(entry.record, UnknownRecord | MalformedRecord):
             place = entry.topic if entry.partition is None else f"{entry.topic}-{entry.partition}"
             problem = entry.record.problem

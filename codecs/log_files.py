@@ -4,7 +4,8 @@ Knows how Kafka names folders and files, and nothing about what is in them.
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -46,29 +47,26 @@ def find_partitions(
 ) -> list[PartitionFiles]:
     """The partitions under `path`, ordered by topic and number.
 
-    Topic and partition come from the folder's name, `topic` and `partition` override that. A segment outside such a folder is taken for one of
-    `__consumer_offsets`, its partition is not known. In a log directory `topics` chooses; by default it is all three coordinator topics.
+    Of a segment or a partition's folder, the folder's name tells topic and number; `topic` and `partition` override that. A segment outside such a
+    folder is taken for one of `__consumer_offsets`, its partition is not known. In a log directory `topic` or `topics`, and `partition`, choose; by
+    default it is everything of the three coordinator topics.
 
     Raises `LogError` if there are no segments, or if they are of another topic.
     """
     path = Path(path)
     _check_topics([topic] if topic is not None else topics or ())
     if path.is_file():
-        files = [(_partition_of(path.absolute().parent), [path])]
-    elif path.is_dir():
-        files = _in_folder(path, topic, topics)
-    elif path.exists():
+        return [_one_partition(path.absolute().parent, [path], topic, partition)]
+    if path.is_dir():
+        segments = _segments_in(path)
+        if segments:
+            _check_folder(path, topic)
+            return [_one_partition(path.absolute(), segments, topic, partition)]
+        wanted = [topic] if topic is not None else list(topics or RECORD_TYPES)
+        return _in_log_directory(path, wanted, partition)
+    if path.exists():
         raise LogError(f"{path}: is neither a file nor a folder")
-    else:
-        raise LogError(f"{path}: there is no such file or folder")
-    return [
-        PartitionFiles(
-            topic=topic or (found[0] if found else CONSUMER_OFFSETS),
-            partition=partition if partition is not None else (found[1] if found else None),
-            segments=tuple(Segment(file, file.stat().st_size) for file in segments),
-        )
-        for found, segments in files
-    ]
+    raise LogError(f"{path}: there is no such file or folder")
 
 
 def _check_topics(topics: Collection[str]) -> None:
@@ -77,10 +75,10 @@ def _check_topics(topics: Collection[str]) -> None:
             raise LogError(f"{topic!r} is not a coordinator topic; use one of {', '.join(RECORD_TYPES)}")
 
 
-def _partition_of(folder: Path) -> tuple[str, int] | None:
-    """Topic and number by a folder's name, if that is the name of a coordinator topic's partition."""
+def _name_of(folder: Path) -> tuple[str, int] | None:
+    """Topic and number by a folder's name, if that is a partition's."""
     match = _PARTITION_FOLDER.fullmatch(folder.name)
-    return (match["topic"], int(match["partition"])) if match and match["topic"] in RECORD_TYPES else None
+    return (match["topic"], int(match["partition"])) if match else None
 
 
 def _segments_in(folder: Path) -> list[Path]:
@@ -88,30 +86,48 @@ def _segments_in(folder: Path) -> list[Path]:
     return sorted(found, key=lambda file: int(file.stem))
 
 
-def _in_folder(
-    path: Path, topic: str | None, topics: Collection[str] | None
-) -> list[tuple[tuple[str, int] | None, list[Path]]]:
-    segments = _segments_in(path)
-    if segments:
-        absolute = path.absolute()
-        named = _PARTITION_FOLDER.fullmatch(absolute.name)
-        if topic is None and named and named["topic"] not in RECORD_TYPES and _looks_like_a_broker(absolute.parent):
-            raise LogError(
-                f"{path}: is a partition of {named['topic']!r}, not of a coordinator topic ({', '.join(RECORD_TYPES)}); "
-                "give topic= to read it as one"
-            )
-        return [(_partition_of(absolute), segments)]
-    folders = [(_partition_of(folder), folder) for folder in path.iterdir() if folder.is_dir()]
-    wanted = [topic] if topic is not None else list(topics or RECORD_TYPES)
-    partitions = sorted((found, folder) for found, folder in folders if found is not None and found[0] in wanted)
-    if not partitions:
+def _sized(files: Iterable[Path]) -> tuple[Segment, ...]:
+    segments = []
+    for file in files:
+        # A broker may have deleted it since the folder was listed.
+        with suppress(FileNotFoundError):
+            segments.append(Segment(file, file.stat().st_size))
+    return tuple(segments)
+
+
+def _one_partition(folder: Path, segments: list[Path], topic: str | None, partition: int | None) -> PartitionFiles:
+    """Segments that lie in `folder`, whose name counts if it is of the topic that is wanted, or of any if `topic` overrides it."""
+    name, number = _name_of(folder) or (None, None)
+    if topic is None and name not in RECORD_TYPES:
+        name, number = CONSUMER_OFFSETS, None
+    return PartitionFiles(
+        topic or name or CONSUMER_OFFSETS, number if partition is None else partition, _sized(segments)
+    )
+
+
+def _check_folder(path: Path, topic: str | None) -> None:
+    """Refuse the partition of another topic, if the folder is surely one: elsewhere a name such as backup-2024 means nothing."""
+    absolute = path.absolute()
+    named = _name_of(absolute)
+    if topic is None and named and named[0] not in RECORD_TYPES and _looks_like_a_broker(absolute.parent):
+        raise LogError(
+            f"{path}: is a partition of {named[0]!r}, not of a coordinator topic ({', '.join(RECORD_TYPES)}); "
+            "give topic= to read it as one"
+        )
+
+
+def _in_log_directory(path: Path, topics: Collection[str], partition: int | None) -> list[PartitionFiles]:
+    folders = [(name, folder) for folder in path.iterdir() if (name := _name_of(folder)) and folder.is_dir()]
+    found = sorted((name, folder) for name, folder in folders if name[0] in topics and partition in (None, name[1]))
+    if not found:
         there = sorted(folder.name for folder in path.iterdir())
         listed = f"it has {', '.join(there[:5])}{' …' if len(there) > 5 else ''}" if there else "it is empty"
+        folder = f"{next(iter(topics))}-{0 if partition is None else partition}"
         raise LogError(
             f"{path}: no segments; expected 00000000000000000000.log or the like, "
-            f"or folders such as {wanted[0]}-0 with them ({listed})"
+            f"or folders such as {folder} with them ({listed})"
         )
-    return [(found, _segments_in(folder)) for found, folder in partitions]
+    return [PartitionFiles(topic, number, _sized(_segments_in(folder))) for (topic, number), folder in found]
 
 
 def _looks_like_a_broker(folder: Path) -> bool:

@@ -6,11 +6,12 @@ does with each is Kafka's business (an unknown type is skipped, an unknown value
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from struct import Struct
 from typing import Final, TypeAlias
 
 import quorate.codecs.messages  # noqa: F401  # completes the registry
 from quorate.codecs.errors import DecodeError, EncodeError, Reason
-from quorate.codecs.exact import decode_exactly, explain_encode
+from quorate.codecs.exact import decode_exactly, encode_exactly
 from quorate.codecs.fast_decode import message_decoder
 from quorate.codecs.fast_encode import message_encoder
 from quorate.codecs.generate import open_twin
@@ -146,18 +147,7 @@ class MalformedRecord:
 
 Record: TypeAlias = CoordinatorRecord | UnknownRecord | MalformedRecord
 
-_KeyDecoder: TypeAlias = Callable[[bytes, int], Message]
-
-
-class _Codec:
-    """What decoding needs of one record type, made on first use."""
-
-    __slots__ = ("decode_key", "record_type", "values")
-
-    def __init__(self, record_type: RecordType) -> None:
-        self.record_type = record_type
-        self.decode_key: _KeyDecoder = message_decoder(record_type.key, 0)
-        self.values = _ValueDecoders(record_type.value)
+_INT16: Final = Struct(">h")
 
 
 class _ValueDecoders(dict[bytes, tuple[int, Callable[[bytes, int], Message]]]):
@@ -175,21 +165,34 @@ class _ValueDecoders(dict[bytes, tuple[int, Callable[[bytes, int], Message]]]):
         return found
 
 
-class _Codecs(dict[bytes, _Codec]):
-    """The two type bytes → codec, for one topic."""
+class _Keys(dict[bytes, tuple[Message, _ValueDecoders]]):
+    """Key bytes → decoded key and decoders of the values under it, for one topic.
+
+    In logs few keys are written again and again, and decoded keys are immutable, so each is decoded once; `LIMIT` bounds the memory.
+    A `KeyError` means a type that is not declared.
+    """
+
+    LIMIT = 1 << 14
 
     def __init__(self, topic: str) -> None:
         super().__init__()
         self.types = RECORD_TYPES[topic]
+        self.codecs: dict[int, tuple[Callable[[bytes, int], Message], _ValueDecoders]] = {}
 
-    def __missing__(self, prefix: bytes) -> _Codec:
-        if len(prefix) != 2:
-            raise KeyError(prefix)
-        self[prefix] = found = _Codec(self.types[int.from_bytes(prefix, "big", signed=True)])
+    def __missing__(self, key: bytes) -> tuple[Message, _ValueDecoders]:
+        type_id = _INT16.unpack_from(key)[0]
+        codec = self.codecs.get(type_id)
+        if codec is None:
+            record_type = self.types[type_id]
+            codec = self.codecs[type_id] = (message_decoder(record_type.key, 0), _ValueDecoders(record_type.value))
+        found = codec[0](key, 2), codec[1]
+        if len(self) >= self.LIMIT:
+            self.clear()
+        self[key] = found
         return found
 
 
-_CODECS: Final = {topic: _Codecs(topic) for topic in RECORD_TYPES}
+_KEYS: Final = {topic: _Keys(topic) for topic in RECORD_TYPES}
 _TYPE_OF_KEY: Final = {
     record_type.key.cls: record_type for types in RECORD_TYPES.values() for record_type in types.values()
 }
@@ -216,13 +219,12 @@ def decode_record(
     Raises `KeyError` for a topic that is not one of the three coordinator topics.
     """
     try:
-        codec = _CODECS[topic][key[:2]]  # type: ignore[index]  # a null key is found out below
         record = _Open()
-        record.key = codec.decode_key(key, 2)  # type: ignore[arg-type]
+        record.key, values = _KEYS[topic][key]  # type: ignore[index]  # a null key is found out below
         if value is None:
             record.value = record.version = None
         else:
-            record.version, decode = codec.values[value[:2]]
+            record.version, decode = values[value[:2]]
             record.value = decode(value, 2)
         record.topic = topic
         record.key_trailing = record.value_trailing = b""
@@ -318,8 +320,8 @@ def encode_message(message: Message, version: int) -> bytes:
     parts: list[bytes] = []
     try:
         message_encoder(spec, version)(message, parts.append)
-    except Exception as error:  # noqa: BLE001  # named, and raised again, by `explain_encode`
-        explain_encode(message, version, error)
+    except Exception:  # noqa: BLE001  # written, or the field is named, by `encode_exactly`
+        return encode_exactly(message, version)
     return b"".join(parts)
 
 
@@ -345,8 +347,8 @@ def encode_record(record: Record) -> tuple[bytes | None, bytes | None]:
     key, value = record.key, record.value
     try:
         key_encoder(key, parts.append)
-    except Exception as error:  # noqa: BLE001  # named, and raised again, by `explain_encode`
-        explain_encode(key, 0, error)
+    except Exception:  # noqa: BLE001  # written, or the field is named, by `encode_exactly`
+        parts = [type_bytes, encode_exactly(key, 0)]
     key_bytes = b"".join(parts) + record.key_trailing
     if value is None:
         return key_bytes, None
@@ -357,9 +359,9 @@ def encode_record(record: Record) -> tuple[bytes | None, bytes | None]:
     parts = [prefix]
     try:
         value_encoder(value, parts.append)
-    except Exception as error:  # noqa: BLE001  # named, and raised again, by `explain_encode`
+    except Exception:  # noqa: BLE001  # written, or the field is named, by `encode_exactly`
         assert record.version is not None
-        explain_encode(value, record.version, error)
+        parts = [prefix, encode_exactly(value, record.version)]
     return key_bytes, b"".join(parts) + record.value_trailing
 
 

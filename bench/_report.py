@@ -1,0 +1,82 @@
+"""What every benchmark shares: its arguments, timing, and the way it reports. Ours and the peer's figure come from one run; only their ratio means much."""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass(frozen=True)
+class Case:
+    """One line: `ratio` above 1 means that ours is ahead. `goal` is what the ratio or our figure has to reach, in words."""
+
+    case: str
+    ours: float
+    peer: float | None
+    peer_name: str
+    ratio: float | None
+    unit: str
+    goal: str = ""
+
+
+class Report:
+    """Prints cases as they come: JSON lines, or a table at the end."""
+
+    def __init__(self, title: str, description: str) -> None:
+        parser = argparse.ArgumentParser(description=description)
+        parser.add_argument("--quick", action="store_true", help="fewer cases and less data; ends within 50 s")
+        parser.add_argument("--json", action="store_true", help="one JSON object per case")
+        options = parser.parse_args()
+        self.quick: bool = options.quick
+        self.json: bool = options.json
+        self.title = title
+        self.cases: list[Case] = []
+
+    def rate(self, case: str, ours: float, peer: float | None, peer_name: str, unit: str = "records/s", goal: str = "") -> None:
+        """Figures of which more is better."""
+        self._add(Case(case, ours, peer, peer_name, None if peer is None else ours / peer, unit, goal))
+
+    def cost(self, case: str, ours: float, peer: float | None, peer_name: str, unit: str, goal: str = "") -> None:
+        """Figures of which less is better."""
+        self._add(Case(case, ours, peer, peer_name, None if peer is None else peer / ours, unit, goal))
+
+    def _add(self, case: Case) -> None:
+        self.cases.append(case)
+        if self.json:
+            print(json.dumps(asdict(case)), flush=True)
+        else:
+            print(f"  {case.case}: {_number(case.ours)} {case.unit}", file=sys.stderr, flush=True)
+
+    def finish(self) -> None:
+        """The table, unless JSON was asked for."""
+        if self.json:
+            return
+        table = Table(title=self.title)
+        for name in ("case", "ours", "peer", "peer is", "ratio", "unit", "goal"):
+            table.add_column(name, justify="right" if name in ("ours", "peer", "ratio") else "left")
+        for c in self.cases:
+            ratio = "" if c.ratio is None else f"{c.ratio:.2f}"
+            table.add_row(c.case, _number(c.ours), "" if c.peer is None else _number(c.peer), c.peer_name, ratio, c.unit, c.goal)
+        Console(width=150).print(table)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.2f}"
+
+
+def best_of(action: Callable[[], Any], *, at_least_s: float = 1.0, rounds: int = 3) -> float:
+    """Seconds of the fastest of at least `rounds` runs that together take at least `at_least_s`."""
+    best = float("inf")
+    started = time.perf_counter()
+    while rounds > 0 or time.perf_counter() - started < at_least_s:
+        begin = time.perf_counter()
+        action()
+        best = min(best, time.perf_counter() - begin)
+        rounds -= 1
+    return best

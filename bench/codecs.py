@@ -1,0 +1,150 @@
+"""How fast records are decoded and encoded: columns, record by record, and from segment files, beside Kafka's own Java serde and beside plain `construct`.
+
+Java's figures are its steady state on one thread, after the JIT has done all it does (tests/oracle, SerdeBench); ours are on one thread, too.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+sys.path.append(str(Path(__file__).parent))  # behind everything: `codecs` stays the standard library's
+
+from _data import Dataset, dataset, write_pairs, write_segment
+from _report import Report, best_of
+
+from quorate.codecs import decode_columns, decode_record, encode_record, read_columns, read_log
+from quorate.codecs.layout import record_key_layout, record_value_layout
+
+ORACLE = Path(__file__).resolve().parents[1] / "tests" / "oracle" / "target"
+JAVA = "Kafka 4.3.1, Java"
+CONSTRUCT = "construct alone"
+FLAT = ("ConsumerGroupMetadata", "ConsumerGroupTargetAssignmentMetadata")
+LISTS = ("ConsumerGroupMemberMetadata", "ConsumerGroupTargetAssignmentMember", "ConsumerGroupCurrentMemberAssignment", "GroupMetadata")
+
+
+def java(file: Path, mode: str) -> dict[str, Any]:
+    """Kafka's figures for a file of pairs or a segment: records_per_s and first_round_records_per_s."""
+    command = ["java", "-Xms2g", "-Xmx4g", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
+    command += ["-cp", f"{ORACLE / 'classes'}{os.pathsep}{ORACLE / 'lib'}{os.sep}*", "oracle.SerdeBench", str(file), mode]
+    found: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return found
+
+
+def columns(data: Dataset) -> float:
+    """Records per second through `decode_columns`, the way its callers use it: arrays of 256 Ki records."""
+    keys, values = (pa.array(column, pa.binary()) for column in zip(*data.raw, strict=True))
+    seconds = best_of(lambda: decode_columns(keys, values))
+    return len(keys) / seconds
+
+
+def through_columns(report: Report, folder: Path, count: int) -> None:
+    """Every record type, columns against Java's steady state."""
+    goals = dict.fromkeys(FLAT, "≥ 5 M/s") | dict.fromkeys(LISTS, "≥ 1 M/s") | {"OffsetCommit": "ratio ≥ 1"}
+    kinds = ("OffsetCommit",) if report.quick else ("OffsetCommit", "OffsetCommit, mixed", *FLAT, *LISTS)
+    for kind in kinds:
+        data = dataset(kind, count)
+        pairs = folder / "pairs"
+        write_pairs(pairs, data.raw)
+        ours = columns(data)
+        peer = java(pairs, "decode")
+        report.rate(f"columns: {kind}", ours, peer["records_per_s"], JAVA, goal=goals.get(kind, ""))
+        if kind == "OffsetCommit":
+            report.rate(f"columns: {kind}, Java not yet warm", ours, peer["first_round_records_per_s"], f"{JAVA}, first round")
+
+
+@cache
+def _layouts(cls: type) -> Any:
+    return record_value_layout(cls)
+
+
+def record_by_record(report: Report, folder: Path) -> None:
+    """Decoding and encoding one record after the other, against plain construct and against Java."""
+    key_layout = record_key_layout()
+    for kind in ("OffsetCommit",) if report.quick else ("OffsetCommit", "ConsumerGroupMetadata", "ConsumerGroupCurrentMemberAssignment"):
+        data = dataset(kind, 20_000)
+        raw = data.raw
+        few, few_raw = data.records[:1000], raw[:1000]
+        value_layout = _layouts(data.records[0].type.value.cls)
+        write_layout = record_value_layout(data.records[0].type.value.cls, write_version=data.records[0].version)
+        decode = len(raw) / best_of(lambda raw=raw: [decode_record(key, value) for key, value in raw])
+        plain = len(few) / best_of(lambda raw=few_raw, v=value_layout: [(key_layout.parse(key), v.parse(value)) for key, value in raw])
+        encode = len(raw) / best_of(lambda records=data.records: [encode_record(record) for record in records])
+        built = len(few) / best_of(lambda records=few, v=write_layout: [(key_layout.build(r.key), v.build(r.value)) for r in records])
+        report.rate(f"decode_record: {kind}", decode, plain, CONSTRUCT, goal="≥ 0.5 M/s")
+        report.rate(f"encode_record: {kind}", encode, built, CONSTRUCT, goal="≥ 0.5 M/s")
+        if not report.quick:
+            pairs = folder / "pairs"
+            write_pairs(pairs, raw)
+            report.rate(f"decode_record: {kind}", decode, java(pairs, "decode")["records_per_s"], JAVA)
+            report.rate(f"encode_record: {kind}", encode, java(pairs, "encode")["records_per_s"], JAVA)
+
+
+def from_segments(report: Report, folder: Path, count: int) -> None:
+    """From the file to Arrow, CRCs checked, against Java's way from the file to objects."""
+    data = dataset("OffsetCommit, mixed", count)
+    shapes = ((1, "none"),) if report.quick else ((1, "none"), (10, "none"), (1000, "none"), (100, "lz4"), (100, "zstd"))
+    for per_batch, compression in shapes:
+        segment = write_segment(folder / f"{per_batch}-{compression}" / "__consumer_offsets-0", data.raw, per_batch=per_batch, compression=compression)
+        ours = count / best_of(lambda path=segment: [block.batches for block in read_columns(path)])
+        how = f"{per_batch:,} per batch" + ("" if compression == "none" else f", {compression}")
+        report.rate(f"segment → Arrow: {how}", ours, java(segment, "segment")["records_per_s"], JAVA, goal="≥ 3 M/s" if per_batch == 1 else "")
+        if per_batch == 1:
+            entries = count / best_of(lambda path=segment: sum(1 for _ in read_log(path)), rounds=1)
+            report.rate(f"segment → entries: {how}", entries, None, "")
+
+
+MEMORY = """
+import sys
+from pathlib import Path
+from quorate.codecs import read_columns, read_log
+rows = 0
+if sys.argv[2] == "columns":
+    for block in read_columns(sys.argv[1]):
+        rows += sum(len(batch) for batch in block.batches.values())
+else:
+    for rows, entry in enumerate(read_log(sys.argv[1])):
+        if rows > 2_000_000:
+            break
+# Not ru_maxrss, which begins with what the process had before it became this one.
+print(next(int(line.split()[1]) for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")) / 1024)
+"""
+
+
+def memory(report: Report, folder: Path) -> None:
+    """Peak resident memory over a log directory of 2 GB (0.2 GB with --quick): one segment under many names."""
+    data = dataset("OffsetCommit, mixed", 300_000)
+    segment = write_segment(folder / "log" / "__consumer_offsets-0", data.raw, per_batch=3)
+    size = 200_000_000 if report.quick else 2_000_000_000
+    copies = -(-size // segment.stat().st_size)
+    for partition in range(1, copies):
+        other = folder / "log" / f"__consumer_offsets-{partition}"
+        other.mkdir()
+        (other / segment.name).hardlink_to(segment)
+    for way in ("columns", "entries"):
+        run = subprocess.run([sys.executable, "-c", MEMORY, str(folder / "log"), way], check=True, capture_output=True, text=True)
+        report.cost(f"peak memory, {size / 1e9:.1f} GB as {way}", float(run.stdout), 500.0, "the bound", "MB", goal="< 500 MB")
+
+
+def main() -> None:
+    report = Report("quorate.codecs", __doc__ or "")
+    if not (ORACLE / "classes").is_dir():
+        sys.exit("error: Kafka's jars are not there; run `make bench`, or tests/oracle/build")
+    count = 1 << 17 if report.quick else 1 << 18
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        through_columns(report, folder, count)
+        from_segments(report, folder / "segments", count)
+        record_by_record(report, folder)
+        memory(report, folder / "memory")
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()

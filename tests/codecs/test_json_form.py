@@ -1,0 +1,211 @@
+"""Both JSON forms, there and back, and what is said when JSON does not fit."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quorate.codecs import (
+    CoordinatorRecord,
+    EncodeError,
+    decode_subscription,
+    encode_protocol,
+    encode_record,
+    from_json,
+    open_nested,
+    to_json,
+    to_kafka_json,
+)
+from quorate.codecs.consumer_protocol import OpenedBytes, decode_assignment
+from quorate.codecs.errors import DecodeError, Reason
+from quorate.codecs.messages import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataValue,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    ProtocolTopicPartition,
+    StreamsGroupMemberMetadataValue,
+)
+from quorate.codecs.sticky_user_data import (
+    decode_cooperative_sticky_user_data,
+    decode_sticky_user_data,
+    encode_cooperative_sticky_user_data,
+    encode_sticky_user_data,
+)
+from tests.codecs.strategies import RECORD_VERSIONS, records_of, version_id
+
+SUBSCRIPTION = ConsumerProtocolSubscription(
+    topics=("a",), rack_id="r1", owned_partitions=(ProtocolTopicPartition(topic="a", partitions=(0, 2)),)
+)
+ASSIGNMENT = ConsumerProtocolAssignment(assigned_partitions=(ProtocolTopicPartition(topic="a", partitions=(1,)),))
+
+
+def classic_group(
+    protocol_type: str = "consumer", subscription: bytes = encode_protocol(SUBSCRIPTION), assignment: bytes = b""
+) -> GroupMetadataValue:
+    member = MemberMetadata(
+        member_id="m",
+        client_id="c",
+        client_host="/h",
+        rebalance_timeout=1,
+        session_timeout=2,
+        subscription=subscription,
+        assignment=assignment,
+    )
+    return GroupMetadataValue(
+        protocol_type=protocol_type, generation=1, protocol="range", leader="m", members=(member,)
+    )
+
+
+@pytest.mark.parametrize(("record_type", "version"), RECORD_VERSIONS, ids=version_id)
+@given(data=st.data())
+@settings(max_examples=15)
+def test_there_and_back(record_type: Any, version: int, data: st.DataObject) -> None:
+    record = data.draw(records_of(record_type, version))
+    own = json.loads(json.dumps(to_json(open_nested(record.value), version)))
+    assert from_json(type(record.value), own, version) == record.value
+    kafka = json.loads(json.dumps(to_kafka_json(record.value, version)))
+    bare = data.draw(records_of(record_type, version, unknown_tags=False))
+    assert (
+        from_json(type(bare.value), json.loads(json.dumps(to_kafka_json(bare.value, version))), version) == bare.value
+    )
+    assert "unknown_tags" not in kafka
+
+
+def test_the_two_forms() -> None:
+    value = ConsumerGroupMetadataValue(epoch=3)
+    assert to_json(value, 0) == {"epoch": 3, "metadata_hash": 0}
+    assert to_kafka_json(value, 0) == {"epoch": 3}  # a tagged field with its default is left out
+    assert to_json(OffsetCommitValue(offset=1, metadata="", commit_timestamp=2), 2) == {
+        "offset": 1,
+        "metadata": "",
+        "commit_timestamp": 2,
+    }
+
+
+def test_what_is_left_out_gets_kafkas_default() -> None:
+    member = from_json(ConsumerGroupMemberMetadataValue, {"clientId": "c"}, 0)
+    assert member.rebalance_timeout_ms == -1
+    assert member.classic_member_metadata == ClassicMemberMetadata(session_timeout_ms=0, supported_protocols=())
+    assert from_json(StreamsGroupMemberMetadataValue, {}, 0).user_endpoint is None
+
+
+def test_nested_bytes_are_shown_opened_and_read_again() -> None:
+    group = classic_group(assignment=encode_protocol(ASSIGNMENT, 1))
+    opened = open_nested(group)
+    assert opened == group  # the bytes are the same
+    shown = to_json(opened, 3)["members"][0]
+    assert shown["subscription"]["rack_id"] == "r1"
+    assert shown["subscription"]["version"] == 3
+    assert shown["assignment"] == {
+        "version": 1,
+        "assigned_partitions": [{"topic": "a", "partitions": [1]}],
+        "user_data": None,
+    }
+    assert to_kafka_json(opened, 3) == to_kafka_json(group, 3)
+    assert from_json(GroupMetadataValue, to_json(opened, 3), 3) == group
+
+
+def test_a_newer_protocol_version_is_read_as_the_newest_known() -> None:
+    data = b"\x00\x07" + encode_protocol(SUBSCRIPTION)[2:] + b"later"
+    opened = decode_subscription(data)
+    assert (opened.version, opened.message, opened.trailing) == (7, SUBSCRIPTION, b"later")
+    group = classic_group(subscription=data)
+    assert from_json(GroupMetadataValue, to_json(open_nested(group), 3), 3) == group
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00", b"\x00\x00\x00", b"\xff\xff" + bytes(8), b"\x00\x01" + b"\x7f" * 8])
+def test_nested_bytes_that_are_something_else_stay_as_they_are(data: bytes) -> None:
+    group = classic_group(subscription=data)
+    assert not isinstance(open_nested(group).members[0].subscription, OpenedBytes)  # type: ignore[attr-defined]
+    with pytest.raises(DecodeError):
+        decode_subscription(data)
+
+
+@pytest.mark.parametrize("protocol_type", ["connect", "stream", ""])
+def test_members_of_other_protocols_are_not_opened(protocol_type: str) -> None:
+    group = classic_group(protocol_type)
+    assert open_nested(group) is group
+
+
+def test_a_negative_protocol_version_is_an_error() -> None:
+    with pytest.raises(DecodeError) as raised:
+        decode_assignment(b"\xff\xfe" + bytes(8))
+    assert raised.value.reason is Reason.UNKNOWN_VERSION
+
+
+def test_classic_protocols_of_a_migrated_member_are_opened() -> None:
+    protocols = (
+        ClassicProtocol(name="range", metadata=encode_protocol(SUBSCRIPTION, 2)),
+        ClassicProtocol(name="other", metadata=b"?"),
+    )
+    value = from_json(ConsumerGroupMemberMetadataValue, {}, 0)
+    value = ConsumerGroupMemberMetadataValue(
+        **{f.name: getattr(value, f.name) for f in value.spec.fields[:-1]},
+        classic_member_metadata=ClassicMemberMetadata(session_timeout_ms=9, supported_protocols=protocols),
+    )
+    shown = to_json(open_nested(value), 0)["classic_member_metadata"]["supported_protocols"]
+    assert shown[0]["metadata"]["owned_partitions"] == [{"topic": "a", "partitions": [0, 2]}]
+    assert shown[1]["metadata"] == "Pw=="
+
+
+@pytest.mark.parametrize(
+    ("cls", "data", "version", "message"),
+    [
+        (ConsumerGroupMetadataValue, {"epcoh": 1}, 0, "no field 'epcoh'; did you mean 'epoch'"),
+        (ConsumerGroupMetadataValue, {"zzz": 1}, 0, "no field 'zzz'; it has epoch, metadata_hash"),
+        (ConsumerGroupMetadataValue, {"epoch": "1"}, 0, "ConsumerGroupMetadataValue.epoch: a whole number is expected, not '1'"),
+        (ConsumerGroupMetadataValue, {"epoch": True}, 0, "a whole number"),
+        (ConsumerGroupMetadataValue, {"epoch": 1 << 31}, 0, r"2147483648 does not fit int32 \(-2147483648 to 2147483647\)"),
+        (ConsumerGroupMetadataValue, {"epoch": None}, 0, "may not be null"),
+        (ConsumerGroupMetadataValue, [1], 0, "an object is expected, not an array"),
+        (ConsumerGroupMetadataValue, {"unknown_tags": [{"tag": 1}]}, 0, "a list of"),
+        (OffsetCommitValue, {"topicId": "?"}, 4, "OffsetCommitValue.topicId: a uuid has 22"),
+        (OffsetCommitValue, {"topicId": 5}, 4, "base64url uuid is expected, not a number"),
+        (OffsetCommitValue, {"metadata": []}, 4, "a string is expected, not an array"),
+        (ConsumerGroupCurrentMemberAssignmentValue, {"assignedPartitions": [{"partitions": [1, "x"]}]}, 0, r"assignedPartitions\[0\].partitions\[1\]: a whole number"),
+        (ConsumerGroupCurrentMemberAssignmentValue, {"assignedPartitions": 5}, 0, "an array is expected"),
+        (GroupMetadataValue, {"members": [{"assignment": "***"}]}, 3, "not base64"),
+        (GroupMetadataValue, {"members": [{"assignment": 5}]}, 3, "base64 text is expected"),
+        (GroupMetadataValue, {"members": [{"assignment": {"version": -1}}]}, 3, "from 0 to 32767"),
+    ],
+)  # fmt: skip
+def test_json_that_does_not_fit_names_the_place(cls: Any, data: Any, version: int, message: str) -> None:
+    with pytest.raises(EncodeError, match=message):
+        from_json(cls, data, version)
+
+
+def test_text_that_is_not_utf8_is_printable() -> None:
+    value = OffsetCommitValue(offset=1, metadata="a\udcff", commit_timestamp=0)
+    assert to_json(value, 4)["metadata"] == "a\ufffd"
+    assert encode_record(CoordinatorRecord(key=GROUP_KEY, value=value, version=4))[1] is not None
+
+
+def test_sticky_user_data() -> None:
+    data = bytes.fromhex("00000002000362617200000001000000000003666f6f00000002000000020000000000000007")
+    message = decode_sticky_user_data(data)
+    assert [(t.topic, t.partitions) for t in message.previous_assignment] == [("bar", (0,)), ("foo", (2, 0))]
+    assert message.generation == 7
+    assert encode_sticky_user_data(message) == data
+    older = decode_sticky_user_data(data[:-4])  # version 0 has no generation
+    assert (older.previous_assignment, older.generation) == (message.previous_assignment, -1)
+    for nothing in (None, b"", b"\x00\x01"):
+        assert decode_sticky_user_data(nothing).previous_assignment == ()
+    cooperative = decode_cooperative_sticky_user_data(b"\x00\x00\x00\x05")
+    assert cooperative is not None
+    assert cooperative.generation == 5
+    assert encode_cooperative_sticky_user_data(cooperative) == b"\x00\x00\x00\x05"
+    assert decode_cooperative_sticky_user_data(None) is None
+    assert decode_cooperative_sticky_user_data(b"\x01") is not None
+
+
+GROUP_KEY = OffsetCommitKey(group="g", topic="t", partition=0)
