@@ -37,7 +37,8 @@ def uvarint_rest(data: bytes, position: int, first: int) -> tuple[int, int]:
 
 
 def uvarint(value: int) -> bytes:
-    """An unsigned varint of at most 32 bits."""
+    """An unsigned varint of 32 bits. A negative number, which Java reads from five full bytes, is written as those again."""
+    value &= 0xFFFFFFFF
     if value < 0x80:
         return _ONE_BYTE[value]
     out = bytearray()

@@ -26,6 +26,7 @@ from quorate.codecs.wire import (
     Uuid,
     UuidType,
     WireType,
+    readable,
 )
 
 __all__ = ["from_json", "to_json", "to_kafka_json"]
@@ -33,15 +34,6 @@ __all__ = ["from_json", "to_json", "to_kafka_json"]
 Json = Any
 M = TypeVar("M", bound=Message)
 _NEVER = object()
-
-
-def _text(value: str) -> str:
-    """A string that can be printed: bytes that were not UTF-8 become U+FFFD, as in Java."""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    return value
 
 
 def _base64(value: bytes) -> str:
@@ -70,7 +62,7 @@ def _convert(wire: WireType, version: int, kafka: bool) -> Callable[[Any], Json]
         case UuidType():
             return str
         case StringType():
-            return _text
+            return readable
         case BytesType():
             return _base64 if kafka else _bytes_or_opened
         case ArrayType(FixedType()):

@@ -266,8 +266,12 @@ def _explain(error: Exception) -> str:
 
 def _likely(said: "deque[str]") -> str:
     """The reason that tells most of those that repeated attempts gave, with what may help: a broker often just closes the connection."""
-    reasons = [reason for reason in dict.fromkeys(said) if not reason.startswith("Unable to bootstrap")]
-    telling = [reason for reason in reasons if not reason.startswith(("socket disconnected", "Request timed out"))]
-    reason = next(reversed(telling or reasons), "no answer")
+    reasons = [reason for reason in said if not reason.startswith("Unable to bootstrap")]
+    reason = max(reversed(reasons), key=_weight, default="no answer")
     hints = [hint for sign, hint in _HINTS if sign in reason]
     return f"{reason}; {hints[0]}" if hints else reason
+
+
+def _weight(reason: str) -> int:
+    """How much a reason tells: the last attempt often just runs out of time, and many brokers say nothing when they refuse."""
+    return 0 if reason.startswith("Request timed out") else 1 if reason.startswith("socket disconnected") else 2

@@ -7,6 +7,7 @@ and carry a `WireType` for everything that is derived from a declaration. How a 
 
 import base64
 import binascii
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeAlias, TypeVar
 
@@ -155,6 +156,19 @@ class TaggedField:
 
     tag: int
     data: bytes
+
+
+_ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+
+
+def readable(text: str) -> str:
+    """Text as Java has it that read the same bytes: U+FFFD for what is not UTF-8, and for an encoded surrogate only one, where Python puts three."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raw = text.encode("utf-8", "surrogateescape")
+        return _ENCODED_SURROGATE.sub("\ufffd".encode(), raw).decode("utf-8", "replace")
+    return text
 
 
 def default_of(wire: WireType) -> Any:

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from quorate.codecs.columnar.column import Column, Fixed, Lists, Slices, Structs
 from quorate.codecs.columnar.frame import Array, Bools, Ints
+from quorate.codecs.wire import readable
 
 __all__ = ["to_arrow"]
 
@@ -94,7 +95,8 @@ def _text(column: Slices, data: Array) -> pa.Array:
         return array.cast(pa.string())
     except pa.ArrowInvalid:
         return pa.array(
-            [None if item is None else item.decode("utf-8", "replace") for item in array.to_pylist()], pa.string()
+            [None if item is None else readable(item.decode("utf-8", "surrogateescape")) for item in array.to_pylist()],
+            pa.string(),
         )
 
 

@@ -21,6 +21,7 @@ from quorate.codecs.columnar.read import read_message
 from quorate.codecs.columnar.schema import PROBLEMS, PROBLEMS_SCHEMA, message_schema, record_schema
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, Message, MessageSpec, RecordType
 from quorate.codecs.records import CoordinatorRecord, Record, decode_record
+from quorate.codecs.wire import readable
 
 __all__ = ["Slots", "decode_columns", "decode_slots"]
 
@@ -381,7 +382,7 @@ def _plain(value: Any) -> Any:
         case tuple():
             return [_plain(item) for item in value]
         case str():
-            return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+            return readable(value)
         case bytes():
             return bytes(value)
     return value

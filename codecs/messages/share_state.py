@@ -31,7 +31,7 @@ class ShareSnapshotValue(Message):
     state_epoch: Int32
     leader_epoch: Int32
     start_offset: Int64
-    delivery_complete_count: Int32 = tagged(0, default=-1, ignorable=True, release="4.2")  # KIP-1226
+    delivery_complete_count: Int32 = tagged(0, default=-1, release="4.2")  # KIP-1226
     create_timestamp: Int64
     write_timestamp: Int64
     state_batches: Array[StateBatch]
@@ -53,5 +53,5 @@ class ShareUpdateValue(Message):
     snapshot_epoch: Int32
     leader_epoch: Int32
     start_offset: Int64
-    delivery_complete_count: Int32 = tagged(0, default=-1, ignorable=True, release="4.2")
+    delivery_complete_count: Int32 = tagged(0, default=-1, release="4.2")
     state_batches: Array[StateBatch]

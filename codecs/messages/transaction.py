@@ -27,13 +27,13 @@ class TransactionLogValue(Message):
     """
 
     producer_id: Int64
-    previous_producer_id: Int64 = tagged(0, since=1, default=-1, ignorable=True, release="4.0")
-    next_producer_id: Int64 = tagged(1, since=1, default=-1, ignorable=True, release="4.0")
+    previous_producer_id: Int64 = tagged(0, since=1, default=-1, release="4.0")
+    next_producer_id: Int64 = tagged(1, since=1, default=-1, release="4.0")
     producer_epoch: Int16
-    next_producer_epoch: Int16 = tagged(3, since=1, default=-1, ignorable=True, release="4.1")
+    next_producer_epoch: Int16 = tagged(3, since=1, default=-1, release="4.1")
     transaction_timeout_ms: Int32
     transaction_status: Int8
     transaction_partitions: Array[PartitionsSchema] | None
     transaction_last_update_timestamp_ms: Int64
     transaction_start_timestamp_ms: Int64 = field(default=0)
-    client_transaction_version: Int16 = tagged(2, since=1, default=0, ignorable=True, release="4.0")
+    client_transaction_version: Int16 = tagged(2, since=1, default=0, release="4.0")

@@ -1,0 +1,173 @@
+"""A real Kafka broker in a local JVM: one node, KRaft, on free ports of 127.0.0.1, gone with its data when it is closed.
+
+    with Broker() as broker:
+        KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
+
+Runs Kafka's own jars, which tests/broker/build fetches. Standard library only.
+"""
+
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+__all__ = ["Broker", "BrokerFailed", "missing"]
+
+HERE = Path(__file__).resolve().parent
+LIB = HERE / "target" / "lib"
+REMEDY = "`make test` installs what is missing and builds it; or run tests/broker/build with a JDK (17 or newer) and Maven on the PATH"
+START_S = 60
+
+
+class BrokerFailed(RuntimeError):
+    """The broker did not start. The message has the end of its log."""
+
+
+def missing() -> str | None:
+    """What keeps a broker from running and what to do about it, or `None` if nothing does."""
+    if shutil.which("java") is None:
+        return f"no java on the PATH: {REMEDY}"
+    if not any(LIB.glob("kafka_2.13-*.jar")):
+        return f"tests/broker is not built: {REMEDY}"
+    return None
+
+
+def free_port() -> int:
+    """A port that nothing listened on a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+class Broker:
+    """A running broker. `settings` are added to its server.properties; `jvm` are options of the JVM.
+
+    `listener` is the security protocol of the listener that clients use; the controller's is always PLAINTEXT.
+    """
+
+    def __init__(
+        self, settings: Mapping[str, object] | None = None, *, listener: str = "PLAINTEXT", jvm: tuple[str, ...] = ()
+    ) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="quorate-broker-"))
+        self.log_dir = self.folder / "data"
+        self.port = free_port()
+        self.bootstrap_servers = f"127.0.0.1:{self.port}"
+        self._listener = listener
+        self._jvm = jvm
+        self._process: subprocess.Popen[bytes] | None = None
+        self._output: IO[bytes] = (self.folder / "broker.log").open("wb")
+        controller = free_port()
+        properties = {
+            "process.roles": "broker,controller",
+            "node.id": 1,
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "listeners": f"CLIENT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"CLIENT://127.0.0.1:{self.port}",
+            "listener.security.protocol.map": f"CLIENT:{listener},CONTROLLER:PLAINTEXT",
+            "controller.listener.names": "CONTROLLER",
+            "inter.broker.listener.name": "CLIENT",
+            "log.dirs": self.log_dir,
+            "offsets.topic.num.partitions": 3,
+            "offsets.topic.replication.factor": 1,
+            "transaction.state.log.num.partitions": 2,
+            "transaction.state.log.replication.factor": 1,
+            "transaction.state.log.min.isr": 1,
+            "share.coordinator.state.topic.num.partitions": 2,
+            "share.coordinator.state.topic.replication.factor": 1,
+            "share.coordinator.state.topic.min.isr": 1,
+            "group.initial.rebalance.delay.ms": 0,
+            "num.partitions": 2,
+            "auto.create.topics.enable": "false",
+            # Little of everything: tests share two cores with it.
+            "broker.session.timeout.ms": 2000,
+            "broker.heartbeat.interval.ms": 200,
+            "num.network.threads": 1,
+            "num.io.threads": 2,
+            "background.threads": 1,
+            "log.cleaner.dedupe.buffer.size": 2 * 1024 * 1024,
+            **(settings or {}),
+        }
+        self._properties = self.folder / "server.properties"
+        self._properties.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+
+    def __enter__(self) -> Self:
+        reason = missing()
+        if reason is not None:
+            raise BrokerFailed(reason)
+        cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        format_arguments = ("format", "--cluster-id", cluster_id, "--config", str(self._properties))
+        try:
+            formatted = self._java("kafka.tools.StorageTool", *format_arguments)
+            if formatted.wait(START_S) != 0:
+                raise BrokerFailed(f"the storage could not be formatted\n{self.log()}")
+            self._process = self._java("kafka.Kafka", str(self._properties))
+            self._wait()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def stop(self) -> None:
+        """End the broker at once, as a crash would, and keep its data."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def start(self) -> None:
+        """Start it again on the same ports and data."""
+        self._process = self._java("kafka.Kafka", str(self._properties))
+        self._wait()
+
+    def close(self) -> None:
+        """End the broker and remove its data."""
+        self.stop()
+        self._output.close()
+        shutil.rmtree(self.folder)
+
+    def log(self) -> str:
+        """The last lines that the broker logged."""
+        self._output.flush()
+        return "\n".join((self.folder / "broker.log").read_text(errors="replace").splitlines()[-30:])
+
+    def _java(self, main: str, *arguments: str) -> "subprocess.Popen[bytes]":
+        command = [
+            "java",
+            "-Xmx320m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-Xshare:auto",
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+            *self._jvm,
+            "-cp",
+            str(LIB / "*"),
+            main,
+            *arguments,
+        ]
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self._output, stderr=subprocess.STDOUT)
+
+    def _wait(self) -> None:
+        """Until the client listener accepts connections: a broker opens it when it has become active."""
+        assert self._process is not None
+        until = time.monotonic() + START_S
+        while time.monotonic() < until:
+            if self._process.poll() is not None:
+                raise BrokerFailed(f"the broker ended with {self._process.returncode}\n{self.log()}")
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+            except OSError:
+                time.sleep(0.05)
+            else:
+                return
+        raise BrokerFailed(f"the broker does not answer after {START_S} s\n{self.log()}")

@@ -1,0 +1,449 @@
+"""Reading a running cluster: a real broker, groups and transactions made by a real client, and everything that can go wrong on the way there."""
+
+import gc
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quorate.codecs import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, CoordinatorRecord
+from quorate.codecs.batches import TimestampType
+from quorate.codecs.live import LiveError, read_live
+from quorate.codecs.log import read_log
+from quorate.codecs.log_model import LogEntry
+from tests.broker.broker import Broker
+from tests.broker.fixtures import broker as broker
+from tests.broker.fixtures import need_broker
+
+pytestmark = [
+    # kafka-python loads its protocol's schemas by functions that Python 3.11 and 3.12 deprecate (3.13 took that back).
+    pytest.mark.filterwarnings("ignore:(open|read)_text is deprecated:DeprecationWarning"),
+    # It also leaves the sockets of attempts that failed to the garbage collector.
+    pytest.mark.filterwarnings("ignore:unclosed <(socket|ssl):ResourceWarning"),
+]
+
+with_broker = pytest.mark.oracle
+
+
+@pytest.fixture(autouse=True)
+def _collect_forgotten_sockets(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """In this test, where they are known of, and not in one that happens to run later. The captured log holds on to them."""
+    yield
+    caplog.get_records("call").clear()
+    gc.collect()
+
+
+# ---- domain helpers
+
+
+class Client:
+    """What the tests do to a broker, by kafka-python."""
+
+    def __init__(self, running: Broker) -> None:
+        self.servers = running.bootstrap_servers
+
+    def create_topic(self, name: str, partitions: int = 2) -> None:
+        from kafka.admin import KafkaAdminClient, NewTopic
+
+        with closing(KafkaAdminClient(bootstrap_servers=self.servers)) as admin:
+            admin.create_topics([NewTopic(name, partitions, 1)])
+
+    def commit(self, group: str, topic: str, partition: int, *offsets: int) -> None:
+        """Committed offsets of a group without members, one commit after the other."""
+        from kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
+
+        at = TopicPartition(topic, partition)
+        consumer = KafkaConsumer(bootstrap_servers=self.servers, group_id=group, enable_auto_commit=False)
+        with closing(consumer):
+            consumer.assign([at])
+            for offset in offsets:
+                consumer.commit({at: OffsetAndMetadata(offset, "", -1)})
+
+    @contextmanager
+    def producer(self, transactional_id: str) -> Iterator[Any]:
+        from kafka import KafkaProducer
+
+        producer = KafkaProducer(bootstrap_servers=self.servers, transactional_id=transactional_id)
+        try:
+            producer.init_transactions()
+            yield producer
+        finally:
+            producer.close(timeout=5)
+
+    def transact(self, producer: Any, group: str, topic: str, offset: int, *, commit: bool | None) -> None:
+        """Commit an offset in a transaction, which is committed, aborted or left open."""
+        from kafka import OffsetAndMetadata, TopicPartition
+
+        producer.begin_transaction()
+        at = TopicPartition(topic, 0)
+        producer.send_offsets_to_transaction({at: OffsetAndMetadata(offset, "", -1)}, group)
+        if commit is not None:
+            (producer.commit_transaction if commit else producer.abort_transaction)()
+
+
+@pytest.fixture
+def client(broker):
+    return Client(broker)
+
+
+@pytest.fixture
+def topic(client, request):
+    name = request.node.name.replace("[", "-").replace("]", "")
+    client.create_topic(name)
+    return name
+
+
+def committed_by(entries: Iterator[LogEntry] | list[LogEntry], group: str) -> list[tuple[str, int, int]]:
+    """Topic, partition and offset of a group's commits, in order."""
+    return [
+        (entry.record.key.topic, entry.record.key.partition, entry.record.value.offset)
+        for entry in entries
+        if isinstance(entry.record, CoordinatorRecord)
+        and entry.record.name == "OffsetCommit"
+        and entry.record.key.group == group
+        and entry.record.value is not None
+    ]
+
+
+def facts(entry: LogEntry) -> tuple[Any, ...]:
+    """What a live reader knows of an entry."""
+    return (
+        entry.topic,
+        entry.partition,
+        entry.offset,
+        entry.timestamp_ms,
+        entry.timestamp_type,
+        entry.partition_leader_epoch,
+        entry.headers,
+        entry.key_bytes,
+        entry.value_bytes,
+        entry.record,
+    )
+
+
+# ---- reading
+
+
+@with_broker
+def test_commits_are_read_in_order(broker, client, topic):
+    client.commit("reader", topic, 0, 1, 2, 3)
+    entries = list(read_live(broker.bootstrap_servers))
+    assert committed_by(entries, "reader") == [(topic, 0, 1), (topic, 0, 2), (topic, 0, 3)]
+    entry = next(entry for entry in entries if entry.record.key.group == "reader")
+    assert (entry.topic, entry.timestamp_type) == (CONSUMER_OFFSETS, TimestampType.CREATE_TIME)
+    assert abs(entry.timestamp_ms - time.time() * 1000) < 600_000
+    assert (entry.producer_id, entry.producer_epoch, entry.sequence, entry.transactional) == (None,) * 4
+
+
+@with_broker
+@pytest.mark.parametrize("isolation_level", ["read_committed", "read_uncommitted"])
+@pytest.mark.parametrize("read", [CONSUMER_OFFSETS, TRANSACTION_STATE])
+def test_the_cluster_and_its_files_say_the_same(broker, client, topic, isolation_level, read):
+    """A consumer and our reading of the broker's own log directory: aborted transactions, open ones, markers at the end."""
+    with client.producer(f"{topic}-a") as first, client.producer(f"{topic}-b") as second:
+        for offset, commit in enumerate([True, False, True, False]):
+            client.transact(first, f"{topic}-group", topic, offset, commit=commit)
+        client.transact(second, f"{topic}-group", topic, 9, commit=None)
+        client.commit(f"{topic}-group", topic, 1, 7)
+        how = {"isolation_level": isolation_level}
+        live = list(read_live(broker.bootstrap_servers, topic=read, **how))
+        files = list(read_log(broker.log_dir, topics=[read], control_records=False, **how))
+        second.abort_transaction()
+    assert sorted(map(facts, live), key=lambda fact: fact[:3]) == [facts(entry) for entry in files]
+    if read == CONSUMER_OFFSETS:
+        expected = [0, 2] if isolation_level == "read_committed" else [0, 1, 2, 3, 9, 7]
+        assert [offset for _, _, offset in committed_by(live, f"{topic}-group")] == expected
+
+
+@with_broker
+def test_partitions_choose(broker, client, topic):
+    for number in range(8):
+        client.commit(f"{topic}-{number}", topic, 0, number)
+    everything = list(read_live(broker.bootstrap_servers))
+    for chosen in ({0}, {1, 2}):
+        entries = list(read_live(broker.bootstrap_servers, partitions=chosen))
+        key = lambda entry: (entry.partition, entry.offset)  # noqa: E731
+        assert sorted(entries, key=key) == sorted((e for e in everything if e.partition in chosen), key=key)
+    with pytest.raises(LiveError, match="__consumer_offsets has partitions 0 to 2, not 7, 9"):
+        next(read_live(broker.bootstrap_servers, partitions=[0, 9, 7]))
+
+
+@with_broker
+def test_since_leaves_out_what_is_earlier(broker, client, topic):
+    client.commit(topic, topic, 0, 1)
+    time.sleep(0.05)
+    (first,) = [e for e in read_live(broker.bootstrap_servers) if committed_by([e], topic)]
+    client.commit(topic, topic, 0, 2)
+    entries = list(read_live(broker.bootstrap_servers, since_ms=first.timestamp_ms + 1))
+    assert committed_by(entries, topic) == [(topic, 0, 2)]
+    assert min(entry.timestamp_ms for entry in entries) > first.timestamp_ms
+    assert list(read_live(broker.bootstrap_servers, since_ms=int(time.time() * 1000) + 60_000)) == []
+
+
+@with_broker
+def test_reading_leaves_no_group_and_no_topic_behind(broker):
+    from kafka.admin import KafkaAdminClient
+
+    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+        groups = sorted(map(str, admin.list_groups()))
+        topics = sorted(admin.list_topics())
+        list(read_live(broker.bootstrap_servers))
+        with pytest.raises(LiveError, match=f"no {SHARE_GROUP_STATE} on this cluster"):
+            next(read_live(broker.bootstrap_servers, topic=SHARE_GROUP_STATE))
+        assert sorted(map(str, admin.list_groups())) == groups
+        assert sorted(admin.list_topics()) == topics
+
+
+# ---- following
+
+
+class Follower:
+    """Reads in a thread, so that a test can wait for what comes."""
+
+    def __init__(self, entries: Iterator[LogEntry]) -> None:
+        self.seen: list[LogEntry] = []
+        self.error: BaseException | None = None
+        self._entries = entries
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            for entry in self._entries:
+                self.seen.append(entry)
+                if self._stop.is_set():
+                    break
+        except BaseException as error:  # noqa: BLE001  # handed to the waiting test
+            self.error = error
+
+    def wait_for(self, condition: Callable[[list[LogEntry]], bool], seconds: float = 30) -> None:
+        until = time.monotonic() + seconds
+        while not condition(list(self.seen)):
+            assert self.error is None, self.error
+            assert time.monotonic() < until, f"not seen in {seconds} s; seen {len(self.seen)} entries"
+            time.sleep(0.02)
+
+    def end(self, poke: Callable[[], object]) -> None:
+        """Let the thread end at the next entry, which `poke` brings about."""
+        self._stop.set()
+        poke()
+        self._thread.join(20)
+        assert not self._thread.is_alive()
+        self._entries.close()
+
+
+@with_broker
+def test_following_gives_what_is_written_meanwhile(broker, client, topic):
+    client.commit(topic, topic, 0, 1)
+    follower = Follower(read_live(broker.bootstrap_servers, follow=True))
+    follower.wait_for(lambda seen: committed_by(seen, topic) == [(topic, 0, 1)])
+    client.commit(topic, topic, 0, 2, 3)
+    follower.wait_for(lambda seen: committed_by(seen, topic) == [(topic, 0, 1), (topic, 0, 2), (topic, 0, 3)])
+    with client.producer(topic) as producer:
+        client.transact(producer, topic, topic, 4, commit=False)
+        client.transact(producer, topic, topic, 5, commit=True)
+    follower.wait_for(lambda seen: committed_by(seen, topic)[3:] == [(topic, 0, 5)])
+    follower.end(lambda: client.commit(topic, topic, 0, 6))
+
+
+@with_broker
+def test_following_can_be_interrupted_while_nothing_comes(broker):
+    """Ctrl-C in a program that waits ends it at once, by KeyboardInterrupt."""
+    import signal
+    import sys
+
+    code = (
+        "import sys\nfrom quorate.codecs.live import read_live\n"
+        "try:\n    for entry in read_live(sys.argv[1], follow=True): print('entry', flush=True)\n"
+        "except KeyboardInterrupt: print('interrupted')"
+    )
+    client = Client(broker)
+    client.create_topic("interrupted", 1)
+    client.commit("interrupted", "interrupted", 0, 1)
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-c", code, broker.bootstrap_servers],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "entry\n"
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    started = time.monotonic()
+    out, err = process.communicate(timeout=20)
+    assert time.monotonic() - started < 5
+    assert out.endswith("interrupted\n")
+    assert "Traceback" not in err
+
+
+@with_broker
+def test_following_outlives_a_restart_of_the_broker_and_reading_to_the_end_does_not():
+    need_broker()
+    with Broker() as own:
+        client = Client(own)
+        client.create_topic("orders")
+        client.commit("g", "orders", 0, *range(40))
+        follower = Follower(read_live(own.bootstrap_servers, follow=True, reconnect_backoff_max_ms=500))
+        follower.wait_for(lambda seen: len(committed_by(seen, "g")) == 40)
+        # One batch a fetch, so that there is something left to fetch when the broker goes.
+        slow = read_live(
+            own.bootstrap_servers,
+            stall_timeout_ms=1_500,
+            fetch_max_bytes=1,
+            max_partition_fetch_bytes=1,
+            max_poll_records=1,
+        )
+        next(slow)
+        own.stop()
+        with pytest.raises(LiveError, match=r"no progress for 1,500 ms \(__consumer_offsets-\d at \d+ of \d+"):
+            list(slow)
+        own.start()
+        client.commit("g", "orders", 0, 99)
+        follower.wait_for(lambda seen: committed_by(seen, "g")[-1] == ("orders", 0, 99), seconds=60)
+        follower.end(lambda: client.commit("g", "orders", 0, 100))
+
+
+# ---- what can go wrong
+
+
+def failure(servers: str, **how: Any) -> str:
+    started = time.monotonic()
+    with pytest.raises(LiveError) as caught:
+        list(read_live(servers, connect_timeout_ms=1_500, **how))
+    assert time.monotonic() - started < 6
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def test_nothing_listens():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    message = failure(f"127.0.0.1:{port}")
+    assert message.startswith(f"127.0.0.1:{port} (PLAINTEXT): no broker could be used within 1,500 ms: ")
+    assert message.endswith("nothing listens there")
+
+
+def test_something_listens_that_does_not_answer():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert "Request timed out" in failure(f"127.0.0.1:{server.getsockname()[1]}")
+
+
+def test_a_host_that_has_no_address():
+    assert failure("nowhere.invalid:9092").endswith("is the host name right?")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"topic": "orders"}, "'orders' is not a coordinator topic; use one of __consumer_offsets"),
+        ({"group_id": "g"}, "group_id: cannot be set"),
+        ({"security_protocol": "TLS"}, "security_protocol 'TLS' is not known; use one of PLAINTEXT, SSL"),
+        ({"fetch_max_byte": 1}, "Unrecognized configs: {'fetch_max_byte'}; the options are those of kafka-python"),
+        ({"isolation_level": "serializable"}, "isolation level 'serializable' is not known; use read_uncommitted"),
+    ],
+)
+def test_options_that_cannot_be(arguments, message):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert message in failure(f"127.0.0.1:{server.getsockname()[1]}", **arguments)
+
+
+def test_an_address_that_is_none():
+    assert "an address is HOST:PORT" in failure("a:b:c")
+
+
+def test_a_failure_is_told_once_and_not_by_the_clients_own_log(capfd):
+    """kafka-python warns about every attempt; a program that has not set logging up would print all that."""
+    failure("nowhere.invalid:9092")
+    assert capfd.readouterr() == ("", "")
+
+
+@with_broker
+def test_tls_to_a_listener_without_it(broker):
+    message = failure(broker.bootstrap_servers, security_protocol="SSL")
+    assert "Handshake failed" in message
+    assert message.endswith("does this listener speak TLS?")
+
+
+@with_broker
+def test_sasl_to_a_listener_without_it(broker):
+    message = failure(broker.bootstrap_servers, **sasl("a", "b"))
+    assert "this listener does not take SASL" in message
+
+
+def sasl(username: str, password: str, mechanism: str = "PLAIN") -> dict[str, Any]:
+    return {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+        "sasl_plain_username": username,
+        "sasl_plain_password": password,
+    }
+
+
+@with_broker
+def test_credentials_and_permissions():
+    need_broker()
+    users = 'username="admin" password="a" user_admin="a" user_nobody="n"'
+    settings = {
+        "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "listener.name.client.plain.sasl.jaas.config": f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:admin;User:ANONYMOUS",
+    }
+    with Broker(settings, listener="SASL_PLAINTEXT") as own:
+        servers = own.bootstrap_servers
+        with pytest.raises(LiveError, match="there is no __consumer_offsets on this cluster; brokers create it"):
+            next(read_live(servers, **sasl("admin", "a")))
+        assert "not allowed to describe __consumer_offsets" in failure(servers, **sasl("nobody", "n"))
+        message = failure(servers, **sasl("admin", "wrong"))
+        assert "Invalid username or password" in message or "does this listener take" in message
+        message = failure(servers, **sasl("admin", "a", "SCRAM-SHA-256"))
+        assert "does not offer this sasl_mechanism" in message or "does this listener take" in message
+        assert "does this listener take the security_protocol and credentials given?" in failure(servers)
+
+
+@pytest.fixture(scope="session")
+def key_store(tmp_path_factory) -> tuple[Path, Path]:
+    """A key store with a certificate for 127.0.0.1, and that certificate in PEM."""
+    need_broker()
+    if shutil.which("keytool") is None:
+        pytest.skip("no keytool on the PATH: it is part of a JDK")
+    folder = tmp_path_factory.mktemp("tls")
+    store, certificate = folder / "broker.p12", folder / "broker.pem"
+    common = ["-keystore", str(store), "-storepass", "changeit", "-alias", "broker"]
+    distinguished = ["-dname", "CN=localhost", "-ext", "san=ip:127.0.0.1,dns:localhost"]
+    for arguments in (
+        ["-genkeypair", "-keyalg", "RSA", "-validity", "2", "-storetype", "PKCS12", *distinguished],
+        ["-exportcert", "-rfc", "-file", str(certificate)],
+    ):
+        subprocess.run(["keytool", *arguments, *common], check=True, capture_output=True)
+    return store, certificate
+
+
+@with_broker
+def test_tls(key_store):
+    store, certificate = key_store
+    settings = {
+        "listener.name.client.ssl.keystore.location": store,
+        "listener.name.client.ssl.keystore.password": "changeit",
+        "listener.name.client.ssl.key.password": "changeit",
+        "listener.name.client.ssl.truststore.location": store,
+        "listener.name.client.ssl.truststore.password": "changeit",
+    }
+    with Broker(settings, listener="SSL") as own:
+        with pytest.raises(LiveError, match="there is no __consumer_offsets on this cluster"):
+            next(read_live(own.bootstrap_servers, security_protocol="SSL", ssl_cafile=str(certificate)))
+        message = failure(own.bootstrap_servers, security_protocol="SSL")
+        assert "CERTIFICATE_VERIFY_FAILED" in message
+        assert message.endswith("give the certificate of its authority as ssl_cafile")
+        message = failure(own.bootstrap_servers)
+        assert "this listener may want TLS" in message or "does this listener take" in message

@@ -1,0 +1,486 @@
+"""Logs as files: where segments are found, what comes out of them in which order, and what is said of what is not a record."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+import pytest
+
+from quorate.codecs import (
+    CONSUMER_OFFSETS,
+    SHARE_GROUP_STATE,
+    TRANSACTION_STATE,
+    CoordinatorRecord,
+    MalformedRecord,
+    UnknownRecord,
+    encode_record,
+)
+from quorate.codecs.batches import BatchRecord, ControlRecord, ProblemReason, TimestampType, encode_batch, encode_marker
+from quorate.codecs.log import read_log, read_segment
+from quorate.codecs.log_model import LogEntry, LogError, LogProblem
+from quorate.codecs.messages import ConsumerGroupMetadataKey, ConsumerGroupMetadataValue
+from tests.codecs.captures import CAPTURES
+
+UPGRADE = CAPTURES / "upgrade-4.0-to-4.3-and-back"
+SEGMENT = "00000000000000000000.log"
+
+
+def group_epoch(epoch: int, group: str = "g") -> tuple[bytes, bytes]:
+    key, value = ConsumerGroupMetadataKey(group_id=group), ConsumerGroupMetadataValue(epoch=epoch)
+    return encode_record(CoordinatorRecord(key=key, value=value, version=0))
+
+
+def record(offset: int, timestamp_ms: int | None = None) -> BatchRecord:
+    """A group epoch that is the offset, at 1000 ms per offset."""
+    key, value = group_epoch(offset)
+    timestamp_ms = 1000 * offset if timestamp_ms is None else timestamp_ms
+    return BatchRecord(offset=offset, timestamp_ms=timestamp_ms, key=key, value=value)
+
+
+def batch(*offsets: int, **fields: Any) -> bytes:
+    return encode_batch([record(offset) for offset in offsets], **fields)
+
+
+def transactional(producer_id: int, *offsets: int, **fields: Any) -> bytes:
+    return batch(*offsets, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True, **fields)
+
+
+def marker(producer_id: int, offset: int, *, commit: bool) -> bytes:
+    return encode_marker(commit=commit, offset=offset, timestamp_ms=0, producer_id=producer_id, producer_epoch=0)
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write segments into a partition's folder; the last one may be named by its base offset."""
+
+    def write(*segments: bytes, folder: str = "__consumer_offsets-0", bases: Iterable[int] | None = None) -> Path:
+        place = tmp_path / folder
+        place.mkdir(parents=True, exist_ok=True)
+        for base, data in zip(bases or range(0, 100 * len(segments), 100), segments, strict=True):
+            (place / f"{base:020}.log").write_bytes(data)
+        return place
+
+    return write
+
+
+def offsets(entries: Iterable[LogEntry | LogProblem]) -> list[int]:
+    found = list(entries)
+    assert [entry for entry in found if isinstance(entry, LogProblem)] == []
+    return [entry.offset for entry in found]
+
+
+# ---- entries
+
+
+def test_an_entry_has_what_its_batch_says(write):
+    headers = (("trace", b"1"),)
+    key, value = group_epoch(5)
+    data = encode_batch(
+        [
+            BatchRecord(offset=7, timestamp_ms=1_700_000_000_000, key=key, value=None),
+            BatchRecord(offset=9, timestamp_ms=1_700_000_000_001, key=key, value=value, headers=headers),
+        ],
+        producer_id=42,
+        producer_epoch=3,
+        base_sequence=10,
+        transactional=True,
+        partition_leader_epoch=8,
+    )
+    _, entry = read_log(write(data, folder="__consumer_offsets-17"))
+    assert entry == LogEntry(
+        topic=CONSUMER_OFFSETS,
+        partition=17,
+        offset=9,
+        timestamp_ms=1_700_000_000_001,
+        timestamp_type=TimestampType.CREATE_TIME,
+        producer_id=42,
+        producer_epoch=3,
+        sequence=12,
+        transactional=True,
+        partition_leader_epoch=8,
+        headers=headers,
+        key_bytes=key,
+        value_bytes=value,
+        record=CoordinatorRecord(
+            key=ConsumerGroupMetadataKey(group_id="g"), value=ConsumerGroupMetadataValue(epoch=5), version=0
+        ),
+    )
+    with pytest.raises(AttributeError):
+        entry.offset = 1
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+def test_entries_of_older_message_formats(write, magic, compression):
+    data = batch(3, 4, 5, magic=magic, compression=compression)
+    entries = list(read_log(write(data)))
+    assert [entry.record.value.epoch for entry in entries] == offsets(entries) == [3, 4, 5]
+    assert [entry.timestamp_ms for entry in entries] == ([3000, 4000, 5000] if magic else [-1, -1, -1])
+    assert {(entry.producer_id, entry.sequence, entry.transactional) for entry in entries} == {(-1, -1, False)}
+
+
+def test_what_is_not_understood_is_an_entry_too(write):
+    data = encode_batch(
+        [
+            BatchRecord(offset=0, timestamp_ms=0, key=b"\x00\x63zz", value=b"\x00\x00"),
+            BatchRecord(offset=1, timestamp_ms=0, key=group_epoch(1)[0], value=b"\x00\x09"),
+            BatchRecord(offset=2, timestamp_ms=0, key=group_epoch(1)[0], value=b"\x00"),
+            BatchRecord(offset=3, timestamp_ms=0, key=None, value=b"x"),
+        ]
+    )
+    found = [type(entry.record) for entry in read_log(write(data))]
+    assert found == [UnknownRecord, UnknownRecord, MalformedRecord, MalformedRecord]
+
+
+def test_strict_stops_at_the_first_record_that_is_not_understood(write):
+    data = batch(0) + encode_batch([BatchRecord(offset=1, timestamp_ms=0, key=b"\x00\x63", value=b"")])
+    entries = read_log(write(data), strict=True)
+    assert next(entries).offset == 0
+    with pytest.raises(LogError, match=r"__consumer_offsets-0, offset 1: unknown record type.* 99"):
+        next(entries)
+
+
+# ---- finding segments
+
+
+def test_segments_come_in_the_order_of_their_base_offsets(write):
+    folder = write(batch(0, 1), batch(100), batch(2000, 2001), bases=[0, 100, 2000])
+    assert offsets(read_log(folder)) == [0, 1, 100, 2000, 2001]
+
+
+def test_what_is_beside_the_segments_is_left_alone(write):
+    folder = write(batch(0))
+    for name in (
+        "00000000000000000000.index",
+        "00000000000000000000.timeindex",
+        "00000000000000000100.log.deleted",
+        "00000000000000000200.log.cleaned",
+        "00000000000000000300.log.swap",
+        "leader-epoch-checkpoint",
+        "partition.metadata",
+        "copy of 00000000000000000400.log",
+    ):
+        (folder / name).write_bytes(batch(500))
+    (folder / "00000000000000000600.log").mkdir()
+    assert offsets(read_log(folder)) == [0]
+
+
+def test_a_log_directory_is_read_by_topic_and_number(write, tmp_path):
+    write(batch(0), folder="__consumer_offsets-10")
+    write(batch(1), folder="__consumer_offsets-9")
+    write(b"", folder="__share_group_state-0")
+    write(b"not a log", folder="orders-0")
+    write(batch(3), folder="__consumer_offsets-9.0a1b2c3d-delete")
+    (tmp_path / "meta.properties").write_text("version=1\n")
+    found = [(entry.topic, entry.partition, entry.offset) for entry in read_log(tmp_path)]
+    assert found == [(CONSUMER_OFFSETS, 9, 1), (CONSUMER_OFFSETS, 10, 0)]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "topics"),
+    [
+        ({}, {CONSUMER_OFFSETS, TRANSACTION_STATE}),
+        ({"topics": [TRANSACTION_STATE]}, {TRANSACTION_STATE}),
+        ({"topic": CONSUMER_OFFSETS}, {CONSUMER_OFFSETS}),
+    ],
+)
+def test_topics_choose_in_a_log_directory(chosen, topics):
+    assert {entry.topic for entry in read_log(CAPTURES / "transactions-4.3", **chosen)} == topics
+
+
+def test_a_partition_chooses_in_a_log_directory():
+    entries = list(read_log(UPGRADE, partition=2))
+    assert entries == list(read_log(UPGRADE / "__consumer_offsets-2"))
+    with pytest.raises(LogError, match="folders such as __consumer_offsets-77"):
+        read_log(UPGRADE, partition=77)
+
+
+def test_a_copied_segment_is_taken_for_consumer_offsets_of_no_known_partition(tmp_path):
+    for name in ("copy.bin", "backup-2024/x.log"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(batch(1))
+        (entry,) = read_segment(path)
+        assert (entry.topic, entry.partition) == (CONSUMER_OFFSETS, None)
+    (entry,) = read_log(tmp_path / "backup-2024" / "x.log", topic=SHARE_GROUP_STATE, partition=4)
+    assert (entry.topic, entry.partition) == (SHARE_GROUP_STATE, 4)
+
+
+def test_the_name_of_the_folder_tells_the_number_of_a_mirrored_topic(write):
+    folder = write(batch(1), folder="primary.__consumer_offsets-17")
+    (entry,) = read_log(folder, topic=CONSUMER_OFFSETS)
+    assert (entry.topic, entry.partition) == (CONSUMER_OFFSETS, 17)
+
+
+def test_relative_paths_know_their_folder(monkeypatch):
+    monkeypatch.chdir(UPGRADE / "__consumer_offsets-2")
+    assert {entry.partition for entry in read_log(SEGMENT)} == {2}
+    assert {entry.partition for entry in read_log(".")} == {2}
+
+
+@pytest.mark.parametrize(
+    ("path", "arguments", "message"),
+    [
+        ("missing", {}, "no such file or folder"),
+        (
+            "empty",
+            {},
+            r"no segments; expected 0{20}\.log or the like, or folders such as __consumer_offsets-0 .*it is empty",
+        ),
+        ("other", {}, r"no segments.*\(it has orders-0, orders-1\)"),
+        ("other/orders-0", {}, "is a partition of 'orders', not of a coordinator topic .*topic="),
+        ("empty", {"topic": "orders"}, "'orders' is not a coordinator topic"),
+        ("empty", {"topics": ["orders"]}, "'orders' is not a coordinator topic"),
+        ("empty", {"isolation_level": "serializable"}, "isolation level 'serializable' is not known"),
+    ],
+)
+def test_errors_come_at_the_call_and_say_what_was_expected(tmp_path, path, arguments, message):
+    (tmp_path / "empty").mkdir()
+    for folder in ("other/orders-0", "other/orders-1"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / SEGMENT).write_bytes(batch(0))
+    if "orders-0" in path:
+        (tmp_path / "other" / "meta.properties").write_text("version=1\n")
+    with pytest.raises(LogError, match=message) as caught:
+        read_log(tmp_path / path, **arguments)
+    assert caught.value.problem is None
+
+
+def test_read_segment_wants_a_file(write):
+    with pytest.raises(LogError, match="is a folder; read_log reads folders"):
+        read_segment(write(batch(0)))
+
+
+# ---- problems
+
+
+def test_a_torn_tail_ends_its_file_and_the_next_is_read(write):
+    whole, torn = batch(0), batch(1, 2, 3)[:100]
+    folder = write(whole + torn, batch(100))
+    first, problem, last = read_log(folder)
+    assert (first.offset, last.offset) == (0, 100)
+    assert problem == LogProblem(
+        path=folder / SEGMENT,
+        topic=CONSUMER_OFFSETS,
+        partition=0,
+        position=len(whole),
+        size_bytes=100,
+        reason=ProblemReason.TORN_TAIL,
+        detail=f"100 bytes are left at the end of the file; the batch has {len(batch(1, 2, 3))} bytes by its header",
+        base_offset=None,
+    )
+    assert str(problem) == f"{folder / SEGMENT}, position {len(whole)}: {problem.detail}"
+
+
+def damaged(*batches: bytes, index: int = 1) -> bytes:
+    spoiled = bytearray(batches[index])
+    spoiled[-1] ^= 0xFF
+    return b"".join([*batches[:index], bytes(spoiled), *batches[index + 1 :]])
+
+
+def test_a_bad_crc_ends_its_file_unless_it_is_skipped(write):
+    folder = write(damaged(batch(0), batch(1), batch(2)), batch(100))
+    first, problem, last = read_log(folder)
+    assert (first.offset, last.offset) == (0, 100)
+    assert (problem.reason, problem.position, problem.base_offset) == (ProblemReason.CRC_MISMATCH, len(batch(0)), 1)
+    assert f"its header says {batch(1)[17:21].hex()}" in problem.detail
+    skipping = list(read_log(folder, skip_corrupt=True))
+    assert [entry.offset for entry in skipping if isinstance(entry, LogEntry)] == [0, 2, 100]
+    assert skipping[1] == problem
+    entries = read_log(folder, strict=True)
+    next(entries)
+    with pytest.raises(LogError, match="has CRC") as caught:
+        next(entries)
+    assert caught.value.problem == problem
+
+
+def test_a_batch_that_does_not_decompress_costs_only_itself(write):
+    packed = batch(1, 2, compression="gzip")
+    broken = bytearray(packed)
+    broken[70:] = b"\x00" * len(broken[70:])
+    broken[17:21] = google_crc32c.value(bytes(broken[21:])).to_bytes(4)
+    first, problem, last = read_log(write(batch(0) + bytes(broken) + batch(3)))
+    assert (first.offset, last.offset) == (0, 3)
+    assert (problem.reason, problem.base_offset) == (ProblemReason.BAD_COMPRESSION, 1)
+
+
+def test_offsets_that_go_back_are_reported_and_read(write):
+    first, problem, again, last = read_log(write(batch(5) + batch(3) + batch(4)))
+    assert (first.offset, again.offset, last.offset) == (5, 3, 4)
+    assert problem.reason is ProblemReason.OFFSET_ORDER
+    assert problem.detail == "the batch begins at offset 3, the one before it ended at 5"
+
+
+def test_offsets_are_followed_from_segment_to_segment(write):
+    found = list(read_log(write(batch(0, 150), batch(100))))
+    assert [type(entry) for entry in found] == [LogEntry, LogEntry, LogProblem, LogEntry]
+
+
+def test_a_file_that_is_gone_is_reported_in_its_place(write):
+    folder = write(batch(0), batch(100), batch(200))
+    entries = read_log(folder)
+    (folder / f"{100:020}.log").unlink()
+    first, problem, last = entries
+    assert (first.offset, last.offset) == (0, 200)
+    assert (problem.reason, problem.path.name) == (ProblemReason.UNREADABLE, f"{100:020}.log")
+
+
+def test_what_is_written_after_the_call_is_not_read(write):
+    folder = write(batch(0))
+    entries = read_log(folder)
+    with (folder / SEGMENT).open("ab") as file:
+        file.write(batch(1)[:50])
+    assert offsets(entries) == [0]
+
+
+def test_a_file_that_shrinks_is_a_torn_tail(write):
+    folder = write(batch(0) + batch(1))
+    entries = read_log(folder)
+    os.truncate(folder / SEGMENT, len(batch(0)) + 10)
+    first, problem = entries
+    assert first.offset == 0
+    assert (problem.reason, problem.size_bytes) == (ProblemReason.TORN_TAIL, 10)
+
+
+# ---- bounds
+
+
+@pytest.mark.parametrize(
+    ("bounds", "expected"),
+    [
+        ({"start_offset": 3}, [3, 4, 100, 101]),
+        ({"start_offset": 100}, [100, 101]),
+        ({"end_offset": 3}, [0, 1, 2]),
+        ({"start_offset": 1, "end_offset": 101}, [1, 2, 3, 4, 100]),
+        ({"since_ms": 3_000}, [3, 4, 100, 101]),
+        ({"until_ms": 3_000}, [0, 1, 2]),
+        ({"since_ms": 1_000, "until_ms": 100_001}, [1, 2, 3, 4, 100]),
+        ({"start_offset": 200}, []),
+    ],
+)
+@pytest.mark.parametrize("fields", [{}, {"magic": 1}, {"magic": 1, "compression": "gzip"}, {"compression": "zstd"}])
+def test_bounds_hold_within_batches(write, bounds, expected, fields):
+    folder = write(batch(0, 1, **fields) + batch(2, 3, 4, **fields), batch(100, 101, **fields))
+    assert offsets(read_log(folder, **bounds)) == expected
+
+
+def test_segments_before_the_start_offset_are_not_opened(write):
+    folder = write(b"rubbish that would be a problem", batch(100))
+    assert offsets(read_log(folder, start_offset=100)) == [100]
+
+
+# ---- transactions
+
+LOG = b"".join(
+    [
+        batch(0),
+        transactional(1, 1, 2),
+        transactional(2, 3),
+        marker(1, 4, commit=False),
+        transactional(1, 5),
+        marker(2, 6, commit=True),
+        marker(1, 7, commit=True),
+        batch(8),
+    ]
+)
+OPEN = transactional(3, 9) + batch(10) + transactional(4, 11) + marker(4, 12, commit=True)
+
+
+def test_read_uncommitted_gives_everything_with_the_markers(write):
+    entries = list(read_log(write(LOG + OPEN)))
+    assert offsets(entries) == list(range(13))
+    assert [(entry.offset, entry.record.name) for entry in entries if isinstance(entry.record, ControlRecord)] == [
+        (4, "ABORT"),
+        (6, "COMMIT"),
+        (7, "COMMIT"),
+        (12, "COMMIT"),
+    ]
+    assert offsets(read_log(write(LOG), control_records=False)) == [0, 1, 2, 3, 5, 8]
+
+
+def test_read_committed_leaves_out_aborted_transactions(write):
+    """Only that one: the producer's later transaction was committed."""
+    assert offsets(read_log(write(LOG), isolation_level="read_committed")) == [0, 3, 5, 8]
+    with_markers = read_log(write(LOG), isolation_level="read_committed", control_records=True)
+    assert offsets(with_markers) == [0, 3, 4, 5, 6, 7, 8]
+
+
+def test_read_committed_ends_where_the_first_open_transaction_begins(write):
+    """As a consumer does: even what was committed behind it waits (the last stable offset)."""
+    assert offsets(read_log(write(LOG + OPEN), isolation_level="read_committed")) == [0, 3, 5, 8]
+    done = OPEN + marker(3, 13, commit=True)
+    assert offsets(read_log(write(LOG + done), isolation_level="read_committed")) == [0, 3, 5, 8, 9, 10, 11]
+
+
+def test_transactions_run_across_segments(write):
+    folder = write(transactional(1, 0), batch(100), marker(1, 200, commit=False) + batch(201))
+    assert offsets(read_log(folder, isolation_level="read_committed")) == [100, 201]
+    assert offsets(read_log(folder, isolation_level="read_committed", start_offset=100)) == [100, 201]
+    (entry,) = read_segment(folder / f"{100:020}.log", isolation_level="read_committed")
+    assert entry.offset == 100
+
+
+def test_partitions_have_their_own_transactions(write, tmp_path):
+    write(transactional(1, 0) + marker(1, 1, commit=False), folder="__consumer_offsets-0")
+    write(transactional(1, 0) + marker(1, 1, commit=True), folder="__consumer_offsets-1")
+    entries = list(read_log(tmp_path, isolation_level="read_committed"))
+    assert [(entry.partition, entry.offset) for entry in entries] == [(1, 0)]
+
+
+def test_a_batch_that_compaction_emptied_opens_no_transaction(write):
+    """The cleaner keeps it for the producer's sequence number, and may have removed its marker already."""
+    emptied = encode_batch([], base_offset=0, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    assert offsets(read_log(write(emptied + batch(1)), isolation_level="read_committed")) == [1]
+
+
+def test_a_damaged_marker_settles_nothing(write):
+    folder = write(damaged(transactional(1, 0), marker(1, 1, commit=True), batch(2)))
+    (problem,) = read_log(folder, isolation_level="read_committed", skip_corrupt=True)
+    assert problem.reason is ProblemReason.CRC_MISMATCH
+
+
+def test_compressed_transactions(write):
+    log = transactional(1, 0, compression="zstd") + marker(1, 1, commit=False) + transactional(1, 2, compression="lz4")
+    assert offsets(read_log(write(log + marker(1, 3, commit=True)), isolation_level="read_committed")) == [2]
+
+
+def test_a_problem_behind_the_last_stable_offset_is_still_reported(write):
+    folder = write(batch(0) + transactional(1, 1) + batch(2)[:30])
+    entry, problem = read_log(folder, isolation_level="read_committed")
+    assert (entry.offset, problem.reason) == (0, ProblemReason.TORN_TAIL)
+
+
+# ---- what it costs
+
+MEASURE = """
+import resource, sys
+from quorate.codecs.log import read_log
+count = sum(1 for _ in read_log(sys.argv[1], isolation_level="read_committed"))
+print(count, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_memory_does_not_grow_with_the_log(write):
+    """The same segment ten times over takes no more memory than once (kilobytes, as Linux and GNU count)."""
+    block = b"".join(batch(*range(n, n + 50)) for n in range(0, 20_000, 50))
+    once = write(block, folder="once/__consumer_offsets-0")
+    often = write(*[block] * 12, folder="often/__consumer_offsets-0", bases=range(12))
+
+    def measure(folder: Path) -> tuple[int, int]:
+        command = [sys.executable, "-P", "-c", MEASURE, str(folder)]
+        return tuple(map(int, subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()))
+
+    (few, small), (many, large) = measure(once), measure(often)
+    assert few == 20_000
+    assert many > 12 * few
+    assert large < small + 8_000
+
+
+def test_reading_logs_loads_nothing_heavy():
+    code = "import sys, quorate.codecs.log_entries; print(sorted({'numpy', 'pyarrow', 'kafka', 'construct', 'rich'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-P", "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]"

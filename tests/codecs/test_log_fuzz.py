@@ -1,0 +1,166 @@
+"""Whatever is in a file, reading it ends, raises nothing, and says where things are; both ways of reading agree.
+
+A bounded run belongs to every test run; `make fuzz` goes on for longer.
+"""
+
+from pathlib import Path
+
+import google_crc32c
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from quorate.codecs import decode_record
+from quorate.codecs.batches import Batch, BatchProblem, BatchRecord, control_record, read_batches
+from quorate.codecs.log import read_segment
+from quorate.codecs.log_model import LogEntry, LogProblem
+from tests.codecs.batch_strategies import batches
+from tests.codecs.captures import PARTITIONS
+
+SEGMENTS = [segment.read_bytes() for captured in PARTITIONS for segment in captured.segments]
+LIMIT = 1 << 20
+
+few = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+many = settings(max_examples=20_000, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@st.composite
+def broken_segments(draw: st.DrawFn) -> bytes:
+    """Bytes like those of a log: noise, real segments and generated batches, with bytes changed, cut out, repeated and put in.
+
+    Now and then the CRC of the first batch is made right again, so that damage gets past it.
+    """
+    kind = draw(st.sampled_from(["noise", "real", "real", "generated"]))
+    if kind == "noise":
+        return draw(st.binary(max_size=300))
+    if kind == "generated":
+        data = bytearray(b"".join(one.data for one in draw(st.lists(batches(), min_size=1, max_size=3))))
+    else:
+        segment = draw(st.sampled_from(SEGMENTS))
+        first = draw(st.integers(0, 4))
+        starts = [batch.header.position for batch in read_batches(segment)][first : first + 6]
+        data = bytearray(segment[starts[0] : starts[-1]] if len(starts) > 1 else segment[:500])
+    for _ in range(draw(st.integers(0, 4))):
+        if not data:
+            break
+        at = draw(st.integers(0, min(len(data) - 1, 300)) | st.integers(0, len(data) - 1))
+        length = draw(st.integers(1, 20))
+        match draw(st.sampled_from(["set", "set", "flip", "cut", "insert", "repeat", "end", "zero"])):
+            case "set":
+                data[at] = draw(st.integers(0, 255))
+            case "flip":
+                data[at] ^= 1 << draw(st.integers(0, 7))
+            case "cut":
+                del data[at : at + length]
+            case "insert":
+                data[at:at] = draw(st.binary(min_size=1, max_size=20))
+            case "repeat":
+                data[at:at] = data[at : at + length]
+            case "end":
+                del data[at:]
+            case "zero":
+                data[at : at + length] = bytes(len(data[at : at + length]))
+    if draw(st.booleans()) and len(data) > 61 and data[16] == 2:
+        end = min(len(data), max(61, 12 + int.from_bytes(data[8:12], signed=True)))
+        data[17:21] = google_crc32c.value(bytes(data[21:end])).to_bytes(4)
+    return bytes(data)
+
+
+def check_batches(data: bytes) -> None:
+    """Positions advance, everything lies within the bytes, and the end of the log is a whole batch or a problem."""
+    position = 0
+    stopped = list(read_batches(data, max_batch_bytes=LIMIT))
+    skipping = list(read_batches(data, max_batch_bytes=LIMIT, skip_corrupt=True))
+    assert skipping[: len(stopped)] == stopped
+    for found in skipping:
+        at, size = (
+            (found.header.position, found.header.size_bytes)
+            if isinstance(found, Batch)
+            else (found.position, found.size_bytes)
+        )
+        assert at == position
+        assert 0 < size <= len(data) - at
+        position += size
+        if isinstance(found, Batch):
+            assert found.data == data[at : at + size]
+            *records, last = [None, *found.records()]
+            assert all(isinstance(record, BatchRecord) for record in records[1:])
+            assert last is None or isinstance(last, BatchRecord | BatchProblem)
+    assert not data[position:].strip(b"\x00")
+
+
+def check_entries(data: bytes, path: Path) -> None:
+    """`read_segment` gives what `read_batches` gives, record by record."""
+    path.write_bytes(data)
+    expected = []
+    for found in read_batches(data, max_batch_bytes=LIMIT, skip_corrupt=True):
+        if isinstance(found, BatchProblem):
+            expected.append((found.position, found.reason))
+            continue
+        for record in found.records():
+            if isinstance(record, BatchProblem):
+                expected.append((record.position, record.reason))
+                continue
+            decode = control_record if found.header.control else decode_record
+            meaning = decode(record.key, record.value)
+            facts = (record.offset, record.timestamp_ms, record.sequence, record.headers, record.key, record.value)
+            expected.append((*facts, found.header.producer_id, meaning))
+    ours = []
+    for entry in read_segment(path, max_batch_bytes=LIMIT, skip_corrupt=True):
+        if isinstance(entry, LogEntry):
+            facts = (
+                entry.offset,
+                entry.timestamp_ms,
+                entry.sequence,
+                entry.headers,
+                entry.key_bytes,
+                entry.value_bytes,
+            )
+            ours.append((*facts, entry.producer_id, entry.record))
+        elif entry.reason != "offsets out of order":
+            ours.append((entry.position, entry.reason))
+    assert ours == expected
+    committed = list(read_segment(path, max_batch_bytes=LIMIT, isolation_level="read_committed"))
+    assert all(isinstance(entry, LogEntry | LogProblem) for entry in committed)
+
+
+@few
+@given(data=broken_segments())
+def test_reading_batches_never_raises(data):
+    check_batches(data)
+
+
+@few
+@given(data=broken_segments())
+def test_reading_segments_never_raises_and_agrees(tmp_path, data):
+    check_entries(data, tmp_path / "some.log")
+
+
+@pytest.mark.fuzz
+@many
+@given(data=broken_segments())
+def test_reading_batches_for_longer(data):
+    check_batches(data)
+
+
+@pytest.mark.fuzz
+@many
+@given(data=broken_segments())
+def test_reading_segments_for_longer(tmp_path, data):
+    check_entries(data, tmp_path / "some.log")
+
+
+@pytest.mark.parametrize("captured", [p for p in PARTITIONS if p.partition == 0], ids=str)
+def test_a_segment_cut_at_every_byte(captured):
+    """Never more batches than are whole, and the rest is one torn tail."""
+    segment = captured.segments[0].read_bytes()[:1_500]
+    whole = [batch for batch in read_batches(segment) if isinstance(batch, Batch)]
+    ends = [0, *(batch.header.position + batch.header.size_bytes for batch in whole)]
+    for cut in range(len(segment)):
+        found = list(read_batches(segment[:cut]))
+        whole = [one for one in found if isinstance(one, Batch)]
+        assert len(whole) == sum(0 < end <= cut for end in ends)
+        left = cut - ends[len(whole)]
+        if segment[ends[len(whole)] : cut].strip(b"\x00"):
+            (problem,) = found[len(whole) :]
+            assert (problem.reason, problem.size_bytes) == ("torn tail", left)

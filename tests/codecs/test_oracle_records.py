@@ -1,0 +1,334 @@
+"""Records of every type and version, ours against Kafka's own serdes: the same bytes, the same values, the same opinion of damaged bytes."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quorate.codecs.errors import DecodeError, EncodeError, Reason
+from quorate.codecs.json_form import from_json, to_kafka_json
+from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, TRANSACTION_STATE, RecordType
+from quorate.codecs.messages import (
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    TransactionLogKey,
+    TransactionLogValue,
+)
+from quorate.codecs.records import CoordinatorRecord, Record, UnknownRecord, decode_record, encode_record
+from quorate.codecs.wire import StructType, default_of
+from tests.codecs.strategies import KAFKA, RECORD_VERSIONS, damaged, messages, records, records_of, version_id
+from tests.oracle.client import Oracle, OracleError
+
+pytestmark = pytest.mark.oracle
+
+EACH_VERSION = pytest.mark.parametrize(("record_type", "version"), RECORD_VERSIONS, ids=version_id)
+FEWER = settings(max_examples=50)  # for each version of each record type; `make fuzz` tries more
+
+
+def hexed(data: bytes | None) -> str | None:
+    return None if data is None else data.hex()
+
+
+def opinion(record: Record) -> str:
+    """Ours about bytes, in the words of `kafkas_opinion`."""
+    if isinstance(record, CoordinatorRecord):
+        return "readable"
+    if isinstance(record, UnknownRecord):
+        return str(record.reason)
+    # Kafka has no notion of another system's values: what we recognise as one has a version that it does not know.
+    return str(Reason.UNKNOWN_VERSION) if record.reason is Reason.FOREIGN_VALUE else "unreadable"
+
+
+def kafkas_opinion(read: dict[str, Any]) -> str:
+    names = {
+        "UnknownRecordTypeException": str(Reason.UNKNOWN_TYPE),
+        "UnknownRecordVersionException": str(Reason.UNKNOWN_VERSION),
+    }
+    return names.get(read["error"]["class"], "unreadable") if "error" in read else "readable"
+
+
+def is_utf8(json: Any) -> bool:
+    return "\ufffd" not in repr(json)
+
+
+NEWER_TAGS = {2, 3}
+"""Those of StreamsGroupMetadata that came with 4.4: fields to us, unknown tags to this Kafka, which therefore does not look inside."""
+
+
+def may_differ(topic: str, key: bytes | None, value: bytes | None) -> bool:
+    return (
+        topic == CONSUMER_OFFSETS and (key or b"")[:2] == b"\x00\x11" and not NEWER_TAGS.isdisjoint((value or b"")[14:])
+    )
+
+
+def check_same_opinion(oracle: Oracle, topic: str, key: bytes | None, value: bytes | None) -> None:
+    """Both read these bytes alike, whatever they are."""
+    read = oracle.call("decode", topic=topic, key=hexed(key), value=hexed(value))
+    record = decode_record(key, value, topic=topic)
+    if may_differ(topic, key, value):
+        return
+    assert opinion(record) == kafkas_opinion(read), (record, read)
+    if not isinstance(record, CoordinatorRecord):
+        assert encode_record(record) == (key, value)
+        return
+    assert (record.name, record.version) == (read["type"], read.get("version"))
+    key_json = to_kafka_json(record.key, 0)
+    value_json = None if record.value is None or record.version is None else to_kafka_json(record.value, record.version)
+    assert (key_json, value_json) == (read["k"], read["v"])
+    if record.value is not None:
+        assert read.get("unknownTags", []) == [
+            {"tag": tag.tag, "hex": tag.data.hex()} for tag in record.value.unknown_tags
+        ]
+    # What Kafka makes of it when it writes it again: trailing bytes are lost, and text that was not UTF-8.
+    if "rewriteError" not in read and is_utf8([read["k"], read["v"]]):
+        bare = encode_record(replace(record, key_trailing=b"", value_trailing=b""))
+        assert bare == (
+            bytes.fromhex(read["rewrittenKey"]),
+            None if read["rewritten"] is None else bytes.fromhex(read["rewritten"]),
+        )
+
+
+@EACH_VERSION
+@FEWER
+@given(data=st.data())
+def test_both_write_the_same_bytes_and_read_each_others(
+    oracle: Oracle, record_type: RecordType, version: int, data: st.DataObject
+) -> None:
+    record = data.draw(records_of(record_type, version, unknown_tags=False, release=KAFKA))
+    assert record.value is not None
+    key, value = encode_record(record)
+    key_json, value_json = to_kafka_json(record.key, 0), to_kafka_json(record.value, version)
+
+    written = oracle.call(
+        "encode", topic=record.topic, type=record.name, version=version, key=key_json, value=value_json
+    )
+    assert (written["key"], written["value"]) == (hexed(key), hexed(value))
+    read = oracle.call("decode", topic=record.topic, key=written["key"], value=written["value"])
+    assert (read["type"], read["typeId"], read["version"]) == (record.name, record.type_id, version)
+    assert (read["k"], read["v"]) == (key_json, value_json)
+    assert decode_record(key, value, topic=record.topic, strict=True) == record
+    assert from_json(type(record.value), value_json, version) == record.value
+
+
+@EACH_VERSION
+@FEWER
+@given(data=st.data())
+def test_unknown_tags_are_kept_where_kafka_keeps_them(
+    oracle: Oracle, record_type: RecordType, version: int, data: st.DataObject
+) -> None:
+    record = data.draw(records_of(record_type, version, release=KAFKA))
+    assert record.value is not None
+    key, value = encode_record(record)
+    read = oracle.call("decode", topic=record.topic, key=hexed(key), value=hexed(value))
+    assert (read["rewrittenKey"], read["rewritten"]) == (hexed(key), hexed(value))
+    assert read.get("unknownTags", []) == [{"tag": tag.tag, "hex": tag.data.hex()} for tag in record.value.unknown_tags]
+    assert read["v"] == to_kafka_json(record.value, version)
+    assert decode_record(key, value, topic=record.topic, strict=True) == record
+
+
+@EACH_VERSION
+@FEWER
+@given(data=st.data())
+def test_damaged_values_are_read_or_refused_as_kafka_does(
+    oracle: Oracle, record_type: RecordType, version: int, data: st.DataObject
+) -> None:
+    key, value = encode_record(data.draw(records_of(record_type, version, release=KAFKA)))
+    assert value is not None
+    check_same_opinion(oracle, record_type.topic, key, data.draw(damaged(value)))
+
+
+@pytest.mark.parametrize("topic", RECORD_TYPES)
+@given(data=st.data())
+def test_damaged_keys_are_read_or_refused_as_kafka_does(oracle: Oracle, topic: str, data: st.DataObject) -> None:
+    key, value = encode_record(data.draw(records(topic, release=KAFKA)))
+    assert key is not None
+    check_same_opinion(oracle, topic, data.draw(damaged(key)), value)
+
+
+@pytest.mark.parametrize("topic", RECORD_TYPES)
+@given(data=st.data())
+def test_any_bytes_are_read_or_refused_as_kafka_does(oracle: Oracle, topic: str, data: st.DataObject) -> None:
+    anything = st.none() | st.binary(max_size=60)
+    type_id = st.integers(-1, 25).map(lambda number: number.to_bytes(2, "big", signed=True))
+    version = st.integers(-1, 5).map(lambda number: number.to_bytes(2, "big", signed=True))
+    key = data.draw(anything | st.builds(bytes.__add__, type_id, st.binary(max_size=20)))
+    value = data.draw(anything | st.builds(bytes.__add__, version, st.binary(max_size=60)))
+    check_same_opinion(oracle, topic, key, value)
+
+
+@pytest.mark.fuzz
+@settings(max_examples=20_000)
+@given(data=st.data())
+def test_damaged_records_are_read_or_refused_as_kafka_does_for_long(oracle: Oracle, data: st.DataObject) -> None:
+    record = data.draw(records(release=KAFKA))
+    key, value = encode_record(record)
+    assert key is not None
+    which = st.sampled_from(["key", "value", "both"]).map(str)
+    part = data.draw(which) if value is not None else "key"
+    key = data.draw(damaged(key)) if part != "value" else key
+    value = data.draw(damaged(value)) if value is not None and part != "key" else value
+    check_same_opinion(oracle, record.topic, key, value)
+
+
+# ---- single facts, each once seen to matter
+
+
+@pytest.mark.parametrize("topic", RECORD_TYPES)
+@given(data=st.data())
+def test_tombstones(oracle: Oracle, topic: str, data: st.DataObject) -> None:
+    record = data.draw(records(topic).map(lambda record: replace(record, value=None, version=None)))
+    key, value = encode_record(record)
+    assert value is None
+    written = oracle.call("encode", topic=topic, type=record.name, key=to_kafka_json(record.key, 0), value=None)
+    assert (written["key"], written["value"]) == (hexed(key), None)
+    check_same_opinion(oracle, topic, key, None)
+
+
+METADATA_KEY = bytes.fromhex("000300026367")
+
+
+def metadata_value(epoch_and_tags: str) -> bytes:
+    return bytes.fromhex("0000" + epoch_and_tags)
+
+
+@pytest.mark.parametrize(
+    ("value", "metadata_hash"),
+    [
+        ("00000005 01 00 08 0000000000000009", 9),
+        ("00000005 01 00 09 0000000000000009", 9),
+        ("00000005 01 00 00 0000000000000009", 9),
+        ("00000005 01 00 ffffffff0f 0000000000000009", 9),
+        ("00000005 02 00 08 0000000000000009 00 08 00000000000000aa", 0xAA),
+    ],
+    ids=["right", "too large", "zero", "negative", "the tag twice"],
+)
+def test_the_size_of_a_known_tag_is_not_looked_at(oracle: Oracle, value: str, metadata_hash: int) -> None:
+    record = decode_record(METADATA_KEY, metadata_value(value))
+    assert isinstance(record, CoordinatorRecord)
+    assert record.value == ConsumerGroupMetadataValue(epoch=5, metadata_hash=metadata_hash)
+    check_same_opinion(oracle, record.topic, METADATA_KEY, metadata_value(value))
+
+
+@pytest.mark.parametrize(
+    "tags",
+    ["02 05 01 aa 04 01 bb", "02 05 01 aa 05 01 bb", "01 ffffffff07 00", "01 ffffffff0f 00"],
+    ids=["descending", "twice", "2**31 - 1", "-1"],
+)
+def test_unknown_tags_that_kafka_reads_but_would_not_write_are_written_back(oracle: Oracle, tags: str) -> None:
+    value = metadata_value("00000005" + tags)
+    read = oracle.call("decode", key=METADATA_KEY.hex(), value=value.hex())
+    assert "tag" in read["rewriteError"]["message"]
+    record = decode_record(METADATA_KEY, value)
+    assert isinstance(record, CoordinatorRecord)
+    assert encode_record(record) == (METADATA_KEY, value)
+    check_same_opinion(oracle, record.topic, METADATA_KEY, value)
+
+
+def test_trailing_bytes_are_ignored_by_kafka_and_kept_by_us(oracle: Oracle) -> None:
+    key, value = METADATA_KEY + b"k", metadata_value("00000005 00") + b"v"
+    read = oracle.call("decode", key=key.hex(), value=value.hex())
+    assert (read["rewrittenKey"], read["rewritten"]) == (key[:-1].hex(), value[:-1].hex())
+    record = decode_record(key, value)
+    assert isinstance(record, CoordinatorRecord)
+    assert (record.key_trailing, record.value_trailing) == (b"k", b"v")
+    assert encode_record(record) == (key, value)
+    with pytest.raises(DecodeError, match="trailing"):
+        decode_record(key, value, strict=True)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "ff",
+        "61ff62",
+        "c3",
+        "e282",
+        "f09f92",
+        "c080",
+        "e0a0",
+        "f4908080",
+        "eda080",
+        "eda080edb080",
+        "61edbfbf62",
+        "edb0",
+    ],
+)
+def test_text_that_is_not_utf8_is_shown_as_kafka_shows_it_and_kept_as_it_is(oracle: Oracle, data: str) -> None:
+    raw = bytes.fromhex(data)
+    key = bytes.fromhex("0003") + len(raw).to_bytes(2, "big") + raw
+    record = decode_record(key, None)
+    assert isinstance(record, CoordinatorRecord)
+    assert encode_record(record) == (key, None)
+    assert to_kafka_json(record.key, 0) == oracle.call("decode", key=key.hex(), value=None)["k"]
+
+
+def test_a_field_that_the_version_may_not_drop_is_refused() -> None:
+    """As Kafka does: "Attempted to write a non-default previousProducerId at version 0"."""
+    key = TransactionLogKey(transactional_id="t")
+    record = CoordinatorRecord(
+        topic=TRANSACTION_STATE,
+        key=key,
+        value=replace(default_of(StructType(TransactionLogValue.spec)), previous_producer_id=5),
+        version=0,
+    )
+    assert record.value is not None
+    with pytest.raises(EncodeError, match="previous_producer_id"):
+        encode_record(record)
+    with pytest.raises(EncodeError, match="previous_producer_id"):
+        to_kafka_json(record.value, 0)
+    encode_record(replace(record, version=1))
+
+
+@pytest.mark.parametrize(
+    ("record_type", "version"), [case for case in RECORD_VERSIONS if len(case[0].versions) > 1], ids=version_id
+)
+@FEWER
+@given(data=st.data())
+def test_ignorable_fields_vanish_silently_where_a_version_lacks_them(
+    record_type: RecordType, version: int, data: st.DataObject
+) -> None:
+    newest = data.draw(messages(record_type.value.cls, record_type.versions[-1], unknown_tags=False))
+    lacking = [f for f in record_type.value.fields if version not in f.versions]
+    plain = replace(newest, **{f.name: f.default for f in lacking})
+    key = default_of(StructType(record_type.key))
+    record = CoordinatorRecord(topic=record_type.topic, key=key, value=newest, version=version)
+    if all(f.ignorable or getattr(newest, f.name) == f.default for f in lacking):
+        assert encode_record(record) == encode_record(replace(record, value=plain))
+        assert to_kafka_json(newest, version) == to_kafka_json(plain, version)
+    else:
+        with pytest.raises(EncodeError):
+            encode_record(record)
+
+
+@given(data=st.data())
+def test_a_field_newer_than_this_kafka_is_an_unknown_tag_to_it_and_survives(
+    oracle: Oracle, data: st.DataObject
+) -> None:
+    """As KIP-915 wants it: what 4.4 writes, 4.3 keeps."""
+    record_type = RECORD_TYPES[CONSUMER_OFFSETS][17]
+    newer = [f for f in record_type.value.fields if f.release == "4.4"]
+    assert [f.tag for f in newer] == [2, 3]
+    record = data.draw(records_of(record_type, 0, unknown_tags=False))
+    assert record.value is not None
+    key, value = encode_record(record)
+    read = oracle.call("decode", key=hexed(key), value=hexed(value))
+    written = [f for f in newer if getattr(record.value, f.name) != f.default]
+    assert read.get("unknownTags", []) == [
+        {"tag": f.tag, "hex": getattr(record.value, f.name).to_bytes(4, "big", signed=True).hex()} for f in written
+    ]
+    assert read["rewritten"] == hexed(value)
+
+
+@pytest.mark.parametrize("length", [32767, 32768])
+def test_the_longest_string(oracle: Oracle, length: int) -> None:
+    record = CoordinatorRecord(key=ConsumerGroupMetadataKey(group_id="a" * length), value=None, version=None)
+    ask = {"op": "encode", "type": record.name, "key": to_kafka_json(record.key, 0), "value": None}
+    if length <= 32767:
+        assert oracle.call_many([ask])[0]["key"] == hexed(encode_record(record)[0])
+    else:
+        with pytest.raises(OracleError, match="too long"):
+            oracle.call_many([ask])
+        with pytest.raises(EncodeError, match="group_id"):
+            encode_record(record)

@@ -1,0 +1,164 @@
+"""Our declarations are Kafka's schemas: the JSON inside Kafka's jars, field by field, in both directions."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from quorate.codecs.message import (
+    CONSUMER_OFFSETS,
+    RECORD_TYPES,
+    SHARE_GROUP_STATE,
+    TRANSACTION_STATE,
+    FieldSpec,
+    Message,
+    MessageSpec,
+)
+from quorate.codecs.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from quorate.codecs.wire import ArrayType, StructType, Uuid, WireType, default_of
+from tests.oracle.fixtures import need_oracle
+from tests.oracle.schemas import Schema, SchemaField, facts, kafka_version, schema, schema_names
+
+pytestmark = pytest.mark.oracle
+
+ARTIFACTS = {
+    CONSUMER_OFFSETS: "kafka-group-coordinator",
+    SHARE_GROUP_STATE: "kafka-share-coordinator",
+    TRANSACTION_STATE: "kafka-transaction-coordinator",
+}
+PROTOCOL = (ConsumerProtocolSubscription, ConsumerProtocolAssignment)
+
+# Struct names live in one namespace with us, in one per message with Kafka. They are not on the wire.
+RENAMED = {
+    ("ConsumerProtocolSubscription", "TopicPartition"): "ProtocolTopicPartition",
+    ("ConsumerProtocolAssignment", "TopicPartition"): "ProtocolTopicPartition",
+    ("ShareGroupCurrentMemberAssignmentValue", "TopicPartitions"): "TopicPartition",
+    ("StreamsGroupTargetAssignmentMemberValue", "TaskIds"): "TargetTaskIds",
+    ("StreamsGroupTopologyValue", "TopicInfo"): "InternalTopic",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _jars() -> None:
+    need_oracle()
+
+
+def released(release: str | None) -> bool:
+    """Whether the jars are of a release that has what came with `release`."""
+    return release is None or _numbers(release) <= _numbers(kafka_version())
+
+
+def _numbers(release: str) -> list[int]:
+    return [int(part) for part in release.split(".")]
+
+
+def declared(topic: str) -> dict[str, tuple[int, MessageSpec]]:
+    types = RECORD_TYPES[topic].values()
+    return {spec.name: (t.type_id, spec) for t in types for spec in (t.key, t.value)}
+
+
+def type_name(wire: WireType, message: str) -> str:
+    if isinstance(wire, ArrayType):
+        return f"[]{type_name(wire.element, message)}"
+    kafkas = {ours: theirs for (owner, theirs), ours in RENAMED.items() if owner == message}
+    return kafkas.get(wire.name, wire.name) if isinstance(wire, StructType) else wire.name
+
+
+def as_schema_field(field: FieldSpec, message: str, versions: range) -> SchemaField:
+    """A field of ours, said as the schema would say it."""
+    carried = range(max(field.versions.start, versions.start), min(field.versions.stop, versions.stop))
+    inner = field.type.element if isinstance(field.type, ArrayType) else field.type
+    fields = inner.spec.fields if isinstance(inner, StructType) else ()
+    default = field.default
+    if isinstance(default, Uuid):
+        default = bytes(default)
+    elif isinstance(default, Message) and default == default_of(field.type):
+        default = f"<{type_name(field.type, message)}>"
+    return SchemaField(
+        name=field.json_name,
+        type=type_name(field.type, message),
+        versions=carried,
+        nullable=carried if field.nullable else range(0),
+        tag=field.tag,
+        default=default,
+        ignorable=field.ignorable,
+        fields=tuple(as_schema_field(f, message, carried) for f in fields if released(f.release)),
+    )
+
+
+def as_schema(spec: MessageSpec, kind: str, api_key: int | None) -> Schema:
+    assert spec.versions is not None
+    flexible = range(0) if spec.flexible_since is None else range(spec.flexible_since, spec.versions.stop)
+    fields = tuple(as_schema_field(f, spec.name, spec.versions) for f in spec.fields if released(f.release))
+    return Schema(spec.name, kind, api_key, spec.versions, flexible, fields)
+
+
+@pytest.mark.parametrize("topic", ARTIFACTS)
+def test_every_schema_of_the_coordinators_is_declared_and_every_declaration_is_a_schema(topic: str) -> None:
+    assert set(declared(topic)) == schema_names(ARTIFACTS[topic])
+
+
+ALL = [(topic, name) for topic in ARTIFACTS for name in declared(topic)]
+
+
+@pytest.mark.parametrize(("topic", "name"), ALL, ids=[name for _, name in ALL])
+def test_declaration_equals_schema(topic: str, name: str) -> None:
+    type_id, spec = declared(topic)[name]
+    kind = "coordinator-key" if name.endswith("Key") else "coordinator-value"
+    assert facts(as_schema(spec, kind, type_id)) == facts(schema(ARTIFACTS[topic], name))
+
+
+@pytest.mark.parametrize("cls", PROTOCOL)
+def test_protocol_declaration_equals_schema(cls: type[Message]) -> None:
+    assert facts(as_schema(cls.spec, "data", None)) == facts(schema("kafka-clients", cls.spec.name))
+
+
+def test_types_that_no_longer_or_never_were_in_a_release_are_not_declared() -> None:
+    assert set(RECORD_TYPES[CONSUMER_OFFSETS]) == set(range(24)) - {9, 18}
+
+
+def test_what_is_newer_than_the_jars_says_so() -> None:
+    """Fields that the comparison leaves out because they came later: each is one that the schema really lacks."""
+    newer = [
+        (topic, spec, f)
+        for topic in ARTIFACTS
+        for _, spec in declared(topic).values()
+        for f in spec.fields
+        if not released(f.release)
+    ]
+    for topic, spec, field in newer:
+        known = schema(ARTIFACTS[topic], spec.name).fields
+        assert field.json_name not in [f.name for f in known]
+        assert field.tag not in [f.tag for f in known]
+
+
+def test_an_unquoted_null_is_no_default_but_a_quoted_one_is() -> None:
+    """The generator's quirk that decides how a member without classic metadata is written; a reader of schemas gets it wrong easily."""
+    members = schema("kafka-group-coordinator", "ConsumerGroupMemberMetadataValue").fields
+    streams = schema("kafka-group-coordinator", "StreamsGroupMemberMetadataValue").fields
+    assert {f.name: f.default for f in members}["classicMemberMetadata"] == "<ClassicMemberMetadata>"
+    assert {f.name: f.default for f in streams}["userEndpoint"] is None
+
+
+def test_the_comparison_sees_every_fact() -> None:
+    """Each fact, changed alone, changes the lines that are compared: nothing is equal by being left out."""
+    _, spec = declared(CONSUMER_OFFSETS)["ConsumerGroupMemberMetadataValue"]
+    whole = as_schema(spec, "coordinator-value", 5)
+    field = whole.fields[-1]
+    changes: dict[str, Any] = {
+        "name": "x",
+        "type": "x",
+        "versions": range(5),
+        "nullable": range(5),
+        "tag": 5,
+        "default": 5,
+        "ignorable": True,
+        "fields": (),
+    }
+    assert set(changes) == set(SchemaField.__dataclass_fields__)
+    for fact, value in changes.items():
+        changed = replace(whole, fields=(*whole.fields[:-1], replace(field, **{fact: value})))
+        assert facts(changed) != facts(whole), fact
+    for fact in ("name", "kind", "api_key", "versions", "flexible"):
+        other: dict[str, Any] = {fact: range(7)}
+        assert facts(replace(whole, **other)) != facts(whole), fact
