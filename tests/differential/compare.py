@@ -1,0 +1,67 @@
+"""Compares what two programs answered to the same script, and says readably where they differ.
+
+Left out of the comparison, because only one side can know it: messages and causes of errors, which Java exception says that bytes cannot be read,
+and of `versions` everything but Kafka's.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Difference", "compare"]
+
+Answer = dict[str, Any]
+_ABSENT = object()
+
+_NAMED = {"UnknownRecordTypeException", "UnknownRecordVersionException"}
+"""Decoding errors that Kafka's loader tells apart; all others it takes alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One place in which two answers differ. `line` counts the script's lines from 1; `ours` and `kafka` are JSON values or "(absent)"."""
+
+    line: int
+    path: str
+    ours: Any
+    kafka: Any
+
+
+def compare(line: int, ours: Answer, kafka: Answer) -> list[Difference]:
+    """All differences of two answers to one line."""
+    out: list[Difference] = []
+    _compare(_comparable(ours), _comparable(kafka), line, "", out)
+    return out
+
+
+def _comparable(answer: Any) -> Any:
+    if isinstance(answer, list):
+        return [_comparable(item) for item in answer]
+    if not isinstance(answer, dict):
+        return answer
+    if answer.get("op") == "versions":
+        return {name: answer[name] for name in ("id", "op", "kafka") if name in answer}
+    return {
+        name: _error(item) if name in ("error", "rewriteError") and isinstance(item, dict) else _comparable(item)
+        for name, item in answer.items()
+    }
+
+
+def _error(error: Answer) -> Answer:
+    if error.get("driver"):
+        return {"driver": True}
+    out = {name: item for name, item in error.items() if name in ("code", "name")}
+    if error.get("class") in _NAMED:
+        out["class"] = error["class"]
+    return out
+
+
+def _compare(ours: Any, kafka: Any, line: int, path: str, out: list[Difference]) -> None:
+    if isinstance(ours, dict) and isinstance(kafka, dict):
+        for name in list(dict.fromkeys([*kafka, *ours])):
+            _compare(ours.get(name, _ABSENT), kafka.get(name, _ABSENT), line, f"{path}.{name}" if path else name, out)
+    elif isinstance(ours, list) and isinstance(kafka, list):
+        for index in range(max(len(ours), len(kafka))):
+            pair = [side[index] if index < len(side) else _ABSENT for side in (ours, kafka)]
+            _compare(pair[0], pair[1], line, f"{path}[{index}]", out)
+    elif type(ours) is not type(kafka) or ours != kafka:
+        out.append(Difference(line, path, *("(absent)" if side is _ABSENT else side for side in (ours, kafka))))

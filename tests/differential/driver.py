@@ -1,0 +1,84 @@
+"""quorate behind the oracle's JSON lines: the same ops, the same answers (tests/oracle/README.md).
+
+    python -m tests.differential.driver < SCRIPT.jsonl
+
+This module knows the protocol: lines, ids, errors. The ops are in the modules that it imports at the end of its list of imports, one small function each;
+a new op is a function under `@op("name")`.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from tests.differential import ops_codecs
+from tests.differential.ops import OPS, Answer, BadInput
+
+__all__ = ["answers"]
+
+assert ops_codecs.OPS is OPS  # imported for the ops that it registers
+
+
+def answers(lines: Iterable[str]) -> Iterator[Answer]:
+    """One answer for each line that is not blank, until `quit`."""
+    number = 0
+    for line in lines:
+        if not line.strip():
+            continue
+        number += 1
+        answer = _answer(line, number)
+        yield answer
+        if answer.get("op") == "quit":
+            return
+
+
+def _answer(line: str, number: int) -> Answer:
+    try:
+        asked = json.loads(line)
+    except ValueError as error:
+        return {"id": number, **driver_error(error)}
+    return one(asked, number)
+
+
+def one(asked: Any, default_id: int | str) -> Answer:
+    """The answer to one op. What cannot be asked like that is an error of the driver, not of the code under test."""
+    out: Answer = {"id": default_id}
+    try:
+        if not isinstance(asked, dict) or "op" not in asked:
+            raise BadInput("missing field 'op'")
+        out["id"] = asked.get("id", default_id)
+        out["op"] = name = str(asked["op"])
+        if name == "many":
+            ops = asked["ops"]
+            out["answers"] = [one(inner, f"{default_id}.{index}") for index, inner in enumerate(ops)]
+        elif name in OPS:
+            out |= OPS[name](asked)
+        else:
+            raise BadInput(f"no op {name}")
+    except (BadInput, KeyError, TypeError, ValueError) as error:
+        out |= driver_error(error)
+    return out
+
+
+def driver_error(error: Exception) -> Answer:
+    """An error in the oracle's form."""
+    return {
+        "error": {
+            "code": -1,
+            "name": "UNKNOWN_SERVER_ERROR",
+            "class": type(error).__name__,
+            "message": str(error),
+            "driver": True,
+        }
+    }
+
+
+def main() -> None:
+    """Answer standard input on standard output."""
+    for answer in answers(sys.stdin):
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

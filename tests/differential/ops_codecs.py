@@ -1,0 +1,282 @@
+"""The ops that need no shard: records, consumer protocol, sticky user data, metadata hash. Answered by quorate."""
+
+import base64
+from dataclasses import replace
+from typing import Any
+
+from quorate.codecs import (
+    CONSUMER_OFFSETS,
+    RECORD_TYPES,
+    CoordinatorRecord,
+    DecodeError,
+    EncodeError,
+    Reason,
+    Record,
+    TaggedField,
+    UnknownRecord,
+    Uuid,
+    decode_assignment,
+    decode_record,
+    decode_subscription,
+    encode_protocol,
+    encode_record,
+    from_json,
+    to_kafka_json,
+)
+from quorate.codecs.message import Message, RecordType
+from quorate.codecs.messages import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    CooperativeStickyAssignorUserData,
+    ProtocolTopicPartition,
+    StickyAssignorUserData,
+)
+from quorate.codecs.sticky_user_data import (
+    decode_cooperative_sticky_user_data,
+    decode_sticky_user_data,
+    encode_cooperative_sticky_user_data,
+    encode_sticky_user_data,
+)
+from quorate.codecs.wire import readable
+from quorate.coordinator import group_hash, topic_hash
+from tests.differential.java import hash_map_order
+from tests.differential.ops import OPS, Answer, BadInput, need, op, unhex
+
+__all__ = ["OPS"]
+
+KAFKA = "4.3.1"
+"""The release whose answers are ours."""
+
+
+@op("versions")
+def versions(asked: Answer) -> Answer:
+    return {"kafka": KAFKA}
+
+
+@op("quit")
+def quit_(asked: Answer) -> Answer:
+    return {}
+
+
+# ---- records
+
+
+def _type(topic: str, wanted: int | str) -> RecordType:
+    if topic not in RECORD_TYPES:
+        raise BadInput(f"no coordinator topic {topic}")
+    for record_type in RECORD_TYPES[topic].values():
+        if wanted in (record_type.type_id, record_type.name):
+            return record_type
+    raise BadInput(f"no record type {wanted} in {topic}")
+
+
+@op("encode")
+def encode(asked: Answer) -> Answer:
+    record_type = _type(asked.get("topic", CONSUMER_OFFSETS), need(asked, "type"))
+    record = CoordinatorRecord(
+        topic=record_type.topic, key=from_json(record_type.key.cls, asked.get("key") or {}, 0), value=None, version=None
+    )
+    if asked.get("value") is not None:
+        version = asked.get("version", record_type.versions[-1])
+        value = from_json(record_type.value.cls, asked["value"], version)
+        tags = tuple(TaggedField(tag["tag"], bytes.fromhex(tag["hex"])) for tag in asked.get("unknownTags", ()))
+        record = replace(record, value=replace(value, unknown_tags=tags), version=version)
+    key_bytes, value_bytes = encode_record(record)
+    return {"key": _hex(key_bytes), "value": _hex(value_bytes)}
+
+
+@op("decode")
+def decode(asked: Answer) -> Answer:
+    topic = asked.get("topic", CONSUMER_OFFSETS)
+    if topic not in RECORD_TYPES:
+        raise BadInput(f"no coordinator topic {topic}")
+    record = decode_record(unhex(asked.get("key")), unhex(asked.get("value")), topic=topic)
+    if not isinstance(record, CoordinatorRecord):
+        return _refused(record)
+    out: Answer = {"type": record.name, "typeId": record.type_id, "k": to_kafka_json(record.key, 0), "v": None}
+    if record.value is not None and record.version is not None:
+        out |= {"version": record.version, "v": to_kafka_json(record.value, record.version)}
+        if record.value.unknown_tags:
+            out["unknownTags"] = [{"tag": tag.tag, "hex": tag.data.hex()} for tag in record.value.unknown_tags]
+    return out | _rewritten(record)
+
+
+def _rewritten(record: CoordinatorRecord) -> Answer:
+    """What Kafka writes for what it has read: without trailing bytes, and not everything that it reads."""
+    bare = replace(record, key=_as_read(record.key), value=_as_read(record.value), key_trailing=b"", value_trailing=b"")
+    out: Answer = {}
+    try:
+        out["rewrittenKey"] = _hex(encode_record(replace(bare, value=None, version=None))[0])
+        if bare.value is not None and not _kafka_would_write(bare.value):
+            raise EncodeError("unknown tags out of order")
+        out["rewritten"] = _hex(encode_record(bare)[1])
+    except EncodeError as error:
+        out["rewriteError"] = {
+            "code": -1,
+            "name": "UNKNOWN_SERVER_ERROR",
+            "class": "RuntimeException",
+            "message": str(error),
+        }
+    return out
+
+
+def _refused(record: Record) -> Answer:
+    if isinstance(record, UnknownRecord) and record.reason is Reason.UNKNOWN_TYPE:
+        return {**_error("UnknownRecordTypeException", record.problem), "typeId": record.type_id}
+    assert record.problem is not None
+    # To Kafka another system's value is one of a version that it does not know.
+    unknown = record.problem.reason in (Reason.UNKNOWN_VERSION, Reason.FOREIGN_VALUE)
+    return _error("UnknownRecordVersionException" if unknown else "RuntimeException", record.problem)
+
+
+def _error(java_class: str, problem: DecodeError) -> Answer:
+    return {"error": {"code": -1, "name": "UNKNOWN_SERVER_ERROR", "class": java_class, "message": str(problem)}}
+
+
+def _kafka_would_write(message: Message) -> bool:
+    """Kafka reads unknown tags in any order, but writes only ascending ones below 2**31 - 1."""
+    tags = [tag.tag for tag in message.unknown_tags]
+    ascending = all(before < after for before, after in zip([-1, *tags], [*tags, 2**31 - 1], strict=True))
+    return ascending and all(
+        _kafka_would_write(inner) for field in message.spec.fields for inner in _inner(getattr(message, field.name))
+    )
+
+
+def _as_read(value: Any) -> Any:
+    """A message as Kafka has it in memory: it loses text that is not UTF-8, where ours keeps the bytes."""
+    match value:
+        case str():
+            return readable(value)
+        case tuple():
+            return tuple(_as_read(item) for item in value)
+        case Message():
+            return replace(value, **{field.name: _as_read(getattr(value, field.name)) for field in value.spec.fields})
+    return value
+
+
+def _inner(value: Any) -> list[Message]:
+    return [item for item in (value if isinstance(value, tuple) else (value,)) if isinstance(item, Message)]
+
+
+def _hex(data: bytes | None) -> str | None:
+    return None if data is None else data.hex()
+
+
+# ---- what classic members send
+
+
+@op("subscription")
+def subscription(asked: Answer) -> Answer:
+    return _protocol(asked, ConsumerProtocolSubscription)
+
+
+@op("assignmentBytes")
+def assignment_bytes(asked: Answer) -> Answer:
+    return _protocol(asked, ConsumerProtocolAssignment)
+
+
+def _protocol(asked: Answer, cls: type[ConsumerProtocolSubscription] | type[ConsumerProtocolAssignment]) -> Answer:
+    if "hex" in asked:
+        data = bytes.fromhex(asked["hex"])
+        try:
+            found = decode_subscription(data) if cls is ConsumerProtocolSubscription else decode_assignment(data)
+        except DecodeError as problem:
+            return _error("SchemaException", problem)
+        return {
+            "version": found.version,
+            "remaining": len(found.trailing),
+            "value": to_kafka_json(found.message, min(found.version, 3)),
+        }
+    version = asked.get("version", 3)
+    written = encode_protocol(from_json(cls, asked.get("value") or {}, version), version)
+    return {"hex": written.hex(), "base64": base64.b64encode(written).decode()}
+
+
+@op("stickyUserData")
+def sticky_user_data(asked: Answer) -> Answer:
+    cooperative = asked.get("assignor", "sticky") == "cooperative-sticky"
+    if "hex" in asked:
+        data = unhex(asked["hex"])
+        if cooperative:
+            read = decode_cooperative_sticky_user_data(data)
+            return {"partitions": [], "generation": None if read is None else read.generation}
+        sticky = decode_sticky_user_data(data)
+        topics = to_kafka_json(sticky, 1)["previousAssignment"]
+        partitions = [
+            {"topic": topic["topic"], "partition": number} for topic in topics for number in topic["partitions"]
+        ]
+        return {
+            "partitions": partitions,
+            "generation": None if _without_generation(data, sticky) else sticky.generation,
+        }
+    assigned = asked.get("partitions")
+    generation = asked.get("generation", -1) if assigned is not None else -1
+    if cooperative:
+        return {
+            "hex": encode_cooperative_sticky_user_data(CooperativeStickyAssignorUserData(generation=generation)).hex()
+        }
+    if assigned is None:
+        return {"hex": None}
+    owned = _topic_partitions(assigned)
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in owned:
+        by_topic.setdefault(topic, []).append(partition)
+    previous = tuple(
+        ProtocolTopicPartition(topic=t, partitions=tuple(by_topic[t]))
+        for t in hash_map_order(topic for topic, _ in owned)
+    )
+    return {
+        "hex": encode_sticky_user_data(
+            StickyAssignorUserData(previous_assignment=previous, generation=generation)
+        ).hex()
+    }
+
+
+def _without_generation(data: bytes | None, read: StickyAssignorUserData) -> bool:
+    """Whether Kafka has no generation, where ours is -1: there are no data, or they are of version 0. (-1 to both: not readable.)"""
+    if not data:
+        return True
+    return data.startswith(encode_sticky_user_data(read, 0)) and not data.startswith(encode_sticky_user_data(read, 1))
+
+
+def _topic_partitions(listed: list[Any]) -> list[tuple[str, int]]:
+    """ "topic-0" or {"topic", "partition"} or {"topic", "partitions"}, in order."""
+    out: list[tuple[str, int]] = []
+    for item in listed:
+        if isinstance(item, str):
+            topic, _, number = item.rpartition("-")
+            out.append((topic, int(number)))
+        else:
+            out += [(item["topic"], number) for number in item.get("partitions", [item.get("partition")])]
+    return out
+
+
+# ---- metadata hash
+
+
+@op("topicHash")
+def topic_hash_(asked: Answer) -> Answer:
+    if "partitionRacks" in asked:
+        return _hash(topic_hash(Uuid.parse(need(asked, "topicId")), need(asked, "name"), asked["partitionRacks"]))
+    name, image = need(asked, "topic"), asked.get("image", {})
+    racks = {broker["id"]: broker.get("rack") for broker in image.get("brokers", ())}
+    for topic in image.get("topics", ()):
+        if topic["name"] == name:
+            given = topic["partitions"]
+            replicas = [[] for _ in range(given)] if isinstance(given, int) else given
+            # A broker that is not registered counts like one without a rack: not at all.
+            return _hash(
+                topic_hash(Uuid.parse(topic["id"]), name, [[racks.get(broker) for broker in one] for one in replicas])
+            )
+    return _hash(
+        0
+    )  # what Kafka's function says about a topic that does not exist; the coordinator leaves such topics out
+
+
+@op("groupHash")
+def group_hash_(asked: Answer) -> Answer:
+    return _hash(group_hash({topic: int(value) for topic, value in need(asked, "topics").items()}))
+
+
+def _hash(value: int) -> Answer:
+    return {"hash": value, "hex": f"{value % (1 << 64):016x}"}

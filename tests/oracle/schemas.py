@@ -1,0 +1,141 @@
+"""Reads the message schemas that Kafka's jars carry (`common/message/*.json`), with the rules of Kafka's message generator.
+
+Knows nothing of our declarations; tests/codecs/test_schemas.py compares the two.
+"""
+
+import json
+import re
+import zipfile
+from dataclasses import dataclass
+from typing import Any
+
+from tests.oracle.client import jar
+
+__all__ = ["Schema", "SchemaField", "facts", "kafka_version", "schema", "schema_names"]
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaField:
+    """A field as the schema has it. `default` is the generated class's: 0, "", (), a type's name in brackets for a struct of defaults."""
+
+    name: str
+    type: str
+    versions: range
+    nullable: range
+    tag: int | None
+    default: Any
+    ignorable: bool
+    fields: tuple["SchemaField", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A message. `api_key` is the record type of a key or value."""
+
+    name: str
+    kind: str
+    api_key: int | None
+    versions: range
+    flexible: range
+    fields: tuple[SchemaField, ...]
+
+
+def kafka_version() -> str:
+    """The release that the jars are of, such as "4.3.1"."""
+    found = re.fullmatch(r"kafka-clients-(.+)\.jar", jar("kafka-clients").name)
+    assert found is not None
+    return found[1]
+
+
+def schema_names(artifact: str) -> frozenset[str]:
+    """The names of the messages in an artifact's jar."""
+    with zipfile.ZipFile(jar(artifact)) as archive:
+        found = (re.fullmatch(r"common/message/(\w+)\.json", name) for name in archive.namelist())
+        return frozenset(match[1] for match in found if match is not None)
+
+
+def schema(artifact: str, name: str) -> Schema:
+    """One schema of an artifact's jar. Raises `KeyError` if there is none of that name."""
+    with zipfile.ZipFile(jar(artifact)) as archive:
+        text = archive.read(f"common/message/{name}.json").decode()
+    return _schema(json.loads(_without_comments(text)))
+
+
+def facts(schema: Schema) -> list[str]:
+    """Everything that a schema says, a line for each message and field: two schemas are equal if their lines are, and differences can be read."""
+    head = f"{schema.name}: {schema.kind} {schema.api_key} versions {_span(schema.versions)} flexible {_span(schema.flexible)}"
+    return [head, *_field_facts(schema.fields, "")]
+
+
+def _field_facts(fields: tuple[SchemaField, ...], path: str) -> list[str]:
+    out = []
+    for f in fields:
+        text = f"{path}{f.name}: {f.type} versions {_span(f.versions)}, nullable {_span(f.nullable)}, tag {f.tag}, default {f.default!r}"
+        out += [text + (", ignorable" if f.ignorable else ""), *_field_facts(f.fields, f"{path}{f.name}.")]
+    return out
+
+
+def _span(versions: range) -> str:
+    return f"{versions[0]}-{versions[-1]}" if versions else "none"
+
+
+def _without_comments(text: str) -> str:
+    return re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE)
+
+
+def _range(text: str | None, last: int) -> range:
+    """ "0-3", "2", "1+" up to `last`, or "none"."""
+    if text is None or text == "none":
+        return range(0)
+    if text.endswith("+"):
+        return range(int(text[:-1]), last + 1)
+    first, _, end = text.partition("-")
+    return range(int(first), min(int(end or first), last) + 1)
+
+
+def _schema(raw: dict[str, Any]) -> Schema:
+    versions = _range(raw["validVersions"], 0x7FFF)
+    last = versions[-1] if versions else -1
+    structs = {struct["name"]: struct["fields"] for struct in raw.get("commonStructs", ())}
+    return Schema(
+        name=raw["name"],
+        kind=raw["type"],
+        api_key=raw.get("apiKey"),
+        versions=versions,
+        flexible=_range(raw["flexibleVersions"], last),
+        fields=tuple(_field(field, last, structs) for field in raw["fields"]),
+    )
+
+
+def _field(raw: dict[str, Any], last: int, structs: dict[str, Any]) -> SchemaField:
+    tagged = _range(raw.get("taggedVersions"), last)
+    versions = _range(raw["versions"], last) if "versions" in raw else tagged
+    if "tag" in raw:
+        assert tagged == versions, (
+            f"{raw['name']} is tagged in only some of its versions: the declarations cannot say that"
+        )
+    nested = raw.get("fields") or structs.get(raw["type"].removeprefix("[]"), ())
+    return SchemaField(
+        name=raw["name"][0].lower() + raw["name"][1:],
+        type=raw["type"],
+        versions=versions,
+        nullable=_range(raw.get("nullableVersions"), last),
+        tag=raw.get("tag"),
+        default=_default(raw["type"], raw.get("default")),
+        ignorable=raw.get("ignorable", False),
+        fields=tuple(_field(field, last, structs) for field in nested),
+    )
+
+
+def _default(kind: str, given: Any) -> Any:
+    """What the generator makes of `"default"`. A JSON null is not a null default but none at all; only the string "null" is one."""
+    if given == "null":
+        return None
+    if given is None or given == "":
+        if kind.startswith("[]"):
+            return ()
+        empty = {"string": "", "bytes": b"", "bool": False, "uuid": bytes(16), "float64": 0.0, "records": None}
+        return empty.get(kind, 0 if re.fullmatch(r"u?int\d+", kind) else f"<{kind}>")
+    if kind == "bool":
+        return str(given).lower() == "true"
+    return int(str(given), 0) if re.fullmatch(r"u?int\d+", kind) else given

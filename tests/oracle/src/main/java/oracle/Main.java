@@ -1,0 +1,136 @@
+package oracle;
+
+import org.apache.kafka.common.protocol.ApiKeys;
+import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.common.utils.AppInfoParser;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+
+import java.io.BufferedOutputStream;
+import java.io.BufferedReader;
+import java.io.FileDescriptor;
+import java.io.FileOutputStream;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.util.Map;
+import java.util.concurrent.CompletionException;
+import java.util.function.Function;
+
+/** JSON lines in, JSON lines out: which op goes where. What needs no shard is in the table, the rest is {@link Shard}'s. */
+public final class Main {
+    private final Shard shard = new Shard();
+    private long lines = 0;
+
+    private final Map<String, Function<JsonNode, ObjectNode>> oneShot = Map.ofEntries(
+        Map.entry("encode", Codecs::encode),
+        Map.entry("decode", Codecs::decodeOp),
+        Map.entry("consoleFormat", Printing::consoleFormat),
+        Map.entry("dumpRecord", Printing::dumpRecord),
+        Map.entry("readSegment", Batches::read),
+        Map.entry("writeBatch", Batches::write),
+        Map.entry("subscription", in -> Codecs.protocol(in, true)),
+        Map.entry("assignmentBytes", in -> Codecs.protocol(in, false)),
+        Map.entry("stickyUserData", Codecs::stickyUserData),
+        Map.entry("topicHash", in -> Codecs.topicHash(in, shard.image())),
+        Map.entry("groupHash", Codecs::groupHash),
+        Map.entry("clientAssign", Assignors::clientAssign),
+        Map.entry("serverAssign", Assignors::serverAssign),
+        Map.entry("versions", in -> versions()),
+        Map.entry("quit", in -> Json.obj()));
+
+    public static void main(String[] args) throws Exception {
+        // Kafka must not write on the protocol's stream.
+        PrintStream out = new PrintStream(
+            new BufferedOutputStream(new FileOutputStream(FileDescriptor.out), 1 << 16), false, StandardCharsets.UTF_8);
+        System.setOut(System.err);
+        Main m = new Main();
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        while (true) {
+            // Answers to lines that came together leave together.
+            if (!in.ready()) out.flush();
+            String line = in.readLine();
+            if (line == null) break;
+            if (line.isBlank()) continue;
+            JsonNode answer = m.handle(line);
+            out.println(Json.MAPPER.writeValueAsString(answer));
+            if (answer.path("op").asText().equals("quit")) break;
+        }
+        out.flush();
+        System.exit(0);
+    }
+
+    static ObjectNode error(Throwable t) {
+        if (t instanceof CompletionException && t.getCause() != null) t = t.getCause();
+        ObjectNode e = Json.obj();
+        Errors known = Errors.forException(t);
+        e.put("code", known.code());
+        e.put("name", known.name());
+        e.put("class", t.getClass().getSimpleName());
+        e.put("message", t.getMessage());
+        if (t.getCause() != null && t.getCause() != t) {
+            e.put("cause", t.getCause().getClass().getSimpleName() + ": " + t.getCause().getMessage());
+        }
+        return e;
+    }
+
+    private ObjectNode handle(String line) {
+        lines++;
+        ObjectNode out = Json.obj();
+        out.put("id", lines);
+        try {
+            answer(Json.MAPPER.readTree(line), out);
+        } catch (Throwable t) {
+            driverError(t, out);
+        }
+        return out;
+    }
+
+    private void driverError(Throwable t, ObjectNode out) {
+        ObjectNode e = error(t);
+        e.put("driver", true);
+        out.set("error", e);
+        if (shard.verbose) t.printStackTrace();
+    }
+
+    private void answer(JsonNode in, ObjectNode out) {
+        if (in.has("id")) out.set("id", in.get("id"));
+        String op = Json.need(in, "op").asText();
+        out.put("op", op);
+        if (op.equals("many")) {
+            many(in, out);
+        } else if (oneShot.containsKey(op)) {
+            out.setAll(oneShot.get(op).apply(in));
+        } else {
+            shard.run(op, in, out);
+        }
+    }
+
+    /** Several ops in one line, in order; one that fails does not stop the rest. An op without an id gets "line.index". */
+    private void many(JsonNode in, ObjectNode out) {
+        ArrayNode answers = out.putArray("answers");
+        for (JsonNode op : Json.need(in, "ops")) {
+            ObjectNode one = answers.addObject().put("id", lines + "." + (answers.size() - 1));
+            try {
+                answer(op, one);
+            } catch (Throwable t) {
+                driverError(t, one);
+            }
+        }
+    }
+
+    private static ObjectNode versions() {
+        ObjectNode out = Json.obj();
+        out.put("kafka", AppInfoParser.getVersion());
+        out.put("java", Runtime.version().toString());
+        ObjectNode apis = out.putObject("apis");
+        for (ApiKeys k : ApiKeys.values()) {
+            if (k.name.matches(".*(Group|Offset(Commit|Fetch|Delete)).*") && !k.name.startsWith("AlterShare")) {
+                apis.putArray(k.name).add(k.messageType.lowestSupportedVersion()).add(k.messageType.highestSupportedVersion(true));
+            }
+        }
+        return out;
+    }
+}
