@@ -1,0 +1,96 @@
+# Every target does its own set-up on a Debian or Ubuntu machine that has python3 and make: it creates .venv, installs the pinned packages,
+# and for the tests fetches Kafka's jars by Maven. Nothing is repeated while pyproject.toml and constraints.txt stay the same.
+# Other systems work too, but have to bring python3 with venv, and for the tests a JDK (17 or newer) and Maven.
+#
+# Where packages come from is up to the machine: pip, apt and Maven are used as they are configured.
+
+PYTHON ?= python3
+PYTEST_ARGS ?=
+
+PIP := .venv/bin/python -P -m pip --disable-pip-version-check
+DEV_EXTRAS := arrow,aiokafka,dev
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help demo test test-quick fuzz lint format bench docs picture constraints setup java clean
+
+help: ## This list
+	@echo "make targets:"
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@echo "Variables: PYTHON=python3.13 (which Python .venv is made with), PYTEST_ARGS='-k batches -x' (handed to pytest)"
+
+demo: .venv/.core ## Decode what real brokers wrote into __consumer_offsets during an upgrade (needs no Java)
+	@.venv/bin/quorate demo
+
+test: .venv/.dev java ## Everything, compared with Kafka's own classes
+	.venv/bin/pytest $(PYTEST_ARGS)
+
+test-quick: .venv/.dev java ## What needs no containers
+	.venv/bin/pytest -m "not fuzz and not containers" $(PYTEST_ARGS)
+
+fuzz: .venv/.dev java ## Long random runs
+	.venv/bin/pytest -m fuzz $(PYTEST_ARGS)
+
+lint: .venv/.dev ## ruff, mypy --strict on the installed package, and which room may import which
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	scripts/lint-types
+
+format: .venv/.dev ## Put the sources into the shape that make lint asks for
+	.venv/bin/ruff check --fix-only .
+	.venv/bin/ruff format .
+
+bench: .venv/.dev java ## Every benchmark, ours beside a peer's
+	@set -e; for bench in bench/[!_]*.py; do echo "== $$bench"; .venv/bin/python "$$bench"; done
+
+docs: .venv/.docs ## Build the documentation into site/
+	@NO_MKDOCS_2_WARNING=1 .venv/bin/python -P -m mkdocs build --strict
+	@echo "open site/index.html"
+
+picture: .venv/.core ## Make docs/images/demo.svg, the picture in README.md, anew
+	.venv/bin/python -P scripts/make_picture.py
+
+constraints: .venv/bin/python ## Write constraints.txt anew (UPGRADE=1: with the newest versions)
+	.venv/bin/python -P scripts/make_constraints.py $(if $(UPGRADE),--upgrade)
+
+setup: .venv/.dev .venv/.docs java ## All the set-up that the targets above share
+
+clean: ## Remove what was built, but not .venv
+	rm -rf build dist site tests/*/target
+
+# Python: the core for the demo, the rest for development. setuptools comes pinned like everything else, hence no build isolation.
+
+.venv/bin/python:
+	@scripts/setup-python $(PYTHON)
+
+.venv/.core: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "installing quorate into .venv"
+	@$(PIP) install --quiet --constraint constraints.txt setuptools
+	@$(PIP) install --quiet --constraint constraints.txt --no-build-isolation --editable .
+	@touch $@
+
+.venv/.dev: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "installing quorate and what its development needs into .venv"
+	@$(PIP) install --quiet --constraint constraints.txt setuptools
+	@$(PIP) install --quiet --constraint constraints.txt --no-build-isolation --editable ".[$(DEV_EXTRAS)]"
+	@touch .venv/.core $@
+
+.venv/.docs: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "installing what the documentation needs into .venv"
+	@$(PIP) install --quiet --constraint constraints.txt setuptools
+	@$(PIP) install --quiet --constraint constraints.txt --no-build-isolation --editable ".[docs]"
+	@touch .venv/.core $@
+
+# Java: each folder of tests/ with a `build` script is a Maven project on Kafka's jars.
+
+JAVA_PROJECTS := $(patsubst %/build,%/target/.built,$(wildcard tests/*/build))
+JAVA_SOURCES := $(shell find tests -name target -prune -o -name '*.java' -print)
+
+java: $(JAVA_PROJECTS)
+
+tests/%/target/.built: tests/%/pom.xml tests/%/build $(JAVA_SOURCES)
+	@scripts/setup-java
+	@echo "fetching Kafka's jars and building $(@:/target/.built=)"
+	@$(@:/target/.built=)/build
+	@touch $@

@@ -1,0 +1,46 @@
+"""What holds for every test: hypothesis profiles, and no skips in CI.
+
+Fixtures belong to the room whose tests use them.
+"""
+
+import os
+from collections.abc import Generator
+
+import pytest
+from hypothesis import settings
+
+CI = os.environ.get("CI", "").lower() == "true"
+
+# Generating and shrinking records takes a varying time on a loaded machine: no deadlines. CI repeats the same examples, so that a change is
+# judged by what it changed; new examples are tried on developers' machines and by `make fuzz`.
+settings.register_profile("developer", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("ci" if CI else "developer")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turn skips into failures in CI: a missing JVM or a missing jar would otherwise hide what the tests are for."""
+    report = yield
+    if not hasattr(report, "wasxfail"):
+        _fail_if_skipped(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Do the same for whole modules (`pytest.importorskip`)."""
+    report = yield
+    _fail_if_skipped(report)
+    return report
+
+
+def _fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if CI and report.skipped:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
+        report.outcome = "failed"
+        report.longrepr = f"{report.nodeid}: nothing may be skipped in CI (CI=true), but this was: {reason}"

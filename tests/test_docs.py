@@ -1,0 +1,115 @@
+"""Runs what README.md and docs/ show.
+
+- ```python blocks are executed, those of a page in one namespace; with `>>>` they are doctests.
+- ```console blocks: each `$ command` is run, and what is shown below it must be what it prints (stdout, then stderr; `...` stands for anything).
+  Nothing shown means that only the exit status counts. A command may fail only where the page shows its `error:`.
+- ```sh blocks are for what needs a cluster, a registry or a new machine; they are not run.
+
+Pages are run in an empty folder in which `kafka-logs` is a recorded log directory.
+"""
+
+import doctest
+import os
+import re
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import pytest
+from sybil import Example, Sybil
+from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+LANGUAGES = {"console", "ini", "json", "markdown", "python", "sh", "text", "toml"}
+ENVIRONMENT = {"COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb"}
+
+
+def run_console(example: Example) -> str | None:
+    """Run each command of a block. Returns what differs, which sybil reports with the line of the block."""
+    commands = re.split(r"^\$ ", example.parsed, flags=re.MULTILINE)
+    if commands[0].strip():
+        return f"the block starts with output instead of '$ command': {commands[0]!r}"
+    for text in commands[1:]:
+        command, _, wanted = re.sub(r"\\\n", "", text).partition("\n")
+        path = f"{sysconfig.get_path('scripts')}{os.pathsep}{os.environ['PATH']}"
+        done = subprocess.run(
+            command,
+            shell=True,
+            env=os.environ | ENVIRONMENT | {"PATH": path},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+        printed = done.stdout + done.stderr
+        if done.returncode != 0 and "error:" not in wanted:
+            return f"$ {command}\nended with status {done.returncode}:\n{printed}"
+        if wanted.strip() and not _same(wanted, printed):
+            return f"$ {command}\nprinted\n\n{printed}\ninstead of\n\n{wanted}"
+    return None
+
+
+def _same(wanted: str, printed: str) -> bool:
+    def tidy(text: str) -> str:
+        return "\n".join(line.rstrip() for line in text.strip("\n").splitlines()) + "\n"
+
+    return doctest.OutputChecker().check_output(tidy(wanted), tidy(printed), doctest.ELLIPSIS)
+
+
+SNIPPETS = Sybil(
+    parsers=[
+        PythonCodeBlockParser(doctest_optionflags=doctest.ELLIPSIS),
+        CodeBlockParser(language="console", evaluator=run_console),
+    ]
+)
+
+
+@pytest.fixture
+def working_folder(tmp_path, monkeypatch) -> Path:
+    (tmp_path / "kafka-logs").symlink_to(ROOT / "tests" / "data" / "captures" / "upgrade-4.0-to-4.3-and-back")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES])
+def test_snippets_do_what_the_page_says(page, working_folder):
+    for example in SNIPPETS.parse(page):
+        example.evaluate()
+
+
+def test_the_first_pages_show_something_that_runs():
+    for page in ("README.md", "docs/tutorial/read-a-log.md"):
+        assert list(SNIPPETS.parse(ROOT / page)), page
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES])
+def test_every_block_names_a_language_that_we_know(page):
+    fences = re.findall(r"^ *```(.*)$", page.read_text(), flags=re.MULTILINE)
+    assert set(fences[::2]) <= LANGUAGES
+    assert set(fences[1::2]) <= {""}
+
+
+@pytest.mark.parametrize(
+    ("block", "complaint"),
+    [
+        ("$ echo one; echo two\none\ntwo", None),
+        ("$ echo one; echo two\n...\ntwo", None),
+        ("$ echo one\n$ echo two\ntwo", None),
+        ("$ echo \\\n    one\none", None),
+        ("$ echo one", None),
+        ("$ echo 'error: no'; exit 1\nerror: no", None),
+        ("$ echo one\ntwo", "printed"),
+        ("$ echo one\n$ echo two\nthree", "printed"),
+        ("$ exit 3", "status 3"),
+        ("one", "starts with output"),
+    ],
+)
+def test_console_blocks_are_held_to_what_they_show(block, complaint, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(f"```console\n{block}\n```\n")
+    (example,) = SNIPPETS.parse(page)
+    if complaint is None:
+        example.evaluate()
+    else:
+        with pytest.raises(AssertionError, match=complaint):
+            example.evaluate()

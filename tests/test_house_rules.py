@@ -1,0 +1,82 @@
+"""Rules of the repository that no linter knows."""
+
+import os
+import re
+import tomllib
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+CONFTEST = ROOT / "tests" / "conftest.py"
+
+pytest_plugins = ["pytester"]
+
+
+def tree_files() -> list[Path]:
+    """Every file that is or would be committed (without asking git, which a copy of the tree does not have)."""
+    ignored = {".git", *re.findall(r"^/?([\w.*-]+)/$", (ROOT / ".gitignore").read_text(), re.MULTILINE)}
+    found = []
+    for folder, names, files in os.walk(ROOT):
+        names[:] = [name for name in names if not any(fnmatch(name, pattern) for pattern in ignored)]
+        found += [Path(folder, name) for name in files]
+    return found
+
+
+def test_no_file_names_a_folder_of_a_developers_machine():
+    folder = re.compile(rb"(?<![\w./:-])/(work|root|home/\w+)/")
+    found = [
+        f"{path.relative_to(ROOT)}: {match[0].decode()}"
+        for path in tree_files()
+        for match in folder.finditer(path.read_bytes())
+    ]
+    assert not found
+
+
+def test_constraints_pin_names_to_versions_and_nothing_else():
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = [line for line in lines if not line.startswith("#")]
+    assert [line for line in pins if not re.fullmatch(r"[a-z0-9-]+==[0-9][a-z0-9.]*", line)] == []
+    assert names_of(pins) == sorted(set(names_of(pins)))
+
+
+def names_of(pins: list[str]) -> list[str]:
+    return [pin.partition("==")[0] for pin in pins if not pin.startswith("#")]
+
+
+@pytest.mark.parametrize("extra", [None, "arrow", "aiokafka", "docs", "dev"])
+def test_constraints_cover_every_requirement(extra):
+    project = PYPROJECT["project"]
+    requirements = project["optional-dependencies"][extra] if extra else project["dependencies"]
+    names = {re.match(r"[\w-]+", requirement)[0].lower() for requirement in requirements}
+    pinned = names_of((ROOT / "constraints.txt").read_text().splitlines())
+    assert names <= set(pinned), "run `make constraints`"
+
+
+@pytest.mark.parametrize("how", ["call", "mark", "fixture", "module"])
+def test_a_skip_fails_in_ci(pytester, monkeypatch, how):
+    tests = {
+        "call": "def test(): pytest.skip('no JVM')",
+        "mark": "@pytest.mark.skip(reason='no JVM')\ndef test(): pass",
+        "fixture": "@pytest.fixture\ndef jvm(): pytest.skip('no JVM')\ndef test(jvm): pass",
+        "module": "pytest.skip('no JVM', allow_module_level=True)",
+    }
+    pytester.makeconftest(CONFTEST.read_text())
+    pytester.makepyfile("import pytest\n" + tests[how])
+
+    monkeypatch.setenv("CI", "true")
+    result = pytester.runpytest_subprocess()
+    assert result.ret != 0
+    result.stdout.fnmatch_lines(["*nothing may be skipped in CI*no JVM*"])
+
+    monkeypatch.delenv("CI")
+    pytester.runpytest_subprocess().assert_outcomes(skipped=1)
+
+
+def test_an_expected_failure_stays_one_in_ci(pytester, monkeypatch):
+    pytester.makeconftest(CONFTEST.read_text())
+    pytester.makepyfile("import pytest\n@pytest.mark.xfail\ndef test(): assert False")
+    monkeypatch.setenv("CI", "true")
+    pytester.runpytest_subprocess().assert_outcomes(xfailed=1)

@@ -1,0 +1,255 @@
+"""What a user installs: the wheel, the source distribution and the editable install hold the same rooms, typed and importable.
+
+Nothing is downloaded: the packages are built with the setuptools that lies beside pytest, and installed without dependencies into throw-away
+virtual environments that borrow them.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tomllib
+import zipfile
+from dataclasses import dataclass
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+NOT_ROOMS = {"bench", "build", "dist", "docker", "docs", "scripts", "site", "tests"}
+ROOMS = sorted(
+    folder.name
+    for folder in ROOT.iterdir()
+    if folder.is_dir()
+    and folder.name not in NOT_ROOMS
+    and not folder.name.startswith(".")
+    and folder.suffix != ".egg-info"
+)
+# Needed by some functions and commands only, so that importing a room and `quorate --help` are quick.
+HEAVY = {"aiokafka", "construct", "kafka", "numpy", "pandas", "pyarrow"}
+TERMINAL = {"click", "rich"}
+
+
+def files_of_rooms(root: Path) -> set[str]:
+    return {
+        str(path.relative_to(root))
+        for room in ROOMS
+        for path in (root / room).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+@dataclass(frozen=True)
+class Built:
+    """A copy of the sources, and the packages that were built from it."""
+
+    source: Path
+    wheel: Path
+    sdist: Path
+    wheel_from_sdist: Path
+    editable: Path
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> Built:
+    """Build everything from a copy, so that nothing is left behind here and nothing that lies here gets in."""
+    base = tmp_path_factory.mktemp("packaging")
+    source = base / "source"
+    for room in ROOMS:
+        shutil.copytree(ROOT / room, source / room, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE", "MANIFEST.in"):
+        if (ROOT / name).exists():
+            shutil.copy(ROOT / name, source)
+
+    (source / "tests").mkdir()
+    (source / "tests" / "test_nothing.py").touch()  # setuptools would take it along by itself
+    # As a release is made: the sdist, then a wheel from what is in the sdist.
+    run([sys.executable, "-P", "-m", "build", "--no-isolation", "--outdir", base / "release", source])
+    (sdist,) = (base / "release").glob("*.tar.gz")
+    (wheel_from_sdist,) = (base / "release").glob("*.whl")
+    return Built(
+        source=source,
+        wheel=_build("wheel", source, base / "wheel"),
+        sdist=sdist,
+        wheel_from_sdist=wheel_from_sdist,
+        editable=_build("editable", source, base / "editable"),
+    )
+
+
+def _build(kind: str, source: Path, out: Path) -> Path:
+    """Call the build backend as pip does (PEP 517 and, for editable wheels, PEP 660)."""
+    out.mkdir()
+    run(
+        [sys.executable, "-P", "-c", f"import setuptools.build_meta; setuptools.build_meta.build_{kind}({str(out)!r})"],
+        source,
+    )
+    (wheel,) = out.iterdir()
+    return wheel
+
+
+def run(command: list[str | Path], cwd: Path | None = None) -> None:
+    done = subprocess.run(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def wheel_contents(wheel: Path) -> tuple[set[str], set[str]]:
+    """The files of a wheel: those below `quorate/` (named from there), and all others."""
+    names = {name for name in zipfile.ZipFile(wheel).namelist() if not name.endswith("/")}
+    ours = {name for name in names if name.startswith("quorate/")}
+    return {name.removeprefix("quorate/") for name in ours}, names - ours
+
+
+@pytest.mark.parametrize("which", ["wheel", "wheel_from_sdist"])
+def test_wheel_holds_every_file_of_every_room_and_nothing_else(built, which):
+    packaged, others = wheel_contents(getattr(built, which))
+    remedy = "list the package folder in [tool.setuptools] in pyproject.toml (packages; package-dir for a new room; package-data for data)"
+    assert files_of_rooms(built.source) - packaged == set(), remedy
+    assert packaged - files_of_rooms(built.source) == set()
+    assert {name.split("/")[0] for name in others} == {f"quorate-{PYPROJECT['project']['version']}.dist-info"}
+
+
+def test_every_room_is_typed_and_quorate_stays_a_namespace(built):
+    packaged, _ = wheel_contents(built.wheel)
+    assert {f"{room}/py.typed" for room in ROOMS} <= packaged
+    assert "__init__.py" not in packaged
+
+
+def test_every_room_has_an_import_contract():
+    assert set(PYPROJECT["tool"]["importlinter"]["root_packages"]) == {f"quorate.{room}" for room in ROOMS}
+
+
+def test_sdist_holds_what_it_is_built_from_and_no_tests(built):
+    with tarfile.open(built.sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert files_of_rooms(built.source) | {"pyproject.toml", "README.md", "LICENSE"} <= names
+    assert not [name for name in names if name.startswith(("tests", "bench"))]
+
+
+def test_wheel_carries_the_licence(built):
+    with zipfile.ZipFile(built.wheel) as wheel:
+        (metadata,) = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+        facts = Parser().parsestr(wheel.read(metadata).decode())
+        licence = wheel.read(metadata.replace("METADATA", "licenses/LICENSE")).decode()
+    assert facts["License-Expression"] == "Apache-2.0"
+    assert licence == (ROOT / "LICENSE").read_text()
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A virtual environment with quorate in it."""
+
+    bin: Path
+    expected: Path  # the folder that holds the rooms
+
+    def python(self, code: str, cwd: Path) -> object:
+        """Run code that prints one JSON value."""
+        done = subprocess.run([self.bin / "python", "-c", code], cwd=cwd, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module", params=["wheel", "sdist", "editable"])
+def installed(request, built, tmp_path_factory) -> Installed:
+    wheel = {"wheel": built.wheel, "sdist": built.wheel_from_sdist, "editable": built.editable}[request.param]
+    home = tmp_path_factory.mktemp(f"venv-{request.param}")
+    run([sys.executable, "-P", "-m", "venv", "--without-pip", home])
+    pip = [sys.executable, "-P", "-m", "pip", "--disable-pip-version-check", "--python", home / "bin" / "python"]
+    run([*pip, "install", "--no-deps", "--no-index", wheel])
+    (site,) = home.glob("lib/python*/site-packages")
+    # The dependencies are borrowed. A folder named in a .pth file has its own .pth files ignored, so our editable install is not.
+    (site / "borrowed.pth").write_text(f"{sysconfig.get_path('purelib')}\n{sysconfig.get_path('platlib')}\n")
+    return Installed(bin=home / "bin", expected=built.source if request.param == "editable" else site / "quorate")
+
+
+def test_installed_rooms_import_from_where_they_were_installed(installed, tmp_path):
+    names = [f"quorate.{room}" for room in ROOMS]
+    code = f"import importlib, json; print(json.dumps([importlib.import_module(name).__file__ for name in {names}]))"
+    assert installed.python(code, tmp_path) == [str(installed.expected / room / "__init__.py") for room in ROOMS]
+
+
+def test_installed_command_answers(installed, tmp_path):
+    done = subprocess.run([installed.bin / "quorate", "--help"], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "decode" in done.stdout
+
+
+def test_installed_metadata_knows_the_version(installed, tmp_path):
+    code = "import importlib.metadata, json; print(json.dumps(importlib.metadata.version('quorate')))"
+    assert installed.python(code, tmp_path) == PYPROJECT["project"]["version"]
+
+
+def test_installed_package_works_from_the_repository_root(installed):
+    code = "import codecs, json, quorate.codecs; print(json.dumps([codecs.__file__, quorate.codecs.__file__]))"
+    assert installed.python(code, ROOT) == [STDLIB_CODECS, str(installed.expected / "codecs" / "__init__.py")]
+
+
+@pytest.mark.parametrize(
+    ("module", "unwanted"),
+    [
+        ("quorate.codecs", HEAVY | TERMINAL),
+        ("quorate.coordinator", HEAVY | TERMINAL),
+        ("quorate.cli.main", HEAVY),
+    ],
+)
+@pytest.mark.parametrize("installed", ["wheel"], indirect=True)
+def test_import_leaves_heavy_libraries_alone(installed, module, unwanted, tmp_path):
+    code = f"import json, sys, {module}; print(json.dumps(sorted({unwanted} & sys.modules.keys())))"
+    assert installed.python(code, tmp_path) == []
+
+
+@pytest.mark.parametrize("installed", ["wheel"], indirect=True)
+def test_a_users_type_checker_sees_our_types(installed, tmp_path):
+    """py.typed counts in each room, for `quorate` is a namespace package (PEP 561)."""
+    (tmp_path / "user.py").write_text(
+        "from quorate.codecs import CoordinatorRecord, decode_record\n"
+        "record = decode_record(b'', None)\n"
+        "if isinstance(record, CoordinatorRecord):\n"
+        "    reveal_type(record.type_id)\n"
+        "    record.no_such_thing\n"
+    )
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "mypy",
+        "--python-executable",
+        installed.bin / "python",
+        "--no-incremental",
+        "user.py",
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert 'user.py:4: note: Revealed type is "int"' in done.stdout.replace("builtins.", "")
+    assert 'user.py:5: error: "CoordinatorRecord" has no attribute "no_such_thing"  [attr-defined]' in done.stdout
+    assert "Found 1 error" in done.stdout
+
+
+STDLIB_CODECS = str(Path(sysconfig.get_path("stdlib")) / "codecs.py")
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param(["-c", "SCRIPT"], id="python -c"),
+        pytest.param(["-m", "MODULE"], id="python -m"),
+        pytest.param(["-X", "frozen_modules=off", "-c", "SCRIPT"], id="without frozen modules"),
+    ],
+)
+def test_codecs_at_the_root_does_not_shadow_the_standard_library(how, tmp_path):
+    script = "import codecs, sys; print(codecs.__file__, codecs.lookup('utf-8').name, sep='\\n')"
+    (tmp_path / "asks_for_codecs.py").write_text(script)
+    command = [{"SCRIPT": script, "MODULE": "asks_for_codecs"}.get(word, word) for word in how]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, *command], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert (done.stdout.splitlines(), done.stderr) == ([STDLIB_CODECS, "utf-8"], "")
+
+
+def test_pytest_does_not_shadow_the_standard_library():
+    import codecs
+
+    assert codecs.__file__ == STDLIB_CODECS
+    assert str(ROOT) not in sys.path
