@@ -1,0 +1,130 @@
+"""Which entries are shown: the filter options of `quorate decode`, from text to one function.
+
+Times that a log can be searched by are only read here; the sources apply them.
+"""
+
+import difflib
+import fnmatch
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
+
+from quorate.cli.entries import RecordEntry, group_of
+from quorate.cli.errors import UserError
+from quorate.codecs.batches.model import ControlRecord
+from quorate.codecs.records import RECORD_TYPES, CoordinatorRecord, MalformedRecord, UnknownRecord
+
+__all__ = ["Predicate", "is_problem", "predicate", "read_time"]
+
+Predicate: TypeAlias = Callable[[RecordEntry], bool]
+"""Damaged bytes of a log (`LogProblem`) are not asked: they may have held anything, and always pass."""
+
+_RELATIVE = re.compile(r"(\d+)(s|m|h|d|w)")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def read_time(option: str, text: str, now: datetime) -> int:
+    """Milliseconds since 1970 of an ISO time (UTC unless it says otherwise), of such a number, or of `2h` before `now`. Raises `UserError`."""
+    relative = _RELATIVE.fullmatch(text)
+    try:
+        if relative:
+            moment = now - timedelta(**{_UNITS[relative[2]]: int(relative[1])})
+        elif re.fullmatch(r"-?\d{9,}", text):
+            return int(text)
+        else:
+            moment = datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        raise UserError(
+            f"{option} {text!r} is not a time",
+            "use an ISO time (2026-11-21T10:17, UTC unless it ends in an offset), milliseconds since 1970, or an age such as 90s, 15m, 2h, 7d, 2w",
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1000)
+
+
+def predicate(
+    *, groups: Sequence[str], types: Sequence[str], tombstones: bool | None, problems: bool
+) -> Predicate | None:
+    """All filters as one function, `None` if everything passes. Raises `UserError` for a type that does not exist."""
+    tests: list[Predicate] = []
+    if groups:
+        tests.append(_of_groups(groups))
+    if types:
+        tests.append(_of_types(types))
+    if tombstones is not None:
+        tests.append(_is_tombstone if tombstones else _is_no_tombstone)
+    if problems:
+        tests.append(is_problem)
+    if not tests:
+        return None
+    if len(tests) == 1:
+        return tests[0]
+    return lambda entry: all(test(entry) for test in tests)
+
+
+def is_problem(entry: RecordEntry) -> bool:
+    """Whether something about the record was not understood: an unknown or malformed record, trailing bytes."""
+    record = entry.record
+    if isinstance(record, CoordinatorRecord):
+        return bool(record.key_trailing or record.value_trailing)
+    return isinstance(record, UnknownRecord | MalformedRecord)
+
+
+def _is_tombstone(entry: RecordEntry) -> bool:
+    return isinstance(entry.record, CoordinatorRecord) and entry.record.value is None
+
+
+def _is_no_tombstone(entry: RecordEntry) -> bool:
+    return not _is_tombstone(entry)
+
+
+def _of_groups(globs: Sequence[str]) -> Predicate:
+    match = re.compile("|".join(fnmatch.translate(glob) for glob in globs)).match
+
+    def test(entry: RecordEntry) -> bool:
+        group = group_of(entry)
+        return group is not None and match(group) is not None
+
+    return test
+
+
+def _of_types(names: Sequence[str]) -> Predicate:
+    wanted = {pair for name in names for pair in _type_ids(name)}
+    anywhere = {int(name) for name in names if _is_number(name)}  # also numbers that no release knows
+
+    def test(entry: RecordEntry) -> bool:
+        record = entry.record
+        if isinstance(record, ControlRecord):
+            return False
+        return record.type_id in anywhere or (record.topic, record.type_id) in wanted
+
+    return test
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"-?\d{1,5}", text) is not None
+
+
+def _type_ids(name: str) -> list[tuple[str, int]]:
+    """The record types that a name means: in any case, and with `*` several. Numbers mean themselves, in every topic."""
+    if _is_number(name):
+        return []
+    known = [(t.name, t.topic, t.type_id) for types in RECORD_TYPES.values() for t in types.values()]
+    found = [
+        (topic, type_id)
+        for known_name, topic, type_id in known
+        if fnmatch.fnmatchcase(known_name.lower(), name.lower())
+    ]
+    if not found:
+        raise UserError(f"--type {name}: there is no such record type", *close_types(name))
+    return found
+
+
+def close_types(name: str) -> list[str]:
+    """What to do about a record type that does not exist."""
+    names = {t.name.lower(): t.name for types in RECORD_TYPES.values() for t in types.values()}
+    close = [names[match] for match in difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.5)]
+    close += [full for lower, full in names.items() if name.lower() in lower and full not in close][: 5 - len(close)]
+    return [f"did you mean {', '.join(close)}?"] * bool(close) + ["`quorate records` lists them all"]

@@ -1,0 +1,126 @@
+"""The `quorate` command itself: which subcommands there are, and how it ends.
+
+Exit status: 0 when done, also when the reader of a pipe has had enough; 1 for a mistake of the user or input that cannot be read, said in one line
+on stderr; 130 after Ctrl-C. What the subcommands do is not known here: their modules are imported when they are called.
+"""
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from quorate.cli.colour import colour_asked_for
+from quorate.cli.errors import show_error
+
+__all__ = ["main"]
+
+INTERRUPTED = 130
+"""128 + SIGINT, as shells have it."""
+
+COMMANDS = {
+    "decode": "Show the records of logs, of a live cluster, or given as hex.",
+    "encode": "Turn JSON into the bytes of records.",
+    "records": "List the record types, or the fields of one.",
+    "demo": "See what an upgrade of real brokers wrote, record by record.",
+}
+"""Subcommands in the order of the help text; each is the function of its name in the module of its name."""
+
+
+class _Quorate(click.Group):
+    """A group that imports a subcommand when it is called, not when it is listed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = getattr(importlib.import_module(f"quorate.cli.{cmd_name}"), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+        except BrokenPipeError:
+            # Whoever read our output has had enough, as `head` does. The interpreter flushes stdout once more at exit.
+            _discard_stdout()
+            ctx.exit(0)
+        except KeyboardInterrupt:
+            ctx.exit(INTERRUPTED)
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        try:
+            status = super().main(args, prog_name or "quorate", complete_var, standalone_mode=False, **extra)
+        except click.UsageError as error:
+            if not standalone_mode:
+                raise
+            command = error.ctx.command_path if error.ctx else "quorate"
+            show_error(" ".join(error.format_message().splitlines()), f"`{command} --help` shows what there is")
+            status = 1
+        except click.ClickException as error:
+            if not standalone_mode:
+                raise
+            error.show()
+            status = 1
+        except click.Abort:  # Ctrl-C outside of a command
+            if not standalone_mode:
+                raise
+            status = INTERRUPTED
+        if not standalone_mode:
+            return status
+        sys.exit(status)
+
+
+def _discard_stdout() -> None:
+    try:
+        descriptor = sys.stdout.fileno()
+    except OSError:
+        return  # not a file: there is nothing that would be flushed into a pipe
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+
+
+def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        click.echo(f"quorate {version('quorate')}")
+        ctx.exit()
+
+
+@click.group(cls=_Quorate, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
+@click.pass_context
+def main(ctx: click.Context) -> None:
+    r"""Kafka consumer groups, read as the brokers write them.
+
+    \b
+    quorate demo                                  a recorded upgrade, explained
+    quorate decode kafka-logs/                    what is in __consumer_offsets
+    quorate decode -b broker:9092 --group 'web-*' the same from a live cluster
+    quorate records OffsetCommit                  what a record consists of
+    """
+    ctx.color = colour_asked_for()

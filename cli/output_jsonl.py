@@ -1,0 +1,171 @@
+"""`--format jsonl`: one object per entry, with everything that is known about it.
+
+Nothing is left out: what was not understood has `error` with the reason and the bytes, and `quorate encode` turns every record back into its bytes.
+Names and forms of keys and values are those of `quorate.codecs.json_form`.
+"""
+
+import json
+from collections.abc import Callable
+from functools import cache, lru_cache
+from json.encoder import encode_basestring
+from operator import attrgetter
+from typing import Any
+
+from quorate.cli.entries import Entry, RecordEntry
+from quorate.codecs.batches.model import ControlRecord
+from quorate.codecs.consumer_protocol import open_nested
+from quorate.codecs.errors import DecodeError
+from quorate.codecs.json_form import to_json
+from quorate.codecs.log_model import LogProblem
+from quorate.codecs.message import Message, MessageSpec
+from quorate.codecs.records import RECORD_TYPES, CoordinatorRecord, MalformedRecord, UnknownRecord
+from quorate.codecs.wire import FixedType, StringType, Uuid, UuidType
+
+__all__ = ["JsonLines"]
+
+_MAX_KEYS = 50_000
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
+
+
+class JsonLines:
+    """Entries to lines without their line ends. Keys repeat a lot in coordinator topics, so their text is kept."""
+
+    def __init__(self) -> None:
+        self._places: dict[tuple[str, int | None], str] = {}
+        self._keys: dict[tuple[str, bytes | None], tuple[str, str]] = {}
+
+    def line(self, entry: Entry) -> str:
+        """The object of one entry."""
+        if isinstance(entry, LogProblem):
+            return _encode(_problem_object(entry))
+        record = entry.record
+        if not isinstance(record, CoordinatorRecord):
+            return self._start(entry) + "," + _encode(_odd_object(entry, record))[1:]
+        known = self._keys.get((entry.topic, entry.key_bytes))
+        name, key = self._key_texts(entry, record) if known is None else known
+        if record.value is None:
+            line = f'{self._start(entry)}{name}null{key},"value":null'
+        else:
+            version = record.version
+            assert version is not None
+            line = f'{self._start(entry)}{name}{version}{key},"value":{_value_text(record.value, version)}'
+        if record.key_trailing or record.value_trailing:
+            line += f',"error":{_encode(_error(record.problem, entry))}'
+        return line + "}"
+
+    def _start(self, entry: RecordEntry) -> str:
+        """Where and when, without the closing brace."""
+        place = self._places.get((entry.topic, entry.partition))
+        if place is None:
+            place = _encode({"topic": entry.topic, "partition": entry.partition})[:-1]
+            self._places[entry.topic, entry.partition] = place
+        offset = "null" if entry.offset is None else entry.offset
+        timestamp = "null" if entry.timestamp_ms is None or entry.timestamp_ms == -1 else entry.timestamp_ms
+        start = f'{place},"offset":{offset},"timestamp_ms":{timestamp}'
+        if entry.transactional:
+            start += f',"producer_id":{entry.producer_id},"producer_epoch":{entry.producer_epoch}'
+        return start
+
+    def _key_texts(self, entry: RecordEntry, record: CoordinatorRecord) -> tuple[str, str]:
+        """What stands before the version and behind it."""
+        texts = (
+            f',"type":{record.type_id},"name":"{record.name}","version":',
+            f',"key":{_encode(to_json(record.key, 0))}',
+        )
+        if len(self._keys) >= _MAX_KEYS:
+            self._keys.clear()
+        self._keys[entry.topic, entry.key_bytes] = texts
+        return texts
+
+
+def _value_text(value: Message, version: int) -> str:
+    quickly = _flat_writer(value.spec, version)
+    text = None if quickly is None else quickly(value)
+    return _encode(to_json(open_nested(value), version)) if text is None else text
+
+
+@lru_cache(10_000)  # topic ids
+def _uuid_text(uuid: Uuid) -> str:
+    return f'"{uuid}"'
+
+
+@cache
+def _flat_writer(spec: MessageSpec, version: int) -> Callable[[Message], str | None] | None:
+    """Values without lists and structs, which most records have, straight to text: half of the time that a dictionary in between would take.
+
+    `None` for others. The function gives `None` for a value that has to go the long way after all.
+    """
+    fields = [field for field in spec.fields if version in field.versions]
+    if len(fields) < 2 or not all(
+        isinstance(field.type, FixedType | StringType | UuidType) and not field.nullable for field in fields
+    ):
+        return None
+    template = (
+        "{"
+        + ",".join(f'"{field.name}":' + ("%d" if isinstance(field.type, FixedType) else "%s") for field in fields)
+        + "}"
+    )
+    values = attrgetter(*(field.name for field in fields))
+    strings = [index for index, field in enumerate(fields) if isinstance(field.type, StringType)]
+    uuids = [index for index, field in enumerate(fields) if isinstance(field.type, UuidType)]
+    dropped = [field for field in spec.fields if version not in field.versions and not field.ignorable]
+
+    def write(message: Message) -> str | None:
+        if message.unknown_tags or dropped:
+            return None
+        items = list(values(message))
+        for index in strings:
+            if not items[index].isascii():
+                return None  # it may hold bytes that were not UTF-8
+            items[index] = encode_basestring(items[index])
+        for index in uuids:
+            items[index] = _uuid_text(items[index])
+        return template % tuple(items)
+
+    return write
+
+
+def _odd_object(entry: RecordEntry, record: UnknownRecord | MalformedRecord | ControlRecord) -> dict[str, Any]:
+    """Everything but where and when, for what is not a record that was understood."""
+    if isinstance(record, ControlRecord):
+        facts = {
+            "type": record.name,
+            "type_id": record.type_id,
+            "version": record.version,
+            "coordinator_epoch": record.coordinator_epoch,
+        }
+        return {"control": facts | _bytes(entry)}
+    record_type = RECORD_TYPES[record.topic].get(record.type_id) if record.type_id is not None else None
+    return {
+        "type": record.type_id,
+        "name": record_type.name if record_type else None,
+        "version": record.version if isinstance(record, UnknownRecord) else None,
+        "key": to_json(record.key, 0) if record.key is not None else None,
+        "error": _error(record.problem, entry),
+    }
+
+
+def _error(problem: DecodeError | None, entry: RecordEntry) -> dict[str, Any]:
+    assert problem is not None
+    facts = {name: getattr(problem, name) for name in ("reason", "where", "position", "field", "detail")}
+    return facts | _bytes(entry)
+
+
+def _bytes(entry: RecordEntry) -> dict[str, str | None]:
+    """The bytes as they are in the log; `quorate encode` gives them back."""
+    return {
+        "key_hex": None if entry.key_bytes is None else entry.key_bytes.hex(),
+        "value_hex": None if entry.value_bytes is None else entry.value_bytes.hex(),
+    }
+
+
+def _problem_object(problem: LogProblem) -> dict[str, Any]:
+    return {
+        "topic": problem.topic,
+        "partition": problem.partition,
+        "path": str(problem.path),
+        "position": problem.position,
+        "size_bytes": problem.size_bytes,
+        "offset": problem.base_offset,
+        "error": {"reason": problem.reason, "detail": problem.detail},
+    }

@@ -1,0 +1,73 @@
+"""What goes to stderr beside the data: the progress bar, the summary, and what is wrong with the bytes of a log."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from quorate.cli.errors import show_error
+from quorate.cli.output import Counts
+from quorate.codecs.batches.model import ProblemReason
+from quorate.codecs.log_model import LogProblem
+
+__all__ = ["byte_progress", "is_damage", "show_damage", "show_summary"]
+
+_HARMLESS = (ProblemReason.TORN_TAIL, ProblemReason.OFFSET_ORDER)
+"""A torn tail is normal in a log that a broker is writing, and offsets out of order lose nothing."""
+
+_REMEDIES = {
+    ProblemReason.CRC_MISMATCH: "records before it were decoded; use --skip-corrupt to go on with the next batch",
+    ProblemReason.UNKNOWN_MAGIC: "records before it were decoded; use --skip-corrupt to go on with the next batch",
+    ProblemReason.BAD_LENGTH: "records before it were decoded; where the next batch begins cannot be told",
+    ProblemReason.UNREADABLE: "all other files were read",
+}
+
+
+def is_damage(problem: LogProblem) -> bool:
+    """Whether records were lost to it."""
+    return problem.reason not in _HARMLESS
+
+
+def show_damage(problem: LogProblem) -> None:
+    """Say it in the form of an error; what comes after it is still read."""
+    show_error(
+        str(problem),
+        _REMEDIES.get(problem.reason, "all other batches were decoded; --skip-corrupt takes that for good"),
+    )
+
+
+@contextmanager
+def byte_progress(total_bytes: int, wanted: bool) -> Iterator[Callable[[int], None] | None]:
+    """A progress bar over `total_bytes`, told how many are behind. Only where it does not get between the data: the data must go elsewhere."""
+    if not wanted or not sys.stderr.isatty() or sys.stdout.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total_bytes)
+        yield lambda behind: bar.update(task, completed=behind)
+
+
+def show_summary(counts: Counts, *, cut_off: bool) -> None:
+    """How many records of which type were shown, and what was not understood."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(stderr=True, highlight=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("type")
+    table.add_column("records", justify="right")
+    table.add_column("tombstones", justify="right")
+    for name, number, tombstones, problem in counts.rows():
+        table.add_row(name, f"{number:,}", f"{tombstones:,}" if tombstones else "", style="bold red" if problem else "")
+    if table.row_count:
+        console.print(table)
+    said = [f"{counts.shown:,} shown"]
+    if counts.filtered:
+        said.append(f"{counts.filtered:,} left out by filters")
+    if cut_off:
+        said.append("more may follow: --limit was reached")
+    console.print("; ".join(said))

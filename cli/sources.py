@@ -1,0 +1,170 @@
+"""Where entries come from: files of brokers, a live cluster, lines of hex. What is shown of them is decided elsewhere."""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from quorate.cli.entries import Entry, HexEntry
+from quorate.cli.errors import UserError
+from quorate.cli.text_input import STDIN
+from quorate.codecs.log import IsolationLevel, read_log
+from quorate.codecs.log_files import PartitionFiles, find_partitions
+from quorate.codecs.log_model import LogEntry, LogError, LogProblem
+from quorate.codecs.records import RECORD_TYPES, decode_record
+
+__all__ = ["LogFiles", "hex_entries", "live_entries"]
+
+BATCH_OVERHEAD_BYTES = 70
+"""Roughly what a record takes in a log besides its key and value, in a batch of its own."""
+
+PROGRESS_EVERY = 500
+"""Records between two reports."""
+
+
+class LogFiles:
+    """The partitions under some paths, found before anything is read. Raises `UserError` if there is nothing to read.
+
+    `topics` and `partitions` choose among partitions whose folder tells what they are; to a file that does not tell, a single one is told by them.
+    """
+
+    def __init__(self, paths: Sequence[str], *, topics: Collection[str] = (), partitions: Collection[int] = ()) -> None:
+        self._partitions = [(path, files) for path in paths for files in _partitions(path, topics, partitions)]
+        self.size_bytes = sum(_size(files) for _, files in self._partitions)
+
+    def entries(
+        self,
+        *,
+        isolation_level: IsolationLevel = "read_uncommitted",
+        since_ms: int | None = None,
+        until_ms: int | None = None,
+        skip_corrupt: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> Iterator[Entry]:
+        """All entries, partition by partition. `progress` is told how many bytes of the files are behind, roughly."""
+        behind = 0
+        for path, files in self._partitions:
+            try:
+                entries = read_log(
+                    path if Path(path).is_file() else files.segments[0].path.parent,
+                    topic=files.topic,
+                    partition=files.partition,
+                    isolation_level=isolation_level,
+                    since_ms=since_ms,
+                    until_ms=until_ms,
+                    skip_corrupt=skip_corrupt,
+                )
+            except LogError as error:  # it was there a moment ago
+                raise UserError(str(error)) from error
+            if progress is None:
+                yield from entries
+                continue
+            yield from _reporting(entries, behind, behind + _size(files), progress)
+            behind += _size(files)
+            progress(behind)
+
+
+def _partitions(path: str, topics: Collection[str], partitions: Collection[int]) -> list[PartitionFiles]:
+    only = next(iter(topics)) if len(topics) == 1 else None
+    try:
+        if _tells_its_topic(path):
+            found = find_partitions(path)
+        else:
+            found = find_partitions(path, topic=only, topics=topics or None)
+    except LogError as error:
+        raise UserError(str(error)) from error
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
+    if partitions:
+        found = [_told(files, partitions) for files in found]
+    chosen = [files for files in found if files.segments and _is_one_of(files, topics, partitions)]
+    if not chosen:
+        asked = [*topics] + [f"partition {number}" for number in partitions]
+        there = ", ".join(_name(files) for files in found[:10])
+        raise UserError(f"{path}: has no segments of {', '.join(asked) or 'a coordinator topic'}", f"there is {there}")
+    return chosen
+
+
+def _tells_its_topic(path: str) -> bool:
+    """Whether this is the folder of a coordinator topic's partition, or a file in one."""
+    place = Path(path).absolute()
+    named = re.fullmatch(r"(.+)-\d+", place.parent.name if place.is_file() else place.name)
+    return named is not None and named[1] in RECORD_TYPES
+
+
+def _is_one_of(files: PartitionFiles, topics: Collection[str], partitions: Collection[int]) -> bool:
+    return (not topics or files.topic in topics) and (not partitions or files.partition in partitions)
+
+
+def _name(files: PartitionFiles) -> str:
+    number = "an unknown partition" if files.partition is None else files.partition
+    return f"{files.topic}-{number}" if files.segments else f"{files.topic}-{number} without segments"
+
+
+def _told(files: PartitionFiles, partitions: Collection[int]) -> PartitionFiles:
+    return (
+        replace(files, partition=next(iter(partitions))) if files.partition is None and len(partitions) == 1 else files
+    )
+
+
+def _size(files: PartitionFiles) -> int:
+    return sum(segment.size_bytes for segment in files.segments)
+
+
+def _reporting(entries: Iterable[Entry], start: int, end: int, progress: Callable[[int], None]) -> Iterator[Entry]:
+    """The same entries. Where their bytes lie is not known from here, but how many they are."""
+    behind = start
+    for count, entry in enumerate(entries, 1):
+        yield entry
+        if isinstance(entry, LogEntry):
+            behind += BATCH_OVERHEAD_BYTES + len(entry.key_bytes or b"") + len(entry.value_bytes or b"")
+        elif isinstance(entry, LogProblem):
+            behind += entry.size_bytes
+        if count % PROGRESS_EVERY == 0:
+            progress(min(behind, end))
+
+
+def live_entries(bootstrap_servers: Sequence[str], topic: str, **how: Any) -> Iterator[LogEntry]:
+    """The records of a live cluster; `how` is passed on to `read_live`. Raises `UserError`."""
+    from quorate.codecs.live import LiveError, read_live
+
+    config: Mapping[str, Any] = how
+    try:
+        yield from read_live(list(bootstrap_servers), topic=topic, **config)
+    except LiveError as error:
+        raise UserError(*str(error).splitlines()) from error
+
+
+def hex_entries(lines: Iterable[str], topic: str) -> Iterator[HexEntry]:
+    """Records from lines of `key-hex value-hex`; `null`, `-` or nothing stands for null. Raises `UserError` naming the line."""
+    for number, text in enumerate(lines, 1):
+        words = text.split()
+        if not words:
+            continue
+        if len(words) > 2:
+            raise UserError(
+                f"{STDIN}, line {number}: {len(words)} words",
+                "a line is the key and the value in hex, or the key alone for a tombstone",
+            )
+        key = _unhex(words[0], number, "key")
+        value = _unhex(words[1], number, "value") if len(words) == 2 else None
+        yield HexEntry(
+            topic=topic, line=number, key_bytes=key, value_bytes=value, record=decode_record(key, value, topic=topic)
+        )
+
+
+def _unhex(text: str, line: int, what: str) -> bytes | None:
+    if text in ("null", "-"):
+        return None
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        shown = text if len(text) <= 40 else text[:40] + "…"
+        odd = "an odd number of digits" if re.fullmatch(r"[0-9a-fA-F]*", text) else "not hex"
+        raise UserError(
+            f"{STDIN}, line {line}: the {what} {shown!r} is {odd}"
+            if odd == "not hex"
+            else f"{STDIN}, line {line}: the {what} has {odd}",
+            "a line is `key-hex value-hex`, with null or - for a null value",
+        ) from None

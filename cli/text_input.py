@@ -1,0 +1,27 @@
+"""Lines of text from standard input or a file, one by one as they come. What they say is not looked at."""
+
+import sys
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from quorate.cli.errors import UserError
+
+__all__ = ["STDIN", "stdin_lines", "text_lines"]
+
+STDIN = "standard input"
+
+
+def text_lines(file: BinaryIO, name: str) -> Iterator[str]:
+    """The lines of a file of UTF-8. Raises `UserError` naming the line that is not."""
+    for number, line in enumerate(file, 1):
+        try:
+            yield line.decode("utf-8")
+        except UnicodeDecodeError:
+            raise UserError(
+                f"{name}, line {number}: not text (UTF-8)", "a segment of a log is given by its path"
+            ) from None
+
+
+def stdin_lines() -> Iterator[str]:
+    """The lines of standard input. Raises `UserError` if it is not text."""
+    return text_lines(sys.stdin.buffer, STDIN)

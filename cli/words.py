@@ -1,0 +1,390 @@
+"""A record in a few readable words, for tables: who, and what changed.
+
+Names of topics are learnt on the way, because many records only have topic ids. Nothing here cuts text or knows about terminals.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from itertools import zip_longest
+from typing import Any
+
+from quorate.codecs.batches.model import ControlRecord
+from quorate.codecs.consumer_protocol import OpenedBytes, open_nested
+from quorate.codecs.message import Message
+from quorate.codecs.messages.classic_group import GroupMetadataValue, MemberMetadata
+from quorate.codecs.messages.consumer_group import (
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataValue,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
+from quorate.codecs.messages.offsets import LegacyOffsetCommitValue, OffsetCommitKey, OffsetCommitValue
+from quorate.codecs.messages.protocol import ConsumerProtocolAssignment
+from quorate.codecs.messages.share_group import (
+    ShareGroupCurrentMemberAssignmentValue,
+    ShareGroupMemberMetadataValue,
+    ShareGroupMetadataValue,
+    ShareGroupStatePartitionMetadataValue,
+    ShareGroupTargetAssignmentMemberValue,
+    ShareGroupTargetAssignmentMetadataValue,
+)
+from quorate.codecs.messages.share_state import ShareSnapshotKey, ShareSnapshotValue, ShareUpdateKey, ShareUpdateValue
+from quorate.codecs.messages.streams_group import (
+    StreamsGroupCurrentMemberAssignmentValue,
+    StreamsGroupMemberMetadataValue,
+    StreamsGroupMetadataValue,
+    StreamsGroupTargetAssignmentMemberValue,
+    StreamsGroupTargetAssignmentMetadataValue,
+    StreamsGroupTopologyValue,
+)
+from quorate.codecs.messages.transaction import TransactionLogValue
+from quorate.codecs.records import CoordinatorRecord, MalformedRecord, UnknownRecord
+from quorate.codecs.wire import Uuid
+
+__all__ = ["Words", "numbers", "printable", "time_text"]
+
+MEMBER_STATES = {0: "stable", 1: "unrevoked", 2: "unreleased"}
+"""Of a member's current assignment, in consumer and streams groups."""
+TRANSACTION_STATES = (
+    "empty",
+    "ongoing",
+    "prepares to commit",
+    "prepares to abort",
+    "committed",
+    "aborted",
+    "dead",
+    "prepares to fence",
+)
+
+
+def printable(text: str) -> str:
+    """The text with whatever a terminal might act upon shown as an escape."""
+    return (
+        text
+        if text.isprintable()
+        else "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in text)
+    )
+
+
+def time_text(timestamp_ms: int) -> str:
+    """2026-11-21 10:17:12.345, in UTC; the number itself if it is no time that a calendar has."""
+    try:
+        return (
+            datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.")
+            + f"{timestamp_ms % 1000:03}"
+        )
+    except (ValueError, OverflowError, OSError):
+        return str(timestamp_ms)
+
+
+def numbers(items: Iterable[int]) -> str:
+    """Partitions as spans: 0-2 5."""
+    spans: list[list[int]] = []
+    for item in sorted(items):
+        if spans and item == spans[-1][1] + 1:
+            spans[-1][1] = item
+        else:
+            spans.append([item, item])
+    return " ".join(str(low) if low == high else f"{low}-{high}" for low, high in spans)
+
+
+def _list(parts: Iterable[str | None]) -> str:
+    return ", ".join(part for part in parts if part)
+
+
+class Words:
+    """Describes records one after the other, remembering the topic names among them."""
+
+    def __init__(self) -> None:
+        self._topics: dict[Uuid, str] = {}
+        self._last_id: Uuid | None = None
+
+    def what(self, record: CoordinatorRecord | UnknownRecord | MalformedRecord | ControlRecord) -> str:
+        """What the record says, without its group. Not yet `printable`."""
+        if isinstance(record, ControlRecord):
+            epoch = "" if record.coordinator_epoch is None else f" (coordinator epoch {record.coordinator_epoch})"
+            return f"{record.name}{epoch}"
+        if not isinstance(record, CoordinatorRecord):
+            key = self._key(record.key)
+            return f"{key}: {record.problem}" if key else str(record.problem)
+        value = record.value
+        key = self._key(record.key)
+        if value is None:
+            return f"{key}: tombstone" if key else "tombstone"
+        self._learn(record.key, value)
+        said = _VALUES[type(value)](self, open_nested(value))
+        words = (f"{key} {said}" if said.startswith("→") else f"{key}: {said}") if key else said
+        return f"{words} · {record.problem}" if record.key_trailing or record.value_trailing else words
+
+    def topic(self, topic_id: Uuid) -> str:
+        """The name that the topic had last, or its id."""
+        return self._topics.get(topic_id) or str(topic_id)
+
+    def _learn(self, key: Message, value: Message) -> None:
+        if isinstance(value, OffsetCommitValue):
+            if value.topic_id != self._last_id and value.topic_id != Uuid.ZERO:
+                assert isinstance(key, OffsetCommitKey)
+                self._last_id = value.topic_id
+                self._topics[value.topic_id] = key.topic
+        elif isinstance(value, ConsumerGroupPartitionMetadataValue):
+            self._topics.update((topic.topic_id, topic.topic_name) for topic in value.topics)
+        elif isinstance(value, ShareGroupStatePartitionMetadataValue):
+            for infos in (value.initializing_topics, value.initialized_topics, value.deleting_topics):
+                self._topics.update((info.topic_id, info.topic_name) for info in infos)
+
+    def _key(self, key: Any) -> str:
+        """What the key says besides the group."""
+        if key is None:
+            return ""
+        if isinstance(key, ShareSnapshotKey | ShareUpdateKey):
+            return f"{self.topic(key.topic_id)}-{key.partition}"
+        for name in ("member_id", "regular_expression"):
+            if hasattr(key, name):
+                return str(getattr(key, name))
+        return f"{key.topic}-{key.partition}" if hasattr(key, "topic") else ""
+
+    # ---- one function per value
+
+    def _legacy_offset(self, value: LegacyOffsetCommitValue) -> str:
+        return f"→ {value.offset:,}{_metadata(value.metadata)}"
+
+    def _offset(self, value: OffsetCommitValue) -> str:
+        epoch = f" (leader epoch {value.leader_epoch})" if value.leader_epoch >= 0 else ""
+        expires = f", expires {time_text(value.expire_timestamp)}" if value.expire_timestamp >= 0 else ""
+        return f"→ {value.offset:,}{epoch}{expires}{_metadata(value.metadata)}"
+
+    def _classic_group(self, value: GroupMetadataValue) -> str:
+        protocol = _list([f"{value.protocol_type or 'no'} protocol", value.protocol])
+        if not value.members:
+            return f"generation {value.generation}, no members" + (f", {protocol}" if value.protocol_type else "")
+        return f"generation {value.generation}, {protocol}: " + "; ".join(map(self._classic_member, value.members))
+
+    def _classic_member(self, member: MemberMetadata) -> str:
+        assignment = member.assignment
+        if isinstance(assignment, OpenedBytes) and isinstance(assignment.opened.message, ConsumerProtocolAssignment):
+            has = (
+                _list(f"{t.topic} {numbers(t.partitions)}" for t in assignment.opened.message.assigned_partitions)
+                or "nothing"
+            )
+        else:
+            has = f"{len(assignment)} bytes"
+        return f"{member.member_id} has {has}"
+
+    def _consumer_group(self, value: ConsumerGroupMetadataValue) -> str:
+        return _list([f"epoch {value.epoch}", _hash(value.metadata_hash) if value.metadata_hash else None])
+
+    def _group_with_hash(self, value: ShareGroupMetadataValue) -> str:
+        return f"epoch {value.epoch}, {_hash(value.metadata_hash)}"
+
+    def _streams_group(self, value: StreamsGroupMetadataValue) -> str:
+        validated = (
+            f"topology epoch {value.validated_topology_epoch} validated"
+            if value.validated_topology_epoch >= 0
+            else None
+        )
+        configs = [f"{config.key}={config.value}" for config in value.last_assignment_configs or ()]
+        return _list([f"epoch {value.epoch}", _hash(value.metadata_hash), validated, *configs])
+
+    def _partition_metadata(self, value: ConsumerGroupPartitionMetadataValue) -> str:
+        racks = sum(len(partition.racks) for topic in value.topics for partition in topic.partition_metadata)
+        topics = _list(f"{topic.topic_name} of {topic.num_partitions}" for topic in value.topics)
+        return f"partitions: {topics or 'none'}" + (f", {racks} racks" if racks else "")
+
+    def _consumer_member(self, value: ConsumerGroupMemberMetadataValue) -> str:
+        classic = value.classic_member_metadata
+        protocols = [protocol.name for protocol in classic.supported_protocols] if classic else []
+        return _list(
+            [
+                *self._who(value),
+                _subscription(value.subscribed_topic_names, value.subscribed_topic_regex),
+                f"assignor {value.server_assignor}" if value.server_assignor else None,
+                f"classic protocol {' '.join(protocols)}" if protocols else None,
+            ]
+        )
+
+    def _share_member(self, value: ShareGroupMemberMetadataValue) -> str:
+        return _list([*self._who(value), _subscription(value.subscribed_topic_names, None)])
+
+    def _streams_member(self, value: StreamsGroupMemberMetadataValue) -> str:
+        endpoint = f"endpoint {value.user_endpoint.host}:{value.user_endpoint.port}" if value.user_endpoint else None
+        tags = [f"{tag.key}={tag.value}" for tag in value.client_tags]
+        return _list(
+            [
+                *self._who(value),
+                f"topology epoch {value.topology_epoch}",
+                f"process {value.process_id}",
+                endpoint,
+                *tags,
+            ]
+        )
+
+    def _who(self, value: Any) -> list[str | None]:
+        instance = getattr(value, "instance_id", None)
+        return [
+            f"instance {instance}" if instance is not None else None,
+            f"client {value.client_id} at {value.client_host}",
+            f"rack {value.rack_id}" if value.rack_id is not None else None,
+        ]
+
+    def _target(self, value: Any) -> str:
+        """The target assignment's metadata of consumer, share and streams groups: they have the same fields."""
+        computed = f"computed {time_text(value.assignment_timestamp)}" if value.assignment_timestamp else None
+        return _list([f"assignment epoch {value.assignment_epoch}", computed])
+
+    def _target_member(self, value: ConsumerGroupTargetAssignmentMemberValue) -> str:
+        return "shall have " + self._partitions(value.topic_partitions)
+
+    def _target_tasks(self, value: StreamsGroupTargetAssignmentMemberValue) -> str:
+        return "shall have " + _tasks(value.active_tasks, value.standby_tasks, value.warmup_tasks)
+
+    def _current(self, value: ConsumerGroupCurrentMemberAssignmentValue) -> str:
+        given_up = value.partitions_pending_revocation
+        return _list(
+            [
+                _epochs(value),
+                MEMBER_STATES.get(value.state, f"state {value.state}"),
+                "has " + self._partitions(value.assigned_partitions),
+                "must give up " + self._partitions(given_up) if given_up else None,
+            ]
+        )
+
+    def _share_current(self, value: ShareGroupCurrentMemberAssignmentValue) -> str:
+        return f"{_epochs(value)}, has {self._partitions(value.assigned_partitions)}"
+
+    def _streams_current(self, value: StreamsGroupCurrentMemberAssignmentValue) -> str:
+        pending = (
+            value.active_tasks_pending_revocation,
+            value.standby_tasks_pending_revocation,
+            value.warmup_tasks_pending_revocation,
+        )
+        return _list(
+            [
+                _epochs(value),
+                MEMBER_STATES.get(value.state, f"state {value.state}"),
+                "has " + _tasks(value.active_tasks, value.standby_tasks, value.warmup_tasks),
+                "must give up " + _tasks(*pending) if any(pending) else None,
+            ]
+        )
+
+    def _partitions(self, topics: Sequence[Any]) -> str:
+        """Lists of partitions by topic id, with the epochs at which they were assigned if these are known."""
+        return _list(f"{self.topic(t.topic_id)} {_with_epochs(t)}" for t in topics) or "nothing"
+
+    def _regex(self, value: ConsumerGroupRegularExpressionValue) -> str:
+        return f"matches {_list(value.topics) or 'nothing'} (metadata version {value.version}, {time_text(value.timestamp)})"
+
+    def _share_state_topics(self, value: ShareGroupStatePartitionMetadataValue) -> str:
+        def topics(infos: Sequence[Any]) -> str:
+            return _list(f"{info.topic_name} {numbers(info.partitions)}" for info in infos)
+
+        deleting = _list(info.topic_name for info in value.deleting_topics)
+        return (
+            _list(
+                [
+                    f"initialized {topics(value.initialized_topics)}" if value.initialized_topics else None,
+                    f"initializing {topics(value.initializing_topics)}" if value.initializing_topics else None,
+                    f"deleting {deleting}" if deleting else None,
+                ]
+            )
+            or "no topics"
+        )
+
+    def _topology(self, value: StreamsGroupTopologyValue) -> str:
+        parts = (
+            f"{s.subtopology_id} reads {_list([*s.source_topics, *s.source_topic_regex]) or 'nothing'}"
+            for s in value.subtopologies
+        )
+        return f"topology epoch {value.epoch}: " + "; ".join(parts)
+
+    def _share_snapshot(self, value: ShareSnapshotValue) -> str:
+        return _list([f"snapshot {value.snapshot_epoch}", f"state epoch {value.state_epoch}", *_share_progress(value)])
+
+    def _share_update(self, value: ShareUpdateValue) -> str:
+        return _list([f"update of snapshot {value.snapshot_epoch}", *_share_progress(value)])
+
+    def _transaction(self, value: TransactionLogValue) -> str:
+        status = value.transaction_status
+        named = TRANSACTION_STATES[status] if 0 <= status < len(TRANSACTION_STATES) else f"status {status}"
+        partitions = _list(f"{p.topic} {numbers(p.partition_ids)}" for p in value.transaction_partitions or ())
+        return _list([named, f"producer {value.producer_id} epoch {value.producer_epoch}", partitions])
+
+
+def _metadata(text: str) -> str:
+    return f', metadata "{text}"' if text else ""
+
+
+def _hash(value: int) -> str:
+    return f"metadata hash 0x{value & 0xFFFFFFFFFFFFFFFF:016x}"
+
+
+def _subscription(names: Sequence[str], regex: str | None) -> str | None:
+    return _list([f"subscribes {' '.join(names)}" if names else None, f"subscribes /{regex}/" if regex else None])
+
+
+def _epochs(value: Any) -> str:
+    before = "" if value.previous_member_epoch == value.member_epoch else f" (was {value.previous_member_epoch})"
+    return f"epoch {value.member_epoch}{before}"
+
+
+def _with_epochs(topic: Any) -> str:
+    epochs = getattr(topic, "assignment_epochs", None) or ()
+    if not epochs or len(set(epochs)) == 1 == len(topic.partitions):
+        return numbers(topic.partitions) + (f" @{epochs[0]}" if epochs else "")
+    if len(set(epochs)) == 1:
+        return f"{numbers(topic.partitions)} @{epochs[0]}"
+    return " ".join(
+        f"{p}" if e is None else f"{p}@{e}" for p, e in zip_longest(topic.partitions, epochs) if p is not None
+    )
+
+
+def _tasks(active: Sequence[Any], standby: Sequence[Any], warmup: Sequence[Any]) -> str:
+    def tasks(kind: str, items: Sequence[Any]) -> str:
+        return _list(f"{kind}{item.subtopology_id}: {_with_epochs(item)}" for item in items)
+
+    return _list([tasks("", active), tasks("standby ", standby), tasks("warm-up ", warmup)]) or "nothing"
+
+
+def _share_progress(value: ShareSnapshotValue | ShareUpdateValue) -> list[str | None]:
+    batches = [f"{b.first_offset}-{b.last_offset} {_delivery(b.delivery_state)}" for b in value.state_batches]
+    return [
+        f"leader epoch {value.leader_epoch}" if value.leader_epoch >= 0 else None,
+        f"start offset {value.start_offset:,}" if value.start_offset >= 0 else None,
+        *batches,
+    ]
+
+
+def _delivery(state: int) -> str:
+    return {0: "available", 2: "acknowledged", 4: "archived"}.get(state, f"state {state}")
+
+
+_VALUES: dict[type[Message], Callable[[Words, Any], str]] = {
+    LegacyOffsetCommitValue: Words._legacy_offset,
+    OffsetCommitValue: Words._offset,
+    GroupMetadataValue: Words._classic_group,
+    ConsumerGroupMetadataValue: Words._consumer_group,
+    ConsumerGroupPartitionMetadataValue: Words._partition_metadata,
+    ConsumerGroupMemberMetadataValue: Words._consumer_member,
+    ConsumerGroupTargetAssignmentMetadataValue: Words._target,
+    ConsumerGroupTargetAssignmentMemberValue: Words._target_member,
+    ConsumerGroupCurrentMemberAssignmentValue: Words._current,
+    ConsumerGroupRegularExpressionValue: Words._regex,
+    ShareGroupMemberMetadataValue: Words._share_member,
+    ShareGroupMetadataValue: Words._group_with_hash,
+    ShareGroupTargetAssignmentMetadataValue: Words._target,
+    ShareGroupTargetAssignmentMemberValue: Words._target_member,
+    ShareGroupCurrentMemberAssignmentValue: Words._share_current,
+    ShareGroupStatePartitionMetadataValue: Words._share_state_topics,
+    StreamsGroupMetadataValue: Words._streams_group,
+    StreamsGroupMemberMetadataValue: Words._streams_member,
+    StreamsGroupTargetAssignmentMetadataValue: Words._target,
+    StreamsGroupTargetAssignmentMemberValue: Words._target_tasks,
+    StreamsGroupCurrentMemberAssignmentValue: Words._streams_current,
+    StreamsGroupTopologyValue: Words._topology,
+    ShareSnapshotValue: Words._share_snapshot,
+    ShareUpdateValue: Words._share_update,
+    TransactionLogValue: Words._transaction,
+}
+"""A test holds this against the registry: each value has its words."""

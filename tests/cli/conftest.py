@@ -1,0 +1,67 @@
+"""Running the command, in this process where nothing depends on a real one."""
+
+import os
+import subprocess
+import sysconfig
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from quorate.cli.main import main
+from tests.codecs.captures import CAPTURES
+from tests.oracle.fixtures import oracle as oracle
+
+PLAIN = {"COLUMNS": "120", "NO_COLOR": "", "FORCE_COLOR": "", "TERM": "xterm", "LC_ALL": "C.UTF-8"}
+COMMAND = str(Path(sysconfig.get_path("scripts")) / "quorate")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the command ended and what it printed."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        return (
+            self.out.removesuffix("\n").split("\n") if self.out else []
+        )  # not splitlines: U+2028 ends no line of JSON
+
+
+@pytest.fixture
+def quorate() -> Callable[..., Ended]:
+    """Call the command with these arguments; whatever it raises past its own error handling fails the test."""
+
+    def call(*arguments: object, stdin: str | bytes | None = None) -> Ended:
+        result = CliRunner(catch_exceptions=False).invoke(main, [str(one) for one in arguments], input=stdin, env=PLAIN)
+        return Ended(result.exit_code, result.stdout, result.stderr)
+
+    return call
+
+
+@pytest.fixture
+def start() -> Callable[..., "subprocess.Popen[bytes]"]:
+    """Start the installed command as a process of its own."""
+
+    def call(*arguments: object, **how: object) -> "subprocess.Popen[bytes]":
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | how
+        return subprocess.Popen([COMMAND, *map(str, arguments)], env=os.environ | PLAIN, **pipes)
+
+    return call
+
+
+@pytest.fixture
+def upgrade() -> Path:
+    """A log directory: what brokers wrote during an upgrade."""
+    return CAPTURES / "upgrade-4.0-to-4.3-and-back"
+
+
+@pytest.fixture
+def transactions() -> Path:
+    """A log directory with transactional commits: committed, aborted, still open."""
+    return CAPTURES / "transactions-4.3"

@@ -1,0 +1,137 @@
+"""Damaged logs: what is shown, what is said, and how it ends."""
+
+import json
+import shutil
+
+import pytest
+
+from quorate.codecs.batches import read_batches
+
+
+@pytest.fixture
+def partition(upgrade, tmp_path):
+    """A copy that may be damaged."""
+    return shutil.copytree(upgrade / "__consumer_offsets-1", tmp_path / "__consumer_offsets-1")
+
+
+@pytest.fixture
+def segment(partition):
+    (found,) = partition.glob("*.log")
+    return found
+
+
+def batches(segment):
+    return [batch.header for batch in read_batches(segment.read_bytes())]
+
+
+def flip(segment, position):
+    data = bytearray(segment.read_bytes())
+    data[position] ^= 1
+    segment.write_bytes(data)
+
+
+def test_a_damaged_batch_ends_its_file_with_an_error_and_status_1(quorate, partition, segment):
+    whole = quorate("decode", partition).lines
+    bad = batches(segment)[10]
+    flip(segment, bad.position + 80)
+    ended = quorate("decode", partition)
+    assert ended.status == 1
+    first, second = ended.err.splitlines()
+    assert first.startswith(f"error: {segment}, position {bad.position:,}: the batch has CRC ")
+    assert second == "       records before it were decoded; use --skip-corrupt to go on with the next batch"
+    *records, problem = ended.lines
+    assert records == [line for line in whole if json.loads(line)["offset"] < bad.base_offset]
+    shown = json.loads(problem)
+    assert shown["error"]["reason"] == "CRC mismatch"
+    assert (shown["path"], shown["position"], shown["size_bytes"], shown["offset"]) == (
+        str(segment),
+        bad.position,
+        bad.size_bytes,
+        bad.base_offset,
+    )
+
+
+def test_skip_corrupt_goes_on_and_does_not_fail(quorate, partition, segment):
+    whole = quorate("decode", partition).lines
+    bad = batches(segment)[10]
+    flip(segment, bad.position + 80)
+    ended = quorate("decode", partition, "--skip-corrupt")
+    assert (ended.status, ended.err) == (0, "")
+    records = [line for line in ended.lines if "path" not in json.loads(line)]
+    lost = range(bad.base_offset, bad.last_offset + 1)
+    assert records == [line for line in whole if json.loads(line)["offset"] not in lost]
+    assert len(ended.lines) == len(records) + 1
+
+
+def test_other_files_are_read_behind_a_damaged_one(quorate, upgrade, segment, partition):
+    flip(segment, batches(segment)[0].position + 80)
+    other = upgrade / "__consumer_offsets-0"
+    ended = quorate("decode", partition, other)
+    assert ended.status == 1
+    assert ended.lines[1:] == quorate("decode", other).lines
+
+
+def test_a_torn_tail_is_shown_and_is_no_failure(quorate, partition, segment):
+    last = batches(segment)[-1]
+    segment.write_bytes(segment.read_bytes()[:-5])
+    ended = quorate("decode", partition, "--summary")
+    assert ended.status == 0
+    assert json.loads(ended.lines[-1])["error"]["reason"] == "torn tail"
+    assert json.loads(ended.lines[-1])["position"] == last.position
+    assert "torn tail" in ended.err
+    in_kafkas_form = quorate("decode", partition, "--format", "kafka")
+    assert in_kafkas_form.err.startswith(f"{segment}, position {last.position:,}: ")
+    assert "path" not in in_kafkas_form.out
+
+
+def test_damage_passes_all_filters(quorate, partition, segment):
+    flip(segment, batches(segment)[10].position + 80)
+    ended = quorate("decode", partition, "--group", "no-such-group", "--type", "OffsetCommit", "--tombstones")
+    assert [json.loads(line)["error"]["reason"] for line in ended.lines] == ["CRC mismatch"]
+
+
+def test_damage_is_a_row_of_the_table(quorate, partition, segment):
+    bad = batches(segment)[10]
+    flip(segment, bad.position + 80)
+    ended = quorate("decode", partition, "--format", "table")
+    assert "CRC mismatch" in ended.lines[-1]
+    assert f"{segment.name} position {bad.position:,}: the batch has CRC" in ended.lines[-1]
+
+
+def test_encode_leaves_out_what_is_no_record_and_says_so(quorate, partition, segment):
+    flip(segment, batches(segment)[10].position + 80)
+    ended = quorate("decode", partition)
+    encoded = quorate("encode", stdin=ended.out)
+    assert len(encoded.lines) == len(ended.lines) - 1
+    assert encoded.err == "1 transaction markers or damaged batches in the input are not records: left out\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "complaint"),
+    [
+        ("0063 00", "standard input, line 2: unknown record type at byte 0 of the key: 99"),
+        ("0002000167 0009", "standard input, line 2: unknown value version at byte 0 of the value: 9 of GroupMetadata"),
+        ("0003000167 00000000000500beef", "standard input, line 2: trailing bytes at byte 7 of the value: beef"),
+        ("null 00", "standard input, line 2: null key at byte 0 of the key"),
+    ],
+)
+def test_strict_stops_at_the_first_thing_that_is_not_understood(quorate, lines, complaint):
+    ended = quorate("decode", "-", "--strict", stdin=f"0002000167 null\n{lines}\n0002000167 null\n")
+    assert (ended.status, len(ended.lines)) == (1, 1)
+    assert ended.err.splitlines()[0] == f"error: {complaint}"
+
+
+def test_strict_does_not_care_for_filters(quorate):
+    assert quorate("decode", "-", "--strict", "--type", "2", stdin="0063 00\n").status == 1
+
+
+def test_strict_names_the_place_in_a_log(quorate, partition, segment):
+    last = batches(segment)[-1]
+    segment.write_bytes(segment.read_bytes()[:-5])
+    ended = quorate("decode", partition, "--strict")
+    assert ended.status == 1
+    assert ended.err.startswith(f"error: {segment}, position {last.position:,}: ")
+
+
+def test_strict_has_nothing_against_a_healthy_log(quorate, transactions):
+    assert quorate("decode", transactions, "--strict").out == quorate("decode", transactions).out

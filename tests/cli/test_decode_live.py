@@ -1,0 +1,156 @@
+"""`quorate decode -b`: a real broker, and brokers that are not there."""
+
+import json
+import signal
+import time
+from contextlib import closing
+
+import pytest
+
+from quorate.cli.connection import CONNECTION_OPTIONS
+from tests.broker.broker import free_port
+from tests.broker.fixtures import broker as broker
+
+# kafka-python loads its protocol's schemas by a function that Python 3.11 and 3.12 deprecate (3.13 took that back).
+pytestmark = pytest.mark.filterwarnings("ignore:(open|read)_text is deprecated:DeprecationWarning")
+
+
+def commit(broker, group, *offsets):
+    """Committed offsets of a group without members, for a topic that is made for it."""
+    from kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
+    from kafka.admin import KafkaAdminClient, NewTopic
+
+    topic = f"topic-of-{group}"
+    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+        if topic not in admin.list_topics():
+            admin.create_topics([NewTopic(topic, 1, 1)])
+    at = TopicPartition(topic, 0)
+    consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap_servers, group_id=group, enable_auto_commit=False)
+    with closing(consumer):
+        consumer.assign([at])
+        for offset in offsets:
+            consumer.commit({at: OffsetAndMetadata(offset, "", -1)})
+
+
+@pytest.mark.oracle
+def test_a_live_cluster_shows_what_its_log_directory_has(quorate, broker):
+    commit(broker, "cli-live", 3, 5, 8)
+    ended = quorate("decode", "-b", broker.bootstrap_servers, "--group", "cli-live", "--type", "OffsetCommit")
+    assert (ended.status, ended.err) == (0, "")
+    assert [json.loads(line)["value"]["offset"] for line in ended.lines] == [3, 5, 8]
+    on_disk = quorate("decode", broker.log_dir, "--group", "cli-live", "--type", "OffsetCommit")
+    assert ended.out == on_disk.out
+    by_number = (
+        "--partition",
+        json.loads(ended.lines[0])["partition"],
+        "--limit",
+        2,
+        "--group",
+        "cli-live",
+        "--format",
+        "kafka",
+    )
+    assert len(quorate("decode", "-b", broker.bootstrap_servers, *by_number, "--type", "1").lines) == 2
+
+
+@pytest.mark.oracle
+def test_times_bound_what_is_read_of_a_live_cluster(quorate, broker):
+    commit(broker, "cli-times", 1)
+    time.sleep(0.01)
+    middle = time.time_ns() // 1_000_000
+    commit(broker, "cli-times", 2)
+    options = ("decode", "-b", broker.bootstrap_servers, "--group", "cli-times", "--type", "OffsetCommit")
+    before, since = quorate(*options, "--until", middle), quorate(*options, "--since", middle)
+    assert [json.loads(line)["value"]["offset"] for line in before.lines] == [1]
+    assert [json.loads(line)["value"]["offset"] for line in since.lines] == [2]
+
+
+@pytest.mark.oracle
+def test_follow_goes_on_until_ctrl_c(start, broker):
+    commit(broker, "cli-follow", 1)
+    process = start("decode", "-b", broker.bootstrap_servers, "--follow", "--group", "cli-follow", "--type", "1")
+    assert json.loads(process.stdout.readline())["value"]["offset"] == 1
+    for offset in (2, 3):
+        commit(broker, "cli-follow", offset)
+        assert json.loads(process.stdout.readline())["value"]["offset"] == offset
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, b"", b"")
+
+
+@pytest.mark.oracle
+def test_what_is_not_on_the_cluster(quorate, broker):
+    commit(broker, "cli-nothing", 1)
+    server = ("decode", "-b", broker.bootstrap_servers)
+    for options, complaint in (
+        (("--partition", 99), "__consumer_offsets has partitions 0 to 2, not 99"),
+        (("--topic", "__share_group_state"), "there is no __share_group_state on this cluster"),
+    ):
+        ended = quorate(*server, *options)
+        assert (ended.status, ended.out) == (1, "")
+        assert complaint in ended.err
+        assert len(ended.err.splitlines()) == 1
+
+
+@pytest.mark.oracle
+def test_a_refused_login_does_not_show_the_password(start, broker, monkeypatch):
+    monkeypatch.setenv("QUORATE_SASL_PASSWORD", "s3cret-pass")
+    login = ("--security-protocol", "SASL_PLAINTEXT", "--sasl-mechanism", "PLAIN", "--sasl-plain-username", "u")
+    done = start("decode", "-b", broker.bootstrap_servers, *login, "--connect-timeout-ms", 3000)
+    out, err = done.communicate(timeout=60)
+    assert (done.returncode, out) == (1, b"")
+    assert err.startswith(b"error: ")
+    assert b"SASL" in err
+    assert b"s3cret-pass" not in err
+
+
+def test_an_unreachable_broker_is_one_line_in_bounded_time(start):
+    began = time.monotonic()
+    process = start("decode", "-b", f"127.0.0.1:{free_port()}", "--connect-timeout-ms", 1000)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (1, b"")
+    assert err.startswith(b"error: 127.0.0.1:")
+    assert b"within 1,000 ms" in err
+    assert len(err.splitlines()) == 1
+    assert time.monotonic() - began < 20
+
+
+def test_options_are_named_as_kafka_python_names_them():
+    from kafka import KafkaConsumer
+
+    assert set(CONNECTION_OPTIONS) <= set(KafkaConsumer.DEFAULT_CONFIG)
+
+
+def test_options_reach_the_client(quorate, monkeypatch):
+    given = {}
+
+    def read_live(servers, **how):
+        given.update(how, servers=servers)
+        return iter(())
+
+    monkeypatch.setattr("quorate.codecs.live.read_live", read_live)
+    monkeypatch.setenv("QUORATE_SASL_PASSWORD", "s3cret")
+    login = ["--security-protocol", "SASL_SSL", "--sasl-mechanism", "PLAIN", "--sasl-plain-username", "u"]
+    tls = ["--ssl-cafile", "ca.pem", "--no-ssl-check-hostname"]
+    assert (
+        quorate(
+            "decode", "-b", "a:1,b:2", "--partition", 4, "--isolation-level", "read_uncommitted", *login, *tls
+        ).status
+        == 0
+    )
+    assert given == {
+        "servers": ["a:1", "b:2"],
+        "topic": "__consumer_offsets",
+        "partitions": (4,),
+        "follow": False,
+        "isolation_level": "read_uncommitted",
+        "since_ms": None,
+        "connect_timeout_ms": 10_000,
+        "client_id": "quorate",
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": "u",
+        "sasl_plain_password": "s3cret",
+        "ssl_cafile": "ca.pem",
+        "ssl_check_hostname": False,
+    }

@@ -1,0 +1,142 @@
+"""Where `quorate decode` reads from, and what it says when there is nothing."""
+
+import json
+import shutil
+
+import pytest
+
+from quorate.codecs import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+
+
+def places(ended):
+    return {(o["topic"], o["partition"]) for o in map(json.loads, ended.lines)}
+
+
+def test_a_log_directory_has_all_coordinator_topics(quorate, transactions):
+    assert places(quorate("decode", transactions)) == {
+        *((CONSUMER_OFFSETS, number) for number in (0, 1, 3)),
+        *((TRANSACTION_STATE, number) for number in (0, 1)),
+    }
+
+
+def test_a_partition_folder_and_a_segment_file(quorate, upgrade):
+    folder = upgrade / "__consumer_offsets-1"
+    assert places(quorate("decode", folder)) == {(CONSUMER_OFFSETS, 1)}
+    (segment,) = folder.glob("*.log")
+    assert quorate("decode", segment).out == quorate("decode", folder).out
+
+
+def test_several_sources_one_after_the_other(quorate, upgrade):
+    one, two = upgrade / "__consumer_offsets-1", upgrade / "__consumer_offsets-0"
+    assert quorate("decode", one, two).out == quorate("decode", one).out + quorate("decode", two).out
+
+
+def test_topics_and_partitions_can_be_chosen(quorate, transactions):
+    assert places(quorate("decode", transactions, "--topic", TRANSACTION_STATE)) == {
+        (TRANSACTION_STATE, 0),
+        (TRANSACTION_STATE, 1),
+    }
+    assert places(quorate("decode", transactions, "--partition", 1, "--partition", 3)) == {
+        (CONSUMER_OFFSETS, 1),
+        (CONSUMER_OFFSETS, 3),
+        (TRANSACTION_STATE, 1),
+    }
+    both = ("--topic", TRANSACTION_STATE, "--topic", SHARE_GROUP_STATE)
+    assert places(quorate("decode", transactions, *both, "--partition", 0)) == {(TRANSACTION_STATE, 0)}
+
+
+def test_a_segment_outside_of_a_partition_folder_is_told_what_it_is(quorate, transactions, tmp_path):
+    lone = tmp_path / "00000000000000000000.log"
+    shutil.copy(transactions / "__transaction_state-1" / lone.name, lone)
+    told = quorate("decode", lone, "--topic", TRANSACTION_STATE, "--partition", 1)
+    assert told.out == quorate("decode", transactions / "__transaction_state-1").out
+    taken_for = quorate("decode", lone)
+    assert places(taken_for) == {(CONSUMER_OFFSETS, None)}
+
+
+def test_isolation_level(quorate, transactions):
+    everything = quorate("decode", transactions, "--topic", CONSUMER_OFFSETS)
+    committed = quorate("decode", transactions, "--topic", CONSUMER_OFFSETS, "--isolation-level", "read_committed")
+    assert set(committed.lines) < set(everything.lines)
+    assert not any("control" in json.loads(line) for line in committed.lines)
+
+
+def test_lines_of_hex(quorate):
+    lines = "0002000167 null\n\n  0002000167 -\n0002000167\n0002000167\t00030000 \n"
+    shown = [json.loads(line) for line in quorate("decode", "-", stdin=lines).lines]
+    assert [("value" in o, o.get("value")) for o in shown] == [(True, None)] * 3 + [(False, None)]
+    assert {o["offset"] for o in shown} == {None}
+
+
+def test_lines_of_hex_of_another_topic(quorate):
+    (line,) = quorate("decode", "-", "--topic", TRANSACTION_STATE, stdin="0000000174 null").lines
+    assert json.loads(line)["key"] == {"transactional_id": "t"}
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("0002000167 null\nzz 00", "standard input, line 2: the key 'zz' is not hex"),
+        ("0002000167 000", "standard input, line 1: the value has an odd number of digits"),
+        ("00 00 00", "standard input, line 1: 3 words"),
+        (b"\x00\x01\xff", "standard input, line 1: not text (UTF-8)"),
+        (
+            "0002000167 " + "q" * 100,
+            "standard input, line 1: the value 'qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq…' is not hex",
+        ),
+    ],
+)
+def test_a_line_that_is_not_hex_is_named(quorate, text, complaint):
+    ended = quorate("decode", "-", stdin=text)
+    assert ended.status == 1
+    assert ended.err.splitlines()[0] == f"error: {complaint}"
+
+
+def test_what_came_before_a_bad_line_was_shown(quorate):
+    assert len(quorate("decode", "-", stdin="0002000167 null\nzz").lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint", "remedy"),
+    [
+        ([], "nothing to read", "--help"),
+        (["no/such/place"], "no/such/place: there is no such file or folder", ""),
+        (["-b", "localhost:1", "x"], "give either -b or a SOURCE", "--help"),
+        (["x", "-"], "- cannot be read together with other sources", "--help"),
+        (["x", "--follow"], "--follow needs a live cluster", "--help"),
+        (["x", "--ssl-cafile", "y"], "--ssl-cafile is for a live cluster", "--help"),
+        (["x", "--frobnicate"], "No such option '--frobnicate'", "--help"),
+        (["x", "--format", "xml"], "Invalid value for '--format'", "--help"),
+        (["x", "--limit", "0"], "Invalid value for '--limit'", "--help"),
+        (["x", "--topic", "orders"], "Invalid value for '--topic'", "--help"),
+        (["-", "--since", "2h"], "need times", "leave them out"),
+        (["-b", "x:1", "--ssl-cafile", "y"], "--ssl-cafile has no effect", "add --security-protocol SASL_SSL or SSL"),
+        (["-b", "x:1", "--sasl-mechanism", "PLAIN"], "--sasl-mechanism has no effect", "SASL_SSL or SASL_PLAINTEXT"),
+        (["-b", "x:1", "--security-protocol", "SASL_SSL"], "needs --sasl-mechanism", "SCRAM-SHA-256"),
+    ],
+)
+def test_mistakes_get_one_line_that_says_what_and_one_that_helps(quorate, arguments, complaint, remedy):
+    ended = quorate("decode", *arguments)
+    assert (ended.status, ended.out) == (1, "")
+    first, *rest = ended.err.splitlines()
+    assert first.startswith("error: ")
+    assert complaint in first
+    assert any(remedy in line for line in rest) or not remedy
+    assert "Traceback" not in ended.err
+
+
+def test_an_empty_folder_says_what_was_expected(quorate, tmp_path):
+    ended = quorate("decode", tmp_path)
+    assert ended.status == 1
+    assert f"error: {tmp_path}: no segments; expected 00000000000000000000.log" in ended.err
+
+
+def test_a_partition_that_is_not_there_is_named_with_those_that_are(quorate, upgrade):
+    ended = quorate("decode", upgrade, "--partition", 7)
+    assert ended.status == 1
+    assert ended.err.splitlines() == [
+        f"error: {upgrade}: has no segments of partition 7",
+        "       there is __consumer_offsets-0, __consumer_offsets-1, __consumer_offsets-2, __consumer_offsets-3",
+    ]
+    elsewhere = quorate("decode", upgrade / "__consumer_offsets-1", "--topic", TRANSACTION_STATE)
+    assert elsewhere.err.splitlines()[1] == "       there is __consumer_offsets-1"

@@ -1,0 +1,121 @@
+"""`quorate demo`: the story is found in the records, and it is the one that Kafka's upgrade wrote."""
+
+import json
+import re
+import shutil
+
+import pytest
+
+from quorate.cli import demo as demo_module
+from quorate.cli.demo_story import stories
+from quorate.codecs.batches import read_batches
+from quorate.codecs.log import read_log
+from tests.codecs.captures import CAPTURES
+
+
+@pytest.fixture
+def told(upgrade):
+    return {story.group_id: story for story in stories(read_log(upgrade))}
+
+
+def test_each_group_of_the_consumer_protocol_has_its_story(told):
+    assert {group: (s.up.epoch_before, s.up.epoch, s.down.epoch_before, s.down.epoch) for group, s in told.items()} == {
+        "bill-orders": (2, 3, 4, 5),
+        "ship-orders": (3, 4, 5, 6),
+        "click-stream": (3, 4, 5, 6),
+    }
+    for story in told.values():
+        assert story.before.record.value.topics
+        assert story.up.partition_metadata.record.is_tombstone
+        assert story.up.metadata_hash != 0
+        assert story.down.partition_metadata.record.value.topics
+        assert story.down.metadata_hash == 0
+        assert not story.up.reassigned
+        assert not story.down.reassigned
+
+
+def test_a_log_without_an_upgrade_has_no_story():
+    assert list(stories(read_log(CAPTURES / "consumer-4.3"))) == []
+    assert list(stories(read_log(CAPTURES / "classic-3.9"))) == []
+
+
+def test_the_packaged_log_is_that_of_the_capture(upgrade):
+    packaged = demo_module.DATA / "kafka-logs"
+    segments = sorted(packaged.glob("*/*.log"))
+    assert len(segments) == 4
+    for segment in segments:
+        assert segment.read_bytes() == (upgrade / segment.relative_to(packaged)).read_bytes()
+
+
+def test_the_lines_that_matter_are_pointed_out(quorate):
+    lines = quorate("demo").lines
+    remarks = [(lines[i - 1].split(), line.strip()) for i, line in enumerate(lines) if line.strip().startswith("▲")]
+    assert [(row[1], row[4], remark) for row, remark in remarks] == [
+        ("1", "4", "▲ Kafka 4.0.2 writes out the partitions of the group's topics: ConsumerGroupPartitionMetadata"),
+        (
+            "34",
+            "3",
+            "▲ Kafka 4.3.1 has taken over: a hash of the topics instead (KIP-1101), so epoch 2 becomes 3; no member was given other partitions",
+        ),
+        ("35", "4", "▲ and with its tombstone the ConsumerGroupPartitionMetadata is gone"),
+        ("84", "4", "▲ Kafka 4.0.2 again: it does not know the hash, and writes ConsumerGroupPartitionMetadata anew"),
+        ("85", "3", "▲ the hash is gone, and epoch 4 becomes 5: the way back has its bump, too"),
+    ]
+
+
+def test_every_record_of_the_group_is_shown_or_counted(quorate, upgrade):
+    ended = quorate("demo")
+    rows = re.findall(r"^ +1 +\d+  2026", ended.out, flags=re.MULTILINE)
+    commits = [int(number) for number in re.findall(r"… (\d+) committed offsets", ended.out)]
+    assert len(rows) + sum(commits) == len(quorate("decode", upgrade, "--group", "bill-orders").lines)
+
+
+def test_the_groups_are_compared(quorate):
+    out = quorate("demo").out
+    assert "bill-orders   2 → 3                0x4f3990f6b9f05e74  4 → 5                no" in out
+    assert (
+        "Kafka's console formatters print 539 of the 672 records; the other 133 are of types that none of them knows."
+        in out
+    )
+
+
+def test_another_group(quorate):
+    assert "epoch 3 becomes 4" in quorate("demo", "--group", "ship-orders").out
+    ended = quorate("demo", "--group", "legacy-rr")
+    assert ended.status == 1
+    assert ended.err.splitlines() == [
+        "error: --group legacy-rr: the upgrade did nothing to it",
+        "       use one of bill-orders, ship-orders, click-stream",
+    ]
+
+
+def test_what_is_said_follows_the_records_and_not_this_text(quorate, tmp_path, monkeypatch):
+    """Without the downgrade's records nothing is said about a way back."""
+    shutil.copytree(demo_module.DATA, tmp_path, dirs_exist_ok=True)
+    segment = tmp_path / "kafka-logs" / "__consumer_offsets-1" / "00000000000000000000.log"
+    position = next(b.header.position for b in read_batches(segment.read_bytes()) if b.header.base_offset == 84)
+    segment.write_bytes(segment.read_bytes()[:position])
+    monkeypatch.setattr(demo_module, "DATA", tmp_path)
+    out = quorate("demo").out
+    assert out.count("▲") == 3
+    assert re.search(r"bill-orders +2 → 3 +0x4f3990f6b9f05e74 +no", out)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_it_fits_the_width(quorate, width):
+    lines = quorate("demo", "--width", width).lines
+    story = lines[: lines.index("To try next")]
+    table = [line for line in story if not line.startswith(("group  ", "bill-", "ship-", "click-"))]
+    assert max(map(len, table)) <= width
+
+
+def test_the_commands_that_it_proposes_work(quorate, monkeypatch):
+    monkeypatch.chdir(demo_module.DATA.parent)
+    lines = quorate("demo").lines
+    proposed = [line.split("#")[0].split()[1:] for line in lines[lines.index("To try next") + 1 :]]
+    assert len(proposed) == 4
+    for command in proposed[:3]:
+        ended = quorate(*[word.strip("'") for word in command])
+        assert ended.status == 0
+        assert ended.lines
+    assert json.loads(quorate(*proposed[1]).lines[0])["name"] == "OffsetCommit"

@@ -1,0 +1,195 @@
+"""The command as a process: what it imports, how it ends, pipes, terminals, Ctrl-C."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+
+import pytest
+
+from tests.cli.conftest import COMMAND, PLAIN
+from tests.cli.terminal import in_terminal
+
+HEAVY = {"construct", "cramjam", "kafka", "numpy", "pyarrow", "quorate.codecs", "rich"}
+
+
+def imported_by(*arguments):
+    """Top-level modules, and rooms of ours, that the command imports."""
+    code = (
+        "import sys; sys.argv = ['quorate', *sys.argv[1:]]\n"
+        "from quorate.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code, end.code\n"
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    command = [sys.executable, "-P", "-c", code, *map(str, arguments)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ | PLAIN)
+    return set(done.stderr.split())
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"], ["--version"]])
+def test_help_and_version_import_next_to_nothing(arguments):
+    if arguments:
+        assert imported_by(*arguments) & HEAVY == set()
+
+
+@pytest.mark.parametrize("command", ["decode", "encode", "records", "demo"])
+def test_help_of_a_command_imports_nothing_heavy(command):
+    assert imported_by(command, "--help") & (HEAVY - {"quorate.codecs"}) == set()
+
+
+def test_jsonl_of_a_healthy_log_needs_no_heavy_library(upgrade):
+    assert (
+        imported_by("decode", upgrade, "--format", "jsonl") & {"construct", "kafka", "numpy", "pyarrow", "rich"}
+        == set()
+    )
+
+
+def test_version_is_that_of_the_package(quorate):
+    assert quorate("--version").out == f"quorate {version('quorate')}\n"
+
+
+def test_the_list_of_commands_is_that_of_the_modules(quorate):
+    shown = quorate("--help").out
+    for command in ("decode", "encode", "records", "demo"):
+        assert f"  {command} " in shown
+        assert quorate(command, "--help").status == 0
+
+
+@pytest.mark.parametrize("arguments", [["frobnicate"], ["--frobnicate"], ["decode", "--frobnicate"]])
+def test_usage_errors_end_with_status_1(quorate, arguments):
+    ended = quorate(*arguments)
+    assert (ended.status, ended.out) == (1, "")
+    first, second = ended.err.splitlines()
+    assert first.startswith("error: No such ")
+    assert second.endswith("--help` shows what there is")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["decode", "{log}"],
+        ["decode", "{log}", "--format", "table"],
+        ["decode", "{log}", "--format", "kafka", "--summary"],
+        ["records"],
+        ["demo"],
+    ],
+)
+def test_a_reader_that_has_had_enough_gets_no_complaint(start, upgrade, command):
+    arguments = [part.format(log=upgrade) for part in command]
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = start(*arguments, stdout=writer)
+    os.close(writer)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert b"Traceback" not in err
+    assert b"rror" not in err
+
+
+def test_head_gets_its_lines(upgrade):
+    line = f"set -o pipefail; {COMMAND} decode {upgrade} {upgrade} {upgrade} | head -2"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, env=os.environ | PLAIN, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(done.stdout.splitlines()) == 2
+
+
+def test_lines_of_a_pipe_are_answered_as_they_come_and_ctrl_c_ends_it(start):
+    process = start("decode", "-", "--summary", stdin=subprocess.PIPE)
+    for offset in range(3):
+        process.stdin.write(b"0002000167 null\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["name"] == "GroupMetadata", offset
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert out == b""
+    assert b"Traceback" not in err
+    assert b"3 shown" in err
+
+
+def test_ctrl_c_while_waiting_for_input(start):
+    process = start("encode", stdin=subprocess.PIPE)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, b"", b"")
+
+
+# ---- terminals
+
+
+def screen(*arguments, streams=("stdout",), columns=100, **environment):
+    env = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
+    env |= {"TERM": "xterm-256color", "LC_ALL": "C.UTF-8"} | environment
+    return in_terminal([COMMAND, *map(str, arguments)], streams=streams, env=env, columns=columns)
+
+
+def plain(text):
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100, 130, 200])
+def test_a_terminal_gets_a_table_that_fits(upgrade, columns):
+    status, shown, _, err = screen("decode", upgrade, columns=columns)
+    assert (status, err) == (0, "")
+    lines = plain(shown).splitlines()
+    assert lines[0].split() == ["part", "offset", "time", "(UTC)", "id", "type", "group", "what"]
+    assert max(map(len, lines)) <= columns
+    assert len(lines) == 2 + 672
+    assert "\x1b[31m" in shown  # a tombstone
+
+
+def test_cut_text_has_a_mark(upgrade):
+    _, cut, _, _ = screen("decode", upgrade, "--group", "bill-orders", "--type", "5", columns=80)
+    assert plain(cut).splitlines()[-1].endswith("…")
+    _, wide, _, _ = screen("decode", upgrade, "--group", "bill-orders", "--type", "5", "--wide", columns=80)
+    assert "…" not in wide
+    assert plain(wide).splitlines()[-1].endswith("assignor range")
+
+
+@pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_a_terminal_without_colour(upgrade, environment):
+    _, shown, _, _ = screen("decode", upgrade, "--limit", "5", **environment)
+    assert "\x1b" not in shown
+
+
+def test_format_wins_over_the_terminal(upgrade):
+    _, shown, _, _ = screen("decode", upgrade, "--format", "jsonl", "--limit", "1", "--type", "3")
+    assert json.loads(plain(shown).replace("\n", ""))["name"] == "ConsumerGroupMetadata"
+
+
+def test_a_summary_on_terminals_only_and_no_bar_between_rows(upgrade):
+    _, shown, _, _ = screen("decode", upgrade, streams=("stdout", "stderr"))
+    assert "672 shown" in shown
+    assert "━" not in shown
+    _, shown, _, _ = screen("decode", upgrade, "--no-summary", streams=("stdout", "stderr"))
+    assert "shown" not in shown
+
+
+def test_a_progress_bar_if_the_data_goes_elsewhere(upgrade):
+    status, shown, out, _ = screen("decode", upgrade, streams=("stderr",))
+    assert status == 0
+    assert "━" in shown
+    assert len(out.splitlines()) == 672
+    assert "672 shown" in shown
+
+
+def test_nothing_to_do_for_a_terminal_on_standard_input(upgrade):
+    status, shown, _, _ = screen("encode", streams=("stdin", "stdout", "stderr"))
+    assert status == 1
+    assert "error: nothing to encode" in plain(shown)
+
+
+def test_control_characters_do_not_reach_the_terminal():
+    group = b"\x1b[31mred\x07\xc2\x9b".hex()
+    line = f"0002{len(group) // 2:04x}{group} null".encode()
+    with subprocess.Popen(["printf", line.decode()], stdout=subprocess.PIPE) as source:
+        env = os.environ | {"TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
+        _, shown, _, _ = in_terminal([COMMAND, "decode", "-"], streams=("stdout",), env=env, stdin=source.stdout)
+    assert "\x1b[31mred" not in shown
+    assert r"\x1b[31mred\x07\x9b" in shown
