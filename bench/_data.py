@@ -64,7 +64,9 @@ TOPIC_IDS = _topic_ids()
 
 def _commit(random: Random, i: int, metadata: str, version: int) -> CoordinatorRecord:
     topic = random.randrange(20)
-    key = OffsetCommitKey(group=f"group-{random.randrange(50)}", topic=f"orders-{topic}", partition=random.randrange(12))
+    key = OffsetCommitKey(
+        group=f"group-{random.randrange(50)}", topic=f"orders-{topic}", partition=random.randrange(12)
+    )
     value = OffsetCommitValue(
         offset=random.randrange(10**9),
         leader_epoch=random.randrange(9),
@@ -81,16 +83,22 @@ def _mixed_commit(random: Random, i: int) -> CoordinatorRecord:
 
 def _epoch(random: Random, i: int) -> CoordinatorRecord:
     value = ConsumerGroupMetadataValue(epoch=i, metadata_hash=random.randrange(1 << 60))
-    return CoordinatorRecord(key=ConsumerGroupMetadataKey(group_id=f"group-{random.randrange(500)}"), value=value, version=0)
+    return CoordinatorRecord(
+        key=ConsumerGroupMetadataKey(group_id=f"group-{random.randrange(500)}"), value=value, version=0
+    )
 
 
 def _target_epoch(random: Random, i: int) -> CoordinatorRecord:
     value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=i, assignment_timestamp=START_MS + i)
-    return CoordinatorRecord(key=ConsumerGroupTargetAssignmentMetadataKey(group_id=f"group-{random.randrange(500)}"), value=value, version=0)
+    return CoordinatorRecord(
+        key=ConsumerGroupTargetAssignmentMetadataKey(group_id=f"group-{random.randrange(500)}"), value=value, version=0
+    )
 
 
 def _member(random: Random, i: int) -> CoordinatorRecord:
-    key = ConsumerGroupMemberMetadataKey(group_id=f"group-{random.randrange(50)}", member_id=f"member-{random.randrange(5000):022}")
+    key = ConsumerGroupMemberMetadataKey(
+        group_id=f"group-{random.randrange(50)}", member_id=f"member-{random.randrange(5000):022}"
+    )
     value = ConsumerGroupMemberMetadataValue(
         instance_id=None,
         rack_id=f"rack-{'abc'[i % 3]}",
@@ -110,19 +118,31 @@ def _assignment(random: Random, most: int) -> Iterator[tuple[Uuid, tuple[int, ..
 
 
 def _target(random: Random, i: int) -> CoordinatorRecord:
-    key = ConsumerGroupTargetAssignmentMemberKey(group_id=f"group-{random.randrange(50)}", member_id=f"member-{random.randrange(500):022}")
-    topics = tuple(TopicPartition(topic_id=topic, partitions=partitions) for topic, partitions in _assignment(random, 5))
-    return CoordinatorRecord(key=key, value=ConsumerGroupTargetAssignmentMemberValue(topic_partitions=topics), version=0)
+    key = ConsumerGroupTargetAssignmentMemberKey(
+        group_id=f"group-{random.randrange(50)}", member_id=f"member-{random.randrange(500):022}"
+    )
+    topics = tuple(
+        TopicPartition(topic_id=topic, partitions=partitions) for topic, partitions in _assignment(random, 5)
+    )
+    return CoordinatorRecord(
+        key=key, value=ConsumerGroupTargetAssignmentMemberValue(topic_partitions=topics), version=0
+    )
 
 
 def _current(random: Random, i: int) -> CoordinatorRecord:
-    key = ConsumerGroupCurrentMemberAssignmentKey(group_id=f"group-{random.randrange(50)}", member_id=f"member-{random.randrange(500):022}")
+    key = ConsumerGroupCurrentMemberAssignmentKey(
+        group_id=f"group-{random.randrange(50)}", member_id=f"member-{random.randrange(500):022}"
+    )
     topics = tuple(
         TopicPartitions(topic_id=topic, partitions=partitions, assignment_epochs=(i,) * len(partitions))
         for topic, partitions in _assignment(random, 5)
     )
     value = ConsumerGroupCurrentMemberAssignmentValue(
-        member_epoch=i, previous_member_epoch=i - 1, state=0, assigned_partitions=topics, partitions_pending_revocation=()
+        member_epoch=i,
+        previous_member_epoch=i - 1,
+        state=0,
+        assigned_partitions=topics,
+        partitions_pending_revocation=(),
     )
     return CoordinatorRecord(key=key, value=value, version=0)
 
@@ -140,7 +160,9 @@ def _classic(random: Random, i: int) -> CoordinatorRecord:
         )
         for j in range(random.randrange(6))
     )
-    value = GroupMetadataValue(protocol_type="consumer", generation=i, protocol="range", leader="consumer-0", members=members)
+    value = GroupMetadataValue(
+        protocol_type="consumer", generation=i, protocol="range", leader="consumer-0", members=members
+    )
     return CoordinatorRecord(key=GroupMetadataKey(group=f"group-{random.randrange(50)}"), value=value, version=3)
 
 

@@ -38,7 +38,9 @@ class Report:
         self.title = title
         self.cases: list[Case] = []
 
-    def rate(self, case: str, ours: float, peer: float | None, peer_name: str, unit: str = "records/s", goal: str = "") -> None:
+    def rate(
+        self, case: str, ours: float, peer: float | None, peer_name: str, unit: str = "records/s", goal: str = ""
+    ) -> None:
         """Figures of which more is better."""
         self._add(Case(case, ours, peer, peer_name, None if peer is None else ours / peer, unit, goal))
 
@@ -62,7 +64,9 @@ class Report:
             table.add_column(name, justify="right" if name in ("ours", "peer", "ratio") else "left")
         for c in self.cases:
             ratio = "" if c.ratio is None else f"{c.ratio:.2f}"
-            table.add_row(c.case, _number(c.ours), "" if c.peer is None else _number(c.peer), c.peer_name, ratio, c.unit, c.goal)
+            table.add_row(
+                c.case, _number(c.ours), "" if c.peer is None else _number(c.peer), c.peer_name, ratio, c.unit, c.goal
+            )
         Console(width=150).print(table)
 
 

@@ -26,21 +26,32 @@ ORACLE = Path(__file__).resolve().parents[1] / "tests" / "oracle" / "target"
 JAVA = "Kafka 4.3.1, Java"
 CONSTRUCT = "construct alone"
 FLAT = ("ConsumerGroupMetadata", "ConsumerGroupTargetAssignmentMetadata")
-LISTS = ("ConsumerGroupMemberMetadata", "ConsumerGroupTargetAssignmentMember", "ConsumerGroupCurrentMemberAssignment", "GroupMetadata")
+LISTS = (
+    "ConsumerGroupMemberMetadata",
+    "ConsumerGroupTargetAssignmentMember",
+    "ConsumerGroupCurrentMemberAssignment",
+    "GroupMetadata",
+)
 
 
 def java(file: Path, mode: str) -> dict[str, Any]:
     """Kafka's figures for a file of pairs or a segment: records_per_s and first_round_records_per_s."""
     command = ["java", "-Xms2g", "-Xmx4g", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
-    command += ["-cp", f"{ORACLE / 'classes'}{os.pathsep}{ORACLE / 'lib'}{os.sep}*", "oracle.SerdeBench", str(file), mode]
+    command += [
+        "-cp",
+        f"{ORACLE / 'classes'}{os.pathsep}{ORACLE / 'lib'}{os.sep}*",
+        "oracle.SerdeBench",
+        str(file),
+        mode,
+    ]
     found: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return found
 
 
-def columns(data: Dataset) -> float:
-    """Records per second through `decode_columns`, the way its callers use it: arrays of 256 Ki records."""
+def columns(data: Dataset, *, dictionary: bool = False) -> float:
+    """Records per second through `decode_columns`."""
     keys, values = (pa.array(column, pa.binary()) for column in zip(*data.raw, strict=True))
-    seconds = best_of(lambda: decode_columns(keys, values))
+    seconds = best_of(lambda: decode_columns(keys, values, dictionary=dictionary), at_least_s=2.0)
     return len(keys) / seconds
 
 
@@ -56,7 +67,12 @@ def through_columns(report: Report, folder: Path, count: int) -> None:
         peer = java(pairs, "decode")
         report.rate(f"columns: {kind}", ours, peer["records_per_s"], JAVA, goal=goals.get(kind, ""))
         if kind == "OffsetCommit":
-            report.rate(f"columns: {kind}, Java not yet warm", ours, peer["first_round_records_per_s"], f"{JAVA}, first round")
+            report.rate(
+                f"columns: {kind}, keys as dictionaries", columns(data, dictionary=True), peer["records_per_s"], JAVA
+            )
+            report.rate(
+                f"columns: {kind}, Java not yet warm", ours, peer["first_round_records_per_s"], f"{JAVA}, first round"
+            )
 
 
 @cache
@@ -67,16 +83,24 @@ def _layouts(cls: type) -> Any:
 def record_by_record(report: Report, folder: Path) -> None:
     """Decoding and encoding one record after the other, against plain construct and against Java."""
     key_layout = record_key_layout()
-    for kind in ("OffsetCommit",) if report.quick else ("OffsetCommit", "ConsumerGroupMetadata", "ConsumerGroupCurrentMemberAssignment"):
+    for kind in (
+        ("OffsetCommit",)
+        if report.quick
+        else ("OffsetCommit", "ConsumerGroupMetadata", "ConsumerGroupCurrentMemberAssignment")
+    ):
         data = dataset(kind, 20_000)
         raw = data.raw
         few, few_raw = data.records[:1000], raw[:1000]
         value_layout = _layouts(data.records[0].type.value.cls)
         write_layout = record_value_layout(data.records[0].type.value.cls, write_version=data.records[0].version)
         decode = len(raw) / best_of(lambda raw=raw: [decode_record(key, value) for key, value in raw])
-        plain = len(few) / best_of(lambda raw=few_raw, v=value_layout: [(key_layout.parse(key), v.parse(value)) for key, value in raw])
+        plain = len(few) / best_of(
+            lambda raw=few_raw, v=value_layout: [(key_layout.parse(key), v.parse(value)) for key, value in raw]
+        )
         encode = len(raw) / best_of(lambda records=data.records: [encode_record(record) for record in records])
-        built = len(few) / best_of(lambda records=few, v=write_layout: [(key_layout.build(r.key), v.build(r.value)) for r in records])
+        built = len(few) / best_of(
+            lambda records=few, v=write_layout: [(key_layout.build(r.key), v.build(r.value)) for r in records]
+        )
         report.rate(f"decode_record: {kind}", decode, plain, CONSTRUCT, goal="≥ 0.5 M/s")
         report.rate(f"encode_record: {kind}", encode, built, CONSTRUCT, goal="≥ 0.5 M/s")
         if not report.quick:
@@ -89,12 +113,25 @@ def record_by_record(report: Report, folder: Path) -> None:
 def from_segments(report: Report, folder: Path, count: int) -> None:
     """From the file to Arrow, CRCs checked, against Java's way from the file to objects."""
     data = dataset("OffsetCommit, mixed", count)
-    shapes = ((1, "none"),) if report.quick else ((1, "none"), (10, "none"), (1000, "none"), (100, "lz4"), (100, "zstd"))
+    shapes = (
+        ((1, "none"),) if report.quick else ((1, "none"), (10, "none"), (1000, "none"), (100, "lz4"), (100, "zstd"))
+    )
     for per_batch, compression in shapes:
-        segment = write_segment(folder / f"{per_batch}-{compression}" / "__consumer_offsets-0", data.raw, per_batch=per_batch, compression=compression)
+        segment = write_segment(
+            folder / f"{per_batch}-{compression}" / "__consumer_offsets-0",
+            data.raw,
+            per_batch=per_batch,
+            compression=compression,
+        )
         ours = count / best_of(lambda path=segment: [block.batches for block in read_columns(path)])
         how = f"{per_batch:,} per batch" + ("" if compression == "none" else f", {compression}")
-        report.rate(f"segment → Arrow: {how}", ours, java(segment, "segment")["records_per_s"], JAVA, goal="≥ 3 M/s" if per_batch == 1 else "")
+        report.rate(
+            f"segment → Arrow: {how}",
+            ours,
+            java(segment, "segment")["records_per_s"],
+            JAVA,
+            goal="≥ 3 M/s" if per_batch == 1 else "",
+        )
         if per_batch == 1:
             entries = count / best_of(lambda path=segment: sum(1 for _ in read_log(path)), rounds=1)
             report.rate(f"segment → entries: {how}", entries, None, "")
@@ -128,8 +165,12 @@ def memory(report: Report, folder: Path) -> None:
         other.mkdir()
         (other / segment.name).hardlink_to(segment)
     for way in ("columns", "entries"):
-        run = subprocess.run([sys.executable, "-c", MEMORY, str(folder / "log"), way], check=True, capture_output=True, text=True)
-        report.cost(f"peak memory, {size / 1e9:.1f} GB as {way}", float(run.stdout), 500.0, "the bound", "MB", goal="< 500 MB")
+        run = subprocess.run(
+            [sys.executable, "-c", MEMORY, str(folder / "log"), way], check=True, capture_output=True, text=True
+        )
+        report.cost(
+            f"peak memory, {size / 1e9:.1f} GB as {way}", float(run.stdout), 500.0, "the bound", "MB", goal="< 500 MB"
+        )
 
 
 def main() -> None:

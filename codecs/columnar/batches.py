@@ -54,8 +54,8 @@ def headers_of(block: bytes, start: Ints, end: int) -> Batches:
     # A shorter frame is not plain; what is read beyond it does not matter, but must not lie beyond the block.
     places = np.minimum(start, max(len(block) - v2.HEADER_BYTES, 0))
     frame = Frame(Buffer(data, ends), places)
-    codes = [">i8", ">i4", ">i4", "i1", ">u4", ">i2", ">i4", ">i8", ">i8", ">i8", ">i2", ">i4", ">i4"]
-    base, _, _, _, crc, attributes, delta, base_timestamp, max_timestamp, producer, epoch, _, count = frame.fetch(codes)
+    codes = [">i8", "V9", ">u4", ">i2", ">i4", ">i8", ">i8", ">i8", ">i2", "V4", ">i4"]
+    base, _, crc, attributes, delta, base_timestamp, max_timestamp, producer, epoch, _, count = frame.fetch(codes)
     if not bool(
         plain.all()
     ):  # older formats know nothing of what the other fields say; all but the offset is read from the single batch
@@ -149,11 +149,14 @@ def records_of(batches: Batches, limit_bytes: int) -> tuple[Records, list[tuple[
     unusual |= crowded
     counts = np.where(crowded, 0, counts)
     data = arena.data()
-    start, reached = _record_starts(data, body, body_end, counts)
-    unusual |= (reached != body_end) & ~unusual & (counts > 0)
-    unusual |= (counts == 0) & (body_end > body) & batches.plain
-    owner = np.repeat(np.arange(len(batches)), counts)
-    records, doubtful = _fields(data, start, owner, body_end, batches)
+    if alone := bool((counts == 1).all()):
+        start, owner = body, np.arange(len(batches))
+    else:
+        start, reached = _record_starts(data, body, body_end, counts)
+        unusual |= (reached != body_end) & ~unusual & (counts > 0)
+        unusual |= (counts == 0) & (body_end > body) & batches.plain
+        owner = np.repeat(np.arange(len(batches)), counts)
+    records, doubtful = _fields(data, start, owner, body_end, batches, alone=alone)
     unusual[owner[doubtful]] = True
     if not bool(unusual.any()):
         return records, []
@@ -260,29 +263,33 @@ def _zigzag(frame: Frame) -> Ints:
     return (value >> 1 & 0x7FFFFFFFFFFFFFFF) ^ -(value & 1)
 
 
-def _fields(data: Array, start: Ints, owner: Ints, body_end: Ints, batches: Batches) -> tuple[Records, Ints]:
-    """The fields of the records at `start`, and which of them are not what columns can settle."""
-    buffer = Buffer(data, body_end[owner])
-    frame = Frame(buffer, start)
+def _fields(
+    data: Array, start: Ints, owner: Ints, body_end: Ints, batches: Batches, *, alone: bool
+) -> tuple[Records, Ints]:
+    """The fields of the records at `start`, and which of them are not what columns can settle. `alone`: each is the only one of its batch."""
+
+    def of(facts: Array) -> Array:
+        return facts if alone else facts[owner]
+
+    buffer = Buffer(data, of(body_end))
+    frame = Frame(buffer, start.copy())
     size = _zigzag(frame)
     record_end = frame.positions() + size
-    frame.advance(1)  # attributes, which no release has used
-    timestamp_delta = _zigzag(frame)
-    offset_delta = _zigzag(frame)
-    key_length = _zigzag(frame)
+    timestamp_delta, offset_delta, key_length = _deltas(frame)
     key_start = frame.positions().copy()
     frame.advance(np.clip(key_length, 0, len(data)))
     value_length = _zigzag(frame)
     value_start = frame.positions().copy()
     frame.advance(np.clip(value_length, 0, len(data)))
     (headers,) = frame.fetch(["u1"])
-    doubtful = buffer.doubtful | (headers != 0) | (frame.positions() != record_end) | (record_end > buffer.ends)
+    doubtful = buffer.doubtful | (headers != 0) | (frame.positions() != record_end)
+    doubtful |= record_end != buffer.ends if alone else record_end > buffer.ends
     # Java adds deltas in 64 bits; where that overflows, or offsets could, the single-batch reader is asked.
-    base, append = batches.base_timestamp[owner], (batches.attributes[owner] & v2.LOG_APPEND_TIME) != 0
+    base, append = of(batches.base_timestamp), of(batches.attributes & v2.LOG_APPEND_TIME) != 0
     doubtful |= (np.abs(timestamp_delta) > 1 << 60) | (np.abs(base) > 1 << 60) | (np.abs(offset_delta) > 1 << 31)
     timestamp = base + np.where(doubtful, 0, timestamp_delta)
     if bool(append.any()):
-        timestamp = np.where(append, batches.max_timestamp[owner], timestamp)
+        timestamp = np.where(append, of(batches.max_timestamp), timestamp)
     null_key, null_value = key_length < 0, value_length < 0
     records = Records(
         Slots(data, key_start, key_start + np.maximum(key_length, 0), null_key if bool(null_key.any()) else None),
@@ -290,10 +297,24 @@ def _fields(data: Array, start: Ints, owner: Ints, body_end: Ints, batches: Batc
             data, value_start, value_start + np.maximum(value_length, 0), null_value if bool(null_value.any()) else None
         ),
         owner,
-        batches.base_offset[owner] + offset_delta,
+        of(batches.base_offset) + offset_delta,
         timestamp,
     )
     return records, np.flatnonzero(doubtful)
+
+
+def _deltas(frame: Frame) -> tuple[Ints, Ints, Ints]:
+    """Behind the attributes, which no release has used: timestamp delta, offset delta and key length, nearly always of one byte each."""
+    ahead = frame.fork()
+    _, *short = ahead.fetch(["u1", "u1", "u1", "u1"])
+    if frame.count and max(int(values.max()) for values in short) < 0x80:
+        frame.advance(4)
+        timestamp_delta, offset_delta, key_length = (
+            (values >> 1).astype(np.int64) ^ -(values & 1).astype(np.int64) for values in short
+        )
+        return timestamp_delta, offset_delta, key_length
+    frame.advance(1)
+    return _zigzag(frame), _zigzag(frame), _zigzag(frame)
 
 
 def _with_unusual(

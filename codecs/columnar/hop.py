@@ -86,7 +86,7 @@ def _followed_together(block: bytes, start: int, window: int) -> list[tuple[int,
     part = max((size - start) // CHAINS, 4 * window)
     firsts = _beginnings(data, start, part, window)
     lasts = np.append(firsts[1:], size)
-    lengths = np.lib.stride_tricks.as_strided(np.ndarray((1,), ">i4", data.data), (size - 3,), (1,), writeable=False)
+    lengths = _lengths(data)
     at = firsts
     active = np.ones(len(firsts), dtype=np.bool_)
     steps, actives = [], []
@@ -115,8 +115,25 @@ def _beginnings(data: Array, start: int, part: int, window: int) -> Ints:
     windows = np.lib.stride_tricks.as_strided(data[start + part + MAGIC_OFFSET :], shape, strides, writeable=False)
     row, column = np.nonzero(windows == 2)
     at = start + part * (row + 1) + column
-    # Offset and length are far from filling their bytes, and the high byte of the attributes is unused.
+    # Offset and length are far from filling their bytes, and the high byte of the attributes is unused. And where the length leads, the same holds.
+    at, row = _plausible(data, at, row)
+    following = at + LOG_OVERHEAD + _lengths(data)[at + LENGTH_OFFSET]
+    inside = (following > at + HEADER_BYTES - 1) & (following <= len(data) - HEADER_BYTES)
+    at, row, following = at[inside], row[inside], following[inside]
+    good = data[following + MAGIC_OFFSET] == 2
+    following, place = _plausible(data, following[good], np.flatnonzero(good))
+    at, row = at[place], row[place]
+    _, first = np.unique(row, return_index=True)
+    return np.concatenate([np.array([start], dtype=np.int64), at[first]])
+
+
+def _plausible(data: Array, at: Ints, other: Ints) -> tuple[Ints, Ints]:
+    """Those of the places at which a batch of magic 2 may begin, as far as bytes tell that are zero in all real ones; and what goes with them."""
     zero = data[at] | data[at + 1] | data[at + LENGTH_OFFSET] | data[at + 21]
-    plausible = np.flatnonzero(zero == 0)
-    _, first = np.unique(row[plausible], return_index=True)
-    return np.concatenate([np.array([start], dtype=np.int64), at[plausible][first]])
+    good = zero == 0
+    return at[good], other[good]
+
+
+def _lengths(data: Array) -> Array:
+    """The int32 at every place of the block."""
+    return np.lib.stride_tricks.as_strided(np.ndarray((1,), ">i4", data.data), (len(data) - 3,), (1,), writeable=False)

@@ -83,6 +83,7 @@ def read_columns(
     topics: Collection[str] | None = None,
     isolation_level: str = "read_uncommitted",
     skip_corrupt: bool = False,
+    dictionary: bool = False,
     max_batch_bytes: int = MAX_BATCH_BYTES,
     block_bytes: int = BLOCK_BYTES,
 ) -> Iterator[ColumnBlock]:
@@ -95,7 +96,12 @@ def read_columns(
         raise LogError(f"isolation_level is {isolation_level!r}; it can be 'read_uncommitted' or 'read_committed'")
     for files in find_partitions(path, topic=topic, partition=partition, topics=topics):
         yield from _PartitionColumns(
-            files, isolation_level == "read_committed", skip_corrupt, max_batch_bytes, block_bytes
+            files,
+            read_committed=isolation_level == "read_committed",
+            skip_corrupt=skip_corrupt,
+            dictionary=dictionary,
+            limit_bytes=max_batch_bytes,
+            block_bytes=block_bytes,
         ).blocks()
 
 
@@ -118,9 +124,17 @@ class _PartitionColumns:
     """One pass over the segments of a partition; two for read-committed."""
 
     def __init__(
-        self, files: PartitionFiles, read_committed: bool, skip_corrupt: bool, limit_bytes: int, block_bytes: int
+        self,
+        files: PartitionFiles,
+        *,
+        read_committed: bool,
+        skip_corrupt: bool,
+        dictionary: bool,
+        limit_bytes: int,
+        block_bytes: int,
     ) -> None:
         self.files = files
+        self.dictionary = dictionary
         self.skip_corrupt = skip_corrupt
         self.limit_bytes = limit_bytes
         self.block_bytes = block_bytes
@@ -237,7 +251,7 @@ class _PartitionColumns:
         for index, problem in broken:
             problems.append(self._problem(segment, problem, position))
             del index
-        found = decode_slots(records.keys, records.values, topic=self.files.topic)
+        found = decode_slots(records.keys, records.values, topic=self.files.topic, dictionary=self.dictionary)
         out = {name: self._with_log_columns(batch, records, data) for name, batch in found.items()}
         if bool(control.any()) and not self.read_committed:
             out[CONTROL_RECORDS] = self._control(batches.select(control))

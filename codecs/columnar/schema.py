@@ -55,6 +55,12 @@ def _field(f: FieldSpec, *, nullable: bool | None = None) -> Any:
     return pa.field(f.name, arrow_type(f.type), nullable=f.nullable if nullable is None else nullable)
 
 
+def _key_field(f: FieldSpec, dictionary: bool) -> Any:
+    if dictionary and isinstance(f.type, StringType):
+        return pa.field(f.name, pa.dictionary(pa.int32(), pa.string()), nullable=False)
+    return _field(f, nullable=False)
+
+
 @cache
 def message_schema(spec: MessageSpec) -> pa.Schema:
     """One column per field, as a message that stands alone has them."""
@@ -62,11 +68,11 @@ def message_schema(spec: MessageSpec) -> pa.Schema:
 
 
 @cache
-def record_schema(record_type: RecordType) -> pa.Schema:
+def record_schema(record_type: RecordType, *, dictionary: bool = False) -> pa.Schema:
     """The columns of a record type.
 
     * `row`: which of the records handed in it was;
-    * the fields of the key;
+    * the fields of the key; with `dictionary`, their text is dictionary-encoded;
     * `tombstone`, and `value_version`, which is null then;
     * the fields of the value, null for a tombstone;
     * `unknown_tags`: how many tagged fields the record has, anywhere in its value, that its declaration does not know.
@@ -74,7 +80,7 @@ def record_schema(record_type: RecordType) -> pa.Schema:
     return pa.schema(
         [
             pa.field("row", pa.int64(), nullable=False),
-            *(_field(f, nullable=False) for f in record_type.key.fields),
+            *(_key_field(f, dictionary) for f in record_type.key.fields),
             pa.field("tombstone", pa.bool_(), nullable=False),
             pa.field("value_version", pa.int16()),
             *(_field(f, nullable=True) for f in record_type.value.fields),

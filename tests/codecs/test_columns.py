@@ -20,7 +20,8 @@ from quorate.codecs import (
     encode_record,
 )
 from quorate.codecs.columnar import PROBLEMS, record_schema
-from quorate.codecs.columnar.columns import CHUNK, SAMPLE, as_python, count_unknown_tags
+from quorate.codecs.columnar.columns import CHUNK, SAMPLE
+from quorate.codecs.columnar.rows import as_python, count_unknown_tags
 from quorate.codecs.messages import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -235,6 +236,24 @@ def test_all_kinds_of_binary_arrays_are_taken(kind: pa.DataType) -> None:
     keys = keys.dictionary_encode() if pa.types.is_dictionary(kind) else keys.cast(kind)
     sliced = decode_columns(keys.slice(2, 5), pa.chunked_array([values.slice(2, 3), values.slice(5, 2)]))
     assert sliced["OffsetCommit"].column("offset").to_pylist() == [2, 0, 1, 2, 0]
+
+
+@given(data=st.data())
+@settings(max_examples=30)
+def test_dictionary_encoded_keys_are_the_same_keys(data: st.DataObject) -> None:
+    raw: list[Raw] = [
+        encode_record(record) for record in data.draw(st.lists(records(CONSUMER_OFFSETS), min_size=1, max_size=8))
+    ]
+    raw = [*raw, (raw[0][0], b"damaged"), *raw]
+    keys, values = (pa.array(column, pa.binary()) for column in zip(*raw, strict=True))
+    plain, coded = (decode_columns(keys, values, dictionary=dictionary) for dictionary in (False, True))
+    assert {name: batch.to_pylist() for name, batch in coded.items()} == {
+        name: batch.to_pylist() for name, batch in plain.items()
+    }
+    for name, batch in coded.items():
+        if name != PROBLEMS:
+            kinds = {field.name: field.type for field in batch.schema}
+            assert pa.types.is_dictionary(kinds["group" if "group" in kinds else "group_id"])
 
 
 def test_nothing_in_nothing_out() -> None:

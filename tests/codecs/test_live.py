@@ -201,6 +201,17 @@ def test_reading_leaves_no_group_and_no_topic_behind(broker):
         assert sorted(admin.list_topics()) == topics
 
 
+@with_broker
+def test_an_iterator_that_is_closed_early_closes_its_connection(broker, client, topic):
+    before = threading.enumerate()
+    client.commit(topic, topic, 0, 1, 2)
+    entries = read_live(broker.bootstrap_servers, follow=True)
+    next(entries)
+    assert len(threading.enumerate()) > len(before)
+    entries.close()
+    assert threading.enumerate() == before
+
+
 # ---- following
 
 

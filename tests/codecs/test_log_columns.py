@@ -168,7 +168,7 @@ def test_message_formats_and_record_headers_may_be_mixed(magic: int, tmp_path: P
 
 
 def test_tables_of_a_whole_capture() -> None:
-    tables = read_tables(CAPTURES / "upgrade-4.0-to-4.3-and-back")
+    tables = read_tables(CAPTURES / "upgrade-4.0-to-4.3-and-back", dictionary=True)
     assert tables["ConsumerGroupPartitionMetadata"].column("tombstone").to_pylist().count(True) > 0
     frame = tables["OffsetCommit"].to_pandas()
     assert set(frame["group"]) >= {"ship-orders", "legacy-rr"}

@@ -1,0 +1,73 @@
+"""Single records in the shape of columns: what the columnar decoder falls back to, and what it is compared with."""
+
+from typing import Any
+
+import pyarrow as pa
+
+from quorate.codecs.columnar.schema import record_schema
+from quorate.codecs.message import Message
+from quorate.codecs.records import CoordinatorRecord, Record
+from quorate.codecs.wire import readable
+
+__all__ = ["as_python", "count_unknown_tags", "one_row", "problem_row"]
+
+
+def one_row(record: CoordinatorRecord, row: int, *, dictionary: bool) -> list[pa.Array]:
+    """One record as arrays of one element."""
+    schema = record_schema(record.type, dictionary=dictionary)
+    unknown = 0 if record.value is None else count_unknown_tags(record.value)
+    facts: dict[str, Any] = {
+        "row": row,
+        "tombstone": record.value is None,
+        "value_version": record.version,
+        "unknown_tags": unknown,
+    }
+    facts |= as_python(record.key)
+    if record.value is not None:
+        facts |= as_python(record.value)
+    return [pa.array([facts.get(field.name)], field.type) for field in schema]
+
+
+def as_python(message: Message) -> dict[str, Any]:
+    """A message as Arrow's `to_pylist` shows it: dicts and lists, text with U+FFFD for what is not UTF-8."""
+    return {f.name: _plain(getattr(message, f.name)) for f in message.spec.fields}
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case Message():
+            return as_python(value)
+        case tuple():
+            return [_plain(item) for item in value]
+        case str():
+            return readable(value)
+        case bytes():
+            return bytes(value)
+    return value
+
+
+def count_unknown_tags(message: Message) -> int:
+    """How many tagged fields, anywhere in the message, its declarations do not know."""
+    total = len(message.unknown_tags)
+    for f in message.spec.fields:
+        value = getattr(message, f.name)
+        items = value if isinstance(value, tuple) else (value,)
+        total += sum(count_unknown_tags(item) for item in items if isinstance(item, Message))
+    return total
+
+
+def problem_row(record: Record, row: int, key: bytes | None, value: bytes | None) -> dict[str, Any]:
+    """A record that is not understood, or not quite, as a row of the batch of problems."""
+    problem = record.problem
+    assert problem is not None
+    return {
+        "row": row,
+        "type_id": record.type_id,
+        "reason": str(problem.reason),
+        "where": problem.where,
+        "position": problem.position,
+        "field": problem.field,
+        "detail": problem.detail,
+        "key": key,
+        "value": value,
+    }
