@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from quorate.cli.colour import stdout_has_colour
+from quorate.cli.columns import columns
 from quorate.cli.demo_story import Story, stories
 from quorate.cli.entries import group_of
 from quorate.cli.errors import UserError
@@ -165,10 +166,9 @@ def _comparison(told: Sequence[Story], before: str, after: str) -> Iterator[str]
                 "yes" if story.up.reassigned or (down is not None and down.reassigned) else "no",
             )
         )
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for index, row in enumerate(rows):
-        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        yield click.style(line, bold=True) if index == 0 else line
+    header, *lines = columns(rows)
+    yield click.style(header, bold=True)
+    yield from lines
 
 
 def _what_kafka_prints(entries: Sequence[LogEntry]) -> str:

@@ -176,6 +176,11 @@ def record_type_in(document: Mapping[str, Json], topic: str, *, default: bool, w
         else:
             found = record_type.type_id == wanted and not isinstance(wanted, bool)
         if found:
+            name = document.get("name", record_type.name)
+            if name != record_type.name and isinstance(wanted, int):
+                raise EncodeError(
+                    f"name: {name!r}, but type {wanted} of {topic} is {record_type.name}; leave one of them out"
+                )
             return record_type
     if wanted is None:
         raise EncodeError(f'{where}: missing; give a number or a name, such as "type": "OffsetCommit"')

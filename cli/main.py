@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from quorate.cli.colour import colour_asked_for
-from quorate.cli.errors import show_error
+from quorate.cli.errors import UserError, show_error
 
 __all__ = ["main"]
 
@@ -57,6 +57,9 @@ class _Quorate(click.Group):
             ctx.exit(0)
         except KeyboardInterrupt:
             ctx.exit(INTERRUPTED)
+        except OSError as error:  # a full disk, mostly: what cannot be read has been said by whoever reads it
+            _discard_stdout()
+            raise UserError(f"{error.filename or 'standard output'}: {error.strerror or error}") from error
 
     def main(
         self,
@@ -104,7 +107,17 @@ def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
         ctx.exit()
 
 
-@click.group(cls=_Quorate, context_settings={"help_option_names": ["-h", "--help"]})
+HELP = """Kafka consumer groups, read as the brokers write them.
+
+\b
+quorate demo                                   a recorded upgrade, explained
+quorate decode kafka-logs/                     what is in __consumer_offsets
+quorate decode -b broker:9092 --group 'web-*'  the same from a live cluster
+quorate records OffsetCommit                   what a record consists of
+"""
+
+
+@click.group(cls=_Quorate, help=HELP, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--version",
     is_flag=True,
@@ -115,12 +128,5 @@ def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 )
 @click.pass_context
 def main(ctx: click.Context) -> None:
-    r"""Kafka consumer groups, read as the brokers write them.
-
-    \b
-    quorate demo                                  a recorded upgrade, explained
-    quorate decode kafka-logs/                    what is in __consumer_offsets
-    quorate decode -b broker:9092 --group 'web-*' the same from a live cluster
-    quorate records OffsetCommit                  what a record consists of
-    """
+    """Kafka consumer groups, read as the brokers write them."""
     ctx.color = colour_asked_for()

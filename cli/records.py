@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from quorate.cli.columns import columns
 from quorate.cli.encode import PROTOCOL_MESSAGES
 from quorate.cli.errors import UserError
 from quorate.cli.filters import close_types
@@ -161,26 +162,18 @@ def _print_json(facts: list[dict[str, Any]]) -> None:
 
 
 def _print_types(types: list[RecordType]) -> None:
-    rows = [("id", "name", "versions", "written", "since", "note")]
-    rows += [
+    rows = [
         (str(t.type_id), t.name, _span(t.versions), "-" if t.written is None else str(t.written), t.since, t.note)
         for t in types
     ]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    header, *lines = columns([("id", "name", "versions", "written", "since", "note"), *rows], right=(0,))
+    click.secho(header, bold=True)
     topic = None
-    click.secho(_row(rows[0], widths), bold=True)
-    for record_type, row in zip(types, rows[1:], strict=True):
+    for record_type, line in zip(types, lines, strict=True):
         if record_type.topic != topic:
             topic = record_type.topic
             click.secho(f"── {topic} ──", bold=True)
-        click.echo(_row(row, widths))
-
-
-def _row(cells: tuple[str, ...], widths: list[int]) -> str:
-    id_cell, *others = cells
-    return "  ".join(
-        [id_cell.rjust(widths[0]), *(cell.ljust(width) for cell, width in zip(others, widths[1:], strict=True))]
-    ).rstrip()
+        click.echo(line)
 
 
 def _print_type(facts: dict[str, Any]) -> None:
@@ -216,9 +209,8 @@ def _print_fields(part: str, message: dict[str, Any]) -> None:
     click.secho(f"{part}: {message['about']}{extra}", bold=True)
     low, high = message["versions"]
     rows = list(_field_rows(message["fields"], [low, high], 1))
-    widths = [max(len(row[i]) for row in rows) for i in range(3)]
-    for row in rows:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)).rstrip())
+    for line in columns(rows):
+        click.echo(line)
 
 
 def _field_rows(fields: list[dict[str, Any]], around: list[int], depth: int) -> Iterator[tuple[str, str, str, str]]:

@@ -4,6 +4,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import click
+
+from quorate.cli.columns import columns
 from quorate.cli.errors import show_error
 from quorate.cli.output import Counts
 from quorate.codecs.batches.model import ProblemReason
@@ -52,22 +55,18 @@ def byte_progress(total_bytes: int, wanted: bool) -> Iterator[Callable[[int], No
 
 def show_summary(counts: Counts, *, cut_off: bool) -> None:
     """How many records of which type were shown, and what was not understood."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(stderr=True, highlight=False)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("type")
-    table.add_column("records", justify="right")
-    table.add_column("tombstones", justify="right")
-    for name, number, tombstones, problem in counts.rows():
-        table.add_row(name, f"{number:,}", f"{tombstones:,}" if tombstones else "", style="bold red" if problem else "")
-    if table.row_count:
-        console.print(table)
+    rows = [
+        (name, f"{number:,}", f"{tombstones:,}" if tombstones else "", problem)
+        for name, number, tombstones, problem in counts.rows()
+    ]
+    if rows:
+        header, *lines = columns([("type", "records", "tombstones"), *(row[:3] for row in rows)], right=(1, 2))
+        click.secho(header, bold=True, err=True)
+        for line, row in zip(lines, rows, strict=True):
+            click.secho(line, fg="red" if row[3] else None, bold=row[3], err=True)
     said = [f"{counts.shown:,} shown"]
     if counts.filtered:
         said.append(f"{counts.filtered:,} left out by filters")
     if cut_off:
         said.append("more may follow: --limit was reached")
-    console.print("; ".join(said))
+    click.echo("; ".join(said), err=True)

@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from quorate.cli.sources import LogFiles
 from quorate.codecs import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 
 
@@ -52,6 +53,16 @@ def test_a_segment_outside_of_a_partition_folder_is_told_what_it_is(quorate, tra
     assert told.out == quorate("decode", transactions / "__transaction_state-1").out
     taken_for = quorate("decode", lone)
     assert places(taken_for) == {(CONSUMER_OFFSETS, None)}
+
+
+def test_progress_goes_up_to_the_size_of_the_files(transactions, monkeypatch):
+    monkeypatch.setattr("quorate.cli.sources.PROGRESS_EVERY", 3)
+    files = LogFiles([str(transactions)])
+    told = []
+    assert sum(1 for _ in files.entries(progress=told.append)) == sum(1 for _ in files.entries())
+    assert told == sorted(told)
+    assert len(told) > 10
+    assert told[-1] == files.size_bytes == sum(path.stat().st_size for path in transactions.glob("*/*.log"))
 
 
 def test_isolation_level(quorate, transactions):

@@ -110,6 +110,10 @@ def test_raw_bytes(start):
         (OFFSET | {"type": "OffsetComit"}, "INPUT, line 1: type: __consumer_offsets has no record type 'OffsetComit'"),
         (OFFSET | {"type": None}, "INPUT, line 1: type: missing"),
         (OFFSET | {"type": True}, "INPUT, line 1: type: __consumer_offsets has no record type True"),
+        (
+            OFFSET | {"type": 3, "name": "OffsetCommit"},
+            "INPUT, line 1: name: 'OffsetCommit', but type 3 of __consumer_offsets is",
+        ),
         (OFFSET | {"topic": "orders"}, "INPUT, line 1: topic: 'orders' is not one of __consumer_offsets"),
         (
             OFFSET | {"version": 5},

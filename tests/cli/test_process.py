@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
@@ -33,8 +34,15 @@ def imported_by(*arguments):
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"], ["--version"]])
 def test_help_and_version_import_next_to_nothing(arguments):
-    if arguments:
-        assert imported_by(*arguments) & HEAVY == set()
+    assert imported_by(*arguments) & HEAVY == set()
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["decode", "--help"], ["encode", "--help"], ["records", "--help"]])
+def test_examples_in_help_stand_on_lines_of_their_own(arguments, quorate):
+    shown = quorate(*arguments).stdout
+    assert "\b" not in shown
+    assert "\\b" not in shown
+    assert any(line.strip().startswith("quorate ") for line in shown.splitlines() if "Usage" not in line)
 
 
 @pytest.mark.parametrize("command", ["decode", "encode", "records", "demo"])
@@ -47,6 +55,10 @@ def test_jsonl_of_a_healthy_log_needs_no_heavy_library(upgrade):
         imported_by("decode", upgrade, "--format", "jsonl") & {"construct", "kafka", "numpy", "pyarrow", "rich"}
         == set()
     )
+
+
+def test_the_demo_needs_the_core_only():
+    assert imported_by("demo") & {"construct", "kafka", "numpy", "pyarrow"} == set()
 
 
 def test_version_is_that_of_the_package(quorate):
@@ -118,6 +130,15 @@ def test_ctrl_c_while_waiting_for_input(start):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, b"", b"")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/dev/full")
+@pytest.mark.parametrize("command", [["decode", "{log}"], ["records"], ["demo"]])
+def test_a_full_disk_is_one_line(start, upgrade, command):
+    with Path("/dev/full").open("wb") as full:
+        process = start(*(part.format(log=upgrade) for part in command), stdout=full)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (1, b"error: standard output: No space left on device\n")
 
 
 # ---- terminals

@@ -17,7 +17,7 @@ from quorate.codecs.batches import (
     read_batches,
 )
 from tests.codecs.batch_strategies import Written, batches
-from tests.oracle.client import Oracle
+from tests.oracle.client import Oracle, OracleError
 
 pytestmark = pytest.mark.oracle
 
@@ -52,7 +52,13 @@ def hexed(data: bytes | None) -> str | None:
 
 
 def kafka_read(oracle: Oracle, data: bytes) -> dict[str, Any]:
-    return oracle.call("readSegment", hex=data.hex())
+    try:
+        return oracle.call("readSegment", hex=data.hex())
+    except OracleError as error:
+        # Not an exception but a java.lang.Error: xerial's for a block that claims more than 512 MiB.
+        if not str(error).startswith("SnappyError"):
+            raise
+        return {"batches": [], "validBytes": 0, "error": {"class": "SnappyError"}}
 
 
 def header_as_kafka_tells(batch: Batch) -> dict[str, Any]:
@@ -176,7 +182,7 @@ def test_a_torn_tail_ends_where_kafka_ends(oracle, written, cut):
     whole = [batch for batch in ours if isinstance(batch, Batch)]
     assert sum(batch.header.size_bytes for batch in whole) == told["validBytes"]
     problems = ours[len(whole) :]
-    if told["validBytes"] == len(data):
+    if not data[told["validBytes"] :].strip(b"\x00"):  # nothing, or the zeros that an offset begins with
         assert problems == []
     else:
         (problem,) = problems
@@ -199,8 +205,8 @@ def test_a_flipped_bit_is_noticed_where_kafka_notices_it(oracle, written, positi
     if ours.reason is ProblemReason.TORN_TAIL:
         assert told["validBytes"] == 0
         assert not told["batches"]
-    elif ours.reason is ProblemReason.BAD_RECORDS:  # a negative base offset, which no CRC covers: Kafka passes it on
-        assert told["batches"][0]["baseOffset"] < 0
+    elif ours.reason is ProblemReason.BAD_RECORDS:  # a negative offset, which no CRC covers: Kafka passes it on
+        assert told["batches"][0]["lastOffset"] < 0
     else:
         assert "error" in told or not told["batches"][0]["valid"]
 
