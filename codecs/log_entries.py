@@ -13,7 +13,7 @@ import google_crc32c
 from quorate.codecs.batches.compression import DecompressionError, TooLargeError
 from quorate.codecs.batches.control import control_record
 from quorate.codecs.batches.frames import Frame, frames
-from quorate.codecs.batches.model import COMPRESSIONS, BatchProblem, ProblemReason, TimestampType
+from quorate.codecs.batches.model import COMPRESSIONS, BatchProblem, TimestampType
 from quorate.codecs.batches.reader import Batch, check, header_at, payload, problem_of
 from quorate.codecs.batches.v2 import (
     COMPRESSION_MASK,
@@ -82,7 +82,7 @@ class PartitionReader:
                 with segment.path.open("rb") as file:
                     yield from self._segment(file, segment, transactions)
             except OSError as error:
-                yield self._unreadable(segment, error)
+                yield self.files.unreadable(segment, error)
             if self.complete:
                 return
 
@@ -111,7 +111,7 @@ class PartitionReader:
         create_time, append_time = TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME
         for frame in frames(file, segment.size_bytes, max_batch_bytes=limit):
             if isinstance(frame, BatchProblem):
-                yield self._problem(segment, frame)
+                yield self.files.problem(segment, frame)
                 return
             buffer, start, end, position = frame
             intact = False
@@ -140,13 +140,13 @@ class PartitionReader:
                     if self.complete:
                         return
                     continue
-                yield self._problem(segment, problem)
+                yield self.files.problem(segment, problem)
                 if not self.selection.skip_corrupt:
                     return
                 continue
 
             if base_offset < next_offset:
-                yield self._out_of_order(segment, frame, base_offset)
+                yield self.files.out_of_order(segment, position, end - start, base_offset, next_offset)
             self.next_offset = next_offset = base_offset + last_offset_delta + 1
             if bounded:
                 if next_offset <= first or max_timestamp < since:
@@ -204,7 +204,7 @@ class PartitionReader:
             except (BadRecordsError, DecompressionError, TooLargeError) as error:
                 buffer, start, end, position = frame
                 header = header_at(buffer, start, position, True)
-                yield self._problem(segment, problem_of(error, position, end - start, header))
+                yield self.files.problem(segment, problem_of(error, position, end - start, header))
 
     def _legacy(self, segment: Segment, frame: Frame, stable: int) -> Iterator[LogEntry | LogProblem]:
         """The entries of an intact frame of magic 0 or 1."""
@@ -212,14 +212,14 @@ class PartitionReader:
         header = header_at(buffer, start, position, True)
         compressed = header.compression != COMPRESSIONS[0]
         if header.base_offset < self.next_offset:
-            yield self._out_of_order(segment, frame, header.base_offset)
+            yield self.files.out_of_order(segment, position, end - start, header.base_offset, self.next_offset)
         self.next_offset = header.base_offset + 1
         if header.base_offset >= self.end and not compressed:
             self.complete = True
             return
         for record in Batch(header, buffer[start:end], self.selection.max_batch_bytes).records():
             if isinstance(record, BatchProblem):
-                yield self._problem(segment, record)
+                yield self.files.problem(segment, record)
                 return
             if record.offset >= stable or not self.start <= record.offset < self.end:
                 continue
@@ -241,40 +241,3 @@ class PartitionReader:
                 value_bytes=record.value,
                 record=decode_record(record.key, record.value, topic=self.files.topic),
             )
-
-    def _problem(self, segment: Segment, problem: BatchProblem) -> LogProblem:
-        return LogProblem(
-            path=segment.path,
-            topic=self.files.topic,
-            partition=self.files.partition,
-            position=problem.position,
-            size_bytes=problem.size_bytes,
-            reason=problem.reason,
-            detail=problem.detail,
-            base_offset=None if problem.header is None else problem.header.base_offset,
-        )
-
-    def _out_of_order(self, segment: Segment, frame: Frame, base_offset: int) -> LogProblem:
-        _, start, end, position = frame
-        return LogProblem(
-            path=segment.path,
-            topic=self.files.topic,
-            partition=self.files.partition,
-            position=position,
-            size_bytes=end - start,
-            reason=ProblemReason.OFFSET_ORDER,
-            detail=f"the batch begins at offset {base_offset:,}, the one before it ended at {self.next_offset - 1:,}",
-            base_offset=base_offset,
-        )
-
-    def _unreadable(self, segment: Segment, error: OSError) -> LogProblem:
-        return LogProblem(
-            path=segment.path,
-            topic=self.files.topic,
-            partition=self.files.partition,
-            position=0,
-            size_bytes=segment.size_bytes,
-            reason=ProblemReason.UNREADABLE,
-            detail=f"the file cannot be read: {error.strerror or error}",
-            base_offset=None,
-        )

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from quorate.codecs.log_model import LogError
+from quorate.codecs.batches.model import BatchProblem, ProblemReason
+from quorate.codecs.log_model import LogError, LogProblem
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES
 
 __all__ = ["PartitionFiles", "Segment", "find_partitions"]
@@ -36,6 +37,43 @@ class PartitionFiles:
     topic: str
     partition: int | None
     segments: tuple[Segment, ...]
+
+    def problem(self, segment: Segment, found: BatchProblem, *, shift: int = 0) -> LogProblem:
+        """What is wrong with a batch of a segment; `shift` is added to its position."""
+        base_offset = None if found.header is None else found.header.base_offset
+        return self._problem(segment, found.position + shift, found.size_bytes, found.reason, found.detail, base_offset)
+
+    def out_of_order(
+        self, segment: Segment, position: int, size_bytes: int, base_offset: int, next_offset: int
+    ) -> LogProblem:
+        """A batch that begins at `base_offset` although `next_offset` is the least that could follow."""
+        detail = f"the batch begins at offset {base_offset:,}, the one before it ended at {next_offset - 1:,}"
+        return self._problem(segment, position, size_bytes, ProblemReason.OFFSET_ORDER, detail, base_offset)
+
+    def unreadable(self, segment: Segment, error: OSError) -> LogProblem:
+        """A segment that the operating system does not let us read."""
+        detail = f"the file cannot be read: {error.strerror or error}"
+        return self._problem(segment, 0, segment.size_bytes, ProblemReason.UNREADABLE, detail, None)
+
+    def _problem(
+        self,
+        segment: Segment,
+        position: int,
+        size_bytes: int,
+        reason: ProblemReason,
+        detail: str,
+        base_offset: int | None,
+    ) -> LogProblem:
+        return LogProblem(
+            path=segment.path,
+            topic=self.topic,
+            partition=self.partition,
+            position=position,
+            size_bytes=size_bytes,
+            reason=reason,
+            detail=detail,
+            base_offset=base_offset,
+        )
 
 
 def find_partitions(

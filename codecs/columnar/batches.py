@@ -59,10 +59,8 @@ def headers_of(block: bytes, start: Ints, end: int) -> Batches:
     if not bool(
         plain.all()
     ):  # older formats know nothing of what the other fields say; all but the offset is read from the single batch
-        odd = ~plain
-        attributes, producer, epoch = (
-            np.where(odd, none, fact) for none, fact in ((0, attributes), (-1, producer), (-1, epoch))
-        )
+        attributes, delta = (np.where(plain, fact, 0) for fact in (attributes, delta))
+        producer, epoch = (np.where(plain, fact, -1) for fact in (producer, epoch))
     return Batches(
         block, start, ends, plain, base, attributes, delta, base_timestamp, max_timestamp, producer, epoch, count, crc
     )

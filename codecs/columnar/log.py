@@ -164,21 +164,7 @@ class _PartitionColumns:
                 with segment.path.open("rb", buffering=0) as file:
                     yield from self._segment(file, segment)
             except OSError as error:
-                detail = f"{error.strerror or error}"
-                yield self._block(
-                    {},
-                    [
-                        self._problem(
-                            segment,
-                            BatchProblem(
-                                position=0,
-                                size_bytes=segment.size_bytes,
-                                reason=ProblemReason.UNREADABLE,
-                                detail=detail,
-                            ),
-                        )
-                    ],
-                )
+                yield self._block({}, [self.files.unreadable(segment, error)])
 
     def _segment(self, file: BinaryIO, segment: Segment) -> Iterator[ColumnBlock]:
         position = 0  # of the block's first byte in the file
@@ -219,7 +205,7 @@ class _PartitionColumns:
         rest = _Rest(block, file)
         for frame in frames(cast(BinaryIO, rest), segment.size_bytes - position, max_batch_bytes=self.limit_bytes):
             if isinstance(frame, BatchProblem):
-                yield self._block({}, [self._problem(segment, frame, position)])
+                yield self._block({}, [self.files.problem(segment, frame, shift=position)])
 
     def _intact(self, batches: Batches, segment: Segment, position: int) -> tuple[Batches, list[LogProblem], bool]:
         """The batches without damage, those behind damage only if it is to be skipped; the problems; whether the file may be read on."""
@@ -231,7 +217,7 @@ class _PartitionColumns:
             start = int(batches.start[index])
             problem = check(batches.block, start, int(batches.end[index]), position + start)
             assert problem is not None
-            problems.append(self._problem(segment, problem))
+            problems.append(self.files.problem(segment, problem))
             if not self.skip_corrupt:
                 return batches.select(np.arange(index)), problems, False
         good = np.ones(len(batches), dtype=np.bool_)
@@ -249,7 +235,7 @@ class _PartitionColumns:
         data = batches if bool(wanted.all()) else batches.select(wanted)
         records, broken = records_of(data, self.limit_bytes)
         for index, problem in broken:
-            problems.append(self._problem(segment, problem, position))
+            problems.append(self.files.problem(segment, problem, shift=position))
             del index
         found = decode_slots(records.keys, records.values, topic=self.files.topic, dictionary=self.dictionary)
         out = {name: self._with_log_columns(batch, records, data) for name, batch in found.items()}
@@ -267,30 +253,16 @@ class _PartitionColumns:
         return wanted
 
     def _out_of_order(self, batches: Batches, segment: Segment, position: int) -> list[LogProblem]:
-        plain = batches.select(batches.plain) if not bool(batches.plain.all()) else batches
-        if not len(plain):
+        if not len(batches):
             return []
-        following = plain.base_offset + plain.last_offset_delta + 1
+        following = batches.base_offset + batches.last_offset_delta + 1
         expected = np.append(self.next_offset, following[:-1])
         self.next_offset = int(following[-1])
         found = []
-        for index in np.flatnonzero(plain.base_offset < expected).tolist():
-            detail = f"the batch begins at offset {int(plain.base_offset[index]):,}, the one before it ended at {int(expected[index]) - 1:,}"
-            start = int(plain.start[index])
-            header = header_at(plain.block, start, position + start, True)
-            size = int(plain.end[index]) - start
-            found.append(
-                self._problem(
-                    segment,
-                    BatchProblem(
-                        position=position + start,
-                        size_bytes=size,
-                        reason=ProblemReason.OFFSET_ORDER,
-                        detail=detail,
-                        header=header,
-                    ),
-                )
-            )
+        for index in np.flatnonzero(batches.base_offset < expected).tolist():
+            start, end = int(batches.start[index]), int(batches.end[index])
+            first, next_offset = int(batches.base_offset[index]), int(expected[index])
+            found.append(self.files.out_of_order(segment, position + start, end - start, first, next_offset))
         return found
 
     def _with_log_columns(self, batch: pa.RecordBatch, records: Records, batches: Batches) -> pa.RecordBatch:
@@ -340,18 +312,6 @@ class _PartitionColumns:
     def _block(self, batches: dict[str, pa.RecordBatch], problems: list[LogProblem]) -> ColumnBlock:
         return ColumnBlock(
             topic=self.files.topic, partition=self.files.partition, batches=batches, problems=tuple(problems)
-        )
-
-    def _problem(self, segment: Segment, problem: BatchProblem, shift: int = 0) -> LogProblem:
-        return LogProblem(
-            path=segment.path,
-            topic=self.files.topic,
-            partition=self.files.partition,
-            position=problem.position + shift,
-            size_bytes=problem.size_bytes,
-            reason=problem.reason,
-            detail=problem.detail,
-            base_offset=None if problem.header is None else problem.header.base_offset,
         )
 
 
