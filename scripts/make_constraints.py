@@ -8,12 +8,14 @@ import argparse
 import json
 import subprocess
 import sys
+import tempfile
 import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CONSTRAINTS = ROOT / "constraints.txt"
 EXTRAS = ("arrow", "aiokafka", "dev", "docs")
+OLDEST_PYTHON = "3.11.0"  # Debian 12 has 3.11.2, and there are packages that want 3.11.5
 HEADER = """\
 # Versions that quorate is developed and tested with: .[{extras}] and the build backend.
 # Written by `make constraints` (`make constraints UPGRADE=1` moves to the newest versions); do not edit by hand.
@@ -25,6 +27,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--upgrade", action="store_true", help="ignore the present pins")
     arguments = parser.parse_args()
+    if sys.version_info[:2] != (3, 11):
+        # Pip can look for packages that suit another Python, but decides by its own which of their dependencies apply.
+        print(f"error: .venv has Python {sys.version.split()[0]}, but pins have to hold from 3.11 on", file=sys.stderr)
+        print("       remove .venv, then: make constraints PYTHON=python3.11", file=sys.stderr)
+        return 1
 
     before = _read()
     after = _resolve(before if not arguments.upgrade else {})
@@ -39,18 +46,24 @@ def main() -> int:
 
 
 def _resolve(pins: dict[str, str]) -> dict[str, str]:
-    build_requires = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
-    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--quiet", "--ignore-installed"]
-    command += ["--report", "-"]
-    if pins:
-        command += ["--constraint", str(CONSTRAINTS)]
-    command += [*build_requires, f"{ROOT}[{','.join(EXTRAS)}]"]
-    report = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=ROOT).stdout)
-    found = {
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    requirements = [*pyproject["build-system"]["requires"], *pyproject["project"]["dependencies"]]
+    for extra in EXTRAS:
+        requirements += pyproject["project"]["optional-dependencies"][extra]
+    with tempfile.TemporaryDirectory() as target:
+        command = [sys.executable, "-P", "-m", "pip", "install", "--dry-run", "--quiet", "--ignore-installed"]
+        command += ["--python-version", OLDEST_PYTHON, "--only-binary", ":all:", "--target", target, "--report", "-"]
+        if pins:
+            command += ["--constraint", str(CONSTRAINTS)]
+        done = subprocess.run([*command, *requirements], stdout=subprocess.PIPE)
+    if done.returncode != 0:
+        print("error: pip finds no set of versions, see above", file=sys.stderr)
+        print("       remove the pins in question from constraints.txt, or take the newest: UPGRADE=1", file=sys.stderr)
+        sys.exit(1)
+    report = json.loads(done.stdout)
+    return {
         item["metadata"]["name"].lower().replace("_", "-"): item["metadata"]["version"] for item in report["install"]
     }
-    del found["quorate"]
-    return found
 
 
 def _read() -> dict[str, str]:

@@ -6,6 +6,7 @@
 Runs Kafka's own jars, which tests/broker/build fetches. Standard library only.
 """
 
+import random
 import shutil
 import socket
 import subprocess
@@ -14,6 +15,7 @@ import time
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -39,10 +41,15 @@ def missing() -> str | None:
     return None
 
 
-def free_port() -> int:
-    """A port that nothing listened on a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+def free_ports(count: int) -> list[int]:
+    """Ports that nothing listens on, below those that the system hands out for outgoing connections, which would take them away again."""
+    found: list[int] = []
+    for port in random.sample(range(20_000, 32_000), 500):
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            found.append(port)
+        if len(found) == count:
+            return found
+    raise BrokerFailed("no free port between 20000 and 32000")
 
 
 class Broker:
@@ -56,13 +63,12 @@ class Broker:
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="quorate-broker-"))
         self.log_dir = self.folder / "data"
-        self.port = free_port()
+        self.port, controller = free_ports(2)
         self.bootstrap_servers = f"127.0.0.1:{self.port}"
         self._listener = listener
         self._jvm = jvm
         self._process: subprocess.Popen[bytes] | None = None
         self._output: IO[bytes] = (self.folder / "broker.log").open("wb")
-        controller = free_port()
         properties = {
             "process.roles": "broker,controller",
             "node.id": 1,

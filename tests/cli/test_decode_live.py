@@ -8,11 +8,8 @@ from contextlib import closing
 import pytest
 
 from quorate.cli.connection import CONNECTION_OPTIONS
-from tests.broker.broker import free_port
+from tests.broker.broker import free_ports
 from tests.broker.fixtures import broker as broker
-
-# kafka-python loads its protocol's schemas by a function that Python 3.11 and 3.12 deprecate (3.13 took that back).
-pytestmark = pytest.mark.filterwarnings("ignore:(open|read)_text is deprecated:DeprecationWarning")
 
 
 def commit(broker, group, *offsets):
@@ -106,7 +103,7 @@ def test_a_refused_login_does_not_show_the_password(start, broker, monkeypatch):
 
 def test_an_unreachable_broker_is_one_line_in_bounded_time(start):
     began = time.monotonic()
-    process = start("decode", "-b", f"127.0.0.1:{free_port()}", "--connect-timeout-ms", 1000)
+    process = start("decode", "-b", f"127.0.0.1:{free_ports(1)[0]}", "--connect-timeout-ms", 1000)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (1, b"")
     assert err.startswith(b"error: 127.0.0.1:")

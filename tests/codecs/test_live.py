@@ -1,6 +1,5 @@
 """Reading a running cluster: a real broker, groups and transactions made by a real client, and everything that can go wrong on the way there."""
 
-import gc
 import shutil
 import socket
 import subprocess
@@ -22,22 +21,7 @@ from tests.broker.broker import Broker
 from tests.broker.fixtures import broker as broker
 from tests.broker.fixtures import need_broker
 
-pytestmark = [
-    # kafka-python loads its protocol's schemas by functions that Python 3.11 and 3.12 deprecate (3.13 took that back).
-    pytest.mark.filterwarnings("ignore:(open|read)_text is deprecated:DeprecationWarning"),
-    # It also leaves the sockets of attempts that failed to the garbage collector.
-    pytest.mark.filterwarnings("ignore:unclosed <(socket|ssl):ResourceWarning"),
-]
-
 with_broker = pytest.mark.oracle
-
-
-@pytest.fixture(autouse=True)
-def _collect_forgotten_sockets(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """In this test, where they are known of, and not in one that happens to run later. The captured log holds on to them."""
-    yield
-    caplog.get_records("call").clear()
-    gc.collect()
 
 
 # ---- domain helpers
