@@ -21,7 +21,9 @@ def _records() -> str:
     for topic, types in RECORD_TYPES.items():
         out += [f"## `{topic}`", ""]
         for record_type in types.values():
-            written = "not written any more" if record_type.written is None else f"version {record_type.written} is written"
+            written = (
+                "not written any more" if record_type.written is None else f"version {record_type.written} is written"
+            )
             note = f"; {record_type.note}" if record_type.note else ""
             out += [
                 f"### {record_type.type_id} {record_type.name}",
@@ -41,10 +43,16 @@ def _rows(spec: MessageSpec, prefix: str) -> list[str]:
     rows = []
     for field in spec.fields:
         nullable = ", nullable" if field.nullable else ""
-        versions = "" if spec.versions is None else _span(range(field.versions[0], min(field.versions[-1], spec.versions[-1]) + 1))
+        versions = (
+            ""
+            if spec.versions is None
+            else _span(range(field.versions[0], min(field.versions[-1], spec.versions[-1]) + 1))
+        )
         tag = "" if field.tag is None else str(field.tag)
         default = "" if field.default in (0, "", (), b"", bytes(16)) else f"`{field.default!r}`"
-        rows.append(f"| `{prefix}{field.name}` | {field.type.name}{nullable} | {versions} | {tag} | {default} | {field.release or ''} |")
+        rows.append(
+            f"| `{prefix}{field.name}` | {field.type.name}{nullable} | {versions} | {tag} | {default} | {field.release or ''} |"
+        )
         inner = getattr(getattr(field.type, "element", field.type), "spec", None)
         if inner is not None:
             rows += _rows(inner, f"{prefix}{field.name}.")
@@ -66,5 +74,12 @@ def _api(module_name: str) -> str:
             signature = str(inspect.signature(thing)) if inspect.isfunction(thing) else ""
         except ValueError:
             signature = ""
-        out += [f"### {name}", "", f"```text\n{name}{signature}\n```" if signature else "", "", inspect.getdoc(thing) or "", ""]
+        out += [
+            f"### {name}",
+            "",
+            f"```text\n{name}{signature}\n```" if signature else "",
+            "",
+            inspect.getdoc(thing) or "",
+            "",
+        ]
     return "\n".join(out)
