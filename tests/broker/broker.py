@@ -106,8 +106,9 @@ class Broker:
         reason = missing()
         if reason is not None:
             raise BrokerFailed(reason)
-        cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-        format_arguments = ("format", "--cluster-id", cluster_id, "--config", str(self._properties))
+        # As one word: an id may begin with a dash, and would be taken for an option.
+        cluster_id = "--cluster-id=" + urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        format_arguments = ("format", cluster_id, "--config", str(self._properties))
         try:
             formatted = self._java("kafka.tools.StorageTool", *format_arguments)
             if formatted.wait(START_S) != 0:
