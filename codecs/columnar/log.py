@@ -9,10 +9,11 @@ The columns are those of `record_schema`, with `row` replaced by what the log sa
 """
 
 from collections.abc import Collection, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from io import BytesIO
 from os import PathLike
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +27,7 @@ from quorate.codecs.columnar.batches import Batches, Records, crc_mismatches, he
 from quorate.codecs.columnar.columns import decode_slots
 from quorate.codecs.columnar.frame import Array, Bools
 from quorate.codecs.columnar.hop import batch_starts
-from quorate.codecs.log_entries import Selection
+from quorate.codecs.log_entries import PartitionReader, Selection
 from quorate.codecs.log_files import PartitionFiles, Segment, find_partitions
 from quorate.codecs.log_isolation import Transactions
 from quorate.codecs.log_model import LogError, LogProblem
@@ -84,25 +85,46 @@ def read_columns(
     isolation_level: str = "read_uncommitted",
     skip_corrupt: bool = False,
     dictionary: bool = False,
+    use_threads: bool = True,
     max_batch_bytes: int = MAX_BATCH_BYTES,
     block_bytes: int = BLOCK_BYTES,
 ) -> Iterator[ColumnBlock]:
     """The records under `path` (a segment, a partition's folder, a broker's log directory) as columns.
 
     Arguments and problems are those of `read_log`, and so is what is read: CRCs are checked, a torn tail or a damaged batch ends that file with a
-    problem (`skip_corrupt` goes on behind the batch). Raises `LogError` if there is nothing to read.
+    problem (`skip_corrupt` goes on behind the batch). `dictionary` is that of `decode_columns`. With `use_threads`, the records of the next block are
+    looked for in a thread of its own while those of this one are decoded. Raises `LogError` if there is nothing to read.
     """
     if isolation_level not in ("read_uncommitted", "read_committed"):
         raise LogError(f"isolation_level is {isolation_level!r}; it can be 'read_uncommitted' or 'read_committed'")
-    for files in find_partitions(path, topic=topic, partition=partition, topics=topics):
-        yield from _PartitionColumns(
+    partitions = find_partitions(path, topic=topic, partition=partition, topics=topics)
+    readers = (
+        _PartitionColumns(
             files,
             read_committed=isolation_level == "read_committed",
             skip_corrupt=skip_corrupt,
             dictionary=dictionary,
             limit_bytes=max_batch_bytes,
             block_bytes=block_bytes,
-        ).blocks()
+        )
+        for files in partitions
+    )
+    found = ((reader, block) for reader in readers for block in reader.found())
+    for reader, block in _one_ahead(found) if use_threads else found:
+        yield reader.decoded(block)
+
+
+T = TypeVar("T")
+
+
+def _one_ahead(items: Iterator[T]) -> Iterator[T]:
+    """The items, the next of which is always being made in another thread."""
+    end = object()
+    with ThreadPoolExecutor(1, thread_name_prefix="quorate-columns") as executor:
+        following: Future[Any] = executor.submit(next, items, end)
+        while (item := following.result()) is not end:
+            following = executor.submit(next, items, end)
+            yield item
 
 
 def read_tables(path: str | PathLike[str], **options: Any) -> dict[str, pa.Table]:
@@ -118,6 +140,16 @@ def read_tables(path: str | PathLike[str], **options: Any) -> dict[str, pa.Table
         for name, batch in block.batches.items():
             found.setdefault(name, []).append(batch)
     return {name: pa.Table.from_batches(batches) for name, batches in found.items()}
+
+
+@dataclass(slots=True)
+class _Found:
+    """A block whose records are found: what was wrong, the batches with records, the records, and the control batches if they are wanted."""
+
+    problems: list[LogProblem]
+    data: Batches | None = None
+    records: Records | None = None
+    control: Batches | None = None
 
 
 class _PartitionColumns:
@@ -143,8 +175,6 @@ class _PartitionColumns:
         self.next_offset = 0
 
     def _settled(self) -> Transactions:
-        from quorate.codecs.log_entries import PartitionReader
-
         selection = Selection(
             read_committed=True,
             control_records=False,
@@ -157,16 +187,16 @@ class _PartitionColumns:
         )
         return PartitionReader(self.files, selection).transactions()
 
-    def blocks(self) -> Iterator[ColumnBlock]:
-        """Everything in the partition, in the order of the log."""
+    def found(self) -> Iterator["_Found"]:
+        """The blocks of the partition, in the order of the log, with their records found but not decoded."""
         for segment in self.files.segments:
             try:
                 with segment.path.open("rb", buffering=0) as file:
                     yield from self._segment(file, segment)
             except OSError as error:
-                yield self._block({}, [self.files.unreadable(segment, error)])
+                yield _Found([self.files.unreadable(segment, error)])
 
-    def _segment(self, file: BinaryIO, segment: Segment) -> Iterator[ColumnBlock]:
+    def _segment(self, file: BinaryIO, segment: Segment) -> Iterator["_Found"]:
         position = 0  # of the block's first byte in the file
         block = b""
         while True:
@@ -176,7 +206,7 @@ class _PartitionColumns:
             starts, end = batch_starts(block)
             if len(starts):
                 batches, problems, complete = self._intact(headers_of(block, starts, end), segment, position)
-                yield self._columns(batches, problems, segment, position)
+                yield self._records(batches, problems, segment, position)
                 if not complete:
                     return
             block = block[end:]
@@ -200,12 +230,12 @@ class _PartitionColumns:
         size = 12 + int.from_bytes(block[8:12], "big", signed=True)
         return 26 <= size <= min(left, self.limit_bytes)
 
-    def _ending(self, file: BinaryIO, block: bytes, segment: Segment, position: int) -> Iterator[ColumnBlock]:
+    def _ending(self, file: BinaryIO, block: bytes, segment: Segment, position: int) -> Iterator["_Found"]:
         """What stands where no batch can begin, in the words of the reader for single batches."""
         rest = _Rest(block, file)
         for frame in frames(cast(BinaryIO, rest), segment.size_bytes - position, max_batch_bytes=self.limit_bytes):
             if isinstance(frame, BatchProblem):
-                yield self._block({}, [self.files.problem(segment, frame, shift=position)])
+                yield _Found([self.files.problem(segment, frame, shift=position)])
 
     def _intact(self, batches: Batches, segment: Segment, position: int) -> tuple[Batches, list[LogProblem], bool]:
         """The batches without damage, those behind damage only if it is to be skipped; the problems; whether the file may be read on."""
@@ -226,7 +256,7 @@ class _PartitionColumns:
 
     # ---- one block
 
-    def _columns(self, batches: Batches, problems: list[LogProblem], segment: Segment, position: int) -> ColumnBlock:
+    def _records(self, batches: Batches, problems: list[LogProblem], segment: Segment, position: int) -> "_Found":
         problems += self._out_of_order(batches, segment, position)
         control = batches.plain & ((batches.attributes & CONTROL) != 0)
         wanted = ~control
@@ -234,14 +264,22 @@ class _PartitionColumns:
             wanted &= self._committed(batches)
         data = batches if bool(wanted.all()) else batches.select(wanted)
         records, broken = records_of(data, self.limit_bytes)
-        for index, problem in broken:
-            problems.append(self.files.problem(segment, problem, shift=position))
-            del index
-        found = decode_slots(records.keys, records.values, topic=self.files.topic, dictionary=self.dictionary)
-        out = {name: self._with_log_columns(batch, records, data) for name, batch in found.items()}
-        if bool(control.any()) and not self.read_committed:
-            out[CONTROL_RECORDS] = self._control(batches.select(control))
-        return self._block(out, problems)
+        problems += [self.files.problem(segment, problem, shift=position) for _, problem in broken]
+        wanted_control = bool(control.any()) and not self.read_committed
+        return _Found(problems, data, records, batches.select(control) if wanted_control else None)
+
+    def decoded(self, found: "_Found") -> ColumnBlock:
+        """The records of a block as columns."""
+        out = {}
+        records, data = found.records, found.data
+        if records is not None and data is not None:
+            columns = decode_slots(records.keys, records.values, topic=self.files.topic, dictionary=self.dictionary)
+            out = {name: self._with_log_columns(batch, records, data) for name, batch in columns.items()}
+        if found.control is not None:
+            out[CONTROL_RECORDS] = self._control(found.control)
+        return ColumnBlock(
+            topic=self.files.topic, partition=self.files.partition, batches=out, problems=tuple(found.problems)
+        )
 
     def _committed(self, batches: Batches) -> Bools:
         """Which batches a read-committed consumer gets."""
@@ -308,11 +346,6 @@ class _PartitionColumns:
                         }
                     )
         return pa.RecordBatch.from_pylist(rows, schema=CONTROL_SCHEMA)
-
-    def _block(self, batches: dict[str, pa.RecordBatch], problems: list[LogProblem]) -> ColumnBlock:
-        return ColumnBlock(
-            topic=self.files.topic, partition=self.files.partition, batches=batches, problems=tuple(problems)
-        )
 
 
 def _per_record(of_batches: Array, batch: Array) -> Array:

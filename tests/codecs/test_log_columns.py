@@ -1,5 +1,6 @@
 """Segments as columns against segments entry by entry: the same records, the same problems, whatever the damage."""
 
+import threading
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -74,11 +75,24 @@ def without_row(columns: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("isolation_level", ["read_uncommitted", "read_committed"])
-@pytest.mark.parametrize("block_bytes", [16 << 20, 3000])
+@pytest.mark.parametrize(("block_bytes", "use_threads"), [(16 << 20, True), (3000, True), (3000, False)])
 @pytest.mark.parametrize("capture", sorted({p.folder.parent for p in PARTITIONS}), ids=lambda path: path.name)
-def test_a_captured_log_directory_is_the_same_in_columns(capture: Path, block_bytes: int, isolation_level: str) -> None:
+def test_a_captured_log_directory_is_the_same_in_columns(
+    capture: Path, block_bytes: int, use_threads: bool, isolation_level: str
+) -> None:
     options: dict[str, Any] = {"isolation_level": isolation_level}
-    assert by_columns(capture, block_bytes=block_bytes, **options) == by_entries(capture, **options)
+    found = by_columns(capture, block_bytes=block_bytes, use_threads=use_threads, **options)
+    assert found == by_entries(capture, **options)
+
+
+def test_reading_may_be_given_up_at_any_block() -> None:
+    threads = threading.active_count()
+    for most in (1, 3):
+        blocks = read_columns(CAPTURES / "consumer-4.3", block_bytes=2000)
+        for _, _ in zip(range(most), blocks, strict=False):
+            pass
+        blocks.close()  # type: ignore[attr-defined]  # a generator
+    assert threading.active_count() == threads
 
 
 @pytest.mark.parametrize("seed", range(120))
