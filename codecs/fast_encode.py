@@ -9,11 +9,13 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from quorate.codecs.errors import EncodeError
+from quorate.codecs.exact import encode_exactly
 from quorate.codecs.generate import Inexact, Source, merge_tags, uvarint
-from quorate.codecs.message import FieldSpec, MessageSpec
+from quorate.codecs.message import FieldSpec, Message, MessageSpec
 from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, UuidType, WireType
 
-__all__ = ["Encoder", "message_encoder"]
+__all__ = ["Encoder", "encode_message", "message_encoder", "span"]
 
 Encoder = Callable[[Any, Callable[[bytes], None]], None]
 
@@ -166,3 +168,23 @@ def message_encoder(spec: MessageSpec, version: int) -> Encoder:
     It raises some exception if the version cannot carry the message; `quorate.codecs.exact` then names the field.
     """
     return _struct_writer(spec, version, spec.is_flexible(version))
+
+
+def encode_message(message: Message, version: int) -> bytes:
+    """The bytes of a message in one version, without the int16 in front. Raises `EncodeError` if the version cannot carry it."""
+    spec = message.spec
+    if spec.versions is None or version not in spec.versions:
+        raise EncodeError(f"{spec.name} has no version {version}; it has {span(spec.versions)}")
+    parts: list[bytes] = []
+    try:
+        message_encoder(spec, version)(message, parts.append)
+    except Exception:  # noqa: BLE001  # written, or the field is named, by `encode_exactly`
+        return encode_exactly(message, version)
+    return b"".join(parts)
+
+
+def span(versions: range | None) -> str:
+    """The versions that a message has, in words."""
+    if versions is None:
+        return "none of its own: it is a struct inside messages"
+    return str(versions[0]) if len(versions) == 1 else f"{versions[0]} to {versions[-1]}"

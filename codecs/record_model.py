@@ -1,0 +1,137 @@
+"""Records as values: understood, of an unknown type or version, malformed. Plain facts; knows nothing about reading or writing them."""
+
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import quorate.codecs.messages  # noqa: F401  # completes the registry
+from quorate.codecs.errors import DecodeError, Reason
+from quorate.codecs.fast_encode import encode_message
+from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, Message, RecordType
+
+__all__ = ["CoordinatorRecord", "MalformedRecord", "Record", "UnknownRecord", "record_type_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorRecord:
+    """A record that was understood. `value` and `version` are `None` for a tombstone.
+
+    Bytes behind the message are kept in `key_trailing` and `value_trailing`: Kafka ignores them, and so can you.
+    """
+
+    key: Message
+    value: Message | None
+    version: int | None
+    topic: str = CONSUMER_OFFSETS
+    key_trailing: bytes = b""
+    value_trailing: bytes = b""
+
+    @property
+    def type(self) -> RecordType:
+        """The record type, by which the key is known."""
+        return _TYPE_OF_KEY[type(self.key)]
+
+    @property
+    def type_id(self) -> int:
+        """The int16 at the start of the key."""
+        return _TYPE_OF_KEY[type(self.key)].type_id
+
+    @property
+    def name(self) -> str:
+        """Kafka's name of the record type, such as "OffsetCommit"."""
+        return _TYPE_OF_KEY[type(self.key)].name
+
+    @property
+    def is_tombstone(self) -> bool:
+        """Whether the record deletes what its key names."""
+        return self.value is None
+
+    @property
+    def problem(self) -> DecodeError | None:
+        """What is odd about the bytes, if Kafka ignores it: trailing bytes."""
+        if self.key_trailing:
+            return DecodeError(
+                Reason.TRAILING, where="key", position=_encoded_size(self.key, 0), detail=self.key_trailing.hex()
+            )
+        if self.value_trailing and self.value is not None and self.version is not None:
+            return DecodeError(
+                Reason.TRAILING,
+                where="value",
+                position=_encoded_size(self.value, self.version),
+                detail=self.value_trailing.hex(),
+            )
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownRecord:
+    """A record of a type, or with a value version, that is not declared. `key` is `None` if its type is unknown."""
+
+    topic: str
+    reason: Reason
+    type_id: int
+    version: int | None
+    key: Message | None
+    key_bytes: bytes
+    value_bytes: bytes | None
+
+    @property
+    def problem(self) -> DecodeError:
+        """The same facts as the exception that `strict=True` raises."""
+        if self.reason is Reason.UNKNOWN_TYPE:
+            return DecodeError(self.reason, where="key", position=0, detail=str(self.type_id))
+        name = RECORD_TYPES[self.topic][self.type_id].name
+        return DecodeError(self.reason, where="value", position=0, detail=f"{self.version} of {name}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MalformedRecord:
+    """A record whose key or value is damaged or foreign. `key` is set if the fault is in the value."""
+
+    topic: str
+    problem: DecodeError
+    type_id: int | None
+    key: Message | None
+    key_bytes: bytes | None
+    value_bytes: bytes | None
+
+    @property
+    def reason(self) -> Reason:
+        """What is wrong."""
+        return self.problem.reason
+
+    @property
+    def where(self) -> str:
+        """Which of the two it is: "key" or "value"."""
+        return self.problem.where
+
+    @property
+    def position(self) -> int:
+        """Byte offset in the key or value where the field starts that could not be read."""
+        return self.problem.position
+
+    @property
+    def field(self) -> str:
+        """Path of that field, such as "topics[2].partitions"; empty if it lies before the first field."""
+        return self.problem.field
+
+
+Record: TypeAlias = CoordinatorRecord | UnknownRecord | MalformedRecord
+
+_TYPE_OF_KEY: Final = {
+    record_type.key.cls: record_type for types in RECORD_TYPES.values() for record_type in types.values()
+}
+_TYPE_OF_VALUE: Final = {
+    record_type.value.cls: record_type for types in RECORD_TYPES.values() for record_type in types.values()
+}
+
+
+def record_type_of(message: type[Message]) -> RecordType:
+    """The record type that a key or value class belongs to. Raises `KeyError` for other messages."""
+    found = _TYPE_OF_KEY.get(message) or _TYPE_OF_VALUE.get(message)
+    if found is None:
+        raise KeyError(f"{message.__name__} is neither key nor value of a record type")
+    return found
+
+
+def _encoded_size(message: Message, version: int) -> int:
+    return 2 + len(encode_message(message, version))
