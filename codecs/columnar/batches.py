@@ -16,7 +16,7 @@ from quorate.codecs.columnar.columns import Slots
 from quorate.codecs.columnar.crc import all_intact
 from quorate.codecs.columnar.frame import Array, Bools, Buffer, Frame, Ints
 
-__all__ = ["Batches", "Records", "crc_mismatches", "headers_of", "records_of"]
+__all__ = ["Batches", "Records", "crc_mismatches", "headers_of", "some_records_of"]
 
 
 @dataclass(slots=True)
@@ -115,11 +115,16 @@ class Records:
         return len(self.batch)
 
 
-def records_of(batches: Batches, limit_bytes: int) -> tuple[Records, list[tuple[int, BatchProblem]]]:
-    """The records of intact batches, and what is wrong with those batches that break off, by their index.
+ARENA_BYTES = 16 << 20
+"""When the batches of a block have decompressed to this much, the rest of them is left for the next turn."""
 
-    `limit_bytes` bounds what a batch may decompress to.
+
+def some_records_of(batches: Batches, limit_bytes: int) -> tuple[Records, list[BatchProblem], int]:
+    """The records of the first intact batches, what is wrong with those that break off, and how many batches that were.
+
+    `limit_bytes` bounds what a batch may decompress to, `ARENA_BYTES` what all of them may before the rest is left.
     """
+    used = len(batches)
     arena = _Arena(batches.block)
     body, body_end = batches.start + v2.HEADER_BYTES, batches.end.copy()
     unusual = ~batches.plain | (batches.count < 0)
@@ -141,6 +146,12 @@ def records_of(batches: Batches, limit_bytes: int) -> tuple[Records, list[tuple[
             continue
         body[index] = arena.add(inside[first:last])
         body_end[index] = body[index] + last - first
+        if arena.size > len(batches.block) + ARENA_BYTES:
+            used = index + 1
+            break
+    if used < len(batches):
+        first_ones = np.arange(used)
+        batches, body, body_end, unusual = batches.select(first_ones), body[:used], body_end[:used], unusual[:used]
     counts = np.where(unusual, 0, batches.count).astype(np.int64)
     # A record takes at least 7 bytes; a count for which there is no room is looked at closely.
     crowded = counts * 7 > body_end - body
@@ -157,12 +168,12 @@ def records_of(batches: Batches, limit_bytes: int) -> tuple[Records, list[tuple[
     records, doubtful = _fields(data, start, owner, body_end, batches, alone=alone)
     unusual[owner[doubtful]] = True
     if not bool(unusual.any()):
-        return records, []
+        return records, [], used
     keep = np.flatnonzero(~unusual[owner])
     sound = Records(
         records.keys[keep], records.values[keep], records.batch[keep], records.offset[keep], records.timestamp[keep]
     )
-    return _with_unusual(sound, batches, np.flatnonzero(unusual), arena, limit_bytes)
+    return *_with_unusual(sound, batches, np.flatnonzero(unusual), arena, limit_bytes), used
 
 
 class _Arena:
@@ -317,16 +328,16 @@ def _deltas(frame: Frame) -> tuple[Ints, Ints, Ints]:
 
 def _with_unusual(
     sound: Records, batches: Batches, unusual: Ints, arena: _Arena, limit_bytes: int
-) -> tuple[Records, list[tuple[int, BatchProblem]]]:
+) -> tuple[Records, list[BatchProblem]]:
     """Read the unusual batches one by one and put their records in their places among the others."""
-    problems: list[tuple[int, BatchProblem]] = []
+    problems: list[BatchProblem] = []
     rows: list[tuple[int, BatchRecord]] = []
     for index in unusual.tolist():
         start, end = int(batches.start[index]), int(batches.end[index])
         batch = Batch(header_at(batches.block, start, start, True), batches.block[start:end], limit_bytes)
         for found in batch.records():
             if isinstance(found, BatchProblem):
-                problems.append((index, found))
+                problems.append(found)
             else:
                 rows.append((index, found))
     keys = _placed(arena, [record.key for _, record in rows])

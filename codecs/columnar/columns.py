@@ -8,6 +8,8 @@ unknown version, text that is not UTF-8 in a place where it matters) is decoded 
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -18,8 +20,9 @@ from quorate.codecs.columnar.column import Slices, Structs
 from quorate.codecs.columnar.frame import Array, Bools, Buffer, Frame, Ints
 from quorate.codecs.columnar.plan import plan_of
 from quorate.codecs.columnar.read import read_message
-from quorate.codecs.columnar.rows import one_row, problem_row
+from quorate.codecs.columnar.rows import columns_of, problem_row
 from quorate.codecs.columnar.schema import PROBLEMS, PROBLEMS_SCHEMA, message_schema, record_schema
+from quorate.codecs.errors import DecodeError, Reason
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, MessageSpec, RecordType
 from quorate.codecs.records import CoordinatorRecord, decode_record
 
@@ -27,6 +30,9 @@ __all__ = ["Slots", "decode_columns", "decode_slots"]
 
 SAMPLE = 1 << 15
 """As many keys are looked at to find out whether keys repeat."""
+
+JOINED_BYTES = 1 << 30
+"""Chunks are put together up to this size; Arrow's binary arrays hold less than 2 GiB."""
 
 CHUNK = 1 << 16
 """Records decoded at once: few enough that the intermediate arrays stay in the processor's cache."""
@@ -74,10 +80,21 @@ class _Collector:
         self.topic = topic
         self.dictionary = dictionary
         self.pieces: dict[int, list[tuple[Ints, list[pa.Array]]]] = {}
+        self.problems: list[dict[str, Any]] = []
+        # Of the part that is being decoded: its first row, rows to look at closely, and where the bytes begin that rows have left over.
+        self.first = 0
         self.closer: list[Ints] = []
+        self.leftover: dict[int, tuple[str, int]] = {}
 
-    def add(self, type_id: int, rows: Ints, arrays: list[pa.Array]) -> None:
-        self.pieces.setdefault(type_id, []).append((rows, arrays))
+    def add(self, type_id: int, rows: Ints, columns: list[pa.Array]) -> None:
+        """Columns behind `row` for some rows of the part."""
+        rows = rows + self.first
+        self.pieces.setdefault(type_id, []).append((rows, [pa.array(rows), *columns]))
+
+    def left_over(self, rows: Ints, where: str, positions: Ints) -> None:
+        """Rows with bytes behind their key or value, and where these begin. What is said of the key counts."""
+        for row, position in zip(rows.tolist(), positions.tolist(), strict=True):
+            self.leftover.setdefault(row, (where, position))
 
     def batches(self) -> Iterator[tuple[RecordType, pa.RecordBatch]]:
         """One batch per record type, its rows in their order."""
@@ -88,7 +105,7 @@ class _Collector:
             if len(pieces) == 1:
                 yield record_type, pa.RecordBatch.from_arrays(pieces[0][1], schema=schema)
                 continue
-            arrays = [pa.concat_arrays(column) for column in zip(*(arrays for _, arrays in pieces), strict=True)]
+            arrays = [_joined(list(column)) for column in zip(*(arrays for _, arrays in pieces), strict=True)]
             batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
             rows = np.concatenate([rows for rows, _ in pieces])
             yield (
@@ -107,10 +124,44 @@ def decode_columns(
     faster and smaller. What cannot be decoded is in the batch `"problems"` with reason, position and bytes, as is a
     record with trailing bytes, which is decoded as well. Raises `ValueError` for arrays of different lengths, `KeyError` for a topic without records.
     """
-    keys, values = _one_array(keys), _one_array(values)
+    keys, values = (
+        a if isinstance(a, pa.Array | pa.ChunkedArray) else pa.array(a, pa.binary()) for a in (keys, values)
+    )
     if len(keys) != len(values):
         raise ValueError(f"{len(keys)} keys and {len(values)} values")
-    return decode_slots(Slots.of(keys), Slots.of(values), topic=topic, dictionary=dictionary, keys_array=keys)
+    out = _Collector(topic, dictionary)
+    for first, last in _parts(keys, values):
+        out.first = first
+        key_part, value_part = (_one_array(a.slice(first, last - first)) for a in (keys, values))
+        _decode_part(Slots.of(key_part), Slots.of(value_part), key_part, out)
+    return _finished(out)
+
+
+def _parts(keys: Any, values: Any) -> Iterator[tuple[int, int]]:
+    """Ranges of rows that can be put into one array each: all rows, or, where that would be too large for Arrow's offsets, those between borders of chunks."""
+    total = len(keys)
+    if keys.nbytes < JOINED_BYTES and values.nbytes < JOINED_BYTES:
+        borders = {total}
+    else:
+        borders = {total}
+        for array in (keys, values):
+            place = 0
+            for chunk in array.chunks if isinstance(array, pa.ChunkedArray) else []:
+                place += len(chunk)
+                borders.add(place)
+    first = 0
+    for last in sorted(borders - {0}):
+        yield first, last
+        first = last
+
+
+def _joined(arrays: list[pa.Array]) -> pa.Array:
+    try:
+        return pa.concat_arrays(arrays)
+    except pa.ArrowInvalid as error:
+        raise ValueError(
+            f"one column of the result would have more than 2 GiB; decode fewer records at once ({error})"
+        ) from None
 
 
 def _one_array(array: Any) -> pa.Array:
@@ -130,11 +181,22 @@ def decode_slots(
 ) -> dict[str, pa.RecordBatch]:
     """`decode_columns` for records that lie somewhere in a buffer."""
     out = _Collector(topic, dictionary)
+    _decode_part(keys, values, keys_array, out)
+    return _finished(out)
+
+
+def _decode_part(keys: Slots, values: Slots, keys_array: pa.Array | None, out: _Collector) -> None:
+    out.closer, out.leftover = [], {}
     if len(keys):
         _decode_all(keys, values, keys_array, out)
-    problems = _look_closer(keys, values, out)
+        _report_leftover(keys, values, out)
+        _look_closer(keys, values, out)
+
+
+def _finished(out: _Collector) -> dict[str, pa.RecordBatch]:
     batches = {record_type.name: batch for record_type, batch in out.batches()}
-    if problems:
+    if out.problems:
+        problems = sorted(out.problems, key=itemgetter("row"))
         batches[PROBLEMS] = pa.RecordBatch.from_pylist(problems, schema=PROBLEMS_SCHEMA)
     return batches
 
@@ -151,13 +213,19 @@ def _decode_all(keys: Slots, values: Slots, keys_array: pa.Array | None, out: _C
         out.closer.append(np.flatnonzero(strange if code is None else strange[code]))
     for type_id in known:
         which = None if len(present) == 1 else np.flatnonzero(type_ids == type_id)
-        columns, sound, _ = _read_slots(types[type_id].key, 0, distinct if which is None else distinct[which])
+        slots = distinct if which is None else distinct[which]
+        columns, sound, ends, _ = _read_slots(types[type_id].key, 0, slots)
         rows, entry = _rows_with(which, code, len(distinct), len(keys))
         if not bool(sound.all()):
             good = sound if entry is None else sound[entry]
             out.closer.append(rows[~good])
             rows = rows[good]
             entry = np.flatnonzero(good) if entry is None else entry[good]
+        longer = ends < slots.end
+        if bool(longer.any()):
+            of = np.arange(len(rows)) if entry is None else entry
+            has = np.flatnonzero(longer[of])
+            out.left_over(rows[has], "key", (ends - slots.start)[of[has]])
         if len(rows):
             schema = message_schema(types[type_id].key)
             arrays = [to_arrow(columns.fields[field.name], field.type, distinct.data) for field in schema]
@@ -253,14 +321,17 @@ def _binary_array(slots: Slots) -> pa.Array:
     return to_arrow(Slices(slots.start, slots.end - slots.start, valid), pa.binary(), slots.data)
 
 
-def _read_slots(spec: MessageSpec, version: int, slots: Slots) -> tuple[Structs, Bools, Array]:
-    """Decode one message version behind the int16 of each slot: columns, which rows are sound, and the number of unknown tagged fields of each."""
+def _read_slots(spec: MessageSpec, version: int, slots: Slots) -> tuple[Structs, Bools, Ints, Array]:
+    """Decode one message version behind the int16 of each slot: columns, which rows are sound, where each message ends, its number of unknown tagged fields.
+
+    A message that ends before its slot does is sound: Kafka does not look at what follows.
+    """
     buffer = Buffer(slots.data, slots.end)
     frame = _frame(buffer, slots, 2)
     columns = read_message(frame, plan_of(spec, version, spec.is_flexible(version)))
     ends = frame.positions()
-    sound = (ends == slots.end) & ~buffer.doubtful
-    return columns, sound, buffer.unknown_tags
+    sound = (ends <= slots.end) & ~buffer.doubtful
+    return columns, sound, ends, buffer.unknown_tags
 
 
 def _frame(buffer: Buffer, slots: Slots, offset: int) -> Frame:
@@ -296,15 +367,20 @@ def _decode_values(record_type: RecordType, keys: _Keys, rows: Ints, values: Slo
         if version not in record_type.versions:
             out.closer.append(rows if here is None else rows[here])
             continue
-        good, arrays, unknown = _decode_version(record_type.value, version, values if same is None else values[same])
-        if good is not None:
-            bad = np.ones(len(values) if same is None else len(same), dtype=np.bool_)
-            bad[good] = False
+        slots = values if same is None else values[same]
+        decoded = _decode_version(record_type.value, version, slots)
+        if decoded.good is not None:
+            bad = np.ones(len(slots), dtype=np.bool_)
+            bad[decoded.good] = False
             out.closer.append((rows if here is None else rows[here])[bad])
-            here = _within(here, good)
-            if not len(good):
+            here, slots = _within(here, decoded.good), slots[decoded.good]
+            if not len(decoded.good):
                 continue
-        _emit(record_type, keys.at(here), rows if here is None else rows[here], version, arrays, unknown, out)
+        of = rows if here is None else rows[here]
+        longer = decoded.ends < slots.end
+        if bool(longer.any()):
+            out.left_over(of[longer], "value", (decoded.ends - slots.start)[longer])
+        _emit(record_type, keys.at(here), of, version, decoded.columns, decoded.unknown, out)
 
 
 def _within(outer: Ints | None, inner: Ints | None) -> Ints | None:
@@ -314,30 +390,38 @@ def _within(outer: Ints | None, inner: Ints | None) -> Ints | None:
     return outer[inner]
 
 
-def _decode_version(spec: MessageSpec, version: int, slots: Slots) -> tuple[Ints | None, list[pa.Array], Array]:
-    """The value fields of slots with this version, chunk by chunk: which slots are sound (`None`: all), their columns, their numbers of unknown tagged fields."""
+def _decode_version(spec: MessageSpec, version: int, slots: Slots) -> "_Decoded":
+    """The value fields of slots with this version, chunk by chunk."""
     schema = message_schema(spec)
-    pieces, unknowns, goods = [], [], []
+    pieces, unknowns, ends, goods = [], [], [], []
+    whole = True
     for first in range(0, len(slots), CHUNK):
         part = slots[first : first + CHUNK]
-        columns, sound, unknown = _read_slots(spec, version, part)
-        places = None
+        places = np.arange(first, first + len(part))
+        columns, sound, end, unknown = _read_slots(spec, version, part)
         if not bool(sound.all()):
             # Decoding the sound ones again, alone, is simpler than cutting the others out of nested columns, and damage is rare.
-            places = np.flatnonzero(sound)
-            part = part[places]
-            columns, _, unknown = _read_slots(spec, version, part)
-        goods.append((first, len(sound), places))
+            whole = False
+            part, places = part[sound], places[sound]
+            columns, _, end, unknown = _read_slots(spec, version, part)
         pieces.append([to_arrow(columns.fields[field.name], field.type, part.data) for field in schema])
         unknowns.append(unknown)
-    good = None
-    if any(places is not None for _, _, places in goods):
-        good = np.concatenate(
-            [first + (np.arange(count) if places is None else places) for first, count, places in goods]
-        )
-    if len(pieces) == 1:
-        return good, pieces[0], unknowns[0]
-    return good, [pa.concat_arrays(column) for column in zip(*pieces, strict=True)], np.concatenate(unknowns)
+        ends.append(end)
+        goods.append(places)
+    columns_of = pieces[0] if len(pieces) == 1 else [_joined(list(column)) for column in zip(*pieces, strict=True)]
+    return _Decoded(
+        None if whole else np.concatenate(goods), columns_of, np.concatenate(unknowns), np.concatenate(ends)
+    )
+
+
+@dataclass(slots=True)
+class _Decoded:
+    """Values of one version: which of the slots are sound (`None`: all), and of those the columns, the numbers of unknown tagged fields, and where they end."""
+
+    good: Ints | None
+    columns: list[pa.Array]
+    unknown: Array
+    ends: Ints
 
 
 def _emit(
@@ -351,19 +435,41 @@ def _emit(
 ) -> None:
     count = len(rows)
     versions = pa.nulls(count, pa.int16()) if version is None else pa.array(np.full(count, version, dtype=np.int16))
-    columns = [pa.array(rows), *keys, pa.array(np.full(count, version is None)), versions, *values, pa.array(unknown)]
-    out.add(record_type.type_id, rows, columns)
+    out.add(
+        record_type.type_id,
+        rows,
+        [*keys, pa.array(np.full(count, version is None)), versions, *values, pa.array(unknown)],
+    )
 
 
-def _look_closer(keys: Slots, values: Slots, out: _Collector) -> list[dict[str, Any]]:
+# ---- rows that are not, or not only, what columns can settle
+
+
+def _report_leftover(keys: Slots, values: Slots, out: _Collector) -> None:
+    """Say which rows have bytes left over, unless they are looked at closely anyway."""
+    closer = set(np.concatenate(out.closer).tolist()) if out.closer else set()
+    for row, (where, position) in out.leftover.items():
+        if row in closer:
+            continue
+        key, value = keys.bytes_at(row), values.bytes_at(row)
+        found = key if where == "key" else value
+        assert key is not None
+        assert found is not None
+        problem = DecodeError(Reason.TRAILING, where=where, position=position, detail=found[position:].hex())
+        type_id = int.from_bytes(key[:2], "big", signed=True)
+        out.problems.append(problem_row(problem, type_id, row + out.first, key, value))
+
+
+def _look_closer(keys: Slots, values: Slots, out: _Collector) -> None:
     """Decode doubtful rows one by one: into their type's columns if `decode_record` understands them, into problems if it does not, or not quite."""
-    problems = []
-    rows = np.sort(np.concatenate(out.closer)).tolist() if out.closer else []
-    for row in rows:
+    understood: dict[int, list[tuple[int, CoordinatorRecord]]] = {}
+    for row in np.sort(np.concatenate(out.closer)).tolist() if out.closer else []:
         key, value = keys.bytes_at(row), values.bytes_at(row)
         record = decode_record(key, value, topic=out.topic)
         if isinstance(record, CoordinatorRecord):
-            out.add(record.type_id, np.array([row]), one_row(record, row, dictionary=out.dictionary))
+            understood.setdefault(record.type_id, []).append((row, record))
         if record.problem is not None:
-            problems.append(problem_row(record, row, key, value))
-    return problems
+            out.problems.append(problem_row(record.problem, record.type_id, row + out.first, key, value))
+    for type_id, found in understood.items():
+        columns = columns_of([record for _, record in found], dictionary=out.dictionary)
+        out.add(type_id, np.array([row for row, _ in found]), columns)

@@ -6,7 +6,7 @@ otherwise it is one gather per run of fixed fields.
 
 Nothing here raises on data. A place that leaves the buffer, or meets something that only a closer look can judge, marks its message as `doubtful`; the
 caller has such messages looked at one by one. That a message ends exactly where it should is also the caller's to check, and proves that nothing inside it
-was read past its end: positions only grow.
+was read past its end: positions only grow. (That of a doubtful message may be anywhere; it has no room for elements any more.)
 """
 
 from collections.abc import Sequence
@@ -118,9 +118,14 @@ class Frame:
         else:
             self.buffer.doubtful[self.owner[places]] = True
 
+    def ends(self) -> Ints:
+        """Where each place's message ends."""
+        return self.buffer.ends if self.owner is None else self.buffer.ends[self.owner]
+
     def room(self) -> Ints:
-        """How many bytes each place's message still has."""
-        return (self.buffer.ends if self.owner is None else self.buffer.ends[self.owner]) - self.positions()
+        """How many bytes each place's message still has: none if it is doubtful, so that damage is not followed any further."""
+        doubtful = self.buffer.doubtful if self.owner is None else self.buffer.doubtful[self.owner]
+        return np.where(doubtful, 0, self.ends() - self.positions())
 
     def select(self, places: Ints) -> "Frame":
         """A frame of some of the places."""

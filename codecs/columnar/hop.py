@@ -27,16 +27,16 @@ _SMALLEST_LEGACY = 14
 _LENGTH = Struct(">i")
 
 
-def batch_starts(block: bytes) -> tuple[Ints, int]:
+def batch_starts(block: bytes, most_bytes: int = 0x7FFFFFFF) -> tuple[Ints, int]:
     """Where the whole batches in `block` begin, the first at 0, and where the last one ends.
 
-    Ends early where a length is impossible or reaches beyond the block: what to make of that is the caller's to say.
+    Ends early where a length is impossible, more than `most_bytes`, or reaches beyond the block: what to make of that is the caller's to say.
     """
-    starts, end = _follow(block, 0, len(block), 64)
+    starts, end = _follow(block, 0, len(block), most_bytes, 64)
     if end >= len(block) or len(starts) < 64 or end / len(starts) > LONG:
-        more, end = _follow(block, end, len(block), None)
+        more, end = _follow(block, end, len(block), most_bytes)
         return np.array(starts + more, dtype=np.int64), end
-    chains = _followed_together(block, end, 4 * end // len(starts))
+    chains = _followed_together(block, end, 4 * end // len(starts), most_bytes)
     out = [np.array(starts, dtype=np.int64)]
     for first, last, found in chains:
         if end < last:
@@ -45,12 +45,12 @@ def batch_starts(block: bytes) -> tuple[Ints, int]:
                 end = int(found[-1]) + _size_at(block, int(found[-1]))
             else:
                 # The guess was wrong, or the chain before this one ended early.
-                repaired, end = _follow(block, end, last, None)
+                repaired, end = _follow(block, end, last, most_bytes)
                 out.append(np.array(repaired, dtype=np.int64))
                 if end < last:
                     return np.concatenate(out), end
     # A chain that was wrong from its first batch on is not among them.
-    rest, end = _follow(block, end, len(block), None)
+    rest, end = _follow(block, end, len(block), most_bytes)
     return np.concatenate([*out, np.array(rest, dtype=np.int64)]), end
 
 
@@ -59,7 +59,7 @@ def _size_at(block: bytes, start: int) -> int:
     return size
 
 
-def _follow(block: bytes, start: int, until: int, most: int | None) -> tuple[list[int], int]:
+def _follow(block: bytes, start: int, until: int, most_bytes: int, most: int | None = None) -> tuple[list[int], int]:
     """The batches from `start` on that begin before `until`, at most `most`; and where the last of them ends."""
     unpack = _LENGTH.unpack_from
     size = len(block)
@@ -67,7 +67,7 @@ def _follow(block: bytes, start: int, until: int, most: int | None) -> tuple[lis
     while start < until and start + LOG_OVERHEAD <= size:
         (length,) = unpack(block, start + LENGTH_OFFSET)
         end = start + LOG_OVERHEAD + length
-        if length < _SMALLEST_LEGACY or end > size:
+        if length < _SMALLEST_LEGACY or end > size or end - start > most_bytes:
             break
         out.append(start)
         start = end
@@ -76,7 +76,7 @@ def _follow(block: bytes, start: int, until: int, most: int | None) -> tuple[lis
     return out, start
 
 
-def _followed_together(block: bytes, start: int, window: int) -> list[tuple[int, int, Ints]]:
+def _followed_together(block: bytes, start: int, window: int, most_bytes: int) -> list[tuple[int, int, Ints]]:
     """Chains from `start` on: where each begins, where it may stop (the next one's beginning), and the batches that it found.
 
     A part's first batch is looked for in `window` bytes; where there is none, the chain before goes on.
@@ -93,7 +93,7 @@ def _followed_together(block: bytes, start: int, window: int) -> list[tuple[int,
     while bool(active.any()):
         length = lengths[np.minimum(at, size - LOG_OVERHEAD) + LENGTH_OFFSET].astype(np.int64)
         ends = at + LOG_OVERHEAD + length
-        active = active & (length >= _SMALLEST_LEGACY) & (ends <= size)
+        active = active & (length >= _SMALLEST_LEGACY) & (ends <= size) & (ends - at <= most_bytes)
         steps.append(at)
         actives.append(active)
         at = np.where(active, ends, at)

@@ -23,7 +23,7 @@ from quorate.codecs.batches.frames import MAX_BATCH_BYTES, frames
 from quorate.codecs.batches.model import BatchProblem, BatchRecord, ProblemReason
 from quorate.codecs.batches.reader import Batch, check, header_at
 from quorate.codecs.batches.v2 import CONTROL, TRANSACTIONAL
-from quorate.codecs.columnar.batches import Batches, Records, crc_mismatches, headers_of, records_of
+from quorate.codecs.columnar.batches import Batches, Records, crc_mismatches, headers_of, some_records_of
 from quorate.codecs.columnar.columns import decode_slots
 from quorate.codecs.columnar.frame import Array, Bools
 from quorate.codecs.columnar.hop import batch_starts
@@ -127,15 +127,19 @@ def _one_ahead(items: Iterator[T]) -> Iterator[T]:
             yield item
 
 
+_HARMLESS = (ProblemReason.OFFSET_ORDER, ProblemReason.TORN_TAIL)
+
+
 def read_tables(path: str | PathLike[str], **options: Any) -> dict[str, pa.Table]:
     """Everything under `path` as tables: record type name → `pyarrow.Table`. Takes the options of `read_columns`.
 
-    What is not records raises `LogError` here, because a table has no place for it: use `read_columns`, or `skip_corrupt=True` to leave it out.
+    Damage raises `LogError` here, because a table has no place for it: use `read_columns`, or `skip_corrupt=True` to leave it out. A torn tail, which the log of
+    a running broker may have at any time, and offsets out of order, whose records are read all the same, do not.
     """
     found: dict[str, list[pa.RecordBatch]] = {}
     for block in read_columns(path, **options):
         for problem in block.problems:
-            if not options.get("skip_corrupt") and problem.reason is not ProblemReason.OFFSET_ORDER:
+            if not options.get("skip_corrupt") and problem.reason not in _HARMLESS:
                 raise LogError(f"{problem}; skip_corrupt=True reads what is whole", problem)
         for name, batch in block.batches.items():
             found.setdefault(name, []).append(batch)
@@ -203,10 +207,10 @@ class _PartitionColumns:
             left = segment.size_bytes - position - len(block)
             more = file.read(min(self._wanted(block), left)) if left > 0 else b""
             block += more
-            starts, end = batch_starts(block)
+            starts, end = batch_starts(block, self.limit_bytes)
             if len(starts):
                 batches, problems, complete = self._intact(headers_of(block, starts, end), segment, position)
-                yield self._records(batches, problems, segment, position)
+                yield from self._records(batches, problems, segment, position)
                 if not complete:
                     return
             block = block[end:]
@@ -256,17 +260,22 @@ class _PartitionColumns:
 
     # ---- one block
 
-    def _records(self, batches: Batches, problems: list[LogProblem], segment: Segment, position: int) -> "_Found":
+    def _records(
+        self, batches: Batches, problems: list[LogProblem], segment: Segment, position: int
+    ) -> Iterator["_Found"]:
         problems += self._out_of_order(batches, segment, position)
         control = batches.plain & ((batches.attributes & CONTROL) != 0)
         wanted = ~control
         if self.read_committed:
             wanted &= self._committed(batches)
         data = batches if bool(wanted.all()) else batches.select(wanted)
-        records, broken = records_of(data, self.limit_bytes)
-        problems += [self.files.problem(segment, problem, shift=position) for _, problem in broken]
         wanted_control = bool(control.any()) and not self.read_committed
-        return _Found(problems, data, records, batches.select(control) if wanted_control else None)
+        if problems or wanted_control:
+            yield _Found(problems, control=batches.select(control) if wanted_control else None)
+        while len(data):
+            records, broken, used = some_records_of(data, self.limit_bytes)
+            yield _Found([self.files.problem(segment, problem, shift=position) for problem in broken], data, records)
+            data = data.select(np.arange(used, len(data)))
 
     def decoded(self, found: "_Found") -> ColumnBlock:
         """The records of a block as columns."""

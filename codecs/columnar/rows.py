@@ -5,27 +5,29 @@ from typing import Any
 import pyarrow as pa
 
 from quorate.codecs.columnar.schema import record_schema
+from quorate.codecs.errors import DecodeError
 from quorate.codecs.message import Message
-from quorate.codecs.records import CoordinatorRecord, Record
+from quorate.codecs.records import CoordinatorRecord
 from quorate.codecs.wire import readable
 
-__all__ = ["as_python", "count_unknown_tags", "one_row", "problem_row"]
+__all__ = ["as_python", "columns_of", "count_unknown_tags", "facts_of", "problem_row"]
 
 
-def one_row(record: CoordinatorRecord, row: int, *, dictionary: bool) -> list[pa.Array]:
-    """One record as arrays of one element."""
-    schema = record_schema(record.type, dictionary=dictionary)
+def columns_of(records: list[CoordinatorRecord], *, dictionary: bool) -> list[pa.Array]:
+    """Records of one type as the columns behind `row`."""
+    schema = record_schema(records[0].type, dictionary=dictionary)
+    rows = [facts_of(record) for record in records]
+    return [pa.array([row.get(field.name) for row in rows], field.type) for field in schema if field.name != "row"]
+
+
+def facts_of(record: CoordinatorRecord) -> dict[str, Any]:
+    """A record's columns by name, without `row` and without those of the value if it is a tombstone."""
     unknown = 0 if record.value is None else count_unknown_tags(record.value)
-    facts: dict[str, Any] = {
-        "row": row,
-        "tombstone": record.value is None,
-        "value_version": record.version,
-        "unknown_tags": unknown,
-    }
-    facts |= as_python(record.key)
+    facts: dict[str, Any] = as_python(record.key)
+    facts |= {"tombstone": record.value is None, "value_version": record.version, "unknown_tags": unknown}
     if record.value is not None:
         facts |= as_python(record.value)
-    return [pa.array([facts.get(field.name)], field.type) for field in schema]
+    return facts
 
 
 def as_python(message: Message) -> dict[str, Any]:
@@ -56,13 +58,13 @@ def count_unknown_tags(message: Message) -> int:
     return total
 
 
-def problem_row(record: Record, row: int, key: bytes | None, value: bytes | None) -> dict[str, Any]:
+def problem_row(
+    problem: DecodeError, type_id: int | None, row: int, key: bytes | None, value: bytes | None
+) -> dict[str, Any]:
     """A record that is not understood, or not quite, as a row of the batch of problems."""
-    problem = record.problem
-    assert problem is not None
     return {
         "row": row,
-        "type_id": record.type_id,
+        "type_id": type_id,
         "reason": str(problem.reason),
         "where": problem.where,
         "position": problem.position,

@@ -72,28 +72,32 @@ def walk(frame: Frame, counts: Ints, element: Item, flexible: bool, starts: Ints
     at = frame.positions().copy()
     first = np.cumsum(counts) - counts
     places = np.flatnonzero(counts > 0)
+    ends, owners = frame.ends(), frame.owners()
+    starts[:] = 0  # where the elements of a message are read that turns out to be damaged; nothing comes of them
     number = 0
     while len(places) > FEW:
         starts[first[places] + number] = at[places]
-        step = Frame(frame.buffer, at[places], places if frame.owner is None else frame.owner[places])
+        step = Frame(frame.buffer, at[places], owners[places])
         _skip(step, element, flexible)
         at[places] = step.positions()
         number += 1
         places = places[counts[places] > number]
-    if len(places):
-        data = frame.buffer.data.data
-        owners = frame.owners()
-        for place in places.tolist():
-            position = int(at[place])
-            base = int(first[place])
-            try:
-                for index in range(number, int(counts[place])):
-                    starts[base + index] = position
-                    position = _skip_one(data, position, element, flexible)
-            except (IndexError, ValueError, Inexact):
-                frame.buffer.doubtful[owners[place]] = True
-                starts[base + index : base + int(counts[place])] = 0
-            at[place] = position
+        # An element takes at least a byte, so a message whose bytes are used up can have no further ones. Without this, what is
+        # behind a damaged message would be followed.
+        spent = (at[places] >= ends[places]) | frame.buffer.doubtful[owners[places]]
+        if bool(spent.any()):
+            frame.buffer.doubtful[owners[places[spent]]] = True
+            places = places[~spent]
+    data = frame.buffer.data.data
+    for place in places.tolist():
+        position, base, end = int(at[place]), int(first[place]), int(ends[place])
+        try:
+            for index in range(number, int(counts[place])):
+                starts[base + index] = position
+                position = _skip_one(data, position, end, element, flexible)
+        except (IndexError, ValueError, Inexact):
+            frame.buffer.doubtful[owners[place]] = True
+        at[place] = position
     frame.at = at
 
 
@@ -139,8 +143,8 @@ def _skip_message(frame: Frame, plan: Plan) -> None:
             hop_tags(frame, counts, None)
 
 
-def _skip_one(data: Any, position: int, item: Item, flexible: bool) -> int:
-    """Where one item ends that starts at `position`. Raises `IndexError`, `ValueError` or `Inexact` where it leaves the buffer or is impossible."""
+def _skip_one(data: Any, position: int, end: int, item: Item, flexible: bool) -> int:
+    """Where one item ends that starts at `position`, in a message that ends at `end`. Raises `IndexError`, `ValueError` or `Inexact` where it cannot."""
     match item:
         case str():
             return position + np.dtype(item).itemsize
@@ -151,14 +155,14 @@ def _skip_one(data: Any, position: int, item: Item, flexible: bool) -> int:
             else:
                 width = 2 if isinstance(item, Sized) and item.text else 4
                 n, position = int.from_bytes(data[position : position + width], "big", signed=True), position + width
-            if n > len(data) - position:
+            if n > end - position:
                 raise ValueError(n)
             if isinstance(item, Sized):
                 return position + max(n, 0)
             if isinstance(item.element, str):
                 return position + max(n, 0) * np.dtype(item.element).itemsize
             for _ in range(n):
-                position = _skip_one(data, position, item.element, flexible)
+                position = _skip_one(data, position, end, item.element, flexible)
             return position
         case StructPlan(plan, nullable, in_tag):
             if nullable:
@@ -169,13 +173,15 @@ def _skip_one(data: Any, position: int, item: Item, flexible: bool) -> int:
             for step in plan.steps:
                 position += sum(np.dtype(code).itemsize for _, code in step.fixed)
                 if step.tail is not None:
-                    position = _skip_one(data, position, step.tail, plan.flexible)
+                    position = _skip_one(data, position, end, step.tail, plan.flexible)
             if plan.tags is not None:
                 n, position = _one_varint(data, position)
+                if n > end - position:
+                    raise ValueError(n)
                 for _ in range(n):
                     _, position = _one_varint(data, position)
                     size, position = _one_varint(data, position)
-                    if not 0 <= size <= len(data) - position:
+                    if not 0 <= size <= end - position:
                         raise ValueError(size)
                     position += size
             return position
