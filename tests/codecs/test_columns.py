@@ -21,7 +21,7 @@ from quorate.codecs import (
 )
 from quorate.codecs.columnar import PROBLEMS, record_schema
 from quorate.codecs.columnar.columns import CHUNK, SAMPLE
-from quorate.codecs.columnar.rows import as_python, count_unknown_tags
+from quorate.codecs.columnar.rows import facts_of
 from quorate.codecs.messages import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -51,14 +51,8 @@ def expected(raw: Sequence[Raw], topic: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def columns_of(record: CoordinatorRecord, row: int) -> dict[str, Any]:
-    if record.value is None:
-        fields: dict[str, Any] = {field.name: None for field in record.type.value.fields}
-        unknown = 0
-    else:
-        fields = as_python(record.value)
-        unknown = count_unknown_tags(record.value)
-    own = {"row": row, "tombstone": record.value is None, "value_version": record.version, "unknown_tags": unknown}
-    return {**own, **as_python(record.key), **fields}
+    absent = {field.name: None for field in record.type.value.fields}
+    return {"row": row, **absent, **facts_of(record)}
 
 
 def problem_of(record: Record, row: int, key: bytes | None, value: bytes | None) -> dict[str, Any]:
@@ -211,6 +205,40 @@ def test_a_count_that_the_record_has_no_room_for_reserves_nothing() -> None:
     huge = bytes(2 + 4 + 4 + 1) + b"\xff\xff\xff\xff\x07" + bytes(20)
     raw: list[Raw] = [(key, huge)] * 20
     assert decoded(raw) == expected(raw, CONSUMER_OFFSETS)
+
+
+def test_damage_is_not_followed_into_other_messages() -> None:
+    """A damaged list must not take other messages' bytes for the counts of its elements: that multiplied without end."""
+    topology, strange = bytes.fromhex("00170000"), b"\x00\x63"
+    damaged_value = bytes.fromhex("000080000000068001" + "78" * 99)
+    other = bytes.fromhex("010101c13e0000c13e") + b"\xff\xff\xff\xff\x07" * 4 + bytes(20_000)
+    raw: list[Raw] = [(strange, other), *[(topology, damaged_value)] * 20, (strange, other)]
+    assert decoded(raw) == expected(raw, CONSUMER_OFFSETS)
+
+
+@pytest.mark.fuzz
+@given(data=st.data(), topic=st.sampled_from(list(RECORD_TYPES)))
+@settings(max_examples=3000)
+def test_large_mixes_with_damage(data: st.DataObject, topic: str) -> None:
+    raw: list[Raw] = []
+    for record in data.draw(st.lists(records(topic), min_size=20, max_size=60)):
+        key, value = encode_record(record)
+        if value is not None and data.draw(st.booleans()):
+            value = data.draw(damaged(value))
+        raw += [(key, value)] * data.draw(st.sampled_from([1, 1, 5]))
+    assert decoded(raw, topic) == expected(raw, topic)
+
+
+def test_chunks_too_large_to_be_put_together_are_decoded_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quorate.codecs.columnar.columns.JOINED_BYTES", 100)
+    raw: list[Raw] = [commit(i % 3, metadata="m" * (i % 2)) for i in range(30)]
+    raw[7] = (raw[7][0], b"damaged")
+    raw[22] = (raw[22][0], (raw[22][1] or b"") + b"behind")
+    keys, values = (list(column) for column in zip(*raw, strict=True))
+    key_chunks = pa.chunked_array([pa.array(keys[a:b], pa.binary()) for a, b in [(0, 4), (4, 4), (4, 19), (19, 30)]])
+    value_chunks = pa.chunked_array([pa.array(values[a:b], pa.binary()) for a, b in [(0, 11), (11, 30)]])
+    found = {name: batch.to_pylist() for name, batch in decode_columns(key_chunks, value_chunks).items()}
+    assert found == expected(raw, CONSUMER_OFFSETS)
 
 
 def test_unknown_tagged_fields_are_counted() -> None:

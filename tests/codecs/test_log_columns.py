@@ -198,6 +198,32 @@ def test_tables_of_a_damaged_log_are_refused_unless_damage_is_to_be_skipped(tmp_
     assert read_tables(segment, skip_corrupt=True)["OffsetCommit"].column("log_offset").to_pylist() == [0, 2]
 
 
+def test_a_torn_tail_does_not_keep_tables_from_being_read(tmp_path: Path) -> None:
+    segment = tmp_path / "00000000000000000000.log"
+    good = [encode_batch([record]) for record in commits(3, Random(1))]
+    segment.write_bytes(b"".join(good)[:-5])
+    assert read_tables(segment)["OffsetCommit"].num_rows == 2
+
+
+def test_what_a_block_decompresses_to_is_read_in_portions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quorate.codecs.columnar.batches.ARENA_BYTES", 20_000)
+    records = commits(600, Random(2))
+    segment = tmp_path / "00000000000000000000.log"
+    parts = [encode_batch(records[i : i + 20], compression=("zstd", "none", "gzip")[i % 3]) for i in range(0, 600, 20)]
+    segment.write_bytes(b"".join(parts))
+    blocks = list(read_columns(segment))
+    assert len(blocks) > 10
+    assert by_columns(segment) == by_entries(segment)
+
+
+@pytest.mark.parametrize("max_batch_bytes", [150, 1000])
+def test_batches_larger_than_the_limit_end_the_file(max_batch_bytes: int) -> None:
+    for partition in PARTITIONS[:12]:
+        assert by_columns(partition.folder, max_batch_bytes=max_batch_bytes) == by_entries(
+            partition.folder, max_batch_bytes=max_batch_bytes
+        )
+
+
 # ---- the pieces
 
 
