@@ -5,7 +5,7 @@ is an error; bytes that follow are ignored. Group coordinators treat these bytes
 """
 
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar, cast
 
 from quorate.codecs.errors import DecodeError, Reason
 from quorate.codecs.exact import decode_exactly
@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 ProtocolMessage: TypeAlias = ConsumerProtocolSubscription | ConsumerProtocolAssignment
+M = TypeVar("M", bound=Message)
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 """The protocol type under which a group's member metadata and assignments are messages of this module."""
@@ -69,6 +70,7 @@ class OpenedBytes(bytes):
 
 
 def _decode(cls: type[ProtocolMessage], data: bytes, where: str) -> Embedded:
+    data = bytes(data)  # a view would hand out views
     if len(data) < 2:
         raise DecodeError(Reason.TOO_SHORT, where=where, position=0, detail=data.hex())
     version = int.from_bytes(data[:2], "big", signed=True)
@@ -109,26 +111,26 @@ def _open(data: bytes, cls: type[ProtocolMessage]) -> bytes:
         return data  # another system's or damaged: the bytes themselves are the value
 
 
-def open_nested(value: Message) -> Message:
+def open_nested(value: M) -> M:
     """The same value with its nested consumer protocol bytes opened in place (`OpenedBytes`).
 
     Members of a classic group are opened if its protocol type is "consumer"; bytes that cannot be read stay as they are. Other messages are returned as they are.
     """
-    match value:
+    # The casts: mypy does not take `value`, narrowed to a class, for an M any more.
+    message: Message = value
+    match message:
         case GroupMetadataValue(protocol_type=str(protocol_type), members=members) if (
             protocol_type == CONSUMER_PROTOCOL_TYPE
         ):
-            return replace(
-                value,
-                members=tuple(
-                    replace(
-                        m,
-                        subscription=_open(m.subscription, ConsumerProtocolSubscription),
-                        assignment=_open(m.assignment, ConsumerProtocolAssignment),
-                    )
-                    for m in members
-                ),
+            opened = tuple(
+                replace(
+                    m,
+                    subscription=_open(m.subscription, ConsumerProtocolSubscription),
+                    assignment=_open(m.assignment, ConsumerProtocolAssignment),
+                )
+                for m in members
             )
+            return cast(M, replace(message, members=opened))
         case ConsumerGroupMemberMetadataValue(classic_member_metadata=classic) if (
             classic is not None and classic.supported_protocols
         ):
@@ -136,5 +138,6 @@ def open_nested(value: Message) -> Message:
                 replace(p, metadata=_open(p.metadata, ConsumerProtocolSubscription))
                 for p in classic.supported_protocols
             )
-            return replace(value, classic_member_metadata=replace(classic, supported_protocols=protocols))
+            migrated = replace(classic, supported_protocols=protocols)
+            return cast(M, replace(message, classic_member_metadata=migrated))
     return value

@@ -52,11 +52,17 @@ def uvarint(value: int) -> bytes:
 def merge_tags(
     written: list[tuple[int, bytes]], unknown: tuple[TaggedField, ...], known: frozenset[int]
 ) -> list[tuple[int, bytes]]:
-    """Tagged fields in the order in which Kafka writes them: each unknown one before the first known one with a greater tag."""
+    """Tagged fields in the order in which Kafka writes them: each unknown one before the first known one with a greater tag.
+
+    A negative tag is what Java reads from a varint of 2**31 or more. Raises `Inexact`, which says why.
+    """
     out: list[tuple[int, bytes]] = []
     waiting = [(extra.tag, extra.data) for extra in reversed(unknown)]
-    if not known.isdisjoint(tag for tag, _ in waiting):
-        raise Inexact
+    for tag, _ in waiting:
+        if tag in known:
+            raise Inexact("a tag that the declaration knows is among the unknown ones")
+        if not -0x80000000 <= tag <= 0xFFFFFFFF:
+            raise Inexact(f"tag {tag} does not fit 32 bits")
     for tag, data in written:
         while waiting and waiting[-1][0] < tag:
             out.append(waiting.pop())

@@ -136,7 +136,7 @@ def _read_struct(spec: MessageSpec, data: Json, version: int, path: str) -> Mess
     values: dict[str, Any] = {}
     for name, item in data.items():
         if name == "unknown_tags":
-            values[name] = _read_tags(item, f"{path}.{name}")
+            values[name] = _read_tags(spec, item, version, f"{path}.{name}")
             continue
         f = names.get(name)
         if f is None:
@@ -186,11 +186,24 @@ def _read_nested(cls: Any, item: Mapping[str, Json], path: str) -> bytes:
     return version.to_bytes(2, "big") + body[2:] + trailing
 
 
-def _read_tags(item: Json, path: str) -> tuple[TaggedField, ...]:
-    try:
-        return tuple(TaggedField(int(entry["tag"]), _read_bytes(entry["data"], f"{path}.data")) for entry in item)
-    except (TypeError, KeyError):
-        raise EncodeError(f'{path}: a list of {{"tag": number, "data": base64}} is expected') from None
+def _read_tags(spec: MessageSpec, item: Json, version: int, path: str) -> tuple[TaggedField, ...]:
+    if not isinstance(item, list | tuple) or not all(
+        isinstance(entry, Mapping) and entry.keys() == {"tag", "data"} for entry in item
+    ):
+        raise EncodeError(f'{path}: a list of {{"tag": number, "data": base64}} is expected')
+    names = {f.tag: f.name for f in spec.fields if f.tag is not None and version in f.versions}
+    found = []
+    for index, entry in enumerate(item):
+        tag = entry["tag"]
+        at = f"{path}[{index}]"
+        if not isinstance(tag, int) or isinstance(tag, bool) or not -0x80000000 <= tag <= 0xFFFFFFFF:
+            raise EncodeError(f"{at}.tag: a tag is a whole number from 0 to 4294967295, not {tag!r}")
+        if tag in names:
+            raise EncodeError(f"{at}.tag: {tag} is not unknown, it is the field {names[tag]}; set that")
+        # As it is decoded: Java reads 2**31 and more as negative, and so they may also be given.
+        signed = tag - 0x100000000 if tag >= 0x80000000 else tag
+        found.append(TaggedField(signed, _read_bytes(entry["data"], f"{at}.data")))
+    return tuple(found)
 
 
 def _read_bytes(item: Json, path: str) -> bytes:

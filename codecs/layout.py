@@ -80,7 +80,7 @@ class _Located(Subconstruct):  # type: ignore[misc]
             return self.subcon._build(obj, stream, context, path)
         except LayoutError as error:
             raise error.inside(self.name, -1) from None
-        except (construct.FormatFieldError, StreamError, TypeError, AttributeError):
+        except (construct.FormatFieldError, construct.StringError, StreamError, TypeError, AttributeError):
             raise LayoutError(Reason.BAD_VALUE, repr(obj), -1, self.name) from None
 
 
@@ -209,6 +209,8 @@ class KafkaArray(_Sized):
         return tuple(_Located(f"[{index}]", self.element)._parse(stream, context, path) for index in range(n))
 
     def _build_content(self, obj: Any, stream: Any, context: Any, path: Any) -> None:
+        if isinstance(obj, str):
+            raise TypeError(obj)
         self.length._build(len(obj), stream, context, path)
         for index, item in enumerate(obj):
             _Located(f"[{index}]", self.element)._build(item, stream, context, path)
@@ -267,10 +269,8 @@ class TaggedFields(Construct):  # type: ignore[misc]
                 written.append((tag, payload.getvalue()))
         try:
             entries = merge_tags(written, obj["unknown_tags"], frozenset(self.fields))
-        except Inexact:
-            raise LayoutError(
-                Reason.BAD_TAG, "a tag that the declaration knows is among the unknown ones", -1, "unknown_tags"
-            ) from None
+        except Inexact as error:
+            raise LayoutError(Reason.BAD_TAG, str(error), -1, "unknown_tags") from None
         _UVARINT._build(len(entries), stream, context, path)
         for tag, data in entries:
             for number in (tag, len(data)):
@@ -314,12 +314,18 @@ class _ToMessage(Adapter):  # type: ignore[misc]
         return {**content, "tags": {**content, "unknown_tags": obj.unknown_tags}}
 
 
+def _plain(uuid: bytes) -> bytes:
+    if not isinstance(uuid, bytes):
+        raise TypeError(uuid)  # bytes() would make something of numbers
+    return bytes(uuid)
+
+
 def _type_layout(wire: WireType, version: int, flexible: bool, nullable: bool, in_tag: bool = False) -> Construct:
     match wire:
         case FixedType():
             return _FIXED[wire.code]
         case UuidType():
-            return construct.ExprAdapter(construct.Bytes(16), lambda data, _: Uuid(data), lambda uuid, _: bytes(uuid))
+            return construct.ExprAdapter(construct.Bytes(16), lambda data, _: Uuid(data), lambda uuid, _: _plain(uuid))
         case StringType():
             return KafkaString(flexible, nullable)
         case BytesType():

@@ -1,7 +1,8 @@
 """Both JSON forms, there and back, and what is said when JSON does not fit."""
 
 import json
-from typing import Any
+from dataclasses import replace
+from typing import Any, assert_type
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +11,8 @@ from hypothesis import strategies as st
 from quorate.codecs import (
     CoordinatorRecord,
     EncodeError,
+    TaggedField,
+    decode_record,
     decode_subscription,
     encode_protocol,
     encode_record,
@@ -126,7 +129,7 @@ def test_a_newer_protocol_version_is_read_as_the_newest_known() -> None:
 @pytest.mark.parametrize("data", [b"", b"\x00", b"\x00\x00\x00", b"\xff\xff" + bytes(8), b"\x00\x01" + b"\x7f" * 8])
 def test_nested_bytes_that_are_something_else_stay_as_they_are(data: bytes) -> None:
     group = classic_group(subscription=data)
-    assert not isinstance(open_nested(group).members[0].subscription, OpenedBytes)  # type: ignore[attr-defined]
+    assert not isinstance(open_nested(group).members[0].subscription, OpenedBytes)
     with pytest.raises(DecodeError):
         decode_subscription(data)
 
@@ -169,6 +172,18 @@ def test_classic_protocols_of_a_migrated_member_are_opened() -> None:
         (ConsumerGroupMetadataValue, {"epoch": None}, 0, "may not be null"),
         (ConsumerGroupMetadataValue, [1], 0, "an object is expected, not an array"),
         (ConsumerGroupMetadataValue, {"unknown_tags": [{"tag": 1}]}, 0, "a list of"),
+        (ConsumerGroupMetadataValue, {"unknown_tags": [{"tag": 1, "data": "", "size": 0}]}, 0, "a list of"),
+        (ConsumerGroupMetadataValue, {"unknown_tags": {"tag": 1, "data": ""}}, 0, "a list of"),
+        (ConsumerGroupMetadataValue, {"unknown_tags": None}, 0, "a list of"),
+        (ConsumerGroupMetadataValue, {"unknown_tags": [5]}, 0, "a list of"),
+        (ConsumerGroupMetadataValue, {"unknown_tags": [{"tag": "x", "data": ""}]}, 0, r"unknown_tags\[0\].tag: a tag is a whole number from 0 to 4294967295, not 'x'"),
+        (ConsumerGroupMetadataValue, {"unknown_tags": [{"tag": True, "data": ""}]}, 0, "not True"),
+        (ConsumerGroupMetadataValue, {"unknown_tags": [{"tag": 1.5, "data": ""}]}, 0, "not 1.5"),
+        (ConsumerGroupMetadataValue, {"unknown_tags": [{"tag": 1, "data": ""}, {"tag": 1 << 32, "data": ""}]}, 0, r"unknown_tags\[1\].tag: a tag .* not 4294967296"),
+        (ConsumerGroupMetadataValue, {"unknown_tags": [{"tag": -(1 << 31) - 1, "data": ""}]}, 0, "not -2147483649"),
+        (ConsumerGroupMetadataValue, {"unknown_tags": [{"tag": 0, "data": ""}]}, 0, "0 is not unknown, it is the field metadata_hash"),
+        (ConsumerGroupMetadataValue, {"unknown_tags": [{"tag": 1, "data": "***"}]}, 0, r"unknown_tags\[0\].data: not base64"),
+        (ConsumerGroupMetadataValue, {"unknown_tags": [{"tag": 1, "data": 5}]}, 0, r"unknown_tags\[0\].data: base64 text is expected"),
         (OffsetCommitValue, {"topicId": "?"}, 4, "OffsetCommitValue.topicId: a uuid has 22"),
         (OffsetCommitValue, {"topicId": 5}, 4, "base64url uuid is expected, not a number"),
         (OffsetCommitValue, {"metadata": []}, 4, "a string is expected, not an array"),
@@ -182,6 +197,29 @@ def test_classic_protocols_of_a_migrated_member_are_opened() -> None:
 def test_json_that_does_not_fit_names_the_place(cls: Any, data: Any, version: int, message: str) -> None:
     with pytest.raises(EncodeError, match=message):
         from_json(cls, data, version)
+
+
+@pytest.mark.parametrize(
+    "tags", ["02 05 01 aa 04 01 bb", "01 ffffffff07 00", "01 ffffffff0f 00"], ids=["descending", "2**31 - 1", "-1"]
+)
+def test_decoded_tags_that_kafka_would_not_write_survive_json(tags: str) -> None:
+    key, value = bytes.fromhex("000300026367"), bytes.fromhex("0000 00000005" + tags)
+    record = decode_record(key, value)
+    assert isinstance(record, CoordinatorRecord)
+    assert record.value is not None
+    again = from_json(ConsumerGroupMetadataValue, json.loads(json.dumps(to_json(record.value, 0))), 0)
+    assert encode_record(replace(record, value=again)) == (key, value)
+
+
+def test_a_tag_is_given_as_it_is_on_the_wire_or_as_java_has_it() -> None:
+    given = [{"tag": tag, "data": "qg=="} for tag in (0xFFFFFFFF, -1)]
+    (unsigned, signed) = from_json(ConsumerGroupMetadataValue, {"unknown_tags": given}, 0).unknown_tags
+    assert unsigned == signed == TaggedField(-1, b"\xaa")
+
+
+def test_open_nested_keeps_the_type() -> None:
+    assert_type(open_nested(classic_group()), GroupMetadataValue)
+    assert type(open_nested(classic_group())) is GroupMetadataValue
 
 
 def test_text_that_is_not_utf8_is_printable() -> None:
