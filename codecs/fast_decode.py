@@ -195,7 +195,7 @@ class _Reading:
             "if z < 0: raise Inexact",
             "q = p + z",
             "if q > len(b): raise Inexact",
-            "unknown += (TaggedField(t, b[p:q]),)",
+            "unknown += (TaggedField(t, bytes(b[p:q])),)",
             "p = q",
         )
         source.depth -= 2

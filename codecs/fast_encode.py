@@ -94,6 +94,8 @@ class _Writing:
                 source.add("w(x)")
             case ArrayType(element):
                 depth = self.open(expression, nullable, "i")
+                if isinstance(element, StringType):  # text would be an array of its letters
+                    source.add("if x.__class__ is str: raise Inexact")
                 self.length("len(x)", "i")
                 if isinstance(element, FixedType):
                     source.add(f"w(pack('>%d{element.code}' % len(x), *x))")
@@ -178,9 +180,9 @@ def encode_message(message: Message, version: int) -> bytes:
     parts: list[bytes] = []
     try:
         message_encoder(spec, version)(message, parts.append)
+        return b"".join(parts)
     except Exception:  # noqa: BLE001  # written, or the field is named, by `encode_exactly`
         return encode_exactly(message, version)
-    return b"".join(parts)
 
 
 def span(versions: range | None) -> str:

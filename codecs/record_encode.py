@@ -32,14 +32,15 @@ class _ValueEncoders(dict[tuple[int | None, type[Message]], tuple[bytes, _Encode
         return found
 
 
-class _Encoders(dict[type[Message], tuple[bytes, _Encoder, _ValueEncoders]]):
-    """Class of a key → its two type bytes, its encoder, and those of its values."""
+class _Encoders(dict[type[Message], tuple[str, bytes, _Encoder, _ValueEncoders]]):
+    """Class of a key → its topic, its two type bytes, its encoder, and those of its values."""
 
-    def __missing__(self, cls: type[Message]) -> tuple[bytes, _Encoder, _ValueEncoders]:
+    def __missing__(self, cls: type[Message]) -> tuple[str, bytes, _Encoder, _ValueEncoders]:
         record_type = record_type_of(cls)
         if cls is not record_type.key.cls:
             raise KeyError(cls)
         self[cls] = found = (
+            record_type.topic,
             record_type.type_id.to_bytes(2, "big"),
             message_encoder(record_type.key, 0),
             _ValueEncoders(record_type),
@@ -51,20 +52,25 @@ _ENCODERS: Final = _Encoders()
 
 
 def encode_record(record: Record) -> tuple[bytes | None, bytes | None]:
-    """Key and value bytes, as Kafka writes them. Records that were not understood give back their bytes. Raises `EncodeError`."""
+    """Key and value bytes, as Kafka writes them. Records that were not understood give back their bytes.
+
+    Raises `EncodeError` for what the version cannot carry, and if key, value and topic do not belong together.
+    """
     if not isinstance(record, CoordinatorRecord):
         return record.key_bytes, record.value_bytes
     try:
-        type_bytes, key_encoder, values = _ENCODERS[type(record.key)]
+        topic, type_bytes, key_encoder, values = _ENCODERS[type(record.key)]
     except KeyError:
         raise EncodeError(f"{type(record.key).__name__} is not the key of a record type") from None
+    if record.topic != topic:
+        raise EncodeError(f"{type(record.key).__name__} is a key of {topic}, but the record's topic is {record.topic}")
     parts = [type_bytes]
     key, value = record.key, record.value
     try:
         key_encoder(key, parts.append)
+        key_bytes = b"".join(parts) + record.key_trailing
     except Exception:  # noqa: BLE001  # written, or the field is named, by `encode_exactly`
-        parts = [type_bytes, encode_exactly(key, 0)]
-    key_bytes = b"".join(parts) + record.key_trailing
+        key_bytes = type_bytes + encode_exactly(key, 0) + record.key_trailing
     if value is None:
         return key_bytes, None
     try:
@@ -74,7 +80,8 @@ def encode_record(record: Record) -> tuple[bytes | None, bytes | None]:
     parts = [prefix]
     try:
         value_encoder(value, parts.append)
+        value_bytes = b"".join(parts) + record.value_trailing
     except Exception:  # noqa: BLE001  # written, or the field is named, by `encode_exactly`
         assert record.version is not None
-        parts = [prefix, encode_exactly(value, record.version)]
-    return key_bytes, b"".join(parts) + record.value_trailing
+        value_bytes = prefix + encode_exactly(value, record.version) + record.value_trailing
+    return key_bytes, value_bytes

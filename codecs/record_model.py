@@ -75,12 +75,16 @@ class UnknownRecord:
     value_bytes: bytes | None
 
     @property
+    def name(self) -> str | None:
+        """Kafka's name of the record type, such as "OffsetCommit"; `None` if the type is not known."""
+        return _name_of(self.topic, self.type_id)
+
+    @property
     def problem(self) -> DecodeError:
         """The same facts as the exception that `strict=True` raises."""
         if self.reason is Reason.UNKNOWN_TYPE:
             return DecodeError(self.reason, where="key", position=0, detail=str(self.type_id))
-        name = RECORD_TYPES[self.topic][self.type_id].name
-        return DecodeError(self.reason, where="value", position=0, detail=f"{self.version} of {name}")
+        return DecodeError(self.reason, where="value", position=0, detail=f"{self.version} of {self.name}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +97,11 @@ class MalformedRecord:
     key: Message | None
     key_bytes: bytes | None
     value_bytes: bytes | None
+
+    @property
+    def name(self) -> str | None:
+        """Kafka's name of the record type, such as "OffsetCommit"; `None` if the type is not known."""
+        return _name_of(self.topic, self.type_id)
 
     @property
     def reason(self) -> Reason:
@@ -131,6 +140,11 @@ def record_type_of(message: type[Message]) -> RecordType:
     if found is None:
         raise KeyError(f"{message.__name__} is neither key nor value of a record type")
     return found
+
+
+def _name_of(topic: str, type_id: int | None) -> str | None:
+    known = None if type_id is None else RECORD_TYPES[topic].get(type_id)
+    return None if known is None else known.name
 
 
 def _encoded_size(message: Message, version: int) -> int:

@@ -51,7 +51,12 @@ class _ValueDecoders(dict[bytes, tuple[int, Callable[[bytes, int], Message]]]):
 
     def __missing__(self, prefix: bytes) -> tuple[int, Callable[[bytes, int], Message]]:
         version = int.from_bytes(prefix, "big", signed=True)
-        if len(prefix) != 2 or self.spec.versions is None or version not in self.spec.versions:
+        if (
+            type(prefix) is not bytes
+            or len(prefix) != 2
+            or self.spec.versions is None
+            or version not in self.spec.versions
+        ):
             raise KeyError(prefix)
         self[prefix] = found = (version, message_decoder(self.spec, version))
         return found
@@ -72,6 +77,8 @@ class _Keys(dict[bytes, tuple[Message, _ValueDecoders]]):
         self.codecs: dict[int, tuple[Callable[[bytes, int], Message], _ValueDecoders]] = {}
 
     def __missing__(self, key: bytes) -> tuple[Message, _ValueDecoders]:
+        if type(key) is not bytes:
+            raise TypeError  # a view would be kept here, and with it what it looks at
         type_id = _INT16.unpack_from(key)[0]
         codec = self.codecs.get(type_id)
         if codec is None:
@@ -91,10 +98,10 @@ _Open: Final = open_twin(CoordinatorRecord)
 def decode_record(
     key: bytes | None, value: bytes | None, *, topic: str = CONSUMER_OFFSETS, strict: bool = False
 ) -> Record:
-    """The record with these key and value bytes; `value=None` is a tombstone.
+    """The record with these key and value bytes; `value=None` is a tombstone. A bytearray or memoryview is copied.
 
     Never raises on data, unless `strict`: then whatever is not a `CoordinatorRecord` without trailing bytes raises `DecodeError`.
-    Raises `KeyError` for a topic that is not one of the three coordinator topics.
+    Raises `KeyError` for a topic that is not one of the three coordinator topics, and `TypeError` for a key or value that is not bytes.
     """
     try:
         record = _Open()
@@ -109,10 +116,19 @@ def decode_record(
         record.__class__ = CoordinatorRecord
         return record  # type: ignore[no-any-return]  # it has just become one
     except Exception:  # noqa: BLE001  # whatever the fast path stumbled over, `_decode_slowly` names it or reads it
-        found = _decode_slowly(key, value, topic)
+        found = _decode_slowly(_as_bytes(key, "key"), _as_bytes(value, "value"), topic)
     if strict and found.problem is not None:
         raise found.problem
     return found
+
+
+def _as_bytes(data: object, argument: str) -> bytes | None:
+    """Bytes that nobody else can change."""
+    if data is None:
+        return None
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise TypeError(f"{argument} is of type {type(data).__name__}; bytes are expected, or None")
+    return bytes(data)
 
 
 def _decode_slowly(key: bytes | None, value: bytes | None, topic: str) -> Record:

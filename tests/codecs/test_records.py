@@ -1,6 +1,7 @@
 """Records as values: what is understood, what is not, and that both give back their bytes."""
 
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quorate.codecs import (
+    CONSUMER_OFFSETS,
     RECORD_TYPES,
     SHARE_GROUP_STATE,
     CoordinatorRecord,
@@ -20,10 +22,12 @@ from quorate.codecs import (
     Uuid,
     decode_record,
     encode_record,
+    from_json,
 )
 from quorate.codecs.layout import layout
 from quorate.codecs.message import Message, field, message, tagged
 from quorate.codecs.messages import (
+    ConsumerGroupMemberMetadataKey,
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
@@ -36,7 +40,7 @@ from quorate.codecs.messages import (
     ShareUpdateKey,
     TopicMetadata,
 )
-from quorate.codecs.records import encode_message, record_type_of
+from quorate.codecs.records import _KEYS, encode_message, record_type_of
 from quorate.codecs.wire import Array, Int32, String
 from tests.codecs.strategies import damaged, records
 
@@ -147,6 +151,69 @@ def test_an_unknown_value_version_still_has_its_key() -> None:
     assert (record.key, record.type_id, record.version) == (ConsumerGroupMetadataKey(group_id="cg"), 3, 7)
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "name"),
+    [
+        (KEY, VALUE, "ConsumerGroupMetadata"),
+        (KEY, None, "ConsumerGroupMetadata"),
+        (KEY, b"\x00\x07", "ConsumerGroupMetadata"),
+        (KEY, VALUE[:4], "ConsumerGroupMetadata"),
+        (KEY[:3], VALUE, "ConsumerGroupMetadata"),
+        (b"\x00\x63", VALUE, None),
+        (b"\x00", VALUE, None),
+        (None, VALUE, None),
+    ],
+    ids=["understood", "tombstone", "unknown version", "damaged value", "damaged key", "unknown type", "short", "null"],
+)
+def test_every_record_has_a_name_if_its_type_is_known(key: bytes | None, value: bytes | None, name: str | None) -> None:
+    assert decode_record(key, value).name == name
+
+
+@pytest.mark.parametrize("kind", [bytearray, memoryview, lambda data: memoryview(bytearray(data))])
+@pytest.mark.parametrize(
+    "value",
+    ["00000000000501070161", "0000000000050008", "0000000000", "0009", "", "000000000005000aff"],
+    ids=["unknown tag", "trailing", "truncated", "unknown version", "empty", "trailing, too"],
+)
+def test_nothing_that_can_change_is_kept(kind: Any, value: str) -> None:
+    data = bytes.fromhex(value)
+    for key in (KEY, KEY + b"\x01", b"\x00\x03", b"\x00\x63"):
+        record = decode_record(kind(key), kind(data))
+        assert record == decode_record(key, data)
+        # A view cannot be pickled, a bytearray is shown as one.
+        assert "bytearray" not in repr(pickle.loads(pickle.dumps(record)))
+        hash(record)
+
+
+def test_a_view_is_no_key_of_what_is_remembered() -> None:
+    """Neither as a whole nor as the version in front of a value: it would keep alive what it looks at."""
+    buffer = bytearray(bytes.fromhex("0003000561206b6579"))
+    view = memoryview(bytes(buffer))
+    value = memoryview(b"\x00\x00\x00\x00\x00\x05\x00")
+    for types in (_KEYS[CONSUMER_OFFSETS], _KEYS[CONSUMER_OFFSETS].codecs[3][1]):
+        types.clear()
+    decode_record(view, value)
+    decode_record(KEY, value)
+    view.release()
+    value.release()
+    assert {type(key) for key in _KEYS[CONSUMER_OFFSETS]} == {bytes}
+    assert {type(prefix) for prefix in _KEYS[CONSUMER_OFFSETS].codecs[3][1]} <= {bytes}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("abc", None, "key is of type str; bytes are expected"),
+        (5, None, "key is of type int"),
+        (KEY, "abc", "value is of type str"),
+        (KEY, 5, "value is of type int"),
+    ],
+)
+def test_what_is_not_bytes_at_all_is_a_mistake_of_the_caller(key: Any, value: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        decode_record(key, value)
+
+
 def test_trailing_bytes_are_ignored_but_kept() -> None:
     record = decode_record(KEY + b"\x01", VALUE)
     assert isinstance(record, CoordinatorRecord)
@@ -236,6 +303,12 @@ def commit(**changes: Any) -> CoordinatorRecord:
     return CoordinatorRecord(key=OffsetCommitKey(group="g", topic="t", partition=0), value=value, version=version)
 
 
+def member(**changes: Any) -> CoordinatorRecord:
+    value = from_json(ConsumerGroupMemberMetadataValue, {}, 0)
+    key = ConsumerGroupMemberMetadataKey(group_id="g", member_id="m")
+    return CoordinatorRecord(key=key, value=replace(value, **changes), version=0)
+
+
 @pytest.mark.parametrize(
     ("record", "message"),
     [
@@ -248,6 +321,14 @@ def commit(**changes: Any) -> CoordinatorRecord:
         (commit(version=None), "OffsetCommitValue has no version None"),
         (commit(version=3, unknown_tags=(TaggedField(9, b""),)), "this version has no tagged fields"),
         (commit(unknown_tags=(TaggedField(0, b""),)), "a tag that the declaration knows is among the unknown ones"),
+        (commit(topic_id="x" * 16), "value of the wrong type or size: 'xxxxxxxxxxxxxxxx' in tagged fields.topic_id"),
+        (commit(topic_id=16), "value of the wrong type or size: 16 in tagged fields.topic_id"),
+        (commit(unknown_tags=(TaggedField(1 << 32, b""),)), "tag 4294967296 does not fit 32 bits"),
+        (commit(unknown_tags=(TaggedField(-(1 << 31) - 1, b""),)), "tag -2147483649 does not fit 32 bits"),
+        (commit(unknown_tags=(TaggedField(9, "text"),)), "value of the wrong type or size"),  # type: ignore[arg-type]
+        (member(subscribed_topic_names="abc"), "value of the wrong type or size: 'abc' in subscribed_topic_names"),
+        (replace(commit(), topic=SHARE_GROUP_STATE), "OffsetCommitKey is a key of __consumer_offsets, but the record's topic is __share_group_state"),
+        (replace(commit(), topic=SHARE_GROUP_STATE, value=None, version=None), "OffsetCommitKey is a key of __consumer_offsets"),
         (CoordinatorRecord(key=GroupMetadataKey(group="g"), value=ConsumerGroupMetadataValue(epoch=1), version=0), "GroupMetadata has a GroupMetadataValue as its value, not a ConsumerGroupMetadataValue"),
         (CoordinatorRecord(key=ConsumerGroupMetadataValue(epoch=1), value=None, version=None), "ConsumerGroupMetadataValue is not the key of a record type"),
     ],
