@@ -17,25 +17,45 @@ __all__ = ["byte_progress", "is_damage", "show_damage", "show_summary"]
 _HARMLESS = (ProblemReason.TORN_TAIL, ProblemReason.OFFSET_ORDER)
 """A torn tail is normal in a log that a broker is writing, and offsets out of order lose nothing."""
 
+_FINAL = (ProblemReason.UNREADABLE, ProblemReason.NOT_A_LOG, ProblemReason.CUT_OFF)
+"""What --skip-corrupt cannot skip: there is nothing to go on with."""
+
+_NEXT_BATCH = "use --skip-corrupt to go on with the next batch"
 _REMEDIES = {
-    ProblemReason.CRC_MISMATCH: "records before it were decoded; use --skip-corrupt to go on with the next batch",
-    ProblemReason.UNKNOWN_MAGIC: "records before it were decoded; use --skip-corrupt to go on with the next batch",
-    ProblemReason.BAD_LENGTH: "records before it were decoded; where the next batch begins cannot be told",
+    ProblemReason.CRC_MISMATCH: _NEXT_BATCH,
+    ProblemReason.UNKNOWN_MAGIC: _NEXT_BATCH,
+    ProblemReason.BAD_LENGTH: "use --skip-corrupt to look for the next whole batch and go on there",
+}
+_REMEDIES_WITHOUT_RECORDS = {
     ProblemReason.UNREADABLE: "all other files were read",
+    ProblemReason.NOT_A_LOG: "nothing in it was decoded; give the .log files of a partition, its folder, or a broker's log directory",
+    ProblemReason.CUT_OFF: "what was in it behind this place is not there; all other files were read",
 }
 
 
-def is_damage(problem: LogProblem) -> bool:
-    """Whether records were lost to it."""
+def is_damage(problem: LogProblem, *, skip_corrupt: bool = False) -> bool:
+    """Whether records were lost to it; with `skip_corrupt`, other than those that were meant to be skipped."""
+    if skip_corrupt:
+        return problem.rest_lost or problem.reason in _FINAL
     return problem.reason not in _HARMLESS
 
 
 def show_damage(problem: LogProblem) -> None:
     """Say it in the form of an error; what comes after it is still read."""
-    show_error(
-        str(problem),
-        _REMEDIES.get(problem.reason, "all other batches were decoded; --skip-corrupt takes that for good"),
-    )
+    show_error(str(problem), _remedy(problem))
+
+
+def _remedy(problem: LogProblem) -> str:
+    if problem.reason in _REMEDIES_WITHOUT_RECORDS:
+        return _REMEDIES_WITHOUT_RECORDS[problem.reason]
+    before = "records before it were decoded; " if problem.position else ""
+    if problem.rest_lost:
+        return f"{before}no whole batch was found behind it, the rest of the file is lost"
+    if problem.reason in _REMEDIES:
+        return before + _REMEDIES[problem.reason]
+    if problem.reason is ProblemReason.TOO_LARGE and problem.base_offset is None:
+        return before + _REMEDIES[ProblemReason.BAD_LENGTH]
+    return "all other batches were decoded; --skip-corrupt takes that for good"
 
 
 @contextmanager

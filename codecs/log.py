@@ -81,7 +81,8 @@ def read_log(
     `start_offset` (included), `end_offset` (excluded), `since_ms` (included) and `until_ms` (excluded, by the records' timestamps) bound what comes.
 
     What is not a record comes as `LogProblem`. A torn tail ends its file. After a damaged batch the rest of the file is left out too, unless
-    `skip_corrupt`: then the batch behind it is next. A batch that is whole but does not decompress, or whose records are malformed, costs only itself.
+    `skip_corrupt`: then the batch behind it is next, or if its length cannot be, the next of magic 2 with a valid CRC; if there is none,
+    the problem says `rest_lost`. A batch that is whole but does not decompress, or whose records are malformed, costs only itself.
     `max_batch_bytes` limits one batch, compressed or not.
 
     Raises `LogError` if there is nothing to read, and with `strict` for the first `LogProblem`, `UnknownRecord` or `MalformedRecord`.
@@ -93,7 +94,7 @@ def read_log(
     try:
         partitions = find_partitions(path, topic=topic, partition=partition, topics=topics)
     except OSError as error:
-        raise LogError(f"{path}: cannot be read: {error.strerror}") from error
+        raise LogError(f"{error.filename or path}: cannot be read: {error.strerror}") from error
     committed = isolation_level == "read_committed"
     selection = Selection(
         read_committed=committed,

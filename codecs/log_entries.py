@@ -73,6 +73,7 @@ class PartitionReader:
 
     def entries(self) -> Iterator[LogEntry | LogProblem]:
         """Everything that was selected, in the order of the log."""
+        yield from self.files.problems
         transactions = self.transactions() if self.selection.read_committed else Transactions({}, None)
         segments = self.files.segments
         for index, segment in enumerate(segments):
@@ -94,7 +95,12 @@ class PartitionReader:
         for segment in self.files.segments:
             try:
                 with segment.path.open("rb") as file:
-                    yield from frames(file, segment.size_bytes, max_batch_bytes=self.selection.max_batch_bytes)
+                    yield from frames(
+                        file,
+                        segment.size_bytes,
+                        max_batch_bytes=self.selection.max_batch_bytes,
+                        resynchronise=self.selection.skip_corrupt,
+                    )
             except OSError:
                 continue  # reported when its records are read
 
@@ -109,10 +115,11 @@ class PartitionReader:
         next_offset = self.next_offset
         unpack, crc32c, read, decode = HEADER.unpack_from, google_crc32c.value, read_record, decode_record
         create_time, append_time = TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME
-        for frame in frames(file, segment.size_bytes, max_batch_bytes=limit):
+        skip_corrupt = self.selection.skip_corrupt
+        for frame in frames(file, segment.size_bytes, max_batch_bytes=limit, resynchronise=skip_corrupt):
             if isinstance(frame, BatchProblem):
                 yield self.files.problem(segment, frame)
-                return
+                continue
             buffer, start, end, position = frame
             intact = False
             if buffer[start + 16] == 2 and end - start >= HEADER_BYTES:
@@ -141,7 +148,7 @@ class PartitionReader:
                         return
                     continue
                 yield self.files.problem(segment, problem)
-                if not self.selection.skip_corrupt:
+                if not skip_corrupt:
                     return
                 continue
 

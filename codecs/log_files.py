@@ -6,8 +6,8 @@ Knows how Kafka names folders and files, and nothing about what is in them.
 import re
 from collections.abc import Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
-from os import PathLike
+from dataclasses import dataclass, replace
+from os import PathLike, fspath
 from pathlib import Path
 
 from quorate.codecs.batches.model import BatchProblem, ProblemReason
@@ -37,11 +37,18 @@ class PartitionFiles:
     topic: str
     partition: int | None
     segments: tuple[Segment, ...]
+    problems: tuple[LogProblem, ...] = ()
+    """What kept segments from being found; comes before the records."""
 
     def problem(self, segment: Segment, found: BatchProblem, *, shift: int = 0) -> LogProblem:
         """What is wrong with a batch of a segment; `shift` is added to its position."""
         base_offset = None if found.header is None else found.header.base_offset
-        return self._problem(segment, found.position + shift, found.size_bytes, found.reason, found.detail, base_offset)
+        reason, detail = found.reason, found.detail
+        if reason is ProblemReason.TORN_TAIL and segment != self.segments[-1]:
+            reason = ProblemReason.CUT_OFF
+            detail += "; a later segment follows, so no broker was still writing this one"
+        position = found.position + shift
+        return self._problem(segment, position, found.size_bytes, reason, detail, base_offset, found.rest_lost)
 
     def out_of_order(
         self, segment: Segment, position: int, size_bytes: int, base_offset: int, next_offset: int
@@ -51,8 +58,9 @@ class PartitionFiles:
         return self._problem(segment, position, size_bytes, ProblemReason.OFFSET_ORDER, detail, base_offset)
 
     def unreadable(self, segment: Segment, error: OSError) -> LogProblem:
-        """A segment that the operating system does not let us read."""
-        detail = f"the file cannot be read: {error.strerror or error}"
+        """A segment, or a folder of them, that the operating system does not let us read."""
+        what = "file" if segment.path.suffix == ".log" else "folder"
+        detail = f"the {what} cannot be read: {error.strerror or error}"
         return self._problem(segment, 0, segment.size_bytes, ProblemReason.UNREADABLE, detail, None)
 
     def _problem(
@@ -63,6 +71,7 @@ class PartitionFiles:
         reason: ProblemReason,
         detail: str,
         base_offset: int | None,
+        rest_lost: bool = False,
     ) -> LogProblem:
         return LogProblem(
             path=segment.path,
@@ -73,6 +82,7 @@ class PartitionFiles:
             reason=reason,
             detail=detail,
             base_offset=base_offset,
+            rest_lost=rest_lost,
         )
 
 
@@ -91,6 +101,8 @@ def find_partitions(
 
     Raises `LogError` if there are no segments, or if they are of another topic.
     """
+    if not fspath(path):
+        raise LogError("the path is empty; give a segment file, a partition's folder or a broker's log directory")
     path = Path(path)
     _check_topics([topic] if topic is not None else topics or ())
     if path.is_file():
@@ -165,7 +177,17 @@ def _in_log_directory(path: Path, topics: Collection[str], partition: int | None
             f"{path}: no segments; expected 00000000000000000000.log or the like, "
             f"or folders such as {folder} with them ({listed})"
         )
-    return [PartitionFiles(topic, number, _sized(_segments_in(folder))) for (topic, number), folder in found]
+    return [_in_folder(topic, number, folder) for (topic, number), folder in found]
+
+
+def _in_folder(topic: str, number: int, folder: Path) -> PartitionFiles:
+    """One partition of several: a folder that cannot be read is a problem, so that the others are."""
+    try:
+        return PartitionFiles(topic, number, _sized(_segments_in(folder)))
+    except OSError as error:
+        nothing = PartitionFiles(topic, number, ())
+        place = Path(error.filename) if error.filename else folder
+        return replace(nothing, problems=(nothing.unreadable(Segment(place, 0), error),))
 
 
 def _looks_like_a_broker(folder: Path) -> bool:

@@ -39,7 +39,7 @@ class LogProblem:
     """Bytes of a segment that are not records: in which file, where, why, and the numbers.
 
     `position` is the byte at which the batch begins, `size_bytes` what the problem covers, `base_offset` the first offset of the batch if its header
-    could be read.
+    could be read. `rest_lost` says that no whole batch was found behind it, though it was looked for.
     """
 
     path: Path
@@ -50,6 +50,7 @@ class LogProblem:
     reason: ProblemReason
     detail: str
     base_offset: int | None
+    rest_lost: bool = False
 
     def __str__(self) -> str:
         return f"{self.path}, position {self.position:,}: {self.detail}"

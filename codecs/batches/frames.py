@@ -1,15 +1,18 @@
 """Cutting a file of batches into frames: every format begins with an int64 offset and an int32 length.
 
-Reads in blocks, so that memory depends on the largest batch and not on the file. Knows nothing of what is in a frame but its magic byte's place.
+Reads in blocks, so that memory depends on the largest batch and not on the file. Knows of what is in a frame only as much as it takes to find
+the next one behind damage.
 """
 
+import re
 from collections.abc import Iterator
 from struct import Struct
 from typing import BinaryIO
 
 from quorate.codecs.batches.model import BatchProblem, ProblemReason
+from quorate.codecs.batches.v2 import CRC_START, HEADER, HEADER_BYTES
 
-__all__ = ["MAX_BATCH_BYTES", "Frame", "frames"]
+__all__ = ["MAX_BATCH_BYTES", "Frame", "frames", "next_batch", "not_a_log"]
 
 Frame = tuple[bytes, int, int, int]
 """A buffer, where the frame begins and ends in it, and the position of its beginning in the file."""
@@ -23,17 +26,30 @@ _LENGTH_OFFSET = 8
 _OVERHEAD = 12
 _UP_TO_MAGIC = 17
 _MIN_LENGTH = 14  # the smallest message, of format 0
+_MAGIC_2 = re.compile(
+    rb"\x02(?=.{4}\x00)", re.DOTALL
+)  # then the CRC, then attributes, of which only the lower byte is in use
+_MAGIC_OFFSET = 16
+_GZIP = b"\x1f\x8b"
 
 
-def frames(file: BinaryIO, size: int, *, max_batch_bytes: int = MAX_BATCH_BYTES) -> Iterator[Frame | BatchProblem]:
-    """The frames in the first `size` bytes of `file`, which stands at its beginning.
+def frames(
+    file: BinaryIO,
+    size: int,
+    *,
+    max_batch_bytes: int = MAX_BATCH_BYTES,
+    position: int = 0,
+    resynchronise: bool = False,
+) -> Iterator[Frame | BatchProblem]:
+    """The frames up to byte `size` of `file`, which stands at `position`.
 
-    What cannot be a frame is a problem, and the last thing that comes: the next frame could be anywhere. Zeros up to the end are not a problem:
+    What cannot be a frame is a problem, and the last thing that comes. With `resynchronise` the problem covers what lies before the next batch of
+    magic 2 with a valid CRC, if there is one, and frames go on there; if not, `rest_lost` is set. Zeros up to the end are not a problem:
     `log.preallocate` leaves them, and every broker on Windows.
     """
     buffer = b""
     start = 0
-    base = 0  # position of buffer[0]
+    base = position  # of buffer[0]
     most = max_batch_bytes - _OVERHEAD
     unpack_length = _LENGTH.unpack_from
     while True:
@@ -47,52 +63,148 @@ def frames(file: BinaryIO, size: int, *, max_batch_bytes: int = MAX_BATCH_BYTES)
                 break
             yield buffer, start, end, base + start
             start = end
-        position = base + start
-        left = size - position
+        buffer = buffer[start:]
+        base += start
+        start = 0
+        available = len(buffer)
+        left = size - base
         if left <= 0:
             return
-        if need < _OVERHEAD + _MIN_LENGTH and available - start >= _UP_TO_MAGIC:
-            zeros = _zeros(buffer, start, file, left)
-            if zeros == left:
+        possible = _OVERHEAD + _MIN_LENGTH <= need <= max_batch_bytes or available < _UP_TO_MAGIC
+        if need <= left and possible:
+            missing = need - available
+            block = file.read(min(max(_BLOCK_BYTES, missing), left - available))
+            buffer += block
+            if len(block) < missing:
+                detail = f"the file ended {left - len(buffer):,} bytes earlier than when it was opened"
+                yield BatchProblem(position=base, size_bytes=len(buffer), reason=ProblemReason.TORN_TAIL, detail=detail)
                 return
-            detail = f"the length of the batch is {need - _OVERHEAD:,}, at least {_MIN_LENGTH} is possible"
-            if need == _OVERHEAD:
+            continue
+        if available < _UP_TO_MAGIC:
+            buffer += file.read(left - available)
+        header = buffer[:_UP_TO_MAGIC]
+        zeros, rest = _past_zeros(buffer, file, left)
+        if zeros == left:
+            return
+        problem = _problem(header, base, left, max_batch_bytes, zeros)
+        torn = problem.reason is ProblemReason.TORN_TAIL
+        if not (torn or base == 0 or resynchronise):
+            yield problem
+            return
+        # A batch begins with zeros, its offset: at most so many that its magic byte is the first that is not.
+        skipped = max(0, zeros - _MAGIC_OFFSET)
+        found = next_batch(bytes(zeros - skipped) + rest, base + skipped, file, size, max_batch_bytes=max_batch_bytes)
+        yield _judged(problem, header, found and found[1], resynchronise)
+        if not resynchronise or found is None:
+            return
+        buffer, base = found
+
+
+def next_batch(
+    buffer: bytes, position: int, file: BinaryIO, size: int, *, max_batch_bytes: int = MAX_BATCH_BYTES
+) -> tuple[bytes, int] | None:
+    """The next whole batch of magic 2 with a valid CRC behind `position`: what was read from its beginning on, and where that is.
+
+    `buffer` is at `position` of the file, which is read on behind it, up to byte `size`. The work is bounded by a multiple of the bytes there are: no
+    more than that is put through the CRC, however many bytes pose as headers.
+    """
+    import google_crc32c
+
+    allowed = 4 * (size - position) + _BLOCK_BYTES
+    least = 1  # what stands at `position` itself is known not to be one
+    while True:
+        need = 0
+        for match in _MAGIC_2.finditer(buffer, least + _MAGIC_OFFSET):
+            start = match.start() - _MAGIC_OFFSET
+            need = HEADER_BYTES
+            if start + need <= len(buffer):
+                offset, length, epoch, _, crc, _, last_delta, _, _, _, _, _, count = HEADER.unpack_from(buffer, start)
+                need = _OVERHEAD + length
+                if not HEADER_BYTES <= need <= max_batch_bytes or min(offset, epoch + 1, last_delta, count) < 0:
+                    continue
+            if position + start + need > size:
+                continue
+            if start + need > len(buffer):
+                break
+            allowed -= need
+            if allowed < 0:
+                return None
+            if google_crc32c.value(buffer[start + CRC_START : start + need]) == crc:
+                return buffer[start:], position + start
+        else:
+            start = max(least, len(buffer) - CRC_START)
+            need = 0
+        buffer = buffer[start:]
+        position += start
+        least = 0
+        wanted = min(max(_BLOCK_BYTES, need - len(buffer)), size - position - len(buffer))
+        more = file.read(wanted) if wanted > 0 else b""
+        if len(more) < wanted:
+            size = position + len(buffer) + len(more)  # it is shorter than it was
+        if not more and not need:
+            return None
+        buffer += more
+
+
+def _problem(header: bytes, position: int, left: int, max_batch_bytes: int, zeros: int) -> BatchProblem:
+    """What speaks against a frame with this header, which may be cut off, with `left` bytes to the end of the file."""
+    reason = ProblemReason.TORN_TAIL
+    detail = f"{left:,} bytes are left at the end of the file"
+    if len(header) < _UP_TO_MAGIC:
+        detail += "; that is less than a header"
+    else:
+        (length,) = _LENGTH.unpack_from(header, _LENGTH_OFFSET)
+        need = _OVERHEAD + length
+        if length < _MIN_LENGTH:
+            reason = ProblemReason.BAD_LENGTH
+            detail = f"the length of the batch is {length:,}, at least {_MIN_LENGTH} is possible"
+            if length == 0:
                 detail += f"; {zeros:,} bytes here are zero, but more data follows"
-            yield BatchProblem(position=position, size_bytes=left, reason=ProblemReason.BAD_LENGTH, detail=detail)
-            return
-        if need > left:
-            if left < _UP_TO_MAGIC and _zeros(buffer, start, file, left) == left:
-                return
-            said = (
-                f"the batch has {need:,} bytes by its header" if left >= _UP_TO_MAGIC else "that is less than a header"
-            )
-            detail = f"{left:,} bytes are left at the end of the file; {said}"
-            yield BatchProblem(position=position, size_bytes=left, reason=ProblemReason.TORN_TAIL, detail=detail)
-            return
-        if need > max_batch_bytes:
+        elif need > max_batch_bytes:
+            reason = ProblemReason.TOO_LARGE
             detail = f"the batch has {need:,} bytes by its header, {max_batch_bytes:,} are allowed"
-            yield BatchProblem(position=position, size_bytes=left, reason=ProblemReason.TOO_LARGE, detail=detail)
-            return
-        missing = need - (available - start)
-        block = file.read(min(max(_BLOCK_BYTES, missing), left - (available - start)))
-        if len(block) < missing:
-            short = available - start + len(block)
-            detail = f"the file ended {left - short:,} bytes earlier than when it was opened"
-            yield BatchProblem(position=position, size_bytes=short, reason=ProblemReason.TORN_TAIL, detail=detail)
-            return
-        buffer = buffer[start:] + block
-        base = position
-        start = 0
+            if need > left:
+                detail += f" and only {left:,} are left in the file"
+        else:
+            detail += f"; the batch has {need:,} bytes by its header"
+    return BatchProblem(position=position, size_bytes=left, reason=reason, detail=detail)
 
 
-def _zeros(buffer: bytes, start: int, file: BinaryIO, left: int) -> int:
-    """How many of the next `left` bytes are zero before the first that is not."""
-    block = buffer[start : start + left] or file.read(min(_BLOCK_BYTES, left))
+def _judged(problem: BatchProblem, header: bytes, found: int | None, resynchronise: bool) -> BatchProblem:
+    """The problem in the light of where the next whole batch is, if there is one."""
+    position, reason, detail, size = problem.position, problem.reason, problem.detail, problem.size_bytes
+    if found is not None:
+        if reason is ProblemReason.TORN_TAIL:
+            reason = ProblemReason.BAD_LENGTH
+        detail += f"; a whole batch begins {found - position:,} bytes behind, at {found:,}"
+        size = found - position if resynchronise else size
+        return BatchProblem(position=position, size_bytes=size, reason=reason, detail=detail)
+    magic = header[_MAGIC_OFFSET] if len(header) > _MAGIC_OFFSET else 0
+    plausible = header[0] == 0 and magic <= 2
+    if reason is ProblemReason.TORN_TAIL and plausible:
+        return problem
+    if position == 0 and not (reason is ProblemReason.TOO_LARGE and plausible):
+        reason, detail = ProblemReason.NOT_A_LOG, not_a_log(header, detail)
+    elif reason is ProblemReason.TORN_TAIL:
+        reason = ProblemReason.BAD_LENGTH
+        detail += f"; its magic would be {magic}" if magic > 2 else "; no batch begins like that"
+    return BatchProblem(position=position, size_bytes=size, reason=reason, detail=detail, rest_lost=True)
+
+
+def not_a_log(begins: bytes, detail: str) -> str:
+    """What to say of a file that begins with something else than a batch."""
+    packed = ": it is gzip, unpack it first" if begins.startswith(_GZIP) else ""
+    return f"this is not a log segment, or its beginning is damaged{packed}; {detail}"
+
+
+def _past_zeros(buffer: bytes, file: BinaryIO, left: int) -> tuple[int, bytes]:
+    """How many of the next `left` bytes are zero before the first that is not, and what was read from that on."""
+    block = buffer[:left]
     count = 0
     while block:
         stripped = block.lstrip(b"\x00")
         count += len(block) - len(stripped)
         if stripped:
-            return count
+            return count, stripped
         block = file.read(min(_BLOCK_BYTES, left - count))
-    return count
+    return count, b""

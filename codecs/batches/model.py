@@ -51,6 +51,10 @@ class ProblemReason(StrEnum):
     """A batch begins at or before the end of the one before it. Its records are read all the same."""
     UNREADABLE = "unreadable file"
     """The operating system did not let the file be read: no permission, or a broker deleted it meanwhile."""
+    CUT_OFF = "cut off segment"
+    """The file ends inside a batch although a later segment follows it: nobody was still writing this one."""
+    NOT_A_LOG = "not a log segment"
+    """The file begins with no batch, and is neither empty nor all zeros: it is something else, or damaged from its beginning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +139,8 @@ class ControlRecord:
 class BatchProblem:
     """Bytes that are not a batch, or not all of one: where, why, and the numbers.
 
-    `position` is where the batch begins; `size_bytes` is what the problem covers. `header` is there when it could be read.
+    `position` is where the batch begins; `size_bytes` is what the problem covers. `header` is there when it could be read. `rest_lost` says that no
+    whole batch was found behind it, though it was looked for: nothing brings back what this file may have had there.
     """
 
     position: int
@@ -143,6 +148,7 @@ class BatchProblem:
     reason: ProblemReason
     detail: str
     header: BatchHeader | None = None
+    rest_lost: bool = False
 
 
 def sequence_at(base_sequence: int, offset_delta: int) -> int:

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from quorate.codecs.batches import legacy, v2
 from quorate.codecs.batches.compression import DecompressionError, TooLargeError, decompress
-from quorate.codecs.batches.frames import MAX_BATCH_BYTES, frames
+from quorate.codecs.batches.frames import MAX_BATCH_BYTES, frames, not_a_log
 from quorate.codecs.batches.model import (
     COMPRESSIONS,
     BatchHeader,
@@ -67,16 +67,16 @@ def read_batches(
     """The batches of a segment, a fetch response or a produce request, given as bytes or as a seekable binary file at its beginning.
 
     After a problem nothing more comes, because what follows cannot be trusted; with `skip_corrupt` it goes on where the length says that
-    the next batch begins, if it says so. A batch larger than `max_batch_bytes`, compressed or not, is a problem.
+    the next batch begins, or if that cannot be, at the next batch of magic 2 with a valid CRC. A batch larger than `max_batch_bytes`, compressed or not, is a problem.
     """
     if isinstance(source, bytes):
         source = io.BytesIO(source)
     size = source.seek(0, io.SEEK_END)
     source.seek(0)
-    for frame in frames(source, size, max_batch_bytes=max_batch_bytes):
+    for frame in frames(source, size, max_batch_bytes=max_batch_bytes, resynchronise=skip_corrupt):
         if isinstance(frame, BatchProblem):
             yield frame
-            return
+            continue
         buffer, start, end, position = frame
         problem = check(buffer, start, end, position)
         if problem is None:
@@ -89,6 +89,15 @@ def read_batches(
 
 def check(buffer: bytes, start: int, end: int, position: int) -> BatchProblem | None:
     """What is wrong with the frame at `start`, if anything: its magic, its length for that magic, its CRC, its base offset."""
+    problem = _check(buffer, start, end, position)
+    if problem is None or position or not buffer[start] or problem.reason is ProblemReason.BAD_RECORDS:
+        return problem
+    # No offset ever gets to where its first byte is not zero: this is some other file, whose bytes happen to be a length that is possible.
+    detail = not_a_log(buffer[start : start + v2.LOG_OVERHEAD], problem.detail)
+    return BatchProblem(position=0, size_bytes=problem.size_bytes, reason=ProblemReason.NOT_A_LOG, detail=detail)
+
+
+def _check(buffer: bytes, start: int, end: int, position: int) -> BatchProblem | None:
     magic = buffer[start + 16]
     size = end - start
     if magic > 2:

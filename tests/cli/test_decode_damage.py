@@ -1,5 +1,6 @@
 """Damaged logs: what is shown, what is said, and how it ends."""
 
+import gzip
 import json
 import shutil
 
@@ -82,6 +83,45 @@ def test_a_torn_tail_is_shown_and_is_no_failure(quorate, partition, segment):
     in_kafkas_form = quorate("decode", partition, "--format", "kafka")
     assert in_kafkas_form.err.startswith(f"{segment}, position {last.position:,}: ")
     assert "path" not in in_kafkas_form.out
+
+
+def test_a_file_that_is_no_log_fails_and_says_what_to_give(quorate, tmp_path):
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(gzip.compress(bytes(range(256))))
+    ended = quorate("decode", path)
+    assert ended.status == 1
+    first, second = ended.err.splitlines()
+    assert first.startswith(
+        f"error: {path}, position 0: this is not a log segment, or its beginning is damaged: it is gzip"
+    )
+    assert (
+        second
+        == "       nothing in it was decoded; give the .log files of a partition, its folder, or a broker's log directory"
+    )
+
+
+def test_damage_at_the_beginning_says_nothing_of_records_before_it(quorate, partition, segment):
+    flip(segment, 80)
+    assert quorate("decode", partition).err.splitlines()[1] == "       use --skip-corrupt to go on with the next batch"
+
+
+@pytest.mark.parametrize("behind", [True, False])
+def test_skip_corrupt_fails_only_if_the_rest_is_lost(quorate, partition, segment, behind):
+    bad, following = batches(segment)[10:12]
+    data = bytearray(segment.read_bytes())
+    data[bad.position + 8] = 0xFF
+    segment.write_bytes(data if behind else data[: following.position])
+    ended = quorate("decode", partition, "--skip-corrupt")
+    assert ended.status == (0 if behind else 1)
+    assert ended.err.endswith("" if behind else "no whole batch was found behind it, the rest of the file is lost\n")
+
+
+def test_a_segment_that_another_follows_and_ends_inside_a_batch_is_damage(quorate, partition, segment):
+    shutil.copy(segment, segment.with_name(f"{10**9:020}.log"))
+    segment.write_bytes(segment.read_bytes()[:-5])
+    ended = quorate("decode", partition)
+    assert ended.status == 1
+    assert "a later segment follows" in ended.err
 
 
 def test_damage_passes_all_filters(quorate, partition, segment):

@@ -346,7 +346,7 @@ def flipped(data: bytes, position: int, mask: int = 0x01) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("damaged", "reason", "detail", "goes_on"),
+    ("damaged", "reason", "detail", "by_length"),
     [
         (flipped(WHOLE, 80), ProblemReason.CRC_MISMATCH, f"its header says {WHOLE[17:21].hex()}", True),
         (flipped(WHOLE, 17, 0xFF), ProblemReason.CRC_MISMATCH, f"has CRC {WHOLE[17:21].hex()}", True),
@@ -363,17 +363,17 @@ def flipped(data: bytes, position: int, mask: int = 0x01) -> bytes:
         (bytes(50), ProblemReason.BAD_LENGTH, "zero, but more data follows", False),
     ],
 )
-def test_damage_in_the_middle(damaged, reason, detail, goes_on):
+def test_damage_in_the_middle(damaged, reason, detail, by_length):
+    """The length leads to the next batch, or where it cannot, a search does."""
     data = NEXT + damaged + NEXT
-    ours = list(read_batches(data))
-    assert [type(one) for one in ours] == [Batch, BatchProblem]
-    assert (ours[1].reason, ours[1].position) == (reason, len(NEXT))
-    assert detail in ours[1].detail
-    skipping = list(read_batches(data, skip_corrupt=True))
-    assert skipping[:2] == ours
-    assert [one.data for one in skipping[2:]] == ([NEXT] if goes_on else [])
-    if goes_on:
-        assert ours[1].size_bytes == len(damaged)
+    whole, problem = read_batches(data)
+    assert isinstance(whole, Batch)
+    assert (problem.reason, problem.position) == (reason, len(NEXT))
+    assert detail in problem.detail
+    assert problem.size_bytes == len(damaged) + (0 if by_length else len(NEXT))
+    _, skipped, behind = read_batches(data, skip_corrupt=True)
+    assert (skipped.reason, skipped.position, skipped.size_bytes) == (reason, len(NEXT), len(damaged))
+    assert (behind.data, behind.header.position) == (NEXT, len(NEXT) + len(damaged))
 
 
 @pytest.mark.parametrize("left", [8, 11, 12, 16, 17, 60, 61, len(WHOLE) - 1])

@@ -258,11 +258,11 @@ def test_read_segment_wants_a_file(write):
 # ---- problems
 
 
-def test_a_torn_tail_ends_its_file_and_the_next_is_read(write):
+def test_a_torn_tail_at_the_end_of_a_partition(write):
     whole, torn = batch(0), batch(1, 2, 3)[:100]
-    folder = write(whole + torn, batch(100))
-    first, problem, last = read_log(folder)
-    assert (first.offset, last.offset) == (0, 100)
+    folder = write(whole + torn)
+    first, problem = read_log(folder)
+    assert first.offset == 0
     assert problem == LogProblem(
         path=folder / SEGMENT,
         topic=CONSUMER_OFFSETS,
@@ -274,6 +274,14 @@ def test_a_torn_tail_ends_its_file_and_the_next_is_read(write):
         base_offset=None,
     )
     assert str(problem) == f"{folder / SEGMENT}, position {len(whole)}: {problem.detail}"
+
+
+def test_a_segment_that_another_follows_is_not_torn_but_cut_off(write):
+    """A broker writes to the last segment only."""
+    first, problem, last = read_log(write(batch(0) + batch(1, 2, 3)[:100], batch(100)))
+    assert (first.offset, last.offset) == (0, 100)
+    assert problem.reason is ProblemReason.CUT_OFF
+    assert problem.detail.endswith("; a later segment follows, so no broker was still writing this one")
 
 
 def damaged(*batches: bytes, index: int = 1) -> bytes:

@@ -1,0 +1,182 @@
+"""Damage that hides behind a length: what is told from a tail that a broker was writing, and where reading goes on."""
+
+import gzip
+import io
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from quorate.codecs import LogError, LogProblem, read_log
+from quorate.codecs.batches import BatchRecord, ProblemReason, encode_batch, read_batches
+from quorate.codecs.batches.frames import next_batch
+
+
+def batch(*offsets: int, **fields: Any) -> bytes:
+    return encode_batch([BatchRecord(offset=at, timestamp_ms=0, key=b"k", value=b"v" * 50) for at in offsets], **fields)
+
+
+def with_length(data: bytes, length: int) -> bytes:
+    return data[:8] + length.to_bytes(4, signed=True) + data[12:]
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Offsets of the records, and the problems, in a file with these bytes."""
+
+    def read(data: bytes, **options: Any) -> tuple[list[int], list[LogProblem]]:
+        path = tmp_path / "some.log"
+        path.write_bytes(data)
+        found = list(read_log(path, **options))
+        problems = [entry for entry in found if isinstance(entry, LogProblem)]
+        return [entry.offset for entry in found if not isinstance(entry, LogProblem)], problems
+
+    return read
+
+
+# ---- what is not a torn tail
+
+
+def test_a_length_over_the_limit_is_no_torn_tail_though_the_file_ends_before_it(read):
+    data = batch(0) + with_length(batch(1), 500_000_000)
+    offsets, (problem,) = read(data)
+    assert offsets == [0]
+    assert problem.reason is ProblemReason.TOO_LARGE
+    assert problem.detail == (
+        f"the batch has 500,000,012 bytes by its header, 134,217,728 are allowed and only {len(batch(1))} are left in the file"
+    )
+
+
+def test_a_length_beyond_the_file_with_whole_batches_behind_is_damage(read):
+    data = batch(0) + with_length(batch(1), 9_000_000) + batch(2) + batch(3)
+    offsets, (problem,) = read(data)
+    assert (offsets, problem.reason) == ([0], ProblemReason.BAD_LENGTH)
+    assert (problem.position, problem.size_bytes) == (len(batch(0)), 3 * len(batch(0)))
+    assert problem.detail.endswith(f"a whole batch begins {len(batch(1))} bytes behind, at {2 * len(batch(0))}")
+
+
+@pytest.mark.parametrize("left", [17, 61, 100])
+def test_what_begins_like_no_batch_is_no_torn_tail(read, left):
+    spoiled = bytearray(batch(1, 2))
+    spoiled[16] = 7
+    offsets, (problem,) = read(batch(0) + bytes(spoiled[:left]))
+    assert (offsets, problem.reason) == ([0], ProblemReason.BAD_LENGTH)
+    assert problem.detail.endswith("; its magic would be 7")
+
+
+# ---- other files
+
+
+OTHERS = {
+    "gzip": gzip.compress(batch(0) * 20),
+    "jpeg": bytes.fromhex("ffd8ffe000104a46494600010100000100010000") + Random(1).randbytes(5_000),
+    "text": b"Nov 21 12:14:15 broker-1 kafka: started\n" * 30,
+    "short text": b"hello",
+    "one byte": b"x",
+    "png": bytes.fromhex("89504e470d0a1a0a0000000d49484452") + Random(2).randbytes(500),
+    "a possible length": b"UU\0\0\0\0\0\0" + (100).to_bytes(4) + Random(3).randbytes(500),
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_another_file_is_called_so(read, kind):
+    offsets, (problem,) = read(OTHERS[kind])
+    assert (offsets, problem.reason, problem.position) == ([], ProblemReason.NOT_A_LOG, 0)
+    assert problem.detail.startswith("this is not a log segment, or its beginning is damaged")
+    assert ("it is gzip, unpack it first" in problem.detail) == (kind == "gzip")
+    _, problems = read(OTHERS[kind], skip_corrupt=True)
+    assert problems[0].reason is ProblemReason.NOT_A_LOG
+
+
+@pytest.mark.parametrize("data", [b"", b"\0", bytes(5_000)], ids=["empty", "a zero", "zeros"])
+def test_empty_and_preallocated_files_are_logs(read, data):
+    assert read(data) == ([], [])
+
+
+def test_a_log_whose_first_length_is_damaged_is_still_a_log(read):
+    offsets, (problem,) = read(with_length(batch(0), -3) + batch(1))
+    assert (offsets, problem.reason) == ([], ProblemReason.BAD_LENGTH)
+
+
+# ---- going on behind it
+
+
+@pytest.mark.parametrize("length", [-1, 0, 13, 9_000_000, 2**31 - 1])
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_skipping_goes_on_at_the_next_batch_with_a_valid_crc(read, length, magic):
+    bad = with_length(batch(1, magic=magic), length)
+    crc_too = bytearray(batch(2))
+    crc_too[-1] ^= 1
+    data = batch(0) + bad + bytes(crc_too) + batch(3) + with_length(batch(4), length) + batch(5)
+    offsets, (first, second) = read(data, skip_corrupt=True)
+    assert offsets == [0, 3, 5]
+    assert (first.position, first.size_bytes) == (len(batch(0)), len(bad) + len(crc_too))
+    assert (second.size_bytes, second.rest_lost) == (len(batch(4)), False)
+
+
+def test_batches_far_behind_the_damage_are_found(read):
+    """Over several blocks of the file, and with a batch across the blocks' borders."""
+    big = encode_batch([BatchRecord(offset=9, timestamp_ms=0, key=None, value=bytes(3_000_000))])
+    data = batch(0) + with_length(batch(1), -1) + Random(4).randbytes(2_500_000) + big + batch(10)
+    offsets, (problem,) = read(data, skip_corrupt=True)
+    assert (offsets, problem.size_bytes) == ([0, 9, 10], len(batch(1)) + 2_500_000)
+
+
+def test_when_nothing_is_found_the_rest_is_lost(read):
+    data = batch(0) + with_length(batch(1), -1) + Random(5).randbytes(3_000)
+    offsets, (problem,) = read(data, skip_corrupt=True)
+    assert (offsets, problem.rest_lost) == ([0], True)
+    assert problem.size_bytes == len(data) - len(batch(0))
+
+
+def test_transactions_are_settled_by_the_batches_behind_the_damage(read):
+    def open_at(offset: int) -> bytes:
+        return batch(offset, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+
+    data = batch(0) + with_length(batch(1), -1) + open_at(2) + batch(3)
+    offsets, _ = read(data, skip_corrupt=True, isolation_level="read_committed")
+    assert offsets == [0]
+
+
+def test_the_search_is_bounded_however_many_bytes_pose_as_headers():
+    one = with_length(batch(0), 900_000)[:61]
+    posing = one * 60_000
+    started = time.monotonic()
+    assert next_batch(posing, 0, io.BytesIO(b""), len(posing)) is None
+    assert time.monotonic() - started < 5
+
+
+def test_read_batches_goes_on_as_well():
+    whole, problem, behind = read_batches(batch(0) + with_length(batch(1), -1) + batch(2), skip_corrupt=True)
+    assert (whole.header.base_offset, problem.reason, behind.header.base_offset) == (0, ProblemReason.BAD_LENGTH, 2)
+
+
+# ---- folders
+
+
+def test_an_empty_path_is_refused():
+    with pytest.raises(LogError, match="the path is empty"):
+        read_log("")
+
+
+def test_a_folder_that_cannot_be_read_does_not_stop_the_others(tmp_path, monkeypatch):
+    for number in range(3):
+        folder = tmp_path / f"__consumer_offsets-{number}"
+        folder.mkdir()
+        (folder / "00000000000000000000.log").write_bytes(batch(number))
+    closed = tmp_path / "__consumer_offsets-1"
+    iterdir = Path.iterdir
+
+    def refusing(path: Path) -> Iterator[Path]:
+        if path == closed:
+            raise PermissionError(13, "Permission denied", str(path))
+        return iterdir(path)
+
+    monkeypatch.setattr(Path, "iterdir", refusing)
+    first, problem, last = read_log(tmp_path)
+    assert (first.offset, last.offset) == (0, 2)
+    assert (problem.reason, problem.path, problem.partition) == (ProblemReason.UNREADABLE, closed, 1)
+    assert problem.detail == "the folder cannot be read: Permission denied"
