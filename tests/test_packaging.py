@@ -6,6 +6,7 @@ virtual environments that borrow them.
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -202,6 +203,23 @@ def test_import_leaves_heavy_libraries_alone(installed, module, unwanted, tmp_pa
     assert installed.python(code, tmp_path) == []
 
 
+def check_types(installed: Installed, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """What mypy says about the user's scripts in a folder."""
+    mypy = [sys.executable, "-P", "-m", "mypy", "--python-executable", installed.bin / "python", "--no-incremental"]
+    scripts = sorted(path.name for path in folder.glob("*.py"))
+    return subprocess.run([*mypy, *options, *scripts], cwd=folder, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("installed", ["wheel"], indirect=True)
+def test_what_our_pages_show_passes_a_users_strict_type_checker(installed, tmp_path):
+    for page in ("README.md", "docs/tutorial/read-a-log.md", "docs/how-to/decode-from-python.md"):
+        blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
+        assert blocks, page
+        (tmp_path / f"{Path(page).stem.replace('-', '_').lower()}.py").write_text("\n".join(blocks))
+    done = check_types(installed, tmp_path, "--strict")
+    assert (done.returncode, done.stdout) == (0, "Success: no issues found in 3 source files\n")
+
+
 @pytest.mark.parametrize("installed", ["wheel"], indirect=True)
 def test_a_users_type_checker_sees_our_types(installed, tmp_path):
     """py.typed counts in each room, for `quorate` is a namespace package (PEP 561)."""
@@ -212,17 +230,7 @@ def test_a_users_type_checker_sees_our_types(installed, tmp_path):
         "    reveal_type(record.type_id)\n"
         "    record.no_such_thing\n"
     )
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "mypy",
-        "--python-executable",
-        installed.bin / "python",
-        "--no-incremental",
-        "user.py",
-    ]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    done = check_types(installed, tmp_path)
     assert 'user.py:4: note: Revealed type is "int"' in done.stdout.replace("builtins.", "")
     assert 'user.py:5: error: "CoordinatorRecord" has no attribute "no_such_thing"  [attr-defined]' in done.stdout
     assert "Found 1 error" in done.stdout
