@@ -8,69 +8,29 @@ unknown version, text that is not UTF-8 in a place where it matters) is decoded 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from quorate.codecs.columnar.assemble import positions_of, to_arrow
-from quorate.codecs.columnar.column import Slices, Structs
-from quorate.codecs.columnar.frame import Array, Bools, Buffer, Frame, Ints
-from quorate.codecs.columnar.plan import plan_of
-from quorate.codecs.columnar.read import read_message
+from quorate.codecs.columnar.assemble import to_arrow
+from quorate.codecs.columnar.frame import Array, Ints
 from quorate.codecs.columnar.rows import columns_of, problem_row
 from quorate.codecs.columnar.schema import PROBLEMS, PROBLEMS_SCHEMA, message_schema, record_schema
+from quorate.codecs.columnar.slots import Slots, binary_array, int16_at, read_slots, values_in
+from quorate.codecs.columnar.values import decode_version, decode_versions, is_flat, joined
 from quorate.codecs.errors import DecodeError, Reason
-from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, MessageSpec, RecordType
+from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, RecordType
 from quorate.codecs.records import CoordinatorRecord, decode_record
 
-__all__ = ["Slots", "decode_columns", "decode_slots"]
+__all__ = ["decode_columns", "decode_slots"]
 
 SAMPLE = 1 << 15
 """As many keys are looked at to find out whether keys repeat."""
 
 JOINED_BYTES = 1 << 30
 """Chunks are put together up to this size; Arrow's binary arrays hold less than 2 GiB."""
-
-CHUNK = 1 << 16
-"""Records decoded at once: few enough that the intermediate arrays stay in the processor's cache."""
-
-
-class Slots:
-    """Places of keys or values in a buffer. `null` marks those that are absent."""
-
-    __slots__ = ("data", "end", "null", "start")
-
-    def __init__(self, data: Array, start: Ints, end: Ints, null: Bools | None = None) -> None:
-        self.data = data
-        self.start = start
-        self.end = end
-        self.null = null
-
-    def __len__(self) -> int:
-        return len(self.start)
-
-    def __getitem__(self, rows: Any) -> "Slots":
-        return Slots(self.data, self.start[rows], self.end[rows], None if self.null is None else self.null[rows])
-
-    def bytes_at(self, row: int) -> bytes | None:
-        """One key or value."""
-        if self.null is not None and self.null[row]:
-            return None
-        return self.data[int(self.start[row]) : int(self.end[row])].tobytes()
-
-    @staticmethod
-    def of(array: pa.Array) -> "Slots":
-        """The elements of a binary (or string) array, not copied."""
-        if pa.types.is_dictionary(array.type):
-            array = array.dictionary_decode()
-        if not (pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type)):
-            array = array.cast(pa.binary())
-        data, start, end = positions_of(array)
-        null = ~np.asarray(array.is_valid()) if array.null_count else None
-        return Slots(data, start, end, null)
 
 
 class _Collector:
@@ -105,7 +65,7 @@ class _Collector:
             if len(pieces) == 1:
                 yield record_type, pa.RecordBatch.from_arrays(pieces[0][1], schema=schema)
                 continue
-            arrays = [_joined(list(column)) for column in zip(*(arrays for _, arrays in pieces), strict=True)]
+            arrays = [joined(list(column)) for column in zip(*(arrays for _, arrays in pieces), strict=True)]
             batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
             rows = np.concatenate([rows for rows, _ in pieces])
             yield (
@@ -155,15 +115,6 @@ def _parts(keys: Any, values: Any) -> Iterator[tuple[int, int]]:
         first = last
 
 
-def _joined(arrays: list[pa.Array]) -> pa.Array:
-    try:
-        return pa.concat_arrays(arrays)
-    except pa.ArrowInvalid as error:
-        raise ValueError(
-            f"one column of the result would have more than 2 GiB; decode fewer records at once ({error})"
-        ) from None
-
-
 def _one_array(array: Any) -> pa.Array:
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
@@ -204,9 +155,9 @@ def _finished(out: _Collector) -> dict[str, pa.RecordBatch]:
 def _decode_all(keys: Slots, values: Slots, keys_array: pa.Array | None, out: _Collector) -> None:
     """Keys first, each different one once; then, type by type, the values."""
     distinct, code = _distinct_keys(keys, keys_array)
-    type_ids = _int16_at(distinct)
+    type_ids = int16_at(distinct)
     types = RECORD_TYPES[out.topic]
-    present = _values_in(type_ids)
+    present = values_in(type_ids)
     known = [type_id for type_id in present if type_id in types]
     if len(known) < len(present):  # `NO_INT16` among them: shorter than two bytes, or null
         strange = ~np.isin(type_ids, known)
@@ -214,7 +165,7 @@ def _decode_all(keys: Slots, values: Slots, keys_array: pa.Array | None, out: _C
     for type_id in known:
         which = None if len(present) == 1 else np.flatnonzero(type_ids == type_id)
         slots = distinct if which is None else distinct[which]
-        columns, sound, ends, _ = _read_slots(types[type_id].key, 0, slots)
+        columns, sound, ends, _ = read_slots(types[type_id].key, 0, slots)
         rows, entry = _rows_with(which, code, len(distinct), len(keys))
         if not bool(sound.all()):
             good = sound if entry is None else sound[entry]
@@ -275,38 +226,13 @@ class _Keys:
         return pa.DictionaryArray.from_arrays(pa.array(np.asarray(coded.indices)[entry]), coded.dictionary)
 
 
-NO_INT16 = 1 << 20
-"""In place of a record type or version where there are not even two bytes."""
-
-
-def _int16_at(slots: Slots) -> Ints:
-    """The int16 in front of each slot."""
-    short = slots.end - slots.start < 2
-    if slots.null is not None:
-        short |= slots.null
-    if not bool(short.any()):
-        return _frame(Buffer(slots.data, slots.end), slots, 0).fetch([">i2"])[0].astype(np.int64)
-    out = np.full(len(slots), NO_INT16, dtype=np.int64)
-    full = np.flatnonzero(~short)
-    if len(full):
-        out[full] = Frame(Buffer(slots.data, slots.end[full]), slots.start[full]).fetch([">i2"])[0]
-    return out
-
-
-def _values_in(numbers: Ints) -> list[int]:
-    """The different numbers that occur."""
-    if len(numbers) and int(numbers.min()) == int(numbers.max()):
-        return [int(numbers[0])]
-    return [int(number) for number in np.unique(numbers)]
-
-
 def _distinct_keys(keys: Slots, array: pa.Array | None) -> tuple[Slots, Ints | None]:
     """The keys without repetition, and for each row which of them it has; all keys and `None` if repetition is too rare to be worth it.
 
     In real logs few keys are written again and again. Finding that out costs a fifth of decoding them.
     """
     if array is None:
-        array = _binary_array(keys)
+        array = binary_array(keys)
     if pa.types.is_dictionary(array.type):
         coded = array if not array.null_count else array.dictionary_decode().dictionary_encode(null_encoding="encode")
     else:
@@ -314,38 +240,6 @@ def _distinct_keys(keys: Slots, array: pa.Array | None) -> tuple[Slots, Ints | N
             return keys, None
         coded = array.dictionary_encode(null_encoding="encode")
     return Slots.of(coded.dictionary), np.asarray(coded.indices)
-
-
-def _binary_array(slots: Slots) -> pa.Array:
-    valid = None if slots.null is None else ~slots.null
-    return to_arrow(Slices(slots.start, slots.end - slots.start, valid), pa.binary(), slots.data)
-
-
-def _read_slots(spec: MessageSpec, version: int, slots: Slots) -> tuple[Structs, Bools, Ints, Array]:
-    """Decode one message version behind the int16 of each slot: columns, which rows are sound, where each message ends, its number of unknown tagged fields.
-
-    A message that ends before its slot does is sound: Kafka does not look at what follows.
-    """
-    buffer = Buffer(slots.data, slots.end)
-    frame = _frame(buffer, slots, 2)
-    columns = read_message(frame, plan_of(spec, version, spec.is_flexible(version)))
-    ends = frame.positions()
-    sound = (ends <= slots.end) & ~buffer.doubtful
-    return columns, sound, ends, buffer.unknown_tags
-
-
-def _frame(buffer: Buffer, slots: Slots, offset: int) -> Frame:
-    """The places `offset` bytes into each slot; as a regular pattern if they are one."""
-    count = len(slots)
-    if count > 2:
-        step = int(slots.start[1] - slots.start[0])
-        if (
-            step > 0
-            and int(slots.start[-1] - slots.start[0]) == step * (count - 1)
-            and bool((slots.start[1:] - slots.start[:-1] == step).all())
-        ):
-            return Frame(buffer, None, count=count, first=int(slots.start[0]) + offset, step=step)
-    return Frame(buffer, slots.start + offset)
 
 
 def _decode_values(record_type: RecordType, keys: _Keys, rows: Ints, values: Slots, out: _Collector) -> None:
@@ -359,16 +253,20 @@ def _decode_values(record_type: RecordType, keys: _Keys, rows: Ints, values: Slo
         values = values[places]
         if not len(places):
             return
-    versions = _int16_at(values)
-    present = _values_in(versions)
-    for version in present:
-        same = None if len(present) == 1 else np.flatnonzero(versions == version)
+    versions = int16_at(values)
+    present = values_in(versions)
+    together = len(present) > 1 and is_flat(record_type.value)
+    for version in present[:1] if together else present:
+        same = None if together or len(present) == 1 else np.flatnonzero(versions == version)
         here = _within(places, same)
-        if version not in record_type.versions:
+        slots = values if same is None else values[same]
+        if together:
+            decoded = decode_versions(record_type, versions, slots)
+        elif version in record_type.versions:
+            decoded = decode_version(record_type.value, version, slots)
+        else:
             out.closer.append(rows if here is None else rows[here])
             continue
-        slots = values if same is None else values[same]
-        decoded = _decode_version(record_type.value, version, slots)
         if decoded.good is not None:
             bad = np.ones(len(slots), dtype=np.bool_)
             bad[decoded.good] = False
@@ -380,7 +278,7 @@ def _decode_values(record_type: RecordType, keys: _Keys, rows: Ints, values: Slo
         longer = decoded.ends < slots.end
         if bool(longer.any()):
             out.left_over(of[longer], "value", (decoded.ends - slots.start)[longer])
-        _emit(record_type, keys.at(here), of, version, decoded.columns, decoded.unknown, out)
+        _emit(record_type, keys.at(here), of, pa.array(decoded.versions), decoded.columns, decoded.unknown, out)
 
 
 def _within(outer: Ints | None, inner: Ints | None) -> Ints | None:
@@ -390,56 +288,19 @@ def _within(outer: Ints | None, inner: Ints | None) -> Ints | None:
     return outer[inner]
 
 
-def _decode_version(spec: MessageSpec, version: int, slots: Slots) -> "_Decoded":
-    """The value fields of slots with this version, chunk by chunk."""
-    schema = message_schema(spec)
-    pieces, unknowns, ends, goods = [], [], [], []
-    whole = True
-    for first in range(0, len(slots), CHUNK):
-        part = slots[first : first + CHUNK]
-        places = np.arange(first, first + len(part))
-        columns, sound, end, unknown = _read_slots(spec, version, part)
-        if not bool(sound.all()):
-            # Decoding the sound ones again, alone, is simpler than cutting the others out of nested columns, and damage is rare.
-            whole = False
-            part, places = part[sound], places[sound]
-            columns, _, end, unknown = _read_slots(spec, version, part)
-        pieces.append([to_arrow(columns.fields[field.name], field.type, part.data) for field in schema])
-        unknowns.append(unknown)
-        ends.append(end)
-        goods.append(places)
-    columns_of = pieces[0] if len(pieces) == 1 else [_joined(list(column)) for column in zip(*pieces, strict=True)]
-    return _Decoded(
-        None if whole else np.concatenate(goods), columns_of, np.concatenate(unknowns), np.concatenate(ends)
-    )
-
-
-@dataclass(slots=True)
-class _Decoded:
-    """Values of one version: which of the slots are sound (`None`: all), and of those the columns, the numbers of unknown tagged fields, and where they end."""
-
-    good: Ints | None
-    columns: list[pa.Array]
-    unknown: Array
-    ends: Ints
-
-
 def _emit(
     record_type: RecordType,
     keys: list[pa.Array],
     rows: Ints,
-    version: int | None,
+    versions: pa.Array | None,
     values: list[pa.Array],
     unknown: Array,
     out: _Collector,
 ) -> None:
-    count = len(rows)
-    versions = pa.nulls(count, pa.int16()) if version is None else pa.array(np.full(count, version, dtype=np.int16))
-    out.add(
-        record_type.type_id,
-        rows,
-        [*keys, pa.array(np.full(count, version is None)), versions, *values, pa.array(unknown)],
-    )
+    """Hand on the columns of some rows; without versions they are tombstones."""
+    dead = pa.array(np.full(len(rows), versions is None))
+    versions = pa.nulls(len(rows), pa.int16()) if versions is None else versions
+    out.add(record_type.type_id, rows, [*keys, dead, versions, *values, pa.array(unknown)])
 
 
 # ---- rows that are not, or not only, what columns can settle

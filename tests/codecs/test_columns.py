@@ -20,8 +20,9 @@ from quorate.codecs import (
     encode_record,
 )
 from quorate.codecs.columnar import PROBLEMS, record_schema
-from quorate.codecs.columnar.columns import CHUNK, SAMPLE
+from quorate.codecs.columnar.columns import SAMPLE
 from quorate.codecs.columnar.rows import facts_of
+from quorate.codecs.columnar.values import CHUNK
 from quorate.codecs.messages import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,

@@ -1,0 +1,137 @@
+"""Decoding the values of one record type, chunk by chunk: those of one version, or, where values have no lists, those of all versions together."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from quorate.codecs.columnar.assemble import to_arrow
+from quorate.codecs.columnar.column import Column, Fixed, Slices, Structs
+from quorate.codecs.columnar.frame import Array, Ints
+from quorate.codecs.columnar.schema import message_schema
+from quorate.codecs.columnar.slots import Slots, read_slots, values_in
+from quorate.codecs.message import MessageSpec, RecordType
+from quorate.codecs.wire import ArrayType, StructType
+
+__all__ = ["CHUNK", "Decoded", "decode_version", "decode_versions", "is_flat", "joined"]
+
+CHUNK = 1 << 16
+"""Records decoded at once: few enough that the intermediate arrays stay in the processor's cache."""
+
+
+@dataclass(slots=True)
+class Decoded:
+    """Values: which of the slots are sound (`None`: all), and of those the versions, the columns, the numbers of unknown tagged fields, and where they end."""
+
+    good: Ints | None
+    versions: Array
+    columns: list[pa.Array]
+    unknown: Array
+    ends: Ints
+
+
+def joined(arrays: list[pa.Array]) -> pa.Array:
+    """One array; `ValueError` if it would be too large for Arrow."""
+    try:
+        return pa.concat_arrays(arrays)
+    except pa.ArrowInvalid as error:
+        raise ValueError(
+            f"one column of the result would have more than 2 GiB; decode fewer records at once ({error})"
+        ) from None
+
+
+def decode_version(spec: MessageSpec, version: int, slots: Slots) -> Decoded:
+    """The value fields of slots with this version, chunk by chunk."""
+    schema = message_schema(spec)
+    pieces, unknowns, ends, goods = [], [], [], []
+    whole = True
+    for first in range(0, len(slots), CHUNK):
+        part = slots[first : first + CHUNK]
+        places = np.arange(first, first + len(part))
+        columns, sound, end, unknown = read_slots(spec, version, part)
+        if not bool(sound.all()):
+            # Decoding the sound ones again, alone, is simpler than cutting the others out of nested columns, and damage is rare.
+            whole = False
+            part, places = part[sound], places[sound]
+            columns, _, end, unknown = read_slots(spec, version, part)
+        pieces.append([to_arrow(columns.fields[field.name], field.type, part.data) for field in schema])
+        unknowns.append(unknown)
+        ends.append(end)
+        goods.append(places)
+    columns_of = pieces[0] if len(pieces) == 1 else [joined(list(column)) for column in zip(*pieces, strict=True)]
+    found = np.full(sum(map(len, goods)), version, dtype=np.int16)
+    good = None if whole else np.concatenate(goods)
+    return Decoded(good, found, columns_of, np.concatenate(unknowns), np.concatenate(ends))
+
+
+def is_flat(spec: MessageSpec) -> bool:
+    """Whether a message consists of numbers, text and bytes alone."""
+    return not any(isinstance(field.type, ArrayType | StructType) for field in spec.fields)
+
+
+def decode_versions(record_type: RecordType, versions: Ints, slots: Slots) -> Decoded:
+    """The value fields of slots of several versions, in their order. Values must be flat; those of other versions are not sound."""
+    spec = record_type.value
+    schema = message_schema(spec)
+    pieces, unknowns, ends, goods = [], [], [], []
+    for first in range(0, len(slots), CHUNK):
+        part, of = slots[first : first + CHUNK], versions[first : first + CHUNK]
+        sound = np.zeros(len(part), dtype=np.bool_)
+        end = np.zeros(len(part), dtype=np.int64)
+        unknown = np.zeros(len(part), dtype=np.int32)
+        fields: dict[str, Column] = {}
+        for version in values_in(of):
+            if version in record_type.versions:
+                places = np.flatnonzero(of == version)
+                columns, sound[places], end[places], unknown[places] = read_slots(spec, version, part[places])
+                _scatter(columns, places, len(part), fields)
+        keep = np.flatnonzero(sound)
+        if not fields:
+            continue
+        if len(keep) < len(part):
+            fields = {name: _chosen(column, keep) for name, column in fields.items()}
+        pieces.append([to_arrow(fields[field.name], field.type, part.data) for field in schema])
+        unknowns.append(unknown[keep])
+        ends.append(end[keep])
+        goods.append(first + keep)
+    if not pieces:
+        nothing = np.zeros(0, dtype=np.int64)
+        return Decoded(nothing, nothing, [], nothing, nothing)
+    good = np.concatenate(goods)
+    columns_of = pieces[0] if len(pieces) == 1 else [joined(list(column)) for column in zip(*pieces, strict=True)]
+    found = versions[good].astype(np.int16)
+    all_of = None if len(good) == len(slots) else good
+    return Decoded(all_of, found, columns_of, np.concatenate(unknowns), np.concatenate(ends))
+
+
+def _scatter(columns: Structs, places: Ints, count: int, fields: dict[str, Column]) -> None:
+    """Put the values of some places where they belong among `count`."""
+    for name, column in columns.fields.items():
+        assert isinstance(column, Fixed | Slices)
+        whole = fields.get(name)
+        if isinstance(column, Fixed):
+            if whole is None:
+                whole = fields[name] = Fixed(np.zeros(count, dtype=column.values.dtype))
+            assert isinstance(whole, Fixed)
+            whole.values[places] = column.values
+        else:
+            if whole is None:
+                whole = fields[name] = Slices(np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64))
+            assert isinstance(whole, Slices)
+            whole.start[places] = column.start
+            whole.length[places] = column.length
+        if column.valid is not None or whole.valid is not None:
+            if whole.valid is None:
+                whole.valid = np.ones(count, dtype=np.bool_)
+            whole.valid[places] = True if column.valid is None else column.valid
+
+
+def _chosen(column: Column, keep: Ints) -> Column:
+    """A flat column with some of its places."""
+    valid = None if column.valid is None else column.valid[keep]
+    match column:
+        case Fixed(values):
+            return Fixed(values[keep], valid)
+        case Slices(start=start, length=length):
+            return Slices(start[keep], length[keep], valid)
+    raise TypeError(column)
