@@ -7,9 +7,12 @@ client. Of security this module knows nothing but to hand the options through.
 import logging
 import time
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from quorate.codecs.batches.model import TimestampType
 from quorate.codecs.log import IsolationLevel
@@ -21,7 +24,10 @@ if TYPE_CHECKING:
 
 __all__ = ["LiveError", "read_live"]
 
+T = TypeVar("T")
+
 _POLL_MS: Final = 500
+_GRACE_MS: Final = 500  # for the client to say itself why it gave up
 _OURS: Final = {
     "auto_offset_reset",
     "enable_auto_commit",
@@ -31,6 +37,8 @@ _OURS: Final = {
     "value_deserializer",
 }
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
+_WITH_PASSWORD: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _HINTS: Final = (
     ("ECONNREFUSED", "nothing listens there"),
     ("DNS", "is the host name right?"),
@@ -71,7 +79,7 @@ def read_live(
     (`security_protocol`, `ssl_cafile`, `sasl_mechanism`, …) are those of kafka-python's `KafkaConsumer`. The connection is made when the first
     record is asked for, and closed with the iterator.
 
-    Raises `LiveError`: no broker answers in `connect_timeout_ms` (also when it refuses TLS or credentials, which the message then says), the topic or
+    Raises `LiveError` at the call if an address or an option cannot be, and while reading: no broker answers in `connect_timeout_ms` (also when it refuses TLS or credentials, which the message then says), the topic or
     a partition is not there or not allowed, or, without `follow`, no partition gets further for `stall_timeout_ms`.
     """
     if topic not in RECORD_TYPES:
@@ -84,6 +92,8 @@ def read_live(
     protocol = kafka_python_config.get("security_protocol", "PLAINTEXT")
     if protocol not in _PROTOCOLS:
         raise LiveError(f"security_protocol {protocol!r} is not known; use one of {', '.join(_PROTOCOLS)}")
+    _check_addresses([bootstrap_servers] if isinstance(bootstrap_servers, str) else bootstrap_servers)
+    _check_security(protocol, kafka_python_config)
     config = {
         "isolation_level": isolation_level,
         "bootstrap_timeout_ms": connect_timeout_ms,
@@ -96,6 +106,48 @@ def read_live(
     }
     reading = _Reading(bootstrap_servers, topic, config, connect_timeout_ms, stall_timeout_ms)
     return reading.entries(partitions, follow, since_ms)
+
+
+def _check_addresses(servers: Sequence[str]) -> None:
+    addresses = [address.strip() for listed in servers for address in listed.split(",")]
+    for address in addresses or [""]:
+        host, colon, port = address.rpartition(":")
+        if not colon or address.endswith("]"):  # kafka-python takes 9092 then, as Kafka's own tools do not
+            raise LiveError(f"bootstrap_servers {address!r}: has no port; an address is HOST:PORT")
+        if "/" in address or not host or (":" in host and not (host.startswith("[") and host.endswith("]"))):
+            raise LiveError(f"bootstrap_servers {address!r}: an address is HOST:PORT, without http:// or the like")
+        if not (port.isascii() and port.isdigit() and 1 <= int(port[:6]) <= 65_535):
+            raise LiveError(f"bootstrap_servers {address!r}: the port {port!r} is not a number from 1 to 65535")
+
+
+def _check_security(protocol: str, config: dict[str, Any]) -> None:
+    for option in _FILES:
+        if config.get(option) and not Path(config[option]).is_file():
+            raise LiveError(f"{option}: there is no file {config[option]}")
+    mechanism = config.get("sasl_mechanism")
+    if protocol.startswith("SASL") and mechanism is None:
+        raise LiveError(f"security_protocol {protocol} needs a sasl_mechanism, such as {', '.join(_WITH_PASSWORD)}")
+    if mechanism in _WITH_PASSWORD and protocol.startswith("SASL"):
+        for option in ("sasl_plain_username", "sasl_plain_password"):
+            if config.get(option) is None:
+                raise LiveError(f"sasl_mechanism {mechanism} needs {option}, which is not given")
+
+
+def _in_time(work: "Callable[[], T]", timeout_ms: int) -> T:
+    """What `work` returns or raises, done in another thread; `TimeoutError` if it is still at it after the time, and left to itself."""
+    done: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:  # noqa: BLE001  # handed to the one who waits
+            done.set_exception(error)
+
+    thread = Thread(target=run, name="quorate-live-connect", daemon=True)
+    thread.start()
+    result = done.result(timeout_ms / 1000)
+    thread.join()
+    return result
 
 
 class _Reading:
@@ -134,25 +186,40 @@ class _Reading:
         from kafka.errors import KafkaConfigurationError, KafkaError, KafkaTimeoutError
         from kafka.net.compat import KafkaNetClient
 
-        with ExitStack() as abandoned:
+        made: list[KafkaNetClient] = []
 
-            def client(**config: Any) -> KafkaNetClient:
-                # A consumer whose making fails leaves its thread and sockets behind.
-                made = KafkaNetClient(**config)
-                abandoned.callback(made.close)
-                return made
+        def client(**config: Any) -> KafkaNetClient:
+            made.append(KafkaNetClient(**config))
+            return made[-1]
 
-            try:
-                consumer = KafkaConsumer(bootstrap_servers=self.bootstrap_servers, kafka_client=client, **self.config)
-            except KafkaTimeoutError as error:
-                tried = f"no broker could be used within {self.connect_timeout_ms:,} ms"
-                raise LiveError(f"{self.where}: {tried}: {_likely(said)}") from error
-            except KafkaConfigurationError as error:
-                raise LiveError(f"{self.where}: {_explain(error)}; {_OPTIONS}") from error
-            except (KafkaError, ValueError, TypeError, AssertionError, OSError) as error:
-                detail = f"{_explain(error)}; an address is HOST:PORT, {_OPTIONS}"
-                raise LiveError(f"{self.where}: cannot connect: {detail}") from error
-            abandoned.pop_all()
+        def connect() -> KafkaConsumer:
+            return KafkaConsumer(bootstrap_servers=self.bootstrap_servers, kafka_client=client, **self.config)
+
+        def close() -> None:
+            # A consumer whose making fails leaves its thread and sockets behind.
+            for one in made:
+                one.close()
+
+        tried = f"no broker could be used within {self.connect_timeout_ms:,} ms"
+        connected = False
+        try:
+            # The client's own timeout does not end a TLS handshake that gets no answer (kafka-python 3.0).
+            consumer = _in_time(connect, self.connect_timeout_ms + _GRACE_MS)
+            connected = True
+        except TimeoutError as error:
+            hint = "; something listens there that does not answer: is it a TLS listener of a broker?"
+            raise LiveError(f"{self.where}: {tried}{hint}") from error
+        except KafkaTimeoutError as error:
+            raise LiveError(f"{self.where}: {tried}: {_likely(said)}") from error
+        except KafkaConfigurationError as error:
+            raise LiveError(f"{self.where}: {_explain(error)}; {_OPTIONS}") from error
+        except (KafkaError, ValueError, TypeError, AssertionError, OSError) as error:
+            detail = f"{_explain(error)}; an address is HOST:PORT, {_OPTIONS}"
+            raise LiveError(f"{self.where}: cannot connect: {detail}") from error
+        finally:
+            if not connected:
+                with suppress(TimeoutError):
+                    _in_time(close, _GRACE_MS)
         return consumer
 
     def _partitions(self, consumer: "KafkaConsumer", numbers: Collection[int] | None) -> "list[TopicPartition]":

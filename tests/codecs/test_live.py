@@ -332,6 +332,16 @@ def test_something_listens_that_does_not_answer():
         assert "Request timed out" in failure(f"127.0.0.1:{server.getsockname()[1]}")
 
 
+def test_something_listens_that_does_not_answer_tls():
+    """A handshake without an answer has no deadline in kafka-python."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        started = time.monotonic()
+        message = failure(f"127.0.0.1:{server.getsockname()[1]}", security_protocol="SSL")
+    assert time.monotonic() - started < 3.5
+    assert "no broker could be used within 1,500 ms" in message
+    assert "is it a TLS listener" in message
+
+
 def test_a_host_that_has_no_address():
     assert failure("nowhere.invalid:9092").endswith("is the host name right?")
 
@@ -351,8 +361,50 @@ def test_options_that_cannot_be(arguments, message):
         assert message in failure(f"127.0.0.1:{server.getsockname()[1]}", **arguments)
 
 
-def test_an_address_that_is_none():
-    assert "an address is HOST:PORT" in failure("a:b:c")
+@pytest.mark.parametrize(
+    ("servers", "message"),
+    [
+        ("", "'': has no port; an address is HOST:PORT"),
+        ([], "'': has no port; an address is HOST:PORT"),
+        ("localhost", "'localhost': has no port"),
+        ("a:b:c", "'a:b:c': an address is HOST:PORT"),
+        ("localhost:1,http://localhost:9092", "'http://localhost:9092': an address is HOST:PORT, without http://"),
+        (["localhost:0"], "the port '0' is not a number from 1 to 65535"),
+        ("localhost:65536", "the port '65536' is not a number"),
+        ("localhost:", "the port '' is not a number"),
+        ("[::1]", "has no port"),
+    ],
+)
+def test_addresses_that_are_none_are_refused_at_the_call(servers, message):
+    with pytest.raises(LiveError) as caught:
+        read_live(servers)
+    assert message in str(caught.value)
+
+
+def test_addresses_of_all_kinds_are_taken():
+    read_live(["127.0.0.1:9092, [::1]:9092", "broker-1.example:65535"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"security_protocol": "SSL", "ssl_cafile": "no/such.pem"}, "ssl_cafile: there is no file no/such.pem"),
+        ({"security_protocol": "SSL", "ssl_keyfile": "no/such.key"}, "ssl_keyfile: there is no file no/such.key"),
+        ({"security_protocol": "SASL_PLAINTEXT"}, "SASL_PLAINTEXT needs a sasl_mechanism"),
+        (
+            {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN"},
+            "sasl_mechanism PLAIN needs sasl_plain_username, which is not given",
+        ),
+        (
+            {"security_protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-256", "sasl_plain_username": "u"},
+            "sasl_mechanism SCRAM-SHA-256 needs sasl_plain_password, which is not given",
+        ),
+    ],
+)
+def test_security_that_is_not_complete_is_refused_at_the_call(options, message):
+    with pytest.raises(LiveError) as caught:
+        read_live("localhost:9092", **options)
+    assert message in str(caught.value)
 
 
 def test_a_failure_is_told_once_and_not_by_the_clients_own_log(capfd):
