@@ -5,7 +5,7 @@ from typing import Any
 
 import mmh3
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from quorate.codecs.wire import Uuid
@@ -44,6 +44,7 @@ def test_generated_topics_and_groups_hash_as_in_kafka(oracle: Oracle) -> None:
     ours = []
 
     @given(uuids, texts.filter(bool), partitions, st.dictionaries(texts, signed, max_size=8))
+    @example(ID, "t", [[None, "null"], ["null"]], {})  # no rack, and a rack of that name
     def collect(topic_id: bytes, name: str, partition_racks: list[list[str | None]], group: dict[str, int]) -> None:
         ops.append({"op": "topicHash", "name": name, "topicId": str(Uuid(topic_id)), "partitionRacks": partition_racks})
         ours.append(topic_hash(topic_id, name, partition_racks))

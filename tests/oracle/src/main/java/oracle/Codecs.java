@@ -172,8 +172,9 @@ final class Codecs {
                 seen.clear();
                 for (JsonNode r : racks) {
                     String rack = r.isNull() ? null : r.asText();
-                    // The n-th broker in this rack.
-                    String name = seen.merge(rack, 1, Integer::sum) + ":" + rack;
+                    // The n-th broker in this rack; a rack may be called "null", too.
+                    int n = seen.merge(rack, 1, Integer::sum);
+                    String name = rack == null ? "" + n : n + ":" + rack;
                     Integer id = brokers.get(name);
                     if (id == null) {
                         id = brokers.size();
