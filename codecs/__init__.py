@@ -12,6 +12,7 @@ imported only when a function needs them.
 """
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from quorate.codecs.consumer_protocol import decode_assignment, decode_subscription, encode_protocol, open_nested
@@ -90,6 +91,10 @@ __all__ = [
     "to_json",
     "to_kafka_json",
 ]
+
+if find_spec("numpy") is None or find_spec("pyarrow") is None:
+    # `from quorate.codecs import *` shall work all the same.
+    __all__[:] = [name for name in __all__ if not _LAZY.get(name, "").startswith("columnar.")]
 
 
 def __getattr__(name: str) -> Any:
