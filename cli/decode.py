@@ -1,10 +1,12 @@
 """`quorate decode`: the records of logs, of a live cluster, or given as hex, through filters, to stdout."""
 
 import os
+import signal
 import stat
 import sys
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -143,6 +145,11 @@ def decode(
     now = datetime.now(UTC)
     since_ms = None if since is None else read_time("--since", since, now)
     until_ms = None if until is None else read_time("--until", until, now)
+    if since_ms is not None and until_ms is not None and since_ms >= until_ms:
+        raise UserError(
+            f"--since {since} is not before --until {until}: nothing can lie in between",
+            "give an earlier --since or a later --until",
+        )
     show = Show(
         form=form or ("table" if sys.stdout.isatty() else "jsonl"),
         keep=predicate(groups=groups, types=types, tombstones=tombstones, problems=problems),
@@ -213,13 +220,13 @@ def _show(entries: Iterator[Entry], show: Show) -> bool:
     """Write everything that is wanted. Returns whether records were lost to damage."""
     writer = Writer(show.form, promptly=show.promptly, width=show.width)
     counts = Counts()
-    damaged = cut_off = False
+    damaged = cut_off = finished = False
     try:
         for entry in entries:
             if show.strict:
                 _check(entry)
             if isinstance(entry, LogProblem):
-                if is_damage(entry) and not show.skip_corrupt:
+                if is_damage(entry, skip_corrupt=show.skip_corrupt):
                     damaged = True
                     writer.finish()
                     show_damage(entry)
@@ -233,14 +240,43 @@ def _show(entries: Iterator[Entry], show: Show) -> bool:
             if counts.shown == show.limit:
                 cut_off = True
                 break
+        with _interrupt_held_back():
+            _finish(writer, counts, show, cut_off)
+            finished = True
     except KeyboardInterrupt:
-        _finish(writer, counts, show, cut_off)
+        if not finished:
+            with _interrupt_held_back():
+                _finish(writer, counts, show, cut_off)
         raise
     except UserError:
         writer.finish()
         raise
-    _finish(writer, counts, show, cut_off)
     return damaged
+
+
+@contextmanager
+def _interrupt_held_back() -> Iterator[None]:
+    """Let the first Ctrl-C wait for the end of the block: it also ends who wrote into our pipe, so that its EOF and the signal come together.
+
+    A second one is not held back, as the reader of our output may never go on.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals go to the main thread
+        return
+    held: list[int] = []
+
+    def hold(number: int, _: object) -> None:
+        if held:
+            raise KeyboardInterrupt
+        held.append(number)
+
+    before = signal.signal(signal.SIGINT, hold)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if held:
+        raise KeyboardInterrupt
 
 
 def _finish(writer: Writer, counts: Counts, show: Show, cut_off: bool) -> None:

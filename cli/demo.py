@@ -50,7 +50,9 @@ def demo(group_id: str | None, width: int | None) -> None:
     told = {story.group_id: story for story in stories(entries)}
     story = told.get(group_id) if group_id is not None else next(iter(told.values()))
     if story is None:
-        raise UserError(f"--group {group_id}: the upgrade did nothing to it", f"use one of {', '.join(told)}")
+        there = group_id in {group_of(entry) for entry in entries}
+        why = "the upgrade did nothing to it" if there else "there is no such group in the log"
+        raise UserError(f"--group {group_id}: {why}", f"use one of {', '.join(told)}")
     if width is None and sys.stdout.isatty():
         width = shutil.get_terminal_size().columns
     releases = " → ".join(about["kafka_versions"])
@@ -80,8 +82,10 @@ def demo(group_id: str | None, width: int | None) -> None:
         ("quorate decode -b localhost:9092 --follow", "your own cluster"),
     )
     longest = max(len(command) for command, _ in commands)
+    beside = width is None or longest + max(len(what) for _, what in commands) + 6 <= width
     for command, what in commands:
-        click.echo(f"  {command.ljust(longest)}  {click.style('# ' + what, dim=True)}")
+        remark = click.style("# " + what, dim=True)
+        click.echo(f"  {command.ljust(longest)}  {remark}" if beside else f"  {remark}\n  {command}")
 
 
 def _say(text: str, width: int | None) -> None:
@@ -92,7 +96,7 @@ def _group_lines(
     entries: Sequence[LogEntry], story: Story, width: int | None, before: str, after: str
 ) -> Iterator[str]:
     """The group's records as a table, commits that follow each other in one line, the lines that matter with a remark below."""
-    table = TableLines(width=width, colour=stdout_has_colour())
+    table = TableLines(width=width, colour=stdout_has_colour(), one_group=True)
     of_group = [entry for entry in entries if group_of(entry) == story.group_id]
     rows = [entry for entry in of_group if not _is_commit(entry)]
     lines: list[str] = []
@@ -154,7 +158,7 @@ def _remarks(story: Story, before: str, after: str) -> dict[int, str]:
 
 def _comparison(told: Sequence[Story], before: str, after: str) -> Iterator[str]:
     """What the upgrade did to each group, in a few columns."""
-    rows = [("group", f"epoch {before} → {after}", "metadata hash", f"epoch {after} → {before}", "partitions moved")]
+    rows = [("group", f"epoch {before} → {after}", "metadata hash", "and back", "reassigned")]
     for story in told:
         down = story.down
         rows.append(

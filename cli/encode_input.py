@@ -4,7 +4,9 @@ Knows the shapes around keys and values; these themselves are read by `quorate.c
 """
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from quorate.cli.errors import UserError
@@ -45,7 +47,8 @@ def json_documents(text: Iterator[str], source: str) -> Iterator[tuple[str, Json
     if not first_line:
         raise UserError(f"{source}: holds no JSON", "`quorate records OffsetCommit` shows an example")
     try:
-        first = json.loads(first_line)
+        with _within_limits(f"{source}, line {first_number}"):
+            first = json.loads(first_line)
     except json.JSONDecodeError:
         yield from _one_text(first_line + "".join(text), first_number, source)
         return
@@ -53,7 +56,8 @@ def json_documents(text: Iterator[str], source: str) -> Iterator[tuple[str, Json
     for number, line in lines:
         place = f"{source}, line {number}"
         try:
-            document = json.loads(line)
+            with _within_limits(place):
+                document = json.loads(line)
         except json.JSONDecodeError as error:
             raise UserError(f"{place}: not JSON: {error.msg} at column {error.colno}") from None
         yield from _elements(document, place)
@@ -65,13 +69,29 @@ def _one_text(text: str, first_line: int, source: str) -> Iterator[tuple[str, Js
     while position < len(text):
         place = f"{source}, line {first_line + text.count(chr(10), 0, position)}"
         try:
-            found, position = decoder.raw_decode(text, position)
+            with _within_limits(place):
+                found, position = decoder.raw_decode(text, position)
         except json.JSONDecodeError as error:
             raise UserError(
                 f"{source}, line {first_line + error.lineno - 1}: not JSON: {error.msg} at column {error.colno}"
             ) from None
         yield from _elements(found, place)
         position += len(text[position:]) - len(text[position:].lstrip())
+
+
+@contextmanager
+def _within_limits(place: str) -> Iterator[None]:
+    """Python reads JSON to a certain depth, and numbers to a certain length."""
+    try:
+        yield
+    except json.JSONDecodeError:
+        raise
+    except RecursionError:
+        raise UserError(f"{place}: nested too deeply for a record") from None
+    except ValueError:
+        raise UserError(
+            f"{place}: a number has more than {sys.get_int_max_str_digits():,} digits; no field holds one"
+        ) from None
 
 
 def _elements(document: Json, place: str) -> Iterator[tuple[str, Json]]:
@@ -102,7 +122,9 @@ def record_bytes(document: Json, place: str, topic: str) -> tuple[bytes | None, 
 
 
 def _bytes(error: Mapping[str, Json], name: str) -> bytes | None:
-    text = error.get(name)
+    if name not in error:
+        raise EncodeError(f"error.{name}: missing; null stands for no bytes")
+    text = error[name]
     try:
         return None if text is None else bytes.fromhex(text)
     except (ValueError, TypeError):
@@ -113,6 +135,8 @@ def _record(document: Mapping[str, Json], default_topic: str) -> CoordinatorReco
     key, value = document.get("key"), document.get("value")
     if key is None:
         raise EncodeError("key: an object is expected")
+    if "value" not in document:
+        raise EncodeError('value: missing; "value": null makes a tombstone')
     topic = document.get("topic", default_topic)
     if topic not in RECORD_TYPES:
         raise EncodeError(f"topic: {topic!r} is not one of {', '.join(RECORD_TYPES)}")

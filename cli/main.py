@@ -7,13 +7,15 @@ on stderr; 130 after Ctrl-C. What the subcommands do is not known here: their mo
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
 from quorate.cli.colour import colour_asked_for
 from quorate.cli.errors import UserError, show_error
+from quorate.cli.streams import ready_streams
 
 __all__ = ["main"]
 
@@ -46,20 +48,18 @@ class _Quorate(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with _output_may_fail(ctx):  # --help and --version print here
+            return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
-        try:
-            result = super().invoke(ctx)
-            sys.stdout.flush()
-            return result
-        except BrokenPipeError:
-            # Whoever read our output has had enough, as `head` does. The interpreter flushes stdout once more at exit.
-            _discard_stdout()
-            ctx.exit(0)
-        except KeyboardInterrupt:
-            ctx.exit(INTERRUPTED)
-        except OSError as error:  # a full disk, mostly: what cannot be read has been said by whoever reads it
-            _discard_stdout()
-            raise UserError(f"{error.filename or 'standard output'}: {error.strerror or error}") from error
+        with _output_may_fail(ctx):
+            try:
+                result = super().invoke(ctx)
+                sys.stdout.flush()
+                return result
+            except KeyboardInterrupt:
+                ctx.exit(INTERRUPTED)
 
     def main(
         self,
@@ -69,6 +69,7 @@ class _Quorate(click.Group):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> Any:
+        ready_streams()
         try:
             status = super().main(args, prog_name or "quorate", complete_var, standalone_mode=False, **extra)
         except click.UsageError as error:
@@ -89,6 +90,19 @@ class _Quorate(click.Group):
         if not standalone_mode:
             return status
         sys.exit(status)
+
+
+@contextmanager
+def _output_may_fail(ctx: click.Context) -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        # Whoever read our output has had enough, as `head` does. The interpreter flushes stdout once more at exit.
+        _discard_stdout()
+        ctx.exit(0)
+    except OSError as error:  # a full disk, mostly: what cannot be read has been said by whoever reads it
+        _discard_stdout()
+        raise UserError(f"{error.filename or 'standard output'}: {error.strerror or error}") from error
 
 
 def _discard_stdout() -> None:

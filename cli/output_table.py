@@ -1,12 +1,14 @@
 """`--format table`: one row per entry, as wide as the terminal, written as it is read.
 
 The widths of columns come from the first rows; nothing else is held back. Text that does not fit is cut with a mark (…): identifiers in
-the middle, so that both ends can be told apart. Where the output is not a terminal nothing is cut.
+the middle, so that both ends can be told apart. What happened matters most: in a narrow terminal days move into the headings, the number
+of a type stands for its name, and member ids are abbreviated. Where the output is not a terminal nothing is cut.
 """
 
+import textwrap
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from quorate.cli.entries import Entry, RecordEntry, group_of
 from quorate.cli.filters import is_problem
@@ -47,9 +49,9 @@ _GAP = "  "
 _HEADER = ("part", "offset", "time (UTC)", "id", "type", "group", "what")
 _USUAL = (0, 9, 0, 2, max(len(t.name) for types in RECORD_TYPES.values() for t in types.values()), 20, 0)
 _RIGHT = (True, True, False, True, False, False, False)
-_TIME, _TYPE, _GROUP, _WHAT = 2, 4, 5, 6
+_ID, _TYPE, _GROUP, _WHAT = 3, 4, 5, 6
 _WIDE_ENOUGH_FOR_YEARS = 150
-_WIDE_ENOUGH_FOR_DAYS = 80
+_WIDE_ENOUGH_FOR_TYPES = 110
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,23 +61,32 @@ class Row:
     topic: str
     kind: str
     cells: tuple[str, ...]
+    day: str
 
 
 class TableLines:
     """Entries to lines without their line ends.
 
     `width` in columns of the terminal, `None` for no limit. `colour` writes the ANSI codes of `STYLES`. With `hold=False` no row waits for others
-    to find good widths.
+    to find good widths. `one_group` is for rows that all belong to one: without its column, days in headings, and what is too long goes on in
+    another line, so that a row may give several, separated by line ends.
     """
 
-    def __init__(self, *, width: int | None, colour: bool, hold: bool = True) -> None:
+    def __init__(self, *, width: int | None, colour: bool, hold: bool = True, one_group: bool = False) -> None:
         self._width = width
+        narrow = width is not None and width < _WIDE_ENOUGH_FOR_TYPES
+        self._columns = [
+            i for i in range(len(_HEADER)) if not (i == _TYPE and narrow) and not (i == _GROUP and one_group)
+        ]
+        self._days_apart = narrow or one_group
+        self._wrap = one_group and width is not None
         self._codes = _ansi_codes() if colour else {}
         self._sample = SAMPLE if hold else 1
         self._held: list[Row] | None = []
         self._widths: list[int] = []
-        self._words = Words()
-        self._topic: str | None = None
+        self._words = Words(brief=width is not None and (narrow or one_group))
+        self._day = ""
+        self._heading: tuple[str, str] | None = None
 
     def lines(self, entry: Entry) -> Iterator[str]:
         """The lines that can be written now that `entry` has come."""
@@ -91,7 +102,7 @@ class TableLines:
         """The rows that were held back."""
         held, self._held = self._held or [], None
         if held:
-            self._widths = _widths(held, self._width, guess=self._sample == 1)
+            self._widths = _widths(held, self._columns, self._width, guess=self._sample == 1)
         for row in held:
             yield from self._print(row)
 
@@ -108,35 +119,43 @@ class TableLines:
                 "",
                 f"{entry.path.name} position {entry.position:,}: {entry.detail}",
             )
-            return Row(entry.topic, "problem", tuple(map(printable, cells)))
+            return self._named(Row(entry.topic, "problem", tuple(map(printable, cells)), self._day))
         record = entry.record
         what = self._words.what(record)
         if entry.transactional:
             what += f" · producer {entry.producer_id} epoch {entry.producer_epoch}"
         kind, type_id, name = _kind(record)
+        time = "" if entry.timestamp_ms is None or entry.timestamp_ms == -1 else time_text(entry.timestamp_ms)
         cells = (
             partition,
             "" if entry.offset is None else f"{entry.offset:,}",
-            "" if entry.timestamp_ms is None or entry.timestamp_ms == -1 else self._time(entry.timestamp_ms),
+            self._time(time),
             type_id,
             name,
             printable(_owner(entry)),
             printable(what),
         )
-        return Row(entry.topic, "problem" if is_problem(entry) else kind, cells)
+        self._day = time[:10] if self._days_apart else ""
+        return self._named(Row(entry.topic, "problem" if is_problem(entry) else kind, cells, self._day))
 
-    def _time(self, timestamp_ms: int) -> str:
-        text = time_text(timestamp_ms)
-        if self._width is None or self._width >= _WIDE_ENOUGH_FOR_YEARS:
-            return text
-        return text[5:19] if self._width >= _WIDE_ENOUGH_FOR_DAYS else text[11:19]
+    def _named(self, row: Row) -> Row:
+        """With the type's name in front of what happened, if no column has it and no number stands for it."""
+        if _TYPE in self._columns or row.cells[_ID]:
+            return row
+        *cells, what = row.cells
+        return replace(row, cells=(*cells, f"{row.cells[_TYPE]}: {what}"))
+
+    def _time(self, text: str) -> str:
+        if self._days_apart:
+            return text[11:] if self._width is None or self._width >= _WIDE_ENOUGH_FOR_YEARS else text[11:19]
+        return text if self._width is None or self._width >= _WIDE_ENOUGH_FOR_YEARS else text[5:19]
 
     def _print(self, row: Row) -> Iterator[str]:
-        if row.topic != self._topic:
-            if self._topic is None:
+        if (row.topic, row.day) != self._heading:
+            if self._heading is None:
                 yield self._styled("heading", self._line(self._fitted(_HEADER)))
-            self._topic = row.topic
-            yield self._styled("heading", f"── {row.topic} ──")
+            self._heading = row.topic, row.day
+            yield self._styled("heading", f"── {row.topic}{row.day and f', {row.day}'} ──")
         yield self._styled_row(row)
 
     def _styled(self, kind: str, text: str) -> str:
@@ -144,22 +163,34 @@ class TableLines:
         return f"{start}{text}{end}"
 
     def _styled_row(self, row: Row) -> str:
-        cells = self._fitted(row.cells)
+        first, *further = self._wrapped(row.cells[_WHAT])
+        cells = self._fitted((*row.cells[:_WHAT], first))
+        line = "\n".join([self._line(cells), *further])
         if row.kind in _WHOLE_ROWS:
-            return self._styled(row.kind, self._line(cells))
-        line = self._line(cells)
-        start = line.find(cells[_TYPE], len(_GAP.join(cells[:_TYPE])))
-        end = start + len(cells[_TYPE])
+            return "\n".join(self._styled(row.kind, one) for one in line.split("\n"))
+        coloured = self._columns.index(_TYPE if _TYPE in self._columns else _ID)
+        start = line.find(cells[coloured], len(_GAP.join(cells[:coloured])))
+        end = start + len(cells[coloured])
         return line if start < 0 else line[:start] + self._styled(row.kind, line[start:end]) + line[end:]
 
+    def _wrapped(self, what: str) -> list[str]:
+        """The first line of what happened, and the others in full."""
+        if not self._wrap:
+            return [what]
+        indent = " " * (sum(self._widths[:-1]) + len(_GAP) * (len(self._widths) - 1))
+        first, *further = textwrap.wrap(what, self._widths[-1], break_on_hyphens=False) or [""]
+        rest = textwrap.wrap(" ".join(further), self._widths[-1] - 2, break_on_hyphens=False)
+        return [first, *(f"{indent}  {line}" for line in rest)]
+
     def _fitted(self, cells: Sequence[str]) -> list[str]:
-        """Each cell as wide as its column; what is longer is cut if the width is limited."""
+        """Each cell that has a column as wide as that; what is longer is cut if the width is limited."""
         fitted = []
-        for index, (cell, width, right) in enumerate(zip(cells, self._widths, _RIGHT, strict=True)):
+        for index, width in zip(self._columns, self._widths, strict=True):
+            cell = cells[index]
             if self._width is not None and index >= _TYPE:
                 cell = cut_end(cell, width) if index == _WHAT else cut_middle(cell, width)
             padding = " " * (width - cells_of(cell))
-            fitted.append(padding + cell if right else cell + padding)
+            fitted.append(padding + cell if _RIGHT[index] else cell + padding)
         return fitted
 
     def _line(self, fitted: Sequence[str]) -> str:
@@ -189,23 +220,24 @@ def _kind(record: CoordinatorRecord | UnknownRecord | MalformedRecord | ControlR
     return kind, str(record.type_id), known.name
 
 
-def _widths(rows: Sequence[Row], limit: int | None, guess: bool) -> list[int]:
-    """Widths of the columns: as wide as these rows need, and the last three shrunk into what the terminal has.
+def _widths(rows: Sequence[Row], columns: Sequence[int], limit: int | None, guess: bool) -> list[int]:
+    """Widths of the columns: as wide as these rows need, and type, group and what happened shrunk into what the terminal has.
 
     `guess`: there are too few rows to go by, so that usual widths are the least.
     """
     natural = [max(cells_of(row.cells[i]) for row in rows) for i in range(len(_HEADER))]
-    widths = [max(*found) for found in zip(natural, map(len, _HEADER), _USUAL if guess else natural, strict=True)]
+    needed = [max(*found) for found in zip(natural, map(len, _HEADER), _USUAL if guess else natural, strict=True)]
+    widths = {column: needed[column] for column in columns}
     if limit is None:
         widths[_WHAT] = 0
-        return widths
-    left = limit - sum(widths[:_TYPE]) - len(_GAP) * (len(widths) - 1)
+        return list(widths.values())
+    left = limit - sum(width for column, width in widths.items() if column < _TYPE) - len(_GAP) * (len(widths) - 1)
     for column, share, least in ((_TYPE, 0.32, 8), (_GROUP, 0.2, 6)):
-        others = sum(widths[column + 1 : _WHAT])
-        if widths[column] + others + max(20, left // 3) > left:
+        others = sum(width for other, width in widths.items() if column < other < _WHAT)
+        if column in widths and widths[column] + others + max(20, left // 3) > left:
             widths[column] = min(widths[column], max(least, int(left * share)))
-    widths[_WHAT] = max(1, left - widths[_TYPE] - widths[_GROUP])
-    return widths
+    widths[_WHAT] = max(1, left - widths.get(_TYPE, 0) - widths.get(_GROUP, 0))
+    return list(widths.values())
 
 
 def cells_of(text: str) -> int:

@@ -30,7 +30,9 @@ class LogFiles:
     """
 
     def __init__(self, paths: Sequence[str], *, topics: Collection[str] = (), partitions: Collection[int] = ()) -> None:
-        self._partitions = [(path, files) for path in paths for files in _partitions(path, topics, partitions)]
+        sources = [(path, _partitions(path, topics, partitions)) for path in paths]
+        _refuse_repeated(sources)
+        self._partitions = [(path, files) for path, found in sources for files in found]
         self.size_bytes = sum(_size(files) for _, files in self._partitions)
 
     def entries(
@@ -45,6 +47,9 @@ class LogFiles:
         """All entries, partition by partition. `progress` is told how many bytes of the files are behind, roughly."""
         behind = 0
         for path, files in self._partitions:
+            if not files.segments:
+                yield from files.problems
+                continue
             try:
                 entries = read_log(
                     path if Path(path).is_file() else files.segments[0].path.parent,
@@ -66,6 +71,8 @@ class LogFiles:
 
 
 def _partitions(path: str, topics: Collection[str], partitions: Collection[int]) -> list[PartitionFiles]:
+    if not path:
+        raise UserError("a SOURCE is empty", "give a segment file, a log directory, or . for the current folder")
     only = next(iter(topics)) if len(topics) == 1 else None
     try:
         if _tells_its_topic(path):
@@ -78,12 +85,22 @@ def _partitions(path: str, topics: Collection[str], partitions: Collection[int])
         raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
     if partitions:
         found = [_told(files, partitions) for files in found]
-    chosen = [files for files in found if files.segments and _is_one_of(files, topics, partitions)]
+    chosen = [files for files in found if (files.segments or files.problems) and _is_one_of(files, topics, partitions)]
     if not chosen:
         asked = [*topics] + [f"partition {number}" for number in partitions]
         there = ", ".join(_name(files) for files in found[:10])
         raise UserError(f"{path}: has no segments of {', '.join(asked) or 'a coordinator topic'}", f"there is {there}")
     return chosen
+
+
+def _refuse_repeated(sources: Sequence[tuple[str, Sequence[PartitionFiles]]]) -> None:
+    """Nothing is to be counted twice, however its path is written. Raises `UserError`."""
+    seen: dict[Path, str] = {}
+    for path, found in sources:
+        segments = {segment.path.resolve() for files in found for segment in files.segments}
+        for segment in sorted(segments & seen.keys()):
+            raise UserError(f"{segment}: is part of {seen[segment]}, and again of {path}", "give it once")
+        seen |= dict.fromkeys(segments, path)
 
 
 def _tells_its_topic(path: str) -> bool:

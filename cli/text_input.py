@@ -12,14 +12,23 @@ STDIN = "standard input"
 
 
 def text_lines(file: BinaryIO, name: str) -> Iterator[str]:
-    """The lines of a file of UTF-8. Raises `UserError` naming the line that is not."""
-    for number, line in enumerate(file, 1):
+    """The lines of a file of UTF-8. Raises `UserError` naming the line that is not, or why there are none."""
+    number = 0
+    while line := _next_line(file, name):
+        number += 1
         try:
             yield line.decode("utf-8")
         except UnicodeDecodeError:
             raise UserError(
                 f"{name}, line {number}: not text (UTF-8)", "a segment of a log is given by its path"
             ) from None
+
+
+def _next_line(file: BinaryIO, name: str) -> bytes:
+    try:
+        return file.readline()
+    except OSError as error:  # a closed descriptor
+        raise UserError(f"{name}: cannot be read: {error.strerror or error}") from None
 
 
 def stdin_lines() -> Iterator[str]:

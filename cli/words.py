@@ -3,6 +3,7 @@
 Names of topics are learnt on the way, because many records only have topic ids. Nothing here cuts text or knows about terminals.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import zip_longest
@@ -44,7 +45,7 @@ from quorate.codecs.messages.transaction import TransactionLogValue
 from quorate.codecs.records import CoordinatorRecord, MalformedRecord, UnknownRecord
 from quorate.codecs.wire import Uuid
 
-__all__ = ["Words", "numbers", "printable", "time_text"]
+__all__ = ["Words", "brief_id", "numbers", "printable", "time_text"]
 
 MEMBER_STATES = {0: "stable", 1: "unrevoked", 2: "unreleased"}
 """Of a member's current assignment, in consumer and streams groups."""
@@ -58,6 +59,9 @@ TRANSACTION_STATES = (
     "dead",
     "prepares to fence",
 )
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+_BASE64 = re.compile(r"[0-9A-Za-z_+/-]{22}")
 
 
 def printable(text: str) -> str:
@@ -91,14 +95,31 @@ def numbers(items: Iterable[int]) -> str:
     return " ".join(str(low) if low == high else f"{low}-{high}" for low, high in spans)
 
 
+def brief_id(text: str) -> str:
+    """A member id without what is behind the first eight characters of its random part; any other text as it is.
+
+    Members of the newer protocols make up 16 bytes in base64, coordinators of classic groups append a UUID to the client's name (KIP-394).
+    """
+    random = _UUID.search(text)
+    if random is not None:
+        return text[: random.start() + 8] + "…"
+    return text[:8] + "…" if _BASE64.fullmatch(text) and not text.islower() and not text.isupper() else text
+
+
 def _list(parts: Iterable[str | None]) -> str:
     return ", ".join(part for part in parts if part)
 
 
 class Words:
-    """Describes records one after the other, remembering the topic names among them."""
+    """Describes records one after the other, remembering the topic names among them.
 
-    def __init__(self) -> None:
+    `brief`: for narrow places. Ids that were generated at random are told apart by their first characters, and words that go without saying are
+    left out.
+    """
+
+    def __init__(self, *, brief: bool = False) -> None:
+        self._member = brief_id if brief else str
+        self._hash = _brief_hash if brief else _hash
         self._topics: dict[Uuid, str] = {}
         self._last_id: Uuid | None = None
 
@@ -143,7 +164,8 @@ class Words:
             return f"{self.topic(key.topic_id)}-{key.partition}"
         for name in ("member_id", "regular_expression"):
             if hasattr(key, name):
-                return str(getattr(key, name))
+                said: str = getattr(key, name)
+                return self._member(said) if name == "member_id" else said
         return f"{key.topic}-{key.partition}" if hasattr(key, "topic") else ""
 
     # ---- one function per value
@@ -171,13 +193,13 @@ class Words:
             )
         else:
             has = f"{len(assignment)} bytes"
-        return f"{member.member_id} has {has}"
+        return f"{self._member(member.member_id)} has {has}"
 
     def _consumer_group(self, value: ConsumerGroupMetadataValue) -> str:
-        return _list([f"epoch {value.epoch}", _hash(value.metadata_hash) if value.metadata_hash else None])
+        return _list([f"epoch {value.epoch}", self._hash(value.metadata_hash) if value.metadata_hash else None])
 
     def _group_with_hash(self, value: ShareGroupMetadataValue) -> str:
-        return f"epoch {value.epoch}, {_hash(value.metadata_hash)}"
+        return f"epoch {value.epoch}, {self._hash(value.metadata_hash)}"
 
     def _streams_group(self, value: StreamsGroupMetadataValue) -> str:
         validated = (
@@ -186,7 +208,7 @@ class Words:
             else None
         )
         configs = [f"{config.key}={config.value}" for config in value.last_assignment_configs or ()]
-        return _list([f"epoch {value.epoch}", _hash(value.metadata_hash), validated, *configs])
+        return _list([f"epoch {value.epoch}", self._hash(value.metadata_hash), validated, *configs])
 
     def _partition_metadata(self, value: ConsumerGroupPartitionMetadataValue) -> str:
         racks = sum(len(partition.racks) for topic in value.topics for partition in topic.partition_metadata)
@@ -225,8 +247,8 @@ class Words:
         instance = getattr(value, "instance_id", None)
         return [
             f"instance {instance}" if instance is not None else None,
-            f"client {value.client_id} at {value.client_host}",
             f"rack {value.rack_id}" if value.rack_id is not None else None,
+            f"client {value.client_id} at {value.client_host}",
         ]
 
     def _target(self, value: Any) -> str:
@@ -317,7 +339,11 @@ def _metadata(text: str) -> str:
 
 
 def _hash(value: int) -> str:
-    return f"metadata hash 0x{value & 0xFFFFFFFFFFFFFFFF:016x}"
+    return "metadata " + _brief_hash(value)
+
+
+def _brief_hash(value: int) -> str:
+    return f"hash 0x{value & 0xFFFFFFFFFFFFFFFF:016x}"
 
 
 def _subscription(names: Sequence[str], regex: str | None) -> str | None:

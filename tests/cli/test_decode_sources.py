@@ -32,6 +32,15 @@ def test_several_sources_one_after_the_other(quorate, upgrade):
     assert quorate("decode", one, two).out == quorate("decode", one).out + quorate("decode", two).out
 
 
+@pytest.mark.parametrize("again", ["", ".", "__consumer_offsets-1", "__consumer_offsets-1/00000000000000000000.log"])
+def test_nothing_is_counted_twice(quorate, upgrade, again):
+    ended = quorate("decode", upgrade, upgrade / again)
+    assert (ended.status, ended.out) == (1, "")
+    first, second = ended.err.splitlines()
+    assert f"is part of {upgrade}, and again of {upgrade / again}" in first
+    assert second == "       give it once"
+
+
 def test_topics_and_partitions_can_be_chosen(quorate, transactions):
     assert places(quorate("decode", transactions, "--topic", TRANSACTION_STATE)) == {
         (TRANSACTION_STATE, 0),
@@ -120,6 +129,8 @@ def test_what_came_before_a_bad_line_was_shown(quorate):
         (["x", "--format", "xml"], "Invalid value for '--format'", "--help"),
         (["x", "--limit", "0"], "Invalid value for '--limit'", "--help"),
         (["x", "--topic", "orders"], "Invalid value for '--topic'", "--help"),
+        ([""], "a SOURCE is empty", "a log directory"),
+        (["x", "--since", "1h", "--until", "2h"], "--since 1h is not before --until 2h", "an earlier --since"),
         (["-", "--since", "2h"], "need times", "leave them out"),
         (["-b", "x:1", "--ssl-cafile", "y"], "--ssl-cafile has no effect", "add --security-protocol SASL_SSL or SSL"),
         (["-b", "x:1", "--sasl-mechanism", "PLAIN"], "--sasl-mechanism has no effect", "SASL_SSL or SASL_PLAINTEXT"),

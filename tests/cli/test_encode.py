@@ -128,6 +128,16 @@ def test_raw_bytes(start):
         (OFFSET | {"value": {"offset": 2**63}}, "INPUT, line 1: OffsetCommitValue.offset: "),
         (OFFSET | {"value": {"offset": "7"}}, "INPUT, line 1: OffsetCommitValue.offset: a whole number is expected"),
         (OFFSET | {"key": None}, "INPUT, line 1: key: an object is expected"),
+        (
+            {"type": "GroupMetadata", "key": {"group": "g"}},
+            'INPUT, line 1: value: missing; "value": null makes a tombstone',
+        ),
+        ({"key": {"type": 2, "data": {"group": "g"}}}, "INPUT, line 1: value: missing"),
+        ({"error": {"key_hex": "00"}}, "INPUT, line 1: error.value_hex: missing"),
+        ("[" * 100_000, "INPUT, line 1: nested too deeply for a record"),
+        ('{"a":\n' + "[" * 100_000, "INPUT, line 1: nested too deeply for a record"),
+        ('{"type": 2, "value": ' + "9" * 5_000 + "}", "INPUT, line 1: a number has more than 4,300 digits"),
+        ('{"type": 2,\n"value": ' + "9" * 5_000 + "}", "INPUT, line 1: a number has more than 4,300 digits"),
         ({"key": {"type": 1, "data": {}}, "value": {"offset": 1}}, 'INPUT, line 1: value: {"version": number'),
         (
             {"key": {"type": 1, "data": {}}, "value": None, "x": 1},

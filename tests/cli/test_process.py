@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from quorate.cli.reporting import show_summary
 from tests.cli.conftest import COMMAND, PLAIN
 from tests.cli.terminal import in_terminal
+
+ROOT = Path(__file__).resolve().parents[2]
 
 HEAVY = {"construct", "cramjam", "kafka", "numpy", "pyarrow", "quorate.codecs", "rich"}
 
@@ -104,7 +107,7 @@ def test_a_reader_that_has_had_enough_gets_no_complaint(start, upgrade, command)
 
 
 def test_head_gets_its_lines(upgrade):
-    line = f"set -o pipefail; {COMMAND} decode {upgrade} {upgrade} {upgrade} | head -2"
+    line = f"set -o pipefail; {COMMAND} decode {upgrade} | head -2"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, env=os.environ | PLAIN, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
     assert len(done.stdout.splitlines()) == 2
@@ -132,8 +135,77 @@ def test_ctrl_c_while_waiting_for_input(start):
     assert (process.returncode, out, err) == (130, b"", b"")
 
 
+@pytest.mark.parametrize("closed", ["at once", "later"])
+def test_ctrl_c_and_the_end_of_input_may_come_together(start, closed):
+    """Ctrl-C also ends the program that writes into our standard input."""
+    with start("decode", "-", "--summary", stdin=subprocess.PIPE) as process:
+        process.stdin.write(b"0002000167 null\n")
+        process.stdin.flush()
+        assert process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        if closed == "at once":
+            process.stdin.close()
+        assert process.wait(timeout=60) == 130
+        err = process.stderr.read()
+    assert b"1 shown" in err
+    assert b"Traceback" not in err
+
+
+def test_ctrl_c_behind_the_last_record_does_not_cost_the_summary(quorate, monkeypatch):
+    def interrupted(*arguments, **how):
+        signal.raise_signal(signal.SIGINT)
+        show_summary(*arguments, **how)
+
+    monkeypatch.setattr("quorate.cli.decode.show_summary", interrupted)
+    ended = quorate("decode", "-", "--summary", stdin="0002000167 null\n")
+    assert (ended.status, len(ended.lines)) == (130, 1)
+    assert ended.err.endswith("1 shown\n")
+
+
+LOG = "cli/demo_data/kafka-logs"
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "out", "err"),
+    [
+        (f"decode {LOG} --limit 1 >&-", 1, 0, "error: standard output: Bad file descriptor"),
+        ("records >&-", 1, 0, "error: standard output: Bad file descriptor"),
+        ("demo >&-", 1, 0, "error: standard output: Bad file descriptor"),
+        ('encode "$RECORD" >&-', 1, 0, "error: standard output: Bad file descriptor"),
+        ("--help >&-", 1, 0, "error: standard output: Bad file descriptor"),
+        ("--version >&-", 1, 0, "error: standard output: Bad file descriptor"),
+        ("decode - <&-", 1, 0, "error: standard input: cannot be read: Bad file descriptor"),
+        ("encode <&-", 1, 0, "error: standard input: cannot be read: Bad file descriptor"),
+        (f"decode {LOG} --limit 1 <&-", 0, 1, ""),
+        ('encode "$RECORD" <&-', 0, 1, ""),
+        (f"decode {LOG} --limit 1 --summary 2>&-", 0, 1, ""),
+        (f"decode {LOG} --limit 1 --format kafka 2>&-", 0, 1, ""),
+        ('encode "$RECORD" 2>&-', 0, 1, ""),
+        ("encode nonsense 2>&-", 1, 0, ""),
+        ("decode nonsense 2>&-", 1, 0, ""),
+        (f"decode {LOG} --limit 1 <&- >&- 2>&-", 1, 0, ""),
+    ],
+)
+def test_closed_streams(line, status, out, err):
+    record = '{"type": 2, "key": {"group": "g"}, "value": null}'
+    env = os.environ | PLAIN | {"RECORD": record}
+    done = subprocess.run(
+        ["bash", "-c", f"{COMMAND} {line}"], cwd=ROOT, capture_output=True, text=True, env=env, timeout=60
+    )
+    assert (done.returncode, len(done.stdout.splitlines()), done.stderr.strip()) == (status, out, err)
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "cp437"])
+@pytest.mark.parametrize("command", [["demo"], ["records"], ["records", "OffsetCommit"], ["decode", "--help"]])
+def test_characters_that_the_encoding_lacks_are_question_marks(command, encoding):
+    env = os.environ | PLAIN | {"PYTHONIOENCODING": encoding}
+    done = subprocess.run([COMMAND, *command], capture_output=True, env=env, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert len(done.stdout.decode(encoding).splitlines()) > 5
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="/dev/full")
-@pytest.mark.parametrize("command", [["decode", "{log}"], ["records"], ["demo"]])
+@pytest.mark.parametrize("command", [["decode", "{log}"], ["records"], ["demo"], ["--help"], ["--version"]])
 def test_a_full_disk_is_one_line(start, upgrade, command):
     with Path("/dev/full").open("wb") as full:
         process = start(*(part.format(log=upgrade) for part in command), stdout=full)
@@ -159,13 +231,18 @@ def test_a_terminal_gets_a_table_that_fits(upgrade, columns):
     status, shown, _, err = screen("decode", upgrade, columns=columns)
     assert (status, err) == (0, "")
     lines = plain(shown).splitlines()
-    assert lines[0].split() == ["part", "offset", "time", "(UTC)", "id", "type", "group", "what"]
+    names = ["part", "offset", "time", "(UTC)", "id", "type", "group", "what"]
+    assert lines[0].split() == [name for name in names if name != "type" or columns >= 110]
+    assert lines[1] == f"── __consumer_offsets{'' if columns >= 110 else ', 2026-11-21'} ──"
     assert max(map(len, lines)) <= columns
     assert len(lines) == 2 + 672
     assert "\x1b[31m" in shown  # a tombstone
 
 
 def test_cut_text_has_a_mark(upgrade):
+    _, cut, _, _ = screen("decode", upgrade, "--group", "bill-orders", columns=80)
+    for part in ("epoch 3, hash 0x4f3990f6b9f05e74", "instance inst-1, rack r", "xfgFzHx6…: shall have clicks.eu 2"):
+        assert part in plain(cut)
     _, cut, _, _ = screen("decode", upgrade, "--group", "bill-orders", "--type", "5", columns=80)
     assert plain(cut).splitlines()[-1].endswith("…")
     _, wide, _, _ = screen("decode", upgrade, "--group", "bill-orders", "--type", "5", "--wide", columns=80)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from quorate.cli.entries import HexEntry
 from quorate.cli.output_table import TableLines, cells_of, cut_end, cut_middle
-from quorate.cli.words import _VALUES, Words, numbers, printable, time_text
+from quorate.cli.words import _VALUES, Words, brief_id, numbers, printable, time_text
 from quorate.codecs import RECORD_TYPES, decode_record
 from quorate.codecs.batches.model import ControlRecord, ProblemReason
 from quorate.codecs.log import read_log
@@ -170,3 +170,25 @@ def test_problems_and_markers_of_any_kind_have_a_row():
         type_id=None, name="UNKNOWN", version=None, coordinator_epoch=None, key_bytes=b"", value_bytes=None
     )
     assert Words().what(unknown) == "UNKNOWN"
+
+
+@pytest.mark.parametrize(
+    ("text", "brief"),
+    [
+        ("xfgFzHx6Rs+m234T6Qszjw", "xfgFzHx6…"),
+        ("consumer-1-0f9d1f3a-5a6e-4f0e-9d8e-0123456789ab", "consumer-1-0f9d1f3a…"),
+        ("a-member-of-22-letters", "a-member-of-22-letters"),
+        ("worker-1", "worker-1"),
+    ],
+)
+def test_of_generated_member_ids_the_beginning_tells_them_apart(text, brief):
+    assert brief_id(text) == brief
+
+
+def test_a_narrow_table_names_types_that_have_no_number_and_days_in_headings():
+    entry = HexEntry(
+        topic="__consumer_offsets", line=1, key_bytes=None, value_bytes=b"", record=decode_record(None, b"")
+    )
+    lines = [*(table := TableLines(width=80, colour=False, hold=False)).lines(entry), *table.rest()]
+    assert lines[0].split() == ["part", "offset", "time", "(UTC)", "id", "group", "what"]
+    assert "not a record: null key" in lines[-1]
