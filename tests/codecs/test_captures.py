@@ -211,6 +211,22 @@ def test_what_the_formatters_printed(captured):
         assert [with_type(line) for line in printed] == ours[: len(printed)]
 
 
+def test_every_formatter_printed_something_to_compare_with():
+    """Else the test above would hold nothing against some of them. The kinds of records: with a value, and tombstones."""
+    printed = {formatter: [0, 0] for formatter in FORMATTER_TYPES}
+    for captured in PARTITIONS:
+        for formatter, counts in printed.items():
+            for line in captured.lines(f"{formatter}.jsonl"):
+                counts[json.loads(line)["value"] is None] += 1
+    assert printed == {
+        "OffsetsMessageFormatter": [1193, 82],
+        "GroupMetadataMessageFormatter": [107, 4],
+        "ShareGroupMessageFormatter": [80, 15],
+        "ShareGroupStateMessageFormatter": [61, 6],
+        "TransactionLogMessageFormatter": [160, 0],
+    }
+
+
 def formatter_form(record: CoordinatorRecord) -> dict[str, Any]:
     key, value = kafka_json(record)
     return {
