@@ -15,8 +15,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from quorate.codecs.batches.model import TimestampType
-from quorate.codecs.log import IsolationLevel
-from quorate.codecs.log_model import LogEntry
+from quorate.codecs.log_model import IsolationLevel, LogEntry, check_isolation_level
 from quorate.codecs.records import CONSUMER_OFFSETS, RECORD_TYPES, decode_record
 
 if TYPE_CHECKING:
@@ -84,8 +83,7 @@ def read_live(
     """
     if topic not in RECORD_TYPES:
         raise LiveError(f"{topic!r} is not a coordinator topic; use one of {', '.join(RECORD_TYPES)}")
-    if isolation_level not in ("read_uncommitted", "read_committed"):
-        raise LiveError(f"isolation level {isolation_level!r} is not known; use read_uncommitted or read_committed")
+    check_isolation_level(isolation_level, LiveError)
     reserved = sorted(_OURS & kafka_python_config.keys())
     if reserved:
         raise LiveError(f"{', '.join(reserved)}: cannot be set, reading joins no group and hands out raw bytes")

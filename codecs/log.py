@@ -8,16 +8,13 @@ from collections.abc import Collection, Iterator
 from itertools import chain
 from os import PathLike
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 from quorate.codecs.batches.frames import MAX_BATCH_BYTES
 from quorate.codecs.log_files import find_partitions
-from quorate.codecs.log_model import LogEntry, LogError, LogProblem
+from quorate.codecs.log_model import IsolationLevel, LogEntry, LogError, LogProblem, check_isolation_level
 from quorate.codecs.records import MalformedRecord, UnknownRecord
 
 __all__ = ["IsolationLevel", "LogEntry", "LogError", "LogProblem", "read_log", "read_segment"]
-
-IsolationLevel: TypeAlias = Literal["read_uncommitted", "read_committed"]
 
 
 def read_segment(
@@ -89,13 +86,11 @@ def read_log(
     """
     from quorate.codecs.log_entries import PartitionReader, Selection
 
-    if isolation_level not in ("read_uncommitted", "read_committed"):
-        raise LogError(f"isolation level {isolation_level!r} is not known; use read_uncommitted or read_committed")
+    committed = check_isolation_level(isolation_level)
     try:
         partitions = find_partitions(path, topic=topic, partition=partition, topics=topics)
     except OSError as error:
         raise LogError(f"{error.filename or path}: cannot be read: {error.strerror}") from error
-    committed = isolation_level == "read_committed"
     selection = Selection(
         read_committed=committed,
         control_records=not committed if control_records is None else control_records,

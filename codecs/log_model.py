@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from quorate.codecs.batches.model import ControlRecord, ProblemReason, TimestampType
 from quorate.codecs.records import CoordinatorRecord, MalformedRecord, UnknownRecord
 
-__all__ = ["LogEntry", "LogError", "LogProblem"]
+__all__ = ["IsolationLevel", "LogEntry", "LogError", "LogProblem", "check_isolation_level"]
+
+IsolationLevel: TypeAlias = Literal["read_uncommitted", "read_committed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,3 +65,10 @@ class LogError(ValueError):
     def __init__(self, message: str, problem: LogProblem | None = None) -> None:
         super().__init__(message)
         self.problem = problem
+
+
+def check_isolation_level(isolation_level: str, error: type[Exception] = LogError) -> bool:
+    """Whether it is "read_committed". Raises `error` if it is neither of the two that Kafka has."""
+    if isolation_level not in ("read_uncommitted", "read_committed"):
+        raise error(f"isolation level {isolation_level!r} is not known; use read_uncommitted or read_committed")
+    return isolation_level == "read_committed"
