@@ -26,7 +26,7 @@ demo: .venv/.core ## Decode what real brokers wrote into __consumer_offsets duri
 test: .venv/.dev java ## Everything, compared with Kafka's own classes
 	.venv/bin/pytest $(PYTEST_ARGS)
 
-test-quick: .venv/.dev java ## What needs no containers
+test-quick: .venv/.dev java ## What needs no containers (today that is everything: none does yet)
 	.venv/bin/pytest -m "not fuzz and not containers" $(PYTEST_ARGS)
 
 fuzz: .venv/.dev java ## Long random runs
