@@ -1,7 +1,7 @@
 """Bytes and values of Kafka's coordinator topics: records, the consumer protocol, record batches, log segments.
 
     for entry in read_log("kafka-logs/__consumer_offsets-17"):       # a segment, a partition's folder, a broker's log directory
-        print(entry.offset, entry.record)
+        print(entry)                                                 # LogEntry, or LogProblem where bytes are no records
     record = decode_record(key, value)                               # CoordinatorRecord | UnknownRecord | MalformedRecord
     key, value = encode_record(record)                               # byte for byte what Kafka writes
     batches = decode_columns(keys, values)                           # Arrow in, one RecordBatch per record type out
