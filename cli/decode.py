@@ -18,11 +18,11 @@ from quorate.cli.entries import Entry
 from quorate.cli.errors import UserError, note
 from quorate.cli.filters import Predicate, is_problem, predicate, read_time
 from quorate.cli.output import Counts, Format, Writer
-from quorate.cli.reporting import byte_progress, is_damage, show_damage, show_summary
+from quorate.cli.reporting import byte_progress, show_damage, show_summary
 from quorate.cli.sources import LogFiles, hex_entries, live_entries
 from quorate.cli.text_input import stdin_lines
 from quorate.codecs.log import IsolationLevel
-from quorate.codecs.log_model import LogProblem
+from quorate.codecs.log_model import LogProblem, is_damage
 from quorate.codecs.records import CONSUMER_OFFSETS, RECORD_TYPES, CoordinatorRecord
 
 __all__ = ["decode"]

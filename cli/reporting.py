@@ -12,13 +12,7 @@ from quorate.cli.output import Counts
 from quorate.codecs.batches.model import ProblemReason
 from quorate.codecs.log_model import LogProblem
 
-__all__ = ["byte_progress", "is_damage", "show_damage", "show_summary"]
-
-_HARMLESS = (ProblemReason.TORN_TAIL, ProblemReason.OFFSET_ORDER)
-"""A torn tail is normal in a log that a broker is writing, and offsets out of order lose nothing."""
-
-_FINAL = (ProblemReason.UNREADABLE, ProblemReason.NOT_A_LOG, ProblemReason.CUT_OFF)
-"""What --skip-corrupt cannot skip: there is nothing to go on with."""
+__all__ = ["byte_progress", "show_damage", "show_summary"]
 
 _NEXT_BATCH = "use --skip-corrupt to go on with the next batch"
 _REMEDIES = {
@@ -31,13 +25,6 @@ _REMEDIES_WITHOUT_RECORDS = {
     ProblemReason.NOT_A_LOG: "nothing in it was decoded; give the .log files of a partition, its folder, or a broker's log directory",
     ProblemReason.CUT_OFF: "what was in it behind this place is not there; all other files were read",
 }
-
-
-def is_damage(problem: LogProblem, *, skip_corrupt: bool = False) -> bool:
-    """Whether records were lost to it; with `skip_corrupt`, other than those that were meant to be skipped."""
-    if skip_corrupt:
-        return problem.rest_lost or problem.reason in _FINAL
-    return problem.reason not in _HARMLESS
 
 
 def show_damage(problem: LogProblem) -> None:

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from quorate.codecs.batches.model import ControlRecord, ProblemReason, TimestampType
 from quorate.codecs.records import CoordinatorRecord, MalformedRecord, UnknownRecord
 
-__all__ = ["IsolationLevel", "LogEntry", "LogError", "LogProblem", "check_isolation_level"]
+__all__ = ["IsolationLevel", "LogEntry", "LogError", "LogProblem", "check_isolation_level", "is_damage"]
 
 IsolationLevel: TypeAlias = Literal["read_uncommitted", "read_committed"]
 
@@ -57,6 +57,20 @@ class LogProblem:
 
     def __str__(self) -> str:
         return f"{self.path}, position {self.position:,}: {self.detail}"
+
+
+_HARMLESS = (ProblemReason.TORN_TAIL, ProblemReason.OFFSET_ORDER)
+"""A torn tail is normal in a log that a broker is writing, and offsets out of order lose nothing."""
+
+_FINAL = (ProblemReason.UNREADABLE, ProblemReason.NOT_A_LOG, ProblemReason.CUT_OFF)
+"""What cannot be skipped: there is nothing to go on with."""
+
+
+def is_damage(problem: LogProblem, *, skip_corrupt: bool = False) -> bool:
+    """Whether records were lost to it; with `skip_corrupt`, other than those that were meant to be skipped."""
+    if skip_corrupt:
+        return problem.rest_lost or problem.reason in _FINAL
+    return problem.reason not in _HARMLESS
 
 
 class LogError(ValueError):

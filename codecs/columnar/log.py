@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from quorate.codecs.batches.control import control_record
 from quorate.codecs.batches.frames import MAX_BATCH_BYTES, frames
-from quorate.codecs.batches.model import BatchProblem, BatchRecord, ProblemReason
+from quorate.codecs.batches.model import BatchProblem, BatchRecord
 from quorate.codecs.batches.reader import Batch, check, header_at
 from quorate.codecs.batches.v2 import CONTROL, TRANSACTIONAL
 from quorate.codecs.columnar.batches import Batches, Records, crc_mismatches, headers_of, some_records_of
@@ -30,7 +30,7 @@ from quorate.codecs.columnar.hop import batch_starts
 from quorate.codecs.log_entries import PartitionReader, Selection
 from quorate.codecs.log_files import PartitionFiles, Segment, find_partitions
 from quorate.codecs.log_isolation import Transactions
-from quorate.codecs.log_model import LogError, LogProblem
+from quorate.codecs.log_model import IsolationLevel, LogError, LogProblem, check_isolation_level, is_damage
 
 __all__ = ["CONTROL_RECORDS", "ColumnBlock", "log_schema", "read_columns", "read_tables"]
 
@@ -82,7 +82,7 @@ def read_columns(
     topic: str | None = None,
     partition: int | None = None,
     topics: Collection[str] | None = None,
-    isolation_level: str = "read_uncommitted",
+    isolation_level: IsolationLevel = "read_uncommitted",
     skip_corrupt: bool = False,
     dictionary: bool = False,
     use_threads: bool = True,
@@ -95,13 +95,12 @@ def read_columns(
     problem (`skip_corrupt` goes on behind the batch). `dictionary` is that of `decode_columns`. With `use_threads`, the records of the next block are
     looked for in a thread of its own while those of this one are decoded. Raises `LogError` if there is nothing to read.
     """
-    if isolation_level not in ("read_uncommitted", "read_committed"):
-        raise LogError(f"isolation_level is {isolation_level!r}; it can be 'read_uncommitted' or 'read_committed'")
+    read_committed = check_isolation_level(isolation_level)
     partitions = find_partitions(path, topic=topic, partition=partition, topics=topics)
     readers = (
         _PartitionColumns(
             files,
-            read_committed=isolation_level == "read_committed",
+            read_committed=read_committed,
             skip_corrupt=skip_corrupt,
             dictionary=dictionary,
             limit_bytes=max_batch_bytes,
@@ -127,9 +126,6 @@ def _one_ahead(items: Iterator[T]) -> Iterator[T]:
             yield item
 
 
-_HARMLESS = (ProblemReason.OFFSET_ORDER, ProblemReason.TORN_TAIL)
-
-
 def read_tables(path: str | PathLike[str], **options: Any) -> dict[str, pa.Table]:
     """Everything under `path` as tables: record type name → `pyarrow.Table`. Takes the options of `read_columns`.
 
@@ -139,7 +135,7 @@ def read_tables(path: str | PathLike[str], **options: Any) -> dict[str, pa.Table
     found: dict[str, list[pa.RecordBatch]] = {}
     for block in read_columns(path, **options):
         for problem in block.problems:
-            if not options.get("skip_corrupt") and problem.reason not in _HARMLESS:
+            if is_damage(problem, skip_corrupt=bool(options.get("skip_corrupt"))):
                 raise LogError(f"{problem}; skip_corrupt=True reads what is whole", problem)
         for name, batch in block.batches.items():
             found.setdefault(name, []).append(batch)
@@ -193,6 +189,8 @@ class _PartitionColumns:
 
     def found(self) -> Iterator["_Found"]:
         """The blocks of the partition, in the order of the log, with their records found but not decoded."""
+        if self.files.problems:
+            yield _Found(list(self.files.problems))
         for segment in self.files.segments:
             try:
                 with segment.path.open("rb", buffering=0) as file:
@@ -218,8 +216,14 @@ class _PartitionColumns:
             if not block and position >= segment.size_bytes:
                 return
             if not self._continues(block, segment.size_bytes - position) or not more:
-                yield from self._ending(file, block, segment, position)
-                return
+                resumed = None
+                for problem in self._ending(file, block, segment, position):
+                    yield _Found([self.files.problem(segment, problem)])
+                    resumed = problem.position + problem.size_bytes
+                if resumed is None or not self.skip_corrupt or resumed >= segment.size_bytes:
+                    return
+                file.seek(resumed)
+                position, block = resumed, b""
 
     def _wanted(self, block: bytes) -> int:
         """How many bytes to read next: a block, or all of a batch that is larger."""
@@ -234,12 +238,19 @@ class _PartitionColumns:
         size = 12 + int.from_bytes(block[8:12], "big", signed=True)
         return 26 <= size <= min(left, self.limit_bytes)
 
-    def _ending(self, file: BinaryIO, block: bytes, segment: Segment, position: int) -> Iterator["_Found"]:
-        """What stands where no batch can begin, in the words of the reader for single batches."""
-        rest = _Rest(block, file)
-        for frame in frames(cast(BinaryIO, rest), segment.size_bytes - position, max_batch_bytes=self.limit_bytes):
-            if isinstance(frame, BatchProblem):
-                yield _Found([self.files.problem(segment, frame, shift=position)])
+    def _ending(self, file: BinaryIO, block: bytes, segment: Segment, position: int) -> Iterator[BatchProblem]:
+        """What stands where no batch can begin, in the words of the reader for single batches: one problem, or none before zeros."""
+        for frame in frames(
+            cast(BinaryIO, _Rest(block, file)),
+            segment.size_bytes,
+            max_batch_bytes=self.limit_bytes,
+            position=position,
+            resynchronise=self.skip_corrupt,
+        ):
+            # What could be read as a batch would have been.
+            assert isinstance(frame, BatchProblem)
+            yield frame
+            return
 
     def _intact(self, batches: Batches, segment: Segment, position: int) -> tuple[Batches, list[LogProblem], bool]:
         """The batches without damage, those behind damage only if it is to be skipped; the problems; whether the file may be read on."""
