@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from quorate.codecs.columnar.assemble import to_arrow
 from quorate.codecs.columnar.frame import Array, Ints
+from quorate.codecs.columnar.memory import expect_large_arrays
 from quorate.codecs.columnar.rows import columns_of, problem_row
 from quorate.codecs.columnar.schema import PROBLEMS, PROBLEMS_SCHEMA, message_schema, record_schema
 from quorate.codecs.columnar.slots import Slots, binary_array, int16_at, read_slots, values_in
@@ -31,6 +32,9 @@ SAMPLE = 1 << 15
 
 JOINED_BYTES = 1 << 30
 """Chunks are put together up to this size; Arrow's binary arrays hold less than 2 GiB."""
+
+
+expect_large_arrays()
 
 
 class _Collector:
