@@ -1,0 +1,17 @@
+"""Who gets which partition: Kafka's assignors with Kafka's answers, and those that Kafka lacks.
+
+Pure functions of members and topology; `quorate.assignors.adapters` plugs them into kafka-python and aiokafka.
+
+```python
+topology = Topology.of({"orders": [["a", "b"], ["b", "c"], ["c", "a"]]})  # per partition the racks of its replicas
+members = {"m1": Member(topics=["orders"], rack="a"), "m2": Member(topics=["orders"], rack="b")}
+RangeAssignor().assign(members, topology)["m1"]  # (TopicPartition(topic="orders", partition=0), ...)
+```
+"""
+
+from quorate.assignors.assignor import Assignor
+from quorate.assignors.group import Group
+from quorate.assignors.model import Assignment, AssignorError, Member
+from quorate.assignors.topology import Topic, TopicPartition, Topology
+
+__all__ = ["Assignment", "Assignor", "AssignorError", "Group", "Member", "Topic", "TopicPartition", "Topology"]

@@ -1,0 +1,137 @@
+"""A group in numbers: members, topics, partitions and racks as arrays. Every assignor works on this; making it is done once per input."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from quorate.assignors import java_order
+from quorate.assignors.model import Assignment, Member
+from quorate.assignors.topology import Ints, Topology
+
+__all__ = ["Group", "Subscription"]
+
+
+class Subscription:
+    """Topics that one or several members subscribe to: `topics` in the topology's numbers, as listed; `unknown` names are not in the topology."""
+
+    __slots__ = ("key", "topics", "unknown")
+
+    def __init__(self, names: tuple[str, ...], topology: Topology) -> None:
+        names = tuple(dict.fromkeys(names))
+        self.key = frozenset(names)
+        self.topics: Ints = np.array([topology.index[name] for name in names if name in topology.index], np.int64)
+        self.unknown = tuple(name for name in names if name not in topology.index)
+
+
+class Group:
+    """Members in the order in which they were given, numbered from 0; topics and partitions as `topology` numbers them.
+
+    `subscriptions`: the different ones that occur (as sets); `subscription_of[m]`: which one member `m` has. `owned[owned_offsets[m]:owned_offsets[m + 1]]`: what
+    member `m` has, in its order, -1 for a partition that the topology does not have.
+    """
+
+    def __init__(self, members: Mapping[str, Member], topology: Topology) -> None:
+        self.members = members
+        self.member_ids: Sequence[str] = tuple(members)
+        self.topology = topology
+        # Members of one application subscribe in the same words; sets are compared only between different lists.
+        by_names: dict[tuple[str, ...], int] = {}
+        by_key: dict[frozenset[str], int] = {}
+        self.subscriptions: list[Subscription] = []
+        self.subscription_of: Ints = np.empty(len(members), np.int64)
+        for number, member in enumerate(members.values()):
+            names = tuple(member.topics)
+            index = by_names.get(names)
+            if index is None:
+                subscription = Subscription(names, topology)
+                index = by_key.setdefault(subscription.key, len(self.subscriptions))
+                if index == len(self.subscriptions):
+                    self.subscriptions.append(subscription)
+                by_names[names] = index
+            self.subscription_of[number] = index
+
+    def __len__(self) -> int:
+        return len(self.member_ids)
+
+    @cached_property
+    def owned_offsets(self) -> Ints:
+        """Where each member's part of `owned` starts; members + 1 numbers."""
+        offsets = np.zeros(len(self.members) + 1, np.int64)
+        np.cumsum([len(member.owned) for member in self.members.values()], out=offsets[1:])
+        return offsets
+
+    @cached_property
+    def owned(self) -> Ints:
+        """What members have: partition numbers, member after member; -1 for a partition that the topology does not have."""
+        number = self.topology.number
+        return np.fromiter(
+            (number(topic, partition) for member in self.members.values() for topic, partition in member.owned),
+            np.int64,
+            int(self.owned_offsets[-1]),
+        )
+
+    @cached_property
+    def generations(self) -> Ints:
+        """The generation that each member told; -1 if it told none."""
+        return np.fromiter((member.generation for member in self.members.values()), np.int64, len(self.members))
+
+    @cached_property
+    def subscribed_topics(self) -> Ints:
+        """Topics of the topology that at least one member subscribes to, ascending."""
+        if not self.subscriptions:
+            return np.empty(0, np.int64)
+        return np.unique(np.concatenate([subscription.topics for subscription in self.subscriptions]))
+
+    @cached_property
+    def racks(self) -> list[str]:
+        """The different racks of members."""
+        return list(dict.fromkeys(member.rack for member in self.members.values() if member.rack))
+
+    @cached_property
+    def rack_of(self) -> Ints:
+        """Each member's rack, as an index of `racks`; -1 for a member without one."""
+        index = {rack: number for number, rack in enumerate(self.racks)}
+        return np.fromiter((index.get(member.rack or "", -1) for member in self.members.values()), np.int64, len(self))
+
+    @cached_property
+    def local(self) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
+        """`local[r, s]`: reading a partition with the replica racks `topology.rack_sets[s]` from member rack `r` crosses no rack."""
+        sets = self.topology.rack_sets
+        matrix = np.zeros((len(self.racks), len(sets)), np.bool_)
+        for number, rack in enumerate(self.racks):
+            matrix[number] = [rack in racks for racks in sets]
+        return matrix
+
+    @cached_property
+    def hash_order(self) -> Ints:
+        """Members in the order in which Java iterates a HashMap that they were put into as given."""
+        return java_order.hash_map_order(java_order.string_hashes(self.member_ids))
+
+    @cached_property
+    def sorted_order(self) -> Ints:
+        """Members as Kafka sorts them: static ones first, by instance id, then the others by member id, both in Java's order of strings."""
+        keys = [
+            (
+                member.instance_id is None,
+                java_order.string_key(member_id if member.instance_id is None else member.instance_id),
+            )
+            for member_id, member in self.members.items()
+        ]
+        return np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
+
+    def with_owned(self, assignment: Assignment, *, generation: int = -1) -> "Group":
+        """The same group, its members owning what `assignment` (of the same members in the same order, and the same topology) gives them."""
+        if assignment.topology is not self.topology or tuple(assignment.member_ids) != tuple(self.member_ids):
+            raise ValueError(
+                "the assignment is of another group: assign this group, or build a Group from members that own the partitions"
+            )
+        other = Group.__new__(Group)
+        # Owned partitions and generations apart, everything that was derived stays true.
+        other.__dict__.update(
+            {key: value for key, value in self.__dict__.items() if key not in ("owned", "owned_offsets", "generations")}
+        )
+        other.__dict__["owned"] = assignment.partitions
+        other.__dict__["owned_offsets"] = assignment.offsets
+        other.__dict__["generations"] = np.full(len(self), generation, np.int64)
+        return other

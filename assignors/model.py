@@ -1,0 +1,100 @@
+"""What assignors work on: members and what they subscribe to, and the assignment that comes out.
+
+`Assignment` keeps its partitions as numbers in arrays and makes `TopicPartition`s only when they are asked for: groups may have 10,000 members and
+100,000 partitions.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from quorate.assignors.topology import Ints, TopicPartition, Topology
+
+__all__ = ["Assignment", "AssignorError", "Member"]
+
+
+class AssignorError(ValueError):
+    """The input cannot be assigned. The message says which member or topic, and what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A member of a group, as an assignor sees it.
+
+    `topics`: names subscribed to, known or not; repeats do not count. `rack`: `client.rack`; the empty string is no rack. `instance_id`:
+    `group.instance.id` of a static member. `owned`: what the member has: on the client side the owned partitions of its subscription, in the order
+    given; on the server side its previous target assignment in the order of the record. `generation`: the generation in which it got them (-1: not
+    said). `user_data`: the subscription's user data, of which `sticky` reads the owned partitions of members with an older subscription.
+    """
+
+    topics: Sequence[str] = ()
+    rack: str | None = None
+    instance_id: str | None = None
+    owned: Sequence[tuple[str, int]] = ()
+    generation: int = -1
+    user_data: bytes | None = field(default=None, repr=False)
+
+
+class Assignment(Mapping[str, tuple[TopicPartition, ...]]):
+    """Member id → its partitions, for every member of the group, in the order in which Kafka's assignor of that name lists them.
+
+    Also as arrays: `offsets` (members + 1) and `partitions`, numbered as in `topology`: member `i` has `partitions[offsets[i]:offsets[i + 1]]`.
+    """
+
+    __slots__ = ("_number_of", "member_ids", "offsets", "partitions", "topology")
+
+    def __init__(self, topology: Topology, member_ids: Sequence[str], offsets: Ints, partitions: Ints) -> None:
+        self.topology = topology
+        self.member_ids = member_ids
+        self.offsets = offsets
+        self.partitions = partitions
+        self._number_of: dict[str, int] | None = None
+
+    @classmethod
+    def from_lists(cls, topology: Topology, member_ids: Sequence[str], lists: Iterable[Sequence[int]]) -> "Assignment":
+        """From one list of partition numbers per member, in the order of `member_ids`."""
+        lists = list(lists)
+        offsets = np.zeros(len(lists) + 1, np.int64)
+        np.cumsum([len(one) for one in lists], out=offsets[1:])
+        flat = np.fromiter((number for one in lists for number in one), np.int64, count=int(offsets[-1]))
+        return cls(topology, member_ids, offsets, flat)
+
+    @classmethod
+    def from_owners(cls, topology: Topology, member_ids: Sequence[str], partitions: Ints, owners: Ints) -> "Assignment":
+        """From partition numbers and the number of the member that each goes to. A member's partitions keep the order given."""
+        order = np.argsort(owners, kind="stable")
+        offsets = np.zeros(len(member_ids) + 1, np.int64)
+        np.cumsum(np.bincount(owners, minlength=len(member_ids)), out=offsets[1:])
+        return cls(topology, member_ids, offsets, partitions[order])
+
+    def __getitem__(self, member_id: str) -> tuple[TopicPartition, ...]:
+        return self.topology.topic_partitions(self.numbers(member_id))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.member_ids)
+
+    def __len__(self) -> int:
+        return len(self.member_ids)
+
+    def __repr__(self) -> str:
+        return f"Assignment({len(self.member_ids)} members, {len(self.partitions)} partitions)"
+
+    @property
+    def counts(self) -> Ints:
+        """Number of partitions of each member, in the order of `member_ids`."""
+        return np.diff(self.offsets)
+
+    def numbers(self, member_id: str) -> Ints:
+        """The numbers in `topology` of a member's partitions. Raises `KeyError`."""
+        if self._number_of is None:
+            self._number_of = {member: number for number, member in enumerate(self.member_ids)}
+        index = self._number_of[member_id]
+        return self.partitions[self.offsets[index] : self.offsets[index + 1]]
+
+    def by_topic(self, member_id: str) -> dict[str, list[int]]:
+        """A member's partitions as topic → partition numbers, both in the order of first appearance."""
+        found: dict[str, list[int]] = {}
+        for topic, partition in self[member_id]:
+            found.setdefault(topic, []).append(partition)
+        return found

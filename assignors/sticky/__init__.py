@@ -1,0 +1,1 @@
+"""Kafka's sticky assignors of the client side: `sticky` and `cooperative-sticky` (KIP-54, KIP-429, KIP-881)."""

@@ -1,0 +1,174 @@
+"""Topics, their partitions, and the racks in which each partition has replicas.
+
+Rack rules (KIP-881): a partition is in the racks of all its replicas, also those that are offline or out of sync; a broker that told no rack, or that
+nobody knows, adds nothing.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from quorate.codecs import Uuid
+
+__all__ = ["Ints", "Racks", "Topic", "TopicPartition", "Topology"]
+
+Ints = npt.NDArray[np.int64]
+"""An array of numbers: of members, topics or partitions."""
+
+Racks = tuple[str | None, ...]
+"""Racks of one partition's replicas, the leader's first; `None` where it is not known."""
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic. Equal to kafka-python's and aiokafka's `TopicPartition` of the same topic and number."""
+
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """A topic: `partitions` is how many it has; `racks`, if known, has an entry per partition.
+
+    `numbers`: the partitions' numbers, ascending, where they are not 0, 1, 2 … (metadata can lack some). `id`: needed by server-side assignors, whose
+    order follows topic ids.
+    """
+
+    name: str
+    partitions: int
+    racks: Sequence[Racks] = ()
+    id: Uuid | None = None
+    numbers: Sequence[int] | None = None
+
+    def __post_init__(self) -> None:
+        if self.racks and len(self.racks) != self.partitions:
+            raise ValueError(f"topic {self.name}: {self.partitions} partitions, but racks of {len(self.racks)}")
+        if self.numbers is not None and len(self.numbers) != self.partitions:
+            raise ValueError(f"topic {self.name}: {self.partitions} partitions, but {len(self.numbers)} numbers")
+
+
+class Topology:
+    """Topics in a fixed order, all partitions numbered through: topic `t` has the numbers `first[t]` to `first[t + 1] - 1`, ascending by partition.
+
+    Immutable; what is derived from it is computed once.
+    """
+
+    def __init__(self, topics: Iterable[Topic]) -> None:
+        self.topics: tuple[Topic, ...] = tuple(topics)
+        self.index: dict[str, int] = {topic.name: number for number, topic in enumerate(self.topics)}
+        if len(self.index) != len(self.topics):
+            raise ValueError("a topic is given twice")
+        self.first: Ints = np.zeros(len(self.topics) + 1, np.int64)
+        np.cumsum([topic.partitions for topic in self.topics], out=self.first[1:])
+
+    @classmethod
+    def of(
+        cls, topics: Mapping[str, int | Sequence[Sequence[str | None]]], *, ids: Mapping[str, Uuid] | None = None
+    ) -> "Topology":
+        """From topic → number of partitions, or topic → for each partition the racks of its replicas (the leader's first)."""
+        ids = ids or {}
+        return cls(
+            Topic(name=name, partitions=given, id=ids.get(name))
+            if isinstance(given, int)
+            else Topic(name=name, partitions=len(given), racks=tuple(map(tuple, given)), id=ids.get(name))
+            for name, given in topics.items()
+        )
+
+    @classmethod
+    def from_replicas(
+        cls,
+        topics: Mapping[str, Sequence[Sequence[int]]],
+        broker_racks: Mapping[int, str | None],
+        *,
+        ids: Mapping[str, Uuid] | None = None,
+    ) -> "Topology":
+        """From topic → for each partition the broker ids of its replicas (the leader first), and the brokers' racks."""
+        return cls.of(
+            {
+                name: [[broker_racks.get(broker) for broker in replicas] for replicas in partitions]
+                for name, partitions in topics.items()
+            },
+            ids=ids,
+        )
+
+    def __len__(self) -> int:
+        return len(self.topics)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.index
+
+    def __repr__(self) -> str:
+        return f"Topology({len(self.topics)} topics, {int(self.first[-1])} partitions)"
+
+    @cached_property
+    def topic_of(self) -> Ints:
+        """The topic of each partition number."""
+        return np.repeat(np.arange(len(self.topics)), np.diff(self.first))
+
+    @cached_property
+    def partition_of(self) -> Ints:
+        """The partition within its topic, for each partition number."""
+        partitions: Ints = np.arange(self.first[-1]) - self.first[self.topic_of]
+        for index, topic in enumerate(self.topics):
+            if topic.numbers is not None:
+                partitions[self.first[index] : self.first[index + 1]] = topic.numbers
+        return partitions
+
+    @cached_property
+    def _position(self) -> dict[int, dict[int, int]]:
+        """For topics whose partitions are not 0, 1, 2 …: partition → number."""
+        return {
+            index: {partition: int(self.first[index]) + place for place, partition in enumerate(topic.numbers)}
+            for index, topic in enumerate(self.topics)
+            if topic.numbers is not None
+        }
+
+    def number(self, topic: str, partition: int) -> int:
+        """The number of a partition; -1 if there is no such topic or partition."""
+        index = self.index.get(topic)
+        if index is None:
+            return -1
+        if index in self._position:
+            return self._position[index].get(partition, -1)
+        return int(self.first[index]) + partition if 0 <= partition < self.topics[index].partitions else -1
+
+    def topic_partitions(self, numbers: Ints) -> tuple[TopicPartition, ...]:
+        """Partition numbers as topics and partitions."""
+        topics = self.topics
+        return tuple(
+            TopicPartition(topics[topic].name, partition)
+            for topic, partition in zip(
+                self.topic_of[numbers].tolist(), self.partition_of[numbers].tolist(), strict=True
+            )
+        )
+
+    # Racks. Few different sets of racks occur, whatever the number of partitions, so algorithms look at the set's number.
+
+    @cached_property
+    def _replica_racks(self) -> tuple[list[Racks], Ints]:
+        seen: dict[Racks, int] = {(): 0}
+        set_of: Ints = np.zeros(self.first[-1], np.int64)
+        for index, topic in enumerate(self.topics):
+            if topic.racks:
+                start, end = self.first[index], self.first[index + 1]
+                set_of[start:end] = [seen.setdefault(racks, len(seen)) for racks in topic.racks]
+        return list(seen), set_of
+
+    @property
+    def replica_racks(self) -> list[Racks]:
+        """The different lists of replica racks that occur (the leader's first); the first one is empty."""
+        return self._replica_racks[0]
+
+    @property
+    def replica_racks_of(self) -> Ints:
+        """For each partition number, which of `replica_racks` it has."""
+        return self._replica_racks[1]
+
+    @cached_property
+    def rack_sets(self) -> list[frozenset[str]]:
+        """`replica_racks` as sets without the unknown ones: the racks in which reading is local."""
+        return [frozenset(rack for rack in racks if rack is not None) for racks in self.replica_racks]
