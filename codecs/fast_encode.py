@@ -17,18 +17,74 @@ from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, Str
 
 __all__ = ["Encoder", "encode_message", "message_encoder", "span"]
 
-Encoder = Callable[[Any, Callable[[bytes], None]], None]
+Encoder = Callable[[Any], bytes]
+
+LONGEST_TEXT = 0x7FFF
+
+
+class _Lengths(dict[int, bytes]):
+    """How a length is written. Looking that up takes a third of the time of writing it; those of long lists and bytes are not kept."""
+
+    def __init__(self, write: Callable[[int], bytes], *, text: bool) -> None:
+        super().__init__()
+        self.write = write
+        self.text = text
+
+    def __missing__(self, length: int) -> bytes:
+        written = self.write(length)
+        if length <= LONGEST_TEXT:
+            self[length] = written
+        elif self.text:
+            raise Inexact
+        return written
+
+
+def _compact(length: int) -> bytes:
+    return uvarint(length + 1)
+
+
+_CODES = {"h": _Lengths(struct.Struct(">h").pack, text=True), "i": _Lengths(struct.Struct(">i").pack, text=False)}
+_COMPACT = {"h": _Lengths(_compact, text=True), "i": _Lengths(_compact, text=False)}
+
+
+_SIZES = _Lengths(uvarint, text=False)
+
+
+class _Rows(dict[int, Callable[..., bytes]]):
+    """Number of integers → what writes them. Those of long lists are not kept."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__()
+        self.code = code
+
+    def __missing__(self, count: int) -> Callable[..., bytes]:
+        pack = struct.Struct(f">{count}{self.code}").pack
+        if count < 256:
+            self[count] = pack
+        return pack
+
+
+_ROWS = {code: _Rows(code) for code in "bhHiq"}
+
+
+def _tag_section(fields: list[tuple[int, bytes]]) -> bytes:
+    """The tagged fields of a message, by tag and payload."""
+    parts = [uvarint(len(fields))]
+    for tag, data in fields:
+        parts += uvarint(tag), uvarint(len(data)), data
+    return b"".join(parts)
 
 
 class _Writing:
-    """Emits the statements that write one struct or message in one version, by calls `w(bytes)`."""
+    """Emits the statements that write one struct or message in one version, and collects the expressions whose bytes, one after the other, are what it is."""
 
     def __init__(self, spec: MessageSpec, version: int, flexible: bool) -> None:
         self.spec = spec
         self.version = version
         self.flexible = flexible
         self.source = Source()
-        self.source.names.update(uv=uvarint, pack=struct.pack, Inexact=Inexact)
+        self.source.names.update(Inexact=Inexact, join=b"".join)
+        self.pieces: list[str] = []
         self.pending: list[tuple[str, str]] = []
 
     def fixed(self, expression: str, code: str) -> None:
@@ -38,86 +94,105 @@ class _Writing:
         if not self.pending:
             return
         packer = self.source.bind("s", struct.Struct(">" + "".join(code for _, code in self.pending)).pack)
-        self.source.add(f"w({packer}({', '.join(expression for expression, _ in self.pending)}))")
+        self.pieces.append(f"{packer}({', '.join(expression for expression, _ in self.pending)})")
         self.pending.clear()
 
     def length(self, expression: str, code: str) -> None:
-        if self.flexible:
-            self.flush()
-            self.source.add(f"w(uv({expression} + 1))")
+        if self.pending and not self.flexible:
+            self.fixed(expression, code)  # what is too long for the code makes `pack` raise
         else:
-            self.fixed(expression, code)
             self.flush()
+            self.pieces.append(f"{self.length_alone(code)}[{expression}]")
 
-    def null(self, nullable: bool, code: str) -> None:
-        """The branch for `None`, up to its `else:`; the caller's statements come one level deeper."""
+    def length_alone(self, code: str) -> str:
+        name = f"length_{code}"
+        self.source.names[name] = (_COMPACT if self.flexible else _CODES)[code]
+        return name
+
+    def null(self, code: str) -> bytes:
+        return b"\x00" if self.flexible else struct.pack(">" + code, -1)
+
+    def local(self, prefix: str, expression: str) -> str:
+        """Bind a name of its own to the expression."""
+        name = self.source.fresh(prefix)
+        self.source.add(f"{name} = {expression}")
+        return name
+
+    def apart(self, wire: WireType, expression: str, *, in_tag: bool = False, nullable: bool = False) -> list[str]:
+        """Write a field, and take back the expressions for its bytes."""
+        pieces, pending, self.pieces, self.pending = self.pieces, self.pending, [], []
+        self.write(wire, expression, nullable, in_tag=in_tag)
         self.flush()
-        self.source.add("if x is None:")
-        self.source.depth += 1
-        if not nullable:
-            self.source.add("raise Inexact")
-        elif self.flexible:
-            self.source.add(r"w(b'\x00')")
-        else:
-            self.source.add(f"w({struct.pack('>' + code, -1)!r})")
-        self.source.depth -= 1
-        self.source.add("else:")
-        self.source.depth += 1
+        found, self.pieces, self.pending = self.pieces, pieces, pending
+        return found
 
     def write(self, wire: WireType, expression: str, nullable: bool, *, in_tag: bool = False) -> None:
-        source = self.source
         match wire:
             case FixedType():
                 self.fixed(expression, wire.code)
-                return
             case UuidType():
+                x = self.local("x", expression)
+                self.source.add(f"if len({x}) != 16: raise Inexact")
                 self.flush()
-                source.add(f"x = {expression}", "if len(x) != 16: raise Inexact", "w(x)")
-                return
+                self.pieces.append(x)
             case StructType(spec):
                 self.flush()
-                writer = source.bind("r", _struct_writer(spec, self.version, self.flexible))
-                if not nullable:
-                    source.add(f"{writer}({expression}, w)")
-                    return
-                null, present = (b"\x00", b"\x01") if in_tag else (b"\xff", b"\x01")
-                source.add(f"x = {expression}", f"if x is None: w({null!r})", f"else: w({present!r}); {writer}(x, w)")
-                return
-            case StringType():
-                depth = self.open(expression, nullable, "h")
-                source.add("x = x.encode()", "n = len(x)", "if n > 32767: raise Inexact")
-                self.length("n", "h")
-                source.add("w(x)")
-            case BytesType():
-                depth = self.open(expression, nullable, "i")
-                self.length("len(x)", "i")
-                source.add("w(x)")
-            case ArrayType(element):
-                depth = self.open(expression, nullable, "i")
-                if isinstance(element, StringType):  # text would be an array of its letters
-                    source.add("if x.__class__ is str: raise Inexact")
-                self.length("len(x)", "i")
-                if isinstance(element, FixedType):
-                    source.add(f"w(pack('>%d{element.code}' % len(x), *x))")
+                writer = self.source.bind("r", _encoder(spec, self.version, self.flexible))
+                if nullable:
+                    x = self.local("x", expression)
+                    null, present = (b"\x00", b"\x01") if in_tag else (b"\xff", b"\x01")
+                    self.pieces.append(f"({null!r} if {x} is None else {present!r} + {writer}({x}))")
                 else:
-                    item = source.fresh("item")
-                    source.add(f"for {item} in x:")
-                    source.depth += 1
-                    self.write(element, item, nullable=False)
-                    self.flush()
-                    source.depth -= 1
-        source.depth = depth
+                    self.pieces.append(f"{writer}({expression})")
+            case _ if nullable:
+                self.nullable(wire, self.local("x", expression))
+            case StringType():
+                x = self.local("x", f"{expression}.encode()")
+                self.length(f"len({x})", "h")
+                self.flush()
+                self.pieces.append(x)
+            case BytesType():
+                x = self.local("x", expression)
+                self.length(f"len({x})", "i")
+                self.flush()
+                self.pieces.append(x)
+            case ArrayType(element):
+                x = self.local("x", expression)
+                if isinstance(element, StringType):  # text would be an array of its letters
+                    self.source.add(f"if {x}.__class__ is str: raise Inexact")
+                self.length(f"len({x})", "i")
+                self.flush()
+                self.pieces.append(self.elements(element, x))
 
-    def open(self, expression: str, nullable: bool, code: str) -> int:
-        """Bind `x` and enter the branch where it is not null; returns the depth to go back to."""
-        depth = self.source.depth
-        if nullable:
-            self.flush()
-            self.source.add(f"x = {expression}")
-            self.null(nullable, code)
-        else:
-            self.source.add(f"x = {expression}")
-        return depth
+    def nullable(self, wire: WireType, x: str) -> None:
+        """Text, bytes or a list that may be null: its length, or that of null, and the rest, or nothing."""
+        source = self.source
+        self.flush()
+        length, rest = source.fresh("n"), source.fresh("p")
+        null = self.null("h" if isinstance(wire, StringType) else "i")
+        source.add(f"if {x} is None: {length} = {null!r}; {rest} = b''", "else:")
+        source.depth += 1
+        first, second = self.apart(wire, x)
+        source.add(f"{length} = {first}; {rest} = {second}")
+        source.depth -= 1
+        self.pieces += [length, rest]
+
+    def elements(self, element: WireType, x: str) -> str:
+        """An expression for the elements of a list, without their number."""
+        source = self.source
+        match element:
+            case FixedType(code=code):
+                source.names[f"row_{code}"] = _ROWS[code]
+                return f"row_{code}[len({x})](*{x})"
+            case StructType(spec):
+                writer = source.bind("r", _encoder(spec, self.version, self.flexible))
+                return f"join([{writer}(item) for item in {x}])"
+        parts, item = self.local("l", "[]"), source.fresh("item")
+        source.add(f"for {item} in {x}:")
+        source.depth += 1
+        source.add(f"{parts} += {', '.join(self.apart(element, item))},")
+        source.depth -= 1
+        return f"join({parts})"
 
     def body(self) -> None:
         tagged = []
@@ -136,40 +211,52 @@ class _Writing:
             self.source.add("if o.unknown_tags: raise Inexact")
 
     def tags(self, known: list[FieldSpec]) -> None:
+        """The tagged section. No payload is empty, so that stands for a field that has its default."""
         source = self.source
-        source.add("tags = []")
+        source.names.update(merge=merge_tags, known=frozenset(f.tag for f in known), section=_tag_section)
+        payloads = []
         for f in known:
-            # Each payload is written to a list of its own, because its size comes first.
+            data = self.local("t", "b''")
+            payloads.append((f.tag or 0, data))
             source.add(f"if o.{f.name} != {source.bind('d', f.default)}:")
             source.depth += 1
-            source.add("parts = []; outer = w; w = parts.append")
-            self.write(f.type, f"o.{f.name}", f.nullable, in_tag=True)
-            self.flush()
-            source.add("w = outer", f"tags.append(({f.tag}, b''.join(parts)))")
+            source.add(f"{data} = {_together(self.apart(f.type, f'o.{f.name}', nullable=f.nullable, in_tag=True))}")
             source.depth -= 1
-        source.add("if o.unknown_tags: tags = merge(tags, o.unknown_tags, known)", r"if not tags: w(b'\x00')", "else:")
-        source.names.update(merge=merge_tags, known=frozenset(f.tag for f in known))
-        source.depth += 1
-        source.add("w(uv(len(tags)))", "for t, data in tags: w(uv(t)); w(uv(len(data))); w(data)")
-        source.depth -= 1
+        given = "".join(f"({tag}, {data}), " for tag, data in payloads)
+        given = f"[field for field in ({given}) if field[1]]"
+        source.add(f"if o.unknown_tags: tags = section(merge({given}, o.unknown_tags, known))")
+        if len(known) == 1:
+            source.names["size"] = _SIZES
+            ((tag, data),) = payloads
+            front = b"\x01" + uvarint(tag)
+            source.add(f"elif {data}: tags = join(({front!r}, size[len({data})], {data}))")
+        elif known:
+            source.add(f"elif {' or '.join(data for _, data in payloads)}: tags = section({given})")
+        source.add(r"else: tags = b'\x00'")
+        self.pieces.append("tags")
+
+
+def _together(pieces: list[str]) -> str:
+    return pieces[0] if len(pieces) == 1 else f"join(({', '.join(pieces)}))"
 
 
 @cache
-def _struct_writer(spec: MessageSpec, version: int, flexible: bool) -> Encoder:
+def _encoder(spec: MessageSpec, version: int, flexible: bool, prefix: int | None = None) -> Encoder:
     writing = _Writing(spec, version, flexible)
+    if prefix is not None:
+        writing.fixed(str(prefix), "h")
     writing.body()
-    writing.source.add("return")
-    writer: Encoder = writing.source.function(f"write_{spec.name}_v{version}", "o, w")
-    return writer
+    writing.source.add(f"return {_together(writing.pieces)}")
+    encoder: Encoder = writing.source.function(f"write_{spec.name}_v{version}", "o")
+    return encoder
 
 
-@cache
-def message_encoder(spec: MessageSpec, version: int) -> Encoder:
-    """A procedure `(message, write)` that hands the message's bytes to `write`, piece by piece.
+def message_encoder(spec: MessageSpec, version: int, prefix: int | None = None) -> Encoder:
+    """A function from a message to its bytes, with an int16 in front if `prefix` is given.
 
     It raises some exception if the version cannot carry the message; `quorate.codecs.exact` then names the field.
     """
-    return _struct_writer(spec, version, spec.is_flexible(version))
+    return _encoder(spec, version, spec.is_flexible(version), prefix)
 
 
 def encode_message(message: Message, version: int) -> bytes:
@@ -177,10 +264,8 @@ def encode_message(message: Message, version: int) -> bytes:
     spec = message.spec
     if spec.versions is None or version not in spec.versions:
         raise EncodeError(f"{spec.name} has no version {version}; it has {span(spec.versions)}")
-    parts: list[bytes] = []
     try:
-        message_encoder(spec, version)(message, parts.append)
-        return b"".join(parts)
+        return message_encoder(spec, version)(message)
     except Exception:  # noqa: BLE001  # written, or the field is named, by `encode_exactly`
         return encode_exactly(message, version)
 
