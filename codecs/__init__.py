@@ -92,20 +92,23 @@ __all__ = [
     "to_kafka_json",
 ]
 
-if find_spec("numpy") is None or find_spec("pyarrow") is None:
+_MISSING = next((package for package in ("numpy", "pyarrow") if find_spec(package) is None), None)
+
+if _MISSING is not None:
+    from quorate.codecs.without_arrow import SayWhatToInstall, what_to_install
+
+    _COLUMNAR = frozenset(name for name, module in _LAZY.items() if module.startswith("columnar."))
     # `from quorate.codecs import *` shall work all the same.
-    __all__[:] = [name for name in __all__ if not _LAZY.get(name, "").startswith("columnar.")]
+    __all__[:] = [name for name in __all__ if name not in _COLUMNAR]
+    SayWhatToInstall(__name__, _COLUMNAR, _MISSING).install()
 
 
 def __getattr__(name: str) -> Any:
     module = _LAZY.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        found = getattr(import_module(f"{__name__}.{module}"), name)
-    except ModuleNotFoundError as error:
-        if error.name in ("numpy", "pyarrow"):
-            raise ImportError(f"{name} needs {error.name}: pip install 'quorate[arrow]'") from error
-        raise
+    if _MISSING is not None and name in _COLUMNAR:
+        raise AttributeError(what_to_install(name, _MISSING))
+    found = getattr(import_module(f"{__name__}.{module}"), name)
     globals()[name] = found
     return found

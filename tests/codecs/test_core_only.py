@@ -25,6 +25,24 @@ def test_star_import_has_it_where_arrow_is():
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_asking_for_it_says_what_to_install():
-    done = python("pyarrow", "from quorate.codecs import read_tables")
-    assert done.stderr.splitlines()[-1] == "ImportError: read_tables needs pyarrow: pip install 'quorate[arrow]'"
+@pytest.mark.parametrize("missing", ["numpy", "pyarrow"])
+def test_importing_it_says_what_to_install(missing):
+    done = python(missing, "from quorate.codecs import decode_record, read_tables")
+    assert done.stderr.splitlines()[-1] == f"ImportError: read_tables needs {missing}: pip install 'quorate[arrow]'"
+
+
+def test_asking_for_the_attribute_says_what_to_install():
+    done = python("pyarrow", "import quorate.codecs; quorate.codecs.read_tables('kafka-logs')")
+    assert done.stderr.splitlines()[-1] == "AttributeError: read_tables needs pyarrow: pip install 'quorate[arrow]'"
+
+
+def test_asking_whether_it_is_there_is_answered():
+    names = "['decode_columns', 'read_tables', 'ColumnBlock', 'read_log', 'no_such']"
+    code = f"import quorate.codecs; print(*(hasattr(quorate.codecs, name) for name in {names}))"
+    assert python("pyarrow", code).stdout.split() == ["False", "False", "False", "True", "False"]
+    assert python("pandas", code).stdout.split() == ["True", "True", "True", "True", "False"]
+
+
+def test_names_that_nobody_has_are_refused_as_always():
+    done = python("pyarrow", "from quorate.codecs import read_table")
+    assert "cannot import name 'read_table' from 'quorate.codecs'" in done.stderr.splitlines()[-1]
