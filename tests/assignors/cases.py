@@ -1,0 +1,445 @@
+"""Random groups for the client-side assignors, as lines of the oracle's op `clientAssign` (tests/oracle/README.md), from a seed.
+
+    case = client_case(Random(seed), "sticky", owned="claims")
+    members, topology = read_case(case)
+
+A case is plain JSON: the very line that the oracle gets. What a case can hold: equal and different subscriptions, topics that do not exist, static members,
+ids whose hashes meet, racks that nobody else is in, replicas on unknown, offline and rackless brokers, gaps between partitions, and what members own
+(`Owned`). `next_round` goes on from an assignment, so that histories of joins, leaves and changes can be played; `minimise` makes a failing case small.
+
+Knows nothing of assignors; ours are asked through tests/differential/ops_assign.py.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Literal
+
+from quorate.assignors import Member, Topic, Topology
+from quorate.codecs.messages import (
+    CooperativeStickyAssignorUserData,
+    ProtocolTopicPartition,
+    StickyAssignorUserData,
+)
+from quorate.codecs.sticky_user_data import encode_cooperative_sticky_user_data, encode_sticky_user_data
+
+__all__ = [
+    "MID",
+    "SMALL",
+    "Case",
+    "Owned",
+    "Size",
+    "client_case",
+    "minimise",
+    "next_round",
+    "read_case",
+    "show",
+    "tell_owned",
+    "topic_partition",
+]
+
+Case = dict[str, Any]
+"""A line of op `clientAssign`."""
+
+Owned = Literal["nothing", "history", "claims"]
+"""What members own: nothing; what a round before this one may have given them, each partition once; or claims of all kinds: partitions that several
+members own, stale and missing generations, topics that are gone or not subscribed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Upper bounds of what a case has."""
+
+    members: int
+    topics: int
+    partitions: int
+    """Per topic."""
+
+
+SMALL = Size(members=7, topics=4, partitions=8)
+MID = Size(members=60, topics=15, partitions=40)
+
+RACKS = ("a", "b", "c", "d")
+# "Aa" and "BB" have the same hash, hence also any sequence of the two. The last two sort otherwise by code points than by UTF-16 units.
+COLLIDING = ("AaAa", "AaBB", "BBAa", "BBBB")
+ODD_MEMBERS = ("m-\uff5e", "m-\U0001f680")
+
+
+def client_case(rng: Random, assignor: str, *, size: Size = SMALL, owned: Owned = "nothing") -> Case:
+    """One case. For `sticky` and `cooperative-sticky`, what members own is told as these tell it (user data, owned partitions, or both)."""
+    topics = _names(rng, rng.randint(1, size.topics))
+    case: Case = {"op": "clientAssign", "assignor": assignor}
+    case |= _cluster(rng, topics, size)
+    racks = _member_racks(rng)
+    wanted = _subscriptions(rng, topics)
+    case["consumers"] = {
+        member: _consumer(rng, racks, wanted, number)
+        for number, member in enumerate(_member_ids(rng, rng.randint(1, size.members)))
+    }
+    if owned != "nothing":
+        _own(rng, case, owned)
+    return case
+
+
+# ---- the cluster
+
+
+def _names(rng: Random, count: int) -> list[str]:
+    names = [f"t{number}" for number in range(1, count + 1)]
+    match rng.randrange(6):
+        case 0:  # hash order is not the order of names
+            names = [f"{rng.choice(('orders', 'a.b', 'x-y', 'Z'))}-{rng.randrange(1000)}-{name}" for name in names]
+        case 1:
+            names = [*COLLIDING, *names][:count]
+            rng.shuffle(names)
+    return names
+
+
+def _cluster(rng: Random, topics: Sequence[str], size: Size) -> Case:
+    """`partitions` and, in most cases, `brokers`."""
+    counts = [
+        rng.choice((rng.randint(1, size.partitions), rng.randint(1, max(1, size.partitions // 2)))) for _ in topics
+    ]
+    if rng.random() < 0.4:  # co-partitioned
+        counts = [rng.choice(counts[:2]) for _ in topics]
+    racks = RACKS[: rng.randint(1, len(RACKS))]
+    style = rng.choice(("none", "replicas", "replicas", "racks"))
+    factor = rng.randint(1, 3)
+    brokers: list[Case] = [
+        {"id": number, "rack": None if rng.random() < 0.08 else racks[number % len(racks)]}
+        for number in range(rng.randint(max(2, len(racks)), 6))
+    ]
+    alike = rng.random() < 0.3
+    partitions = []
+    for topic, count in zip(topics, counts, strict=True):
+        if rng.random() < 0.05:
+            continue  # subscribed to, but not there
+        start = 0 if alike else rng.randrange(6)
+        numbers: Iterable[int] = range(count)
+        if rng.random() < 0.04:  # metadata can lack partitions
+            numbers = sorted(rng.sample(range(count + 3), count))
+        for number in numbers:
+            one: Case = {"topic": topic, "partition": number}
+            if style == "racks":
+                one["racks"] = [rng.choice((*racks, *racks, "z")) for _ in range(rng.randint(0, factor))]
+                one["racks"] = list(dict.fromkeys(one["racks"]))
+            elif style == "replicas":
+                replicas = [
+                    brokers[(start + number + k) % len(brokers)]["id"] for k in range(min(factor, len(brokers)))
+                ]
+                if rng.random() < 0.05:
+                    replicas[rng.randrange(len(replicas))] = 90 + rng.randrange(2)  # nobody knows it
+                one["replicas"] = replicas
+                if rng.random() < 0.1:  # some replicas offline
+                    one["isr"] = replicas[: rng.randint(0, len(replicas) - 1)]
+                    one["leader"] = one["isr"][0] if one["isr"] else None
+            else:
+                one["replicas"] = [0]
+            partitions.append(one)
+    if rng.random() < 0.2:
+        rng.shuffle(partitions)
+    if style == "none":
+        return {"brokers": [{"id": 0, "rack": None}], "partitions": partitions}
+    return {"partitions": partitions} if style == "racks" else {"brokers": brokers, "partitions": partitions}
+
+
+# ---- members
+
+
+def _member_ids(rng: Random, count: int) -> list[str]:
+    match rng.randrange(5):
+        case 0:
+            ids = [f"member{number}" for number in range(count)]
+        case 1:
+            ids = [f"consumer-g-{number}-{rng.getrandbits(128):032x}" for number in range(count)]
+        case 2:
+            ids = [*(f"m-{tail}" for tail in COLLIDING), *ODD_MEMBERS][:count]
+            ids += [f"m-{number}" for number in range(count - len(ids))]
+        case _:
+            ids = [f"m-{number}" for number in rng.sample(range(100, 100 + 10 * count), count)]
+    rng.shuffle(ids)
+    return ids
+
+
+def _member_racks(rng: Random) -> list[str | None]:
+    """What members draw their racks from."""
+    match rng.randrange(5):
+        case 0:
+            return [None]
+        case 1:
+            return list(RACKS)
+        case 2:
+            return ["a", "b", "c"]
+        case 3:
+            return ["a", "a", "b", "c", None, "y", ""]
+        case _:
+            return ["a", "b", None]
+
+
+def _subscriptions(rng: Random, topics: Sequence[str]) -> Callable[[], list[str]]:
+    """Draws a member's subscription."""
+    some = [*topics, "missing"] if rng.random() < 0.15 else list(topics)
+    chance = rng.choice((0.3, 0.6, 0.8))
+    match rng.randrange(4):
+        case 0 | 1:  # all alike, perhaps in different words
+            mixed = rng.random() < 0.3
+            return lambda: rng.sample(some, len(some)) if mixed else list(some)
+        case 2:  # a few applications
+            few = [_subset(rng, some, chance) for _ in range(rng.randint(2, 3))]
+            return lambda: list(rng.choice(few))
+        case _:
+            return lambda: _subset(rng, some, chance)
+
+
+def _subset(rng: Random, topics: Sequence[str], chance: float) -> list[str]:
+    chosen = [topic for topic in topics if rng.random() < chance]
+    if not chosen and rng.random() < 0.9:
+        chosen = [rng.choice(topics)]
+    return chosen
+
+
+def _consumer(rng: Random, racks: Sequence[str | None], wanted: Callable[[], list[str]], number: int) -> Case:
+    consumer: Case = {"topics": wanted()}
+    rack = rng.choice(racks)
+    if rack is not None:
+        consumer["rackId"] = rack
+    if rng.random() < 0.25:
+        consumer["groupInstanceId"] = f"i{(number * 7) % 10}-{number}"
+    return consumer
+
+
+# ---- what members own
+
+
+def topic_partition(text: str) -> tuple[str, int]:
+    """ "topic-0" as the oracle reads it."""
+    topic, _, number = text.rpartition("-")
+    return topic, int(number)
+
+
+def tell_owned(
+    consumer: Case, assignor: str, owned: Sequence[str], generation: int, *, rng: Random | None = None
+) -> None:
+    """Let a consumer own partitions of a generation, in the way of the assignor's subscriptions.
+
+    `sticky` tells them in its user data, and newer clients also in the subscription; `cooperative-sticky` in the subscription, with the generation there
+    (v2 and newer) or in its user data. With `rng`, older clients and damaged user data occur.
+    """
+    odd = rng.random() if rng is not None else 1.0
+    consumer["ownedPartitions"] = list(owned)
+    consumer["generationId"] = generation
+    consumer.pop("userData", None)
+    if assignor == "sticky":
+        by_topic: dict[str, list[int]] = {}
+        for topic, number in map(topic_partition, owned):
+            by_topic.setdefault(topic, []).append(number)
+        told = StickyAssignorUserData(
+            previous_assignment=tuple(
+                ProtocolTopicPartition(topic=topic, partitions=tuple(numbers)) for topic, numbers in by_topic.items()
+            ),
+            generation=generation,
+        )
+        consumer["userData"] = encode_sticky_user_data(told, 0 if odd < 0.08 else 1).hex()
+        if (
+            odd > 0.9 and rng is not None
+        ):  # a subscription older than v2 has no generation, one older than v1 no partitions
+            del consumer["generationId"]
+            if rng.random() < 0.5:
+                del consumer["ownedPartitions"]
+        elif 0.08 <= odd < 0.1:
+            consumer["userData"] = consumer["userData"][: len(consumer["userData"]) // 4 * 2]
+    elif assignor == "cooperative-sticky":
+        data = encode_cooperative_sticky_user_data(CooperativeStickyAssignorUserData(generation=generation)).hex()
+        if odd < 0.15:  # v1: the generation only in the user data
+            del consumer["generationId"]
+            consumer["userData"] = data[: 8 if odd > 0.02 else 4]
+        elif odd > 0.5:
+            consumer["userData"] = data
+
+
+def _own(rng: Random, case: Case, how: Owned) -> None:
+    consumers: dict[str, Case] = case["consumers"]
+    assignor = case["assignor"]
+    names = list(consumers)
+    by_topic: dict[str, list[str]] = {}
+    for one in case["partitions"]:
+        by_topic.setdefault(one["topic"], []).append(f"{one['topic']}-{one['partition']}")
+    lists: dict[str, list[str]] = {name: [] for name in names}
+    # The group before: some of today's members were not there, some of the partitions were not.
+    before = [name for name in names if rng.random() < 0.85]
+    skew = rng.choice((0.0, 0.0, 0.5))
+    for topic, partitions in by_topic.items():
+        able = [name for name in before if topic in consumers[name]["topics"] or rng.random() < 0.05]
+        if not able or rng.random() < 0.1:
+            continue
+        turn = rng.randrange(len(able))
+        for partition in partitions:
+            if rng.random() < 0.08:
+                continue
+            turn += 0 if rng.random() < skew else 1
+            lists[able[turn % len(able)]].append(partition)
+    newest = rng.choice((1, 1, 5, 0))
+    generations = dict.fromkeys(names, newest)
+    if how == "claims":
+        every = [partition for partitions in by_topic.values() for partition in partitions]
+        chance = rng.choice((0.1, 0.4, 0.8))
+        for name in names:
+            if rng.random() < chance and every:
+                lists[name] += rng.sample(every, rng.randint(1, min(len(every), 4)))
+            if rng.random() < 0.1:
+                lists[name].append("gone-0")
+            if rng.random() < 0.1 and by_topic:
+                lists[name].append(f"{rng.choice(list(by_topic))}-999")
+            generations[name] = rng.choice((newest, newest, newest, newest - 1, newest + 1, -1))
+    for name in names:
+        owned = list(dict.fromkeys(lists[name]))
+        if rng.random() < 0.5:
+            rng.shuffle(owned)
+        if owned or rng.random() < 0.5:
+            tell_owned(
+                consumers[name], assignor, owned, max(-1, generations[name]), rng=rng if how == "claims" else None
+            )
+
+
+def next_round(rng: Random, case: Case, assignment: Mapping[str, Sequence[str]], generation: int) -> Case:
+    """The group one rebalance later: everybody owns what `assignment` gave it in `generation`, and perhaps somebody joined, left, came back with an older
+    generation, moved to another rack or subscribed to something else, or a topic grew."""
+    following = deepcopy(case)
+    consumers: dict[str, Case] = following["consumers"]
+    for name, consumer in consumers.items():
+        if rng.random() < 0.9:
+            tell_owned(consumer, case["assignor"], assignment[name], generation)
+        # The others missed this round: they still tell what they had in an older one.
+    names = list(consumers)
+    topics = sorted({one["topic"] for one in case["partitions"]})
+    for _ in range(rng.randint(0, 3)):
+        match rng.randrange(6):
+            case 0 if len(consumers) > 1:
+                del consumers[rng.choice(list(consumers))]
+            case 1 | 2:
+                like = deepcopy(consumers[rng.choice(list(consumers))])
+                for field in ("ownedPartitions", "generationId", "userData", "groupInstanceId"):
+                    like.pop(field, None)
+                consumers[f"n-{rng.randrange(10_000)}"] = like
+            case 3 if topics:
+                topic = rng.choice(topics)
+                last = [one for one in following["partitions"] if one["topic"] == topic][-1]
+                number = max(one["partition"] for one in following["partitions"] if one["topic"] == topic) + 1
+                following["partitions"].append({**deepcopy(last), "partition": number})
+            case 4:
+                consumers[rng.choice(list(consumers))]["topics"] = list(
+                    consumers[rng.choice(list(consumers))]["topics"]
+                )
+            case 5:
+                consumers[rng.choice(list(consumers))]["rackId"] = rng.choice(RACKS)
+    if rng.random() < 0.3 and names:
+        shuffled = list(consumers.items())
+        rng.shuffle(shuffled)
+        following["consumers"] = dict(shuffled)
+    return following
+
+
+# ---- reading a case
+
+
+def read_case(case: Mapping[str, Any]) -> tuple[dict[str, Member], Topology]:
+    """A case as our assignors take it, read as the oracle reads it."""
+    members = {name: _member(consumer) for name, consumer in case["consumers"].items()}
+    return members, _topology(case)
+
+
+def _member(consumer: Case) -> Member:
+    data = consumer.get("userData")
+    return Member(
+        topics=tuple(consumer["topics"]),
+        rack=consumer.get("rackId"),
+        instance_id=consumer.get("groupInstanceId"),
+        owned=tuple(map(topic_partition, consumer.get("ownedPartitions") or ())),
+        generation=consumer.get("generationId", -1),
+        user_data=None if data is None else bytes.fromhex(data),
+    )
+
+
+def _topology(case: Mapping[str, Any]) -> Topology:
+    # A broker's rack is the one with which it was named first.
+    rack_of: dict[int, str | None] = {broker["id"]: broker.get("rack") for broker in case.get("brokers", ())}
+    found: dict[str, dict[int, tuple[str | None, ...]]] = {}
+    for one in case["partitions"]:
+        if "replicas" in one:
+            beside = one.get("racks") or [None] * len(one["replicas"])
+            racks = tuple(
+                rack_of.setdefault(broker, rack) for broker, rack in zip(one["replicas"], beside, strict=True)
+            )
+        else:
+            racks = tuple(one.get("racks", ())) or (None,)
+        found.setdefault(one["topic"], {})[one["partition"]] = racks
+    topics = []
+    for name, partitions in found.items():
+        numbers = sorted(partitions)
+        topics.append(
+            Topic(
+                name=name,
+                partitions=len(numbers),
+                racks=tuple(partitions[number] for number in numbers),
+                numbers=None if numbers == list(range(len(numbers))) else numbers,
+            )
+        )
+    return Topology(topics)
+
+
+# ---- making a case small
+
+
+def minimise(case: Case, fails: Callable[[Case], bool], *, attempts: int = 400) -> Case:
+    """The smallest case found that still fails, by leaving things out one after the other for at most `attempts` tries."""
+    left = attempts
+    shrunk = True
+    while shrunk and left > 0:
+        shrunk = False
+        for smaller in _smaller(case):
+            left -= 1
+            if fails(smaller):
+                case, shrunk = smaller, True
+                break
+            if left <= 0:
+                break
+    return case
+
+
+def _smaller(case: Case) -> Iterator[Case]:
+    """Cases with one thing less, the big things first."""
+    for topic in dict.fromkeys(one["topic"] for one in case["partitions"]):
+        yield case | {"partitions": [one for one in case["partitions"] if one["topic"] != topic]}
+    consumers: dict[str, Case] = case["consumers"]
+    for name in consumers:
+        if len(consumers) > 1:
+            yield case | {"consumers": {other: consumer for other, consumer in consumers.items() if other != name}}
+    for number in reversed(range(len(case["partitions"]))):
+        yield case | {"partitions": case["partitions"][:number] + case["partitions"][number + 1 :]}
+    for name, consumer in consumers.items():
+        for field in consumer:
+            if field != "topics":
+                rest = {key: value for key, value in consumer.items() if key != field}
+                yield case | {"consumers": consumers | {name: rest}}
+        for field in ("topics", "ownedPartitions"):
+            for number in range(len(consumer.get(field, ()))):
+                rest = consumer[field][:number] + consumer[field][number + 1 :]
+                yield case | {"consumers": consumers | {name: consumer | {field: rest}}}
+    for number, one in enumerate(case["partitions"]):
+        for field in ("isr", "leader", "replicas"):
+            if field in one and not (field == "replicas" and len(one["replicas"]) < 2):
+                rest = {key: value for key, value in one.items() if key != field}
+                if field == "replicas":
+                    rest = one | {"replicas": one["replicas"][:-1]}
+                elif field == "isr":
+                    rest.pop("leader", None)
+                yield case | {
+                    "partitions": [*case["partitions"][:number], rest, *case["partitions"][number + 1 :]],
+                }
+
+
+def show(case: Case) -> str:
+    """The case as a line for `python -m tests.differential`."""
+    return json.dumps(case, ensure_ascii=True)
