@@ -171,6 +171,7 @@ def decode(
                 isolation_level=isolation_level or "read_committed",
                 since_ms=since_ms,
                 connect_timeout_ms=connect_timeout_ms,
+                on_notice=note,
                 **connection_config(connection),
             )
             if until_ms is not None:

@@ -15,11 +15,13 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from quorate.codecs.batches.model import TimestampType
+from quorate.codecs.live_outage import OutageNotices
 from quorate.codecs.log_model import IsolationLevel, LogEntry, check_isolation_level
 from quorate.codecs.records import CONSUMER_OFFSETS, RECORD_TYPES, decode_record
 
 if TYPE_CHECKING:
     from kafka import KafkaConsumer, TopicPartition
+    from kafka.net.compat import KafkaNetClient
 
 __all__ = ["LiveError", "read_live"]
 
@@ -69,17 +71,20 @@ def read_live(
     since_ms: int | None = None,
     connect_timeout_ms: int = 10_000,
     stall_timeout_ms: int = 30_000,
+    on_notice: Callable[[str], None] | None = None,
     **kafka_python_config: Any,
 ) -> Iterator[LogEntry]:
     """The records of a coordinator topic on a running cluster, from the beginning to where it ends at the start of the reading.
 
-    With `follow` it goes on with what is written, for ever; waiting yields nothing and can be interrupted. `partitions` are all by default; the
-    order holds within a partition. `since_ms` leaves out records with an earlier timestamp and begins at the first that is not. Further options
-    (`security_protocol`, `ssl_cafile`, `sasl_mechanism`, …) are those of kafka-python's `KafkaConsumer`. The connection is made when the first
-    record is asked for, and closed with the iterator.
+    With `follow` it goes on with what is written, for ever; waiting yields nothing and can be interrupted. It outlives outages: `on_notice` gets a
+    line when leaders are out of reach, and one when they are back. `partitions` are all by default; the order holds within a partition. `since_ms`
+    leaves out records with an earlier timestamp and begins at the first that is not. Further options (`security_protocol`, `ssl_cafile`,
+    `sasl_mechanism`, …) are those of kafka-python's `KafkaConsumer`. The connection is made when the first record is asked for, and closed with
+    the iterator.
 
-    Raises `LiveError` at the call if an address or an option cannot be, and while reading: no broker answers in `connect_timeout_ms` (also when it refuses TLS or credentials, which the message then says), the topic or
-    a partition is not there or not allowed, or, without `follow`, no partition gets further for `stall_timeout_ms`.
+    Raises `LiveError` at the call if an address (`HOST:PORT`, the port is needed) or an option cannot be, and while reading: no broker answers in
+    `connect_timeout_ms` (also when it refuses TLS or credentials, which the message then says), the topic or a partition is not there or not
+    allowed, or, without `follow`, no partition gets further for `stall_timeout_ms`.
     """
     if topic not in RECORD_TYPES:
         raise LiveError(f"{topic!r} is not a coordinator topic; use one of {', '.join(RECORD_TYPES)}")
@@ -102,7 +107,7 @@ def read_live(
         "metrics_enabled": False,
         **kafka_python_config,
     }
-    reading = _Reading(bootstrap_servers, topic, config, connect_timeout_ms, stall_timeout_ms)
+    reading = _Reading(bootstrap_servers, topic, config, connect_timeout_ms, stall_timeout_ms, on_notice)
     return reading.entries(partitions, follow, since_ms)
 
 
@@ -158,12 +163,15 @@ class _Reading:
         config: dict[str, Any],
         connect_timeout_ms: int,
         stall_timeout_ms: int,
+        on_notice: Callable[[str], None] | None,
     ) -> None:
         self.bootstrap_servers = bootstrap_servers
         self.topic = topic
         self.config = config
         self.connect_timeout_ms = connect_timeout_ms
         self.stall_timeout_ms = stall_timeout_ms
+        self.on_notice = on_notice
+        self.clients: list[KafkaNetClient] = []
         shown = bootstrap_servers if isinstance(bootstrap_servers, str) else ",".join(bootstrap_servers)
         self.where = f"{shown} ({config.get('security_protocol', 'PLAINTEXT')})"
 
@@ -184,18 +192,16 @@ class _Reading:
         from kafka.errors import KafkaConfigurationError, KafkaError, KafkaTimeoutError
         from kafka.net.compat import KafkaNetClient
 
-        made: list[KafkaNetClient] = []
-
         def client(**config: Any) -> KafkaNetClient:
-            made.append(KafkaNetClient(**config))
-            return made[-1]
+            self.clients.append(KafkaNetClient(**config))
+            return self.clients[-1]
 
         def connect() -> KafkaConsumer:
             return KafkaConsumer(bootstrap_servers=self.bootstrap_servers, kafka_client=client, **self.config)
 
         def close() -> None:
             # A consumer whose making fails leaves its thread and sockets behind.
-            for one in made:
+            for one in self.clients:
                 one.close()
 
         tried = f"no broker could be used within {self.connect_timeout_ms:,} ms"
@@ -259,6 +265,7 @@ class _Reading:
             starts = {at: ends[at] if stamp is None else stamp.offset for at, stamp in found.items()}
         for at, offset in starts.items():
             consumer.seek(at, offset)
+        notices = OutageNotices(self.where, len(partitions), self.on_notice) if self.on_notice else None
         pending = {at for at in partitions if starts[at] < ends[at]}
         progress = time.monotonic()
         positions: dict[TopicPartition, int | None] = {}
@@ -268,6 +275,8 @@ class _Reading:
                     if (follow or record.offset < ends[at]) and (since_ms is None or record.timestamp >= since_ms):
                         yield self._entry(record)
             if follow:
+                if notices is not None:
+                    notices.look(sum(not self._in_reach(at) for at in partitions))
                 continue
             # The position also passes what is not handed out: markers, aborted records, what compaction removed.
             now = {at: consumer.position(at, timeout_ms=timeout) for at in pending}
@@ -281,6 +290,11 @@ class _Reading:
                 raise LiveError(
                     f"{self.where}: no progress for {self.stall_timeout_ms:,} ms ({stuck}); are their leaders available?"
                 )
+
+    def _in_reach(self, at: "TopicPartition") -> bool:
+        """Whether there is a connection to the leader, by what the client knows."""
+        (client,) = self.clients
+        return bool(client.connected(client.cluster.leader_for_partition(at)))
 
     def _entry(self, record: Any) -> LogEntry:
         return LogEntry(

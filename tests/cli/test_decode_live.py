@@ -1,6 +1,7 @@
 """`quorate decode -b`: a real broker, and brokers that are not there."""
 
 import json
+import re
 import signal
 import time
 from contextlib import closing
@@ -8,6 +9,7 @@ from contextlib import closing
 import pytest
 
 from quorate.cli.connection import CONNECTION_OPTIONS
+from quorate.cli.errors import note
 from tests.broker.broker import free_ports
 from tests.broker.fixtures import broker as broker
 
@@ -73,6 +75,26 @@ def test_follow_goes_on_until_ctrl_c(start, broker):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, b"", b"")
+
+
+@pytest.mark.oracle
+def test_follow_says_once_that_the_broker_is_gone_and_once_that_it_is_back(start, broker):
+    commit(broker, "cli-outage", 1)
+    process = start("decode", "-b", broker.bootstrap_servers, "--follow", "--group", "cli-outage", "--type", "1")
+    assert json.loads(process.stdout.readline())["value"]["offset"] == 1
+    broker.stop()
+    try:
+        lost = process.stderr.readline().decode()
+    finally:
+        broker.start()
+    back = process.stderr.readline().decode()
+    commit(broker, "cli-outage", 2)
+    assert json.loads(process.stdout.readline())["value"]["offset"] == 2
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=60) == (b"", b"")
+    where = f"{broker.bootstrap_servers} (PLAINTEXT): "
+    assert lost == where + ("connection lost to the leaders of 3 of 3 partitions; reading goes on when they are back\n")
+    assert re.fullmatch(re.escape(where) + r"connected again after \d+ s\n", back)
 
 
 @pytest.mark.oracle
@@ -143,6 +165,7 @@ def test_options_reach_the_client(quorate, monkeypatch):
         "isolation_level": "read_uncommitted",
         "since_ms": None,
         "connect_timeout_ms": 10_000,
+        "on_notice": note,
         "client_id": "quorate",
         "security_protocol": "SASL_SSL",
         "sasl_mechanism": "PLAIN",

@@ -286,7 +286,11 @@ def test_following_outlives_a_restart_of_the_broker_and_reading_to_the_end_does_
         client = Client(own)
         client.create_topic("orders")
         client.commit("g", "orders", 0, *range(40))
-        follower = Follower(read_live(own.bootstrap_servers, follow=True, reconnect_backoff_max_ms=500))
+        notices: list[str] = []
+        following = read_live(
+            own.bootstrap_servers, follow=True, reconnect_backoff_max_ms=500, on_notice=notices.append
+        )
+        follower = Follower(following)
         follower.wait_for(lambda seen: len(committed_by(seen, "g")) == 40)
         # One batch a fetch, so that there is something left to fetch when the broker goes.
         slow = read_live(
@@ -303,6 +307,9 @@ def test_following_outlives_a_restart_of_the_broker_and_reading_to_the_end_does_
         own.start()
         client.commit("g", "orders", 0, 99)
         follower.wait_for(lambda seen: committed_by(seen, "g")[-1] == ("orders", 0, 99), seconds=60)
+        lost, back = notices
+        assert "connection lost to the leaders of 3 of 3 partitions" in lost
+        assert "connected again after" in back
         follower.end(lambda: client.commit("g", "orders", 0, 100))
 
 
