@@ -71,7 +71,7 @@ def client_case(rng: Random, assignor: str, *, size: Size = SMALL, owned: Owned 
     """One case. For `sticky` and `cooperative-sticky`, what members own is told as these tell it (user data, owned partitions, or both)."""
     topics = _names(rng, rng.randint(1, size.topics))
     case: Case = {"op": "clientAssign", "assignor": assignor}
-    case |= _cluster(rng, topics, size, gaps=assignor in ("range", "roundrobin"))
+    case |= _cluster(rng, topics, size, gaps=assignor in ("range", "roundrobin") and rng.random() < 0.1)
     racks = _member_racks(rng)
     wanted = _subscriptions(rng, topics)
     case["consumers"] = {
@@ -118,7 +118,7 @@ def _cluster(rng: Random, topics: Sequence[str], size: Size, *, gaps: bool) -> C
             continue  # subscribed to, but not there
         start = 0 if alike else rng.randrange(6)
         numbers: Iterable[int] = range(count)
-        if gaps and rng.random() < 0.04:
+        if gaps and rng.random() < 0.5:
             numbers = sorted(rng.sample(range(count + 3), count))
         for number in numbers:
             one: Case = {"topic": topic, "partition": number}

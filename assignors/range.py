@@ -1,0 +1,261 @@
+"""`range`, the client-side assignor: each topic is cut into ranges, one per subscriber; since 3.5 with an eye on racks (KIP-881).
+
+Rules: per topic, subscribers in sorted order get `partitions div subscribers` each, the first `partitions mod subscribers` of them one more. If some topic
+can profit from racks, partitions go first to subscribers for whom they are local, without giving anyone more than that; topics that several members
+share in equal parts stay co-partitioned even so. Then the lists are sorted; otherwise they follow Java's order of topics.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from quorate.assignors.assignor import Assignor
+from quorate.assignors.group import Group
+from quorate.assignors.model import Assignment
+from quorate.assignors.subscribers import (
+    SubscriberSets,
+    assigned_by_topic,
+    subscriber_sets,
+    topics_by_name,
+    topics_in_hash_order,
+)
+from quorate.assignors.topology import Ints, Topology
+
+__all__ = ["RangeAssignor"]
+
+Bools = npt.NDArray[np.bool_]
+
+
+class RangeAssignor(Assignor):
+    """Kafka's `org.apache.kafka.clients.consumer.RangeAssignor`, with its answers in its order (4.3; rack-aware since 3.5, KIP-881).
+
+    What members own does not count. Where metadata lacks partitions of a topic, Kafka's co-partitioning can hand out partitions that do not exist; this
+    one hands out those that do.
+    """
+
+    name: ClassVar[str] = "range"
+
+    def assign_group(self, group: Group) -> Assignment:
+        """Assign a prepared group; see `Assignor.assign`."""
+        topics = topics_in_hash_order(group)
+        subscribers = subscriber_sets(group)
+        profiting = _profiting_topics(group, topics, subscribers)
+        if len(profiting):
+            topics = topics_by_name(group, topics)
+            return assigned_by_topic(group, topics, _local_first(group, topics, subscribers, frozenset(profiting)))
+        return assigned_by_topic(group, topics, _plain(group.topology, topics, subscribers))
+
+
+def _plain(topology: Topology, topics: Ints, subscribers: SubscriberSets) -> list[Ints]:
+    """The owners of each topic's partitions, racks left aside. Topics with the same subscribers and as many partitions share one array."""
+    counts = (topology.first[topics + 1] - topology.first[topics]).tolist()
+    made: dict[tuple[int, int], Ints] = {}
+    owners = []
+    for key in zip(subscribers.set_of[topics].tolist(), counts, strict=True):
+        found = made.get(key)
+        if found is None:
+            found = made[key] = _ranges(subscribers.members[key[0]], key[1])
+        owners.append(found)
+    return owners
+
+
+def _ranges(members: Ints, count: int) -> Ints:
+    share, extra = divmod(count, len(members))
+    if share == 0:
+        return members[:extra]
+    lengths = np.full(len(members), share)
+    lengths[:extra] += 1
+    return np.repeat(members, lengths)
+
+
+# ---- racks
+
+
+def _profiting_topics(group: Group, topics: Ints, subscribers: SubscriberSets) -> list[int]:
+    """Topics whose subscribers have racks, some of them those of replicas, while not all partitions are in the same racks."""
+    topology = group.topology
+    if not group.racks or not len(topics) or len(topology.rack_sets) < 2:
+        return []
+    number_of: dict[frozenset[str], int] = {}
+    numbers = np.array([number_of.setdefault(racks, len(number_of)) for racks in topology.rack_sets])
+    racks_of = numbers[topology.replica_racks_of]
+    ordered = np.sort(topics)
+    first, last = topology.first[ordered], topology.first[ordered + 1]
+    # reduceat takes each range up to the next one's start: those of topics in between, which nobody subscribes to, have to be cut off.
+    bounds = np.stack([first, last], axis=1).ravel()
+    padded = np.append(racks_of, 0)
+    least = np.minimum.reduceat(padded, bounds)[::2]
+    most = np.maximum.reduceat(padded, bounds)[::2]
+    local: dict[int, Bools] = {}
+    found = []
+    for topic in ordered[least != most].tolist():
+        number = int(subscribers.set_of[topic])
+        if number not in local:
+            racks = np.unique(group.rack_of[subscribers.members[number]])
+            local[number] = group.local[racks[racks >= 0]].any(axis=0)
+        if local[number][topology.replica_racks_of[topology.first[topic] : topology.first[topic + 1]]].any():
+            found.append(topic)
+    return found
+
+
+def _local_first(group: Group, topics: Ints, subscribers: SubscriberSets, profiting: frozenset[int]) -> list[Ints]:
+    """The owners of each topic's partitions: local ones first, ranges over what is left."""
+    topology = group.topology
+    together: dict[tuple[int, int], list[int]] = {}
+    for topic in topics.tolist():
+        count = int(topology.first[topic + 1] - topology.first[topic])
+        together.setdefault((int(subscribers.set_of[topic]), count), []).append(topic)
+    owners: dict[int, Ints] = {}
+    for (number, count), alike in together.items():
+        members = subscribers.members[number]
+        if not (len(alike) > 1 or alike[0] in profiting) or not (group.rack_of[members] >= 0).any():
+            owners |= dict.fromkeys(alike, _ranges(members, count))
+            continue
+        racks = _Racks(group, members)
+        if len(alike) == 1:
+            places = _fill(_alone(racks, racks.candidates(alike), count), len(members))
+            owners[alike[0]] = members[places]
+            continue
+        found = _co_partitioned(racks, racks.candidates(alike), count)
+        whole = members[_fill(found, len(members))]
+        for topic in alike:
+            given = topology.topics[topic].numbers
+            owners[topic] = whole if given is None else members[_fill(_by_place(found, given), len(members))]
+    return [owners[topic] for topic in topics.tolist()]
+
+
+def _by_place(owners: Ints, numbers: Sequence[int]) -> Ints:
+    """Owners by partition → owners by place, for a topic that lacks partitions."""
+    return np.array([owners[number] if number < len(owners) else -1 for number in numbers], np.int64)
+
+
+class _Racks:
+    """Subscribers of a topic by rack: `queues[r]` are the places of those in rack `r` of `racks`, ascending; the last queue has no rack."""
+
+    def __init__(self, group: Group, members: Ints) -> None:
+        self.topology = group.topology
+        rack_of = group.rack_of[members]
+        racks = np.unique(rack_of)
+        self.local: Bools = group.local[racks[racks >= 0]]
+        self.queues: list[list[int]] = [np.flatnonzero(rack_of == rack).tolist() for rack in racks[racks >= 0]]
+        self.queues.append(np.flatnonzero(rack_of < 0).tolist())
+        self.members = len(members)
+
+    def candidates(self, topics: Sequence[int]) -> list[list[int]]:
+        """For each partition number the queues for which this partition of all `topics` is local. Without a rack everything is.
+
+        One topic alone is seen by place instead, so that a partition that is missing does not matter.
+        """
+        rows: dict[bytes, Ints] = {}
+        there = np.True_ if len(topics) == 1 else self._in_all(topics)
+        for topic in topics:
+            row = self.topology.replica_racks_of[self.topology.first[topic] : self.topology.first[topic + 1]]
+            given = self.topology.topics[topic].numbers
+            if given is not None and len(topics) > 1:
+                kept = np.array(given) < len(row)
+                row, values = np.zeros_like(row), row[kept]
+                row[np.array(given)[kept]] = values
+            rows.setdefault(row.tobytes(), row)
+        match: Bools | None = None
+        for row in rows.values():
+            match = self.local[:, row] if match is None else match & self.local[:, row]
+        assert match is not None
+        all_match = np.empty((match.shape[1], len(self.queues)), np.bool_)
+        all_match[:, :-1] = match.T
+        all_match[:, -1] = bool(self.queues[-1])
+        all_match &= np.reshape(there, (-1, 1))
+        seen: dict[bytes, list[int]] = {}
+        found = []
+        for line in all_match:
+            key = line.tobytes()
+            queues = seen.get(key)
+            if queues is None:
+                queues = seen[key] = np.flatnonzero(line).tolist()
+            found.append(queues)
+        return found
+
+    def _in_all(self, topics: Sequence[int]) -> Bools:
+        count = int(self.topology.first[topics[0] + 1] - self.topology.first[topics[0]])
+        there = np.ones(count, np.bool_)
+        for topic in topics:
+            given = self.topology.topics[topic].numbers
+            if given is not None:
+                there &= np.isin(np.arange(count), given)
+        return there
+
+
+def _co_partitioned(racks: _Racks, candidates: Sequence[Iterable[int]], count: int) -> Ints:
+    """For each partition number the first subscriber that has room and for whom it is local in all topics; -1 where there is none."""
+    members = racks.members
+    share, extra = divmod(count, members)
+    queues = [[*queue, members] for queue in racks.queues]  # behind the last one there is nobody
+    heads = [0] * len(queues)
+    taken = [0] * members
+    owners = np.full(count, -1, np.int64)
+    for number, fitting in enumerate(candidates):
+        room = share + (extra > 0)
+        if room == 0:
+            break
+        best = members
+        for one in fitting:
+            queue = queues[one]
+            # Only the head of a queue can be half full, and one that is full stays so: `room` never grows.
+            while (place := queue[heads[one]]) < members and taken[place] >= room:
+                heads[one] += 1
+            best = min(best, place)
+        if best < members:
+            owners[number] = best
+            taken[best] += 1
+            extra -= taken[best] > share
+    return owners
+
+
+def _alone(racks: _Racks, candidates: Sequence[Iterable[int]], count: int) -> Ints:
+    """Ranges as usual, but each subscriber skips partitions that are not local to it; -1 for those that nobody took."""
+    share, extra = divmod(count, racks.members)
+    local: list[list[int]] = [[] for _ in racks.queues]
+    for place, fitting in enumerate(candidates):
+        for one in fitting:
+            local[one].append(place)
+    queue_of = [0] * racks.members
+    for one, queue in enumerate(racks.queues):
+        for member in queue:
+            queue_of[member] = one
+    owners = [-1] * count
+    nexts = [0] * len(local)
+    live = {one for one, places in enumerate(local) if places}
+    for member, one in enumerate(queue_of):
+        room = share + (extra > 0)
+        if room == 0 or not live:
+            break
+        if one not in live:
+            continue
+        places, position = local[one], nexts[one]
+        had = room
+        while room and position < len(places):
+            if owners[places[position]] < 0:
+                owners[places[position]] = member
+                room -= 1
+            position += 1
+        nexts[one] = position
+        if position == len(places):
+            live.discard(one)
+        extra -= had - room > share
+    return np.array(owners, np.int64)
+
+
+def _fill(owners: Ints, members: int) -> Ints:
+    """Hand out what is left (-1), ascending, to subscribers in order, up to what the plain ranges would give each."""
+    share, extra = divmod(len(owners), members)
+    free = owners < 0
+    if not free.any():
+        return owners
+    taken = np.bincount(owners[~free], minlength=members)
+    more = taken > share
+    takes = np.where(more, 0, share - taken)
+    takes[np.flatnonzero(~more)[: extra - int(more.sum())]] += 1
+    filled = owners.copy()
+    filled[free] = np.repeat(np.arange(members), takes)
+    return filled

@@ -1,0 +1,100 @@
+"""Topics by who subscribes to them, and in which order Java goes through them: what the assignors share that divide one topic after the other."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from quorate.assignors import java_order
+from quorate.assignors.group import Group
+from quorate.assignors.model import Assignment
+from quorate.assignors.topology import Ints
+
+__all__ = ["SubscriberSets", "assigned_by_topic", "subscriber_sets", "topics_by_name", "topics_in_hash_order"]
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriberSets:
+    """Topics with the same subscribers have the same number in `set_of` (per topic of the topology, -1 without subscribers).
+
+    `members[s]`: the subscribers of set `s`, as members sort (`Group.sorted_order`); `places[s]`: where they stand among all sorted members.
+    """
+
+    set_of: Ints
+    members: Sequence[Ints]
+    places: Sequence[Ints]
+
+
+def subscriber_sets(group: Group) -> SubscriberSets:
+    """Who subscribes to which topic, subscribers compared once for all members with the same subscription."""
+    set_of = np.full(len(group.topology), -1, np.int64)
+    order = group.sorted_order
+    subscriptions = group.subscriptions
+    if len(subscriptions) == 1:
+        set_of[subscriptions[0].topics] = 0
+        return SubscriberSets(set_of, [order], [np.arange(len(order))])
+    # For each topic the subscriptions that name it: pairs, sorted by topic.
+    lengths = [len(subscription.topics) for subscription in subscriptions]
+    topics = np.concatenate([np.empty(0, np.int64), *(subscription.topics for subscription in subscriptions)])
+    naming = np.repeat(np.arange(len(subscriptions)), lengths)
+    by_topic = np.argsort(topics, kind="stable")
+    topics, naming = topics[by_topic], naming[by_topic]
+    starts = np.flatnonzero(np.diff(topics, prepend=-1)).tolist()
+    ends = [*starts[1:], len(topics)] if starts else []
+    number_of: dict[bytes, int] = {}
+    named: list[Ints] = []
+    for start, end in zip(starts, ends, strict=True):
+        key = naming[start:end].tobytes()
+        number = number_of.setdefault(key, len(named))
+        if number == len(named):
+            named.append(naming[start:end])
+        set_of[topics[start]] = number
+    subscription_of = group.subscription_of[order]
+    members, places = [], []
+    for one in named:
+        chosen = np.zeros(len(subscriptions), np.bool_)
+        chosen[one] = True
+        where = np.flatnonzero(chosen[subscription_of])
+        places.append(where)
+        members.append(order[where])
+    return SubscriberSets(set_of, members, places)
+
+
+def topics_in_hash_order(group: Group) -> Ints:
+    """The subscribed topics that have partitions, in the order in which Java's client goes through them.
+
+    It collects the names of all subscriptions, known or not, in a HashSet, and walks that to put those with metadata into a HashMap.
+    """
+    topology = group.topology
+    # A subscription that an earlier member has, in whatever order, adds no name.
+    _, firsts = np.unique(group.subscription_of[group.hash_order], return_index=True)
+    members = list(group.members.values())
+    speaking = group.hash_order[np.sort(firsts)].tolist()
+    names = list(dict.fromkeys(name for number in speaking for name in members[number].topics))
+    hashes = java_order.string_hashes(names)
+    walked = java_order.hash_map_order(hashes)
+    index = topology.index
+    counts = np.diff(topology.first)
+    topics = np.array([index.get(names[place], -1) for place in walked.tolist()], np.int64)
+    known = topics >= 0
+    known[known] = counts[topics[known]] > 0
+    topics, hashes = topics[known], hashes[walked[known]]
+    return topics[java_order.hash_map_order(hashes)]
+
+
+def topics_by_name(group: Group, topics: Ints) -> Ints:
+    """The same topics in Java's order of their names."""
+    names = [group.topology.topics[topic].name for topic in topics.tolist()]
+    keys = names if "".join(names).isascii() else [java_order.string_key(name) for name in names]
+    return topics[np.array(sorted(range(len(names)), key=keys.__getitem__), np.int64)]
+
+
+def assigned_by_topic(group: Group, topics: Ints, owners: Sequence[Ints]) -> Assignment:
+    """The assignment in which the partitions of `topics[i]`, ascending, go to the members `owners[i]`; each member's list follows the order of topics."""
+    topology = group.topology
+    if not len(topics):
+        return Assignment(topology, group.member_ids, np.zeros(len(group) + 1, np.int64), np.empty(0, np.int64))
+    counts = topology.first[topics + 1] - topology.first[topics]
+    ends = np.cumsum(counts)
+    partitions = np.repeat(topology.first[topics] - ends + counts, counts) + np.arange(ends[-1])
+    return Assignment.from_owners(topology, group.member_ids, partitions, np.concatenate(owners))
