@@ -35,20 +35,24 @@ class Group:
         self.members = members
         self.member_ids: Sequence[str] = tuple(members)
         self.topology = topology
-        # Members of one application subscribe in the same words; sets are compared only between different lists.
+        # Members of one application subscribe in the same words, often in the same object; sets are compared only between different lists.
+        by_identity: dict[int, int] = {}
         by_names: dict[tuple[str, ...], int] = {}
         by_key: dict[frozenset[str], int] = {}
         self.subscriptions: list[Subscription] = []
         self.subscription_of: Ints = np.empty(len(members), np.int64)
         for number, member in enumerate(members.values()):
-            names = tuple(member.topics)
-            index = by_names.get(names)
+            index = by_identity.get(id(member.topics))
             if index is None:
-                subscription = Subscription(names, topology)
-                index = by_key.setdefault(subscription.key, len(self.subscriptions))
-                if index == len(self.subscriptions):
-                    self.subscriptions.append(subscription)
-                by_names[names] = index
+                names = tuple(member.topics)
+                index = by_names.get(names)
+                if index is None:
+                    subscription = Subscription(names, topology)
+                    index = by_key.setdefault(subscription.key, len(self.subscriptions))
+                    if index == len(self.subscriptions):
+                        self.subscriptions.append(subscription)
+                    by_names[names] = index
+                by_identity[id(member.topics)] = index
             self.subscription_of[number] = index
 
     def __len__(self) -> int:
@@ -75,6 +79,11 @@ class Group:
     def generations(self) -> Ints:
         """The generation that each member told; -1 if it told none."""
         return np.fromiter((member.generation for member in self.members.values()), np.int64, len(self.members))
+
+    @cached_property
+    def user_data(self) -> Sequence[bytes | None]:
+        """The user data of each member's subscription."""
+        return [member.user_data for member in self.members.values()]
 
     @cached_property
     def subscribed_topics(self) -> Ints:
@@ -109,29 +118,43 @@ class Group:
         return java_order.hash_map_order(java_order.string_hashes(self.member_ids))
 
     @cached_property
+    def id_order(self) -> Ints:
+        """Members by id alone, in Java's order of strings."""
+        return np.array(_sorted([(member_id, number) for number, member_id in enumerate(self.member_ids)]), np.int64)
+
+    @cached_property
     def sorted_order(self) -> Ints:
         """Members as Kafka sorts them: static ones first, by instance id, then the others by member id, both in Java's order of strings."""
-        keys = [
-            (
-                member.instance_id is None,
-                java_order.string_key(member_id if member.instance_id is None else member.instance_id),
-            )
-            for member_id, member in self.members.items()
-        ]
-        return np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
+        static: list[tuple[str, int]] = []
+        dynamic: list[tuple[str, int]] = []
+        for number, (member_id, member) in enumerate(self.members.items()):
+            if member.instance_id is None:
+                dynamic.append((member_id, number))
+            else:
+                static.append((member.instance_id, number))
+        if not static:
+            return self.id_order
+        return np.array(_sorted(static) + _sorted(dynamic), np.int64)
 
     def with_owned(self, assignment: Assignment, *, generation: int = -1) -> "Group":
-        """The same group, its members owning what `assignment` (of the same members in the same order, and the same topology) gives them."""
+        """The same group, its members owning what `assignment` (of the same members in the same order, and the same topology) gives them. User data is left out."""
         if assignment.topology is not self.topology or tuple(assignment.member_ids) != tuple(self.member_ids):
             raise ValueError(
                 "the assignment is of another group: assign this group, or build a Group from members that own the partitions"
             )
         other = Group.__new__(Group)
-        # Owned partitions and generations apart, everything that was derived stays true.
-        other.__dict__.update(
-            {key: value for key, value in self.__dict__.items() if key not in ("owned", "owned_offsets", "generations")}
-        )
+        # What members own apart, everything that was derived stays true.
+        told = ("owned", "owned_offsets", "generations", "user_data")
+        other.__dict__.update({key: value for key, value in self.__dict__.items() if key not in told})
         other.__dict__["owned"] = assignment.partitions
         other.__dict__["owned_offsets"] = assignment.offsets
         other.__dict__["generations"] = np.full(len(self), generation, np.int64)
+        other.__dict__["user_data"] = [None] * len(self)
         return other
+
+
+def _sorted(named: list[tuple[str, int]]) -> list[int]:
+    """The numbers, by Java's order of their names, then as given."""
+    if not "".join([name for name, _ in named]).isascii():
+        return [number for _, number in sorted(named, key=lambda one: java_order.string_key(one[0]))]
+    return [number for _, number in sorted(named)]
