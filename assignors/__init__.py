@@ -10,8 +10,20 @@ RangeAssignor().assign(members, topology)["m1"]  # (TopicPartition(topic="orders
 """
 
 from quorate.assignors.assignor import Assignor
+from quorate.assignors.explain import Explanation, explain
 from quorate.assignors.group import Group
 from quorate.assignors.model import Assignment, AssignorError, Member
 from quorate.assignors.topology import Topic, TopicPartition, Topology
 
-__all__ = ["Assignment", "Assignor", "AssignorError", "Group", "Member", "Topic", "TopicPartition", "Topology"]
+__all__ = [
+    "Assignment",
+    "Assignor",
+    "AssignorError",
+    "Explanation",
+    "Group",
+    "Member",
+    "Topic",
+    "TopicPartition",
+    "Topology",
+    "explain",
+]

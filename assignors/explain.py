@@ -1,0 +1,384 @@
+"""What an assignment means for its members: how much each has, how far it reads, what moved, and why a partition is remote.
+
+Any assignment will do, whoever made it: also the one that a running group has, or one in the middle of a rebalance.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from quorate.assignors.group import Group
+from quorate.assignors.model import Assignment, Member
+from quorate.assignors.topology import Ints, Racks, TopicPartition, Topology
+from quorate.assignors.why_remote import WHY, Bools, Reason, is_local, why_remote
+
+__all__ = ["WHY", "Explanation", "MemberFacts", "RackFacts", "Reason", "RemotePartition", "Spread", "explain"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """The least and the most that a member has."""
+
+    min: int
+    max: int
+
+    @property
+    def difference(self) -> int:
+        """How uneven it is: 0 and 1 are balanced for numbers of partitions, if all members subscribe to the same topics."""
+        return self.max - self.min
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberFacts:
+    """One member: `topics` are numbers of partitions; `local` is how many of them have a replica in its rack.
+
+    `lag`: records, of those partitions whose lag is known; `None` if no lags were given. `moved_in`: partitions that another member had before;
+    `moved_out`: partitions that another member has now; `None` without anything to compare with.
+    """
+
+    member_id: str
+    instance_id: str | None
+    rack: str | None
+    partitions: int
+    topics: Mapping[str, int]
+    local: int
+    lag: int | None
+    moved_in: int | None
+    moved_out: int | None
+
+    @property
+    def local_share(self) -> float | None:
+        """From 0 to 1; `None` if it has no partitions."""
+        return self.local / self.partitions if self.partitions else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RackFacts:
+    """The members of one rack together; `rack` is `None` for those without one."""
+
+    rack: str | None
+    members: int
+    partitions: int
+    local: int
+    lag: int | None
+
+    @property
+    def local_share(self) -> float | None:
+        """From 0 to 1; `None` if it has no partitions."""
+        return self.local / self.partitions if self.partitions else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemotePartition:
+    """A partition without a replica in its member's rack, and why it is there."""
+
+    topic: str
+    partition: int
+    member_id: str
+    rack: str | None
+    replica_racks: Racks
+    reason: Reason
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """What `explain` finds. `members` in the order of the group; `racks` in the order of their names, members without a rack last.
+
+    `partitions` counts what is assigned, `unassigned` partitions of subscribed topics that nobody has. `balance` and `lag_balance` are over
+    members. `moved`: partitions that another member had before (gone members count), `first_assigned`: those that nobody had; `None` without
+    anything to compare with. `lag_unknown`: assigned partitions whose lag is not known. `reasons`: how many partitions are remote for which reason.
+    """
+
+    members: Mapping[str, MemberFacts]
+    racks: tuple[RackFacts, ...]
+    partitions: int
+    unassigned: int
+    local: int
+    balance: Spread
+    lag: int | None
+    lag_balance: Spread | None
+    lag_unknown: int
+    moved: int | None
+    first_assigned: int | None
+    reasons: Mapping[Reason, int]
+    assignment: Assignment = field(repr=False, compare=False)
+    _remote: tuple[Ints, Ints, list[Reason]] = field(repr=False, compare=False)
+
+    @property
+    def local_share(self) -> float | None:
+        """From 0 to 1; `None` if nothing is assigned."""
+        return self.local / self.partitions if self.partitions else None
+
+    @cached_property
+    def remote(self) -> tuple[RemotePartition, ...]:
+        """Every remote partition, member by member."""
+        owners, numbers, reasons = self._remote
+        topology = self.assignment.topology
+        members = list(self.members.values())
+        return tuple(
+            RemotePartition(
+                topic=at.topic,
+                partition=at.partition,
+                member_id=members[owner].member_id,
+                rack=members[owner].rack,
+                replica_racks=topology.replica_racks[racks],
+                reason=reason,
+            )
+            for at, owner, racks, reason in zip(
+                topology.topic_partitions(numbers),
+                owners.tolist(),
+                topology.replica_racks_of[numbers].tolist(),
+                reasons,
+                strict=True,
+            )
+        )
+
+    def to_json(self, *, remote: bool = True) -> dict[str, Any]:
+        """The same as plain values. `remote=False` leaves the list of remote partitions out, and keeps their number for each reason."""
+        found: dict[str, Any] = {
+            "partitions": self.partitions,
+            "unassigned": self.unassigned,
+            "local": self.local,
+            "local_share": _rounded(self.local_share),
+            "balance": _spread(self.balance),
+            "lag": self.lag,
+            "lag_balance": self.lag_balance and _spread(self.lag_balance),
+            "lag_unknown": self.lag_unknown,
+            "moved": self.moved,
+            "first_assigned": self.first_assigned,
+            "racks": [
+                {
+                    "rack": one.rack,
+                    "members": one.members,
+                    "partitions": one.partitions,
+                    "local": one.local,
+                    "local_share": _rounded(one.local_share),
+                    "lag": one.lag,
+                }
+                for one in self.racks
+            ],
+            "members": {
+                one.member_id: {
+                    "instance_id": one.instance_id,
+                    "rack": one.rack,
+                    "partitions": one.partitions,
+                    "topics": dict(one.topics),
+                    "local": one.local,
+                    "local_share": _rounded(one.local_share),
+                    "lag": one.lag,
+                    "moved_in": one.moved_in,
+                    "moved_out": one.moved_out,
+                }
+                for one in self.members.values()
+            },
+            "reasons": {str(reason): number for reason, number in self.reasons.items()},
+        }
+        if remote:
+            found["remote"] = [
+                {
+                    "topic": one.topic,
+                    "partition": one.partition,
+                    "member": one.member_id,
+                    "rack": one.rack,
+                    "replica_racks": list(one.replica_racks),
+                    "reason": str(one.reason),
+                }
+                for one in self.remote
+            ]
+        return found
+
+
+def explain(
+    members: Mapping[str, Member] | Group,
+    topology: Topology,
+    assignment: Assignment,
+    *,
+    lags: Mapping[TopicPartition, int] | Mapping[tuple[str, int], int] | None = None,
+    previous: Assignment | None = None,
+) -> Explanation:
+    """Facts about an assignment of these members, and why partitions are remote (`Reason`).
+
+    `lags`: records behind, of the partitions where it is known. `previous`: what to compare with, also with other members than now; without it
+    what the members own. Raises `ValueError` if the assignment is of other members or another topology.
+    """
+    group = members if isinstance(members, Group) else Group(members, topology)
+    if assignment.topology is not topology or group.topology is not topology:
+        raise ValueError("the assignment is over another topology: pass the one that it was made with")
+    if tuple(assignment.member_ids) != tuple(group.member_ids):
+        raise ValueError("the assignment is of other members: pass those that it was made for, in the same order")
+    counts = assignment.counts
+    owners: Ints = np.repeat(np.arange(len(group)), counts)
+    local = is_local(group, owners, assignment.partitions)
+    remote = ~local
+    reasons = why_remote(group, assignment, owners, remote)
+    lag = _lags(topology, lags)
+    lag_of = None if lag is None else _per_member(group, owners, np.maximum(lag, 0)[assignment.partitions])
+    moves = _Moves(group, assignment, owners, previous)
+    local_of = _per_member(group, owners, local)
+    facts = _members(group, assignment, owners, local_of, lag_of, moves)
+    total = len(assignment.partitions)
+    return Explanation(
+        members=facts,
+        racks=_racks(group, counts, local_of, lag_of),
+        partitions=total,
+        unassigned=_unassigned(group, assignment),
+        local=int(local.sum()),
+        balance=_spread_of(counts),
+        lag=None if lag_of is None else int(lag_of.sum()),
+        lag_balance=None if lag_of is None else _spread_of(lag_of),
+        lag_unknown=total if lag is None else int((lag[assignment.partitions] < 0).sum()),
+        moved=moves.moved,
+        first_assigned=moves.first_assigned,
+        reasons=dict(Counter(reasons).most_common()),
+        assignment=assignment,
+        _remote=(owners[remote], assignment.partitions[remote], reasons),
+    )
+
+
+class _Moves:
+    """What changed hands. Pairs of member and partition are compared, so a partition may have several owners, as share groups give them."""
+
+    def __init__(self, group: Group, assignment: Assignment, owners: Ints, previous: Assignment | None) -> None:
+        self.moved_in: Ints | None = None
+        self.moved_out: Ints | None = None
+        self.moved: int | None = None
+        self.first_assigned: int | None = None
+        topology = group.topology
+        number_of = {member: number for number, member in enumerate(group.member_ids)}
+        if previous is None:
+            if not len(group.owned):
+                return
+            before_owners: Ints = np.repeat(np.arange(len(group)), np.diff(group.owned_offsets))
+            before = group.owned
+        else:
+            if previous.topology is topology:
+                before = previous.partitions
+            else:
+                before = np.fromiter(
+                    (topology.number(*at) for member in previous for at in previous[member]),
+                    np.int64,
+                    len(previous.partitions),
+                )
+            # Members that have left get the number behind the last one.
+            numbers = np.array([number_of.get(member, len(group)) for member in previous.member_ids], np.int64)
+            before_owners = np.repeat(numbers, previous.counts)
+        known = before >= 0
+        before, before_owners = before[known], before_owners[known]
+        had_owner = np.zeros(int(topology.first[-1]), np.bool_)
+        had_owner[before] = True
+        has_owner = np.zeros(len(had_owner), np.bool_)
+        has_owner[assignment.partitions] = True
+        size = max(1, len(had_owner))
+        now_pairs, before_pairs = owners * size + assignment.partitions, before_owners * size + before
+        new = ~np.isin(now_pairs, before_pairs)
+        came = new & had_owner[assignment.partitions]
+        went = ~np.isin(before_pairs, now_pairs) & has_owner[before] & (before_owners < len(group))
+        self.moved_in = _per_member(group, owners, came)
+        self.moved_out = np.bincount(before_owners[went], minlength=len(group))
+        self.moved = int(came.sum())
+        self.first_assigned = int((new & ~had_owner[assignment.partitions]).sum())
+
+
+def _members(
+    group: Group, assignment: Assignment, owners: Ints, local_of: Ints, lag_of: Ints | None, moves: _Moves
+) -> dict[str, MemberFacts]:
+    topics = _topics(group, assignment, owners)
+    nothing = [None] * len(group)
+    columns = (
+        assignment.counts.tolist(),
+        topics,
+        local_of.tolist(),
+        nothing if lag_of is None else lag_of.tolist(),
+        nothing if moves.moved_in is None else moves.moved_in.tolist(),
+        nothing if moves.moved_out is None else moves.moved_out.tolist(),
+    )
+    return {
+        member_id: MemberFacts(
+            member_id=member_id,
+            instance_id=member.instance_id,
+            rack=member.rack or None,
+            partitions=partitions,
+            topics=by_topic,
+            local=local,
+            lag=lag,
+            moved_in=moved_in,
+            moved_out=moved_out,
+        )
+        for (member_id, member), partitions, by_topic, local, lag, moved_in, moved_out in zip(
+            group.members.items(), *columns, strict=True
+        )
+    }
+
+
+def _topics(group: Group, assignment: Assignment, owners: Ints) -> list[dict[str, int]]:
+    """For each member, topic → number of partitions, in the order of the topology."""
+    names = [topic.name for topic in group.topology.topics]
+    pairs, numbers = np.unique(
+        owners * max(1, len(names)) + group.topology.topic_of[assignment.partitions], return_counts=True
+    )
+    found: list[dict[str, int]] = [{} for _ in range(len(group))]
+    for pair, number in zip(pairs.tolist(), numbers.tolist(), strict=True):
+        owner, topic = divmod(pair, max(1, len(names)))
+        found[owner][names[topic]] = number
+    return found
+
+
+def _racks(group: Group, counts: Ints, local_of: Ints, lag_of: Ints | None) -> tuple[RackFacts, ...]:
+    order = sorted(range(len(group.racks)), key=group.racks.__getitem__)
+    found = []
+    for number in [*order, -1]:
+        here = group.rack_of == number
+        if here.any():
+            found.append(
+                RackFacts(
+                    rack=None if number < 0 else group.racks[number],
+                    members=int(here.sum()),
+                    partitions=int(counts[here].sum()),
+                    local=int(local_of[here].sum()),
+                    lag=None if lag_of is None else int(lag_of[here].sum()),
+                )
+            )
+    return tuple(found)
+
+
+def _per_member(group: Group, owners: Ints, values: Ints | Bools) -> Ints:
+    """The sum of `values` for each member, exactly: lags may be larger than a float holds."""
+    sums = np.zeros(len(group), np.int64)
+    np.add.at(sums, owners, values)
+    return sums
+
+
+def _lags(topology: Topology, lags: Mapping[TopicPartition, int] | Mapping[tuple[str, int], int] | None) -> Ints | None:
+    """The lag of each partition number; -1 where it is not known."""
+    if lags is None:
+        return None
+    found = np.full(int(topology.first[-1]), -1, np.int64)
+    for (topic, partition), lag in lags.items():
+        number = topology.number(topic, partition)
+        if number >= 0:
+            found[number] = max(0, lag)
+    return found
+
+
+def _unassigned(group: Group, assignment: Assignment) -> int:
+    wanted = np.zeros(len(group.topology), np.bool_)
+    wanted[group.subscribed_topics] = True
+    missing = wanted[group.topology.topic_of]
+    missing[assignment.partitions] = False
+    return int(missing.sum())
+
+
+def _spread_of(values: Ints) -> Spread:
+    return Spread(min=int(values.min()), max=int(values.max())) if len(values) else Spread(min=0, max=0)
+
+
+def _spread(spread: Spread) -> dict[str, int]:
+    return {"min": spread.min, "max": spread.max, "spread": spread.difference}
+
+
+def _rounded(share: float | None) -> float | None:
+    return None if share is None else round(share, 4)

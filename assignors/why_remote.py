@@ -1,0 +1,192 @@
+"""Why a partition is read from another rack: the facts that decide, for every remote partition of an assignment.
+
+The question is asked of one partition at a time, against the assignment as it is: could it go to a member in one of its racks without anybody having
+more than before? Single moves and single swaps are looked at, not longer chains, so `LOCAL_MEMBERS_FULL` does not prove that nothing better exists.
+"""
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from quorate.assignors.group import Group
+from quorate.assignors.model import Assignment
+from quorate.assignors.topology import Ints
+
+__all__ = ["WHY", "Bools", "Reason", "is_local", "why_remote"]
+
+Bools = npt.NDArray[np.bool_]
+
+_NOBODY = np.iinfo(np.int64).max
+_CELLS = 1 << 24
+"""Cells of a matrix that is made at a time."""
+
+
+class Reason(StrEnum):
+    """Why a partition is remote. The first that holds is given, in this order."""
+
+    MEMBER_WITHOUT_RACK = "member_without_rack"
+    RACKS_UNKNOWN = "racks_unknown"
+    NO_SUBSCRIBER_IN_ITS_RACKS = "no_subscriber_in_its_racks"
+    LOCAL_MEMBER_HAD_ROOM = "local_member_had_room"
+    NO_REPLICA_IN_MEMBERS_RACK = "no_replica_in_members_rack"
+    SWAP_POSSIBLE = "swap_possible"
+    LOCAL_MEMBERS_FULL = "local_members_full"
+
+
+WHY: dict[Reason, str] = {
+    Reason.MEMBER_WITHOUT_RACK: "the member has no rack",
+    Reason.RACKS_UNKNOWN: "the racks of its replicas are not known",
+    Reason.NO_SUBSCRIBER_IN_ITS_RACKS: "no member in the racks of its replicas subscribes to the topic",
+    Reason.LOCAL_MEMBER_HAD_ROOM: "a member in its racks has fewer partitions: the assignor chose otherwise (stickiness, co-partitioning, balance per topic, or blind to racks)",
+    Reason.NO_REPLICA_IN_MEMBERS_RACK: "the member's rack has no replica of any topic it subscribes to, so all it gets is remote",
+    Reason.SWAP_POSSIBLE: "a swap with a member in its racks would be local: the assignor chose otherwise (stickiness, co-partitioning, balance per topic, or blind to racks)",
+    Reason.LOCAL_MEMBERS_FULL: "the members in its racks are full (balance goes before locality)",
+}
+"""Each reason in words."""
+
+_REASONS = list(Reason)
+_NUMBER = {reason: number for number, reason in enumerate(_REASONS)}
+
+
+def is_local(group: Group, members: Ints, partitions: Ints) -> Bools:
+    """For member numbers and partition numbers in parallel: whether the member's rack has a replica (KIP-881: of whatever state)."""
+    if not group.racks:
+        return np.zeros(len(partitions), np.bool_)
+    racks = group.rack_of[members]
+    local: Bools = group.local[racks, group.topology.replica_racks_of[partitions]] & (racks >= 0)
+    return local
+
+
+def why_remote(group: Group, assignment: Assignment, members: Ints, remote: Bools) -> list[Reason]:
+    """The reason for each entry of `assignment.partitions` that `remote` marks; `members` has the owner's number for all entries."""
+    topology = group.topology
+    entries = np.flatnonzero(remote)
+    owners, partitions = members[entries], assignment.partitions[entries]
+    topics, sets = topology.topic_of[partitions], topology.replica_racks_of[partitions]
+    found = np.full(len(entries), -1, np.int64)
+
+    def settle(reason: Reason, where: Bools) -> None:
+        found[(found < 0) & where] = _NUMBER[reason]
+
+    settle(Reason.MEMBER_WITHOUT_RACK, group.rack_of[owners] < 0)
+    settle(Reason.RACKS_UNKNOWN, np.array([not racks for racks in topology.rack_sets], np.bool_)[sets])
+    if (found < 0).any():
+        classes = _Classes(group, assignment.counts)
+        least = classes.least_loaded(topics, sets)
+        settle(Reason.NO_SUBSCRIBER_IN_ITS_RACKS, least == _NOBODY)
+        settle(Reason.LOCAL_MEMBER_HAD_ROOM, least < assignment.counts[owners])
+        settle(Reason.NO_REPLICA_IN_MEMBERS_RACK, ~classes.has_local_topics()[classes.of[owners]])
+        undecided = np.flatnonzero(found < 0)
+        swappable = classes.swaps(
+            classes.of[owners[undecided]],
+            topics[undecided],
+            sets[undecided],
+            _offers(topology.topic_of, topology.replica_racks_of, assignment.partitions, classes.of[members], remote),
+        )
+        found[undecided] = np.where(swappable, _NUMBER[Reason.SWAP_POSSIBLE], _NUMBER[Reason.LOCAL_MEMBERS_FULL])
+    return [_REASONS[number] for number in found.tolist()]
+
+
+def _offers(topic_of: Ints, set_of: Ints, partitions: Ints, classes: Ints, remote: Bools) -> Ints:
+    """What members could give in exchange, each kind once: columns are the owner's class, topic, rack set, whether it is remote to its owner."""
+    kinds = np.stack([classes, topic_of[partitions], set_of[partitions], remote.astype(np.int64)])
+    kinds = kinds[:, classes >= 0]
+    key = np.zeros(kinds.shape[1], np.int64)
+    for column in kinds:
+        key = key * (int(column.max(initial=0)) + 1) + column
+    return kinds[:, np.unique(key, return_index=True)[1]]
+
+
+class _Classes:
+    """Members that have a rack, by subscription and rack: those of one class differ only in what they have."""
+
+    def __init__(self, group: Group, counts: Ints) -> None:
+        self.group = group
+        with_rack = np.flatnonzero(group.rack_of >= 0)
+        racks = len(group.racks)
+        keys, of = np.unique(group.subscription_of[with_rack] * racks + group.rack_of[with_rack], return_inverse=True)
+        self.of = np.full(len(group), -1, np.int64)
+        """The class of each member; -1 for one without a rack."""
+        self.of[with_rack] = of
+        self.subscription: Ints = keys // racks
+        self.rack: Ints = keys % racks
+        self.least = np.full(len(keys), _NOBODY, np.int64)
+        """How many partitions the member with the fewest has."""
+        np.minimum.at(self.least, of, counts[with_rack])
+
+    def least_loaded(self, topics: Ints, sets: Ints) -> Ints:
+        """The fewest partitions that a subscriber of the topic in a rack of the set has; `_NOBODY` if there is none."""
+        group = self.group
+        by_rack = np.full((len(group.racks), len(group.topology)), _NOBODY, np.int64)
+        for rack, subscription, least in zip(
+            self.rack.tolist(), self.subscription.tolist(), self.least.tolist(), strict=True
+        ):
+            subscribed = group.subscriptions[subscription].topics
+            by_rack[rack, subscribed] = np.minimum(by_rack[rack, subscribed], least)
+        result = np.full(len(topics), _NOBODY, np.int64)
+        for number, where in _by_value(sets):
+            racks = np.flatnonzero(group.local[:, number])
+            if len(racks):
+                result[where] = by_rack[np.ix_(racks, topics[where])].min(axis=0)
+        return result
+
+    def has_local_topics(self) -> Bools:
+        """For each class, whether some partition of a topic it subscribes to has a replica in its rack."""
+        group, topology = self.group, self.group.topology
+        there = np.zeros((len(group.racks), len(topology)), np.bool_)
+        for number, where in _by_value(topology.replica_racks_of):
+            racks = np.flatnonzero(group.local[:, number])
+            if len(racks):
+                there[np.ix_(racks, np.unique(topology.topic_of[where]))] = True
+        return np.array(
+            [
+                bool(there[rack, group.subscriptions[subscription].topics].any())
+                for rack, subscription in zip(self.rack.tolist(), self.subscription.tolist(), strict=True)
+            ],
+            np.bool_,
+        )
+
+    def swaps(self, classes: Ints, topics: Ints, sets: Ints, offers: Ints) -> Bools:
+        """For remote partitions, given by the owner's class, topic and rack set: whether a member in their racks has something to give in exchange.
+
+        That is something the owner subscribes to, and that is local to the owner or was remote anyhow: then more is local than before.
+        """
+        group = self.group
+        subscribes = np.zeros((len(group.subscriptions), len(group.topology)), np.bool_)
+        for number, subscription in enumerate(group.subscriptions):
+            subscribes[number, subscription.topics] = True
+        owner, offered, offered_set, remote = offers
+        gains = [(remote == 1) | group.local[rack, offered_set] for rack in range(len(group.racks))]
+        result = np.zeros(len(classes), np.bool_)
+        last, subscribed = -1, np.zeros(0, np.bool_)
+        for number, where in _by_value(classes):  # classes of the same subscription follow each other
+            rack, subscription = int(self.rack[number]), int(self.subscription[number])
+            if subscription != last:
+                last, subscribed = subscription, subscribes[subscription, offered]
+            gives = np.zeros(len(self.subscription), np.bool_)
+            gives[owner[subscribed & gains[rack]]] = True
+            result[where] = self._someone_takes(np.flatnonzero(gives), topics[where], sets[where], subscribes)
+        return result
+
+    def _someone_takes(self, partners: Ints, topics: Ints, sets: Ints, subscribes: Bools) -> Bools:
+        """For each topic and rack set: whether one of the classes `partners` subscribes to it and is in one of the racks."""
+        local = self.group.local
+        found = np.zeros(len(topics), np.bool_)
+        step = 64  # most find a partner among the first
+        while len(partners) and not found.all():
+            some, partners = partners[:step], partners[step:]
+            open_ = np.flatnonzero(~found)
+            takes = subscribes[np.ix_(self.subscription[some], topics[open_])]
+            found[open_] = (takes & local[np.ix_(self.rack[some], sets[open_])]).any(axis=0)
+            step = min(4 * step, max(64, _CELLS // len(topics)))
+        return found
+
+
+def _by_value(values: Ints) -> Iterator[tuple[int, Ints]]:
+    """Each different value with the positions at which it stands."""
+    order = np.argsort(values, kind="stable")
+    starts = np.flatnonzero(np.diff(values[order], prepend=-1))
+    for where in np.split(order, starts[1:]) if len(order) else []:
+        yield int(values[where[0]]), where

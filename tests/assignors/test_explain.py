@@ -1,0 +1,316 @@
+"""`explain`: the numbers are those of a count by hand, and each reason is the one that the situation has."""
+
+import json
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quorate.assignors import Assignment, Group, Member, TopicPartition, Topology
+from quorate.assignors.explain import WHY, Reason, Spread, explain
+
+
+def assigned(topology, given):
+    """An assignment from member → "topic-partition …"."""
+    lists = [
+        [topology.number(*split(one)) for one in (text.split() if isinstance(text, str) else text)]
+        for text in given.values()
+    ]
+    return Assignment.from_lists(topology, tuple(given), lists)
+
+
+def split(text):
+    topic, _, partition = text.rpartition("-")
+    return topic, int(partition)
+
+
+def reasons(members, topology, given):
+    """Remote partition → its reason."""
+    facts = explain(members, topology, assigned(topology, given))
+    return {f"{one.topic}-{one.partition}": one.reason for one in facts.remote}
+
+
+ORDERS = Topology.of({"orders": [["a", "b"], ["b", "c"], ["c", "a"], ["a", "b"]]})
+
+
+def test_members_racks_and_balance_are_counted():
+    members = {
+        "m1": Member(topics=["orders"], rack="b", instance_id="one"),
+        "m2": Member(topics=["orders"], rack="a"),
+        "m3": Member(topics=["orders"]),
+        "m4": Member(topics=["orders"], rack="b"),
+    }
+    facts = explain(
+        members, ORDERS, assigned(ORDERS, {"m1": "orders-0 orders-2", "m2": "orders-3", "m3": "", "m4": ""})
+    )
+    assert list(facts.members) == ["m1", "m2", "m3", "m4"]
+    assert (facts.members["m1"].partitions, facts.members["m1"].local, facts.members["m1"].local_share) == (2, 1, 0.5)
+    assert (facts.members["m1"].instance_id, facts.members["m1"].topics) == ("one", {"orders": 2})
+    assert (facts.members["m3"].rack, facts.members["m3"].local_share, facts.members["m3"].topics) == (None, None, {})
+    assert [(r.rack, r.members, r.partitions, r.local, r.local_share) for r in facts.racks] == [
+        ("a", 1, 1, 1, 1.0),
+        ("b", 2, 2, 1, 0.5),
+        (None, 1, 0, 0, None),
+    ]
+    assert (facts.partitions, facts.unassigned, facts.local, facts.local_share) == (3, 1, 2, pytest.approx(2 / 3))
+    assert (facts.balance, facts.balance.difference) == (Spread(min=0, max=2), 2)
+    assert (facts.lag, facts.lag_balance, facts.moved, facts.first_assigned) == (None, None, None, None)
+
+
+def test_lag_is_summed_where_it_is_known():
+    members = {"m1": Member(topics=["orders"]), "m2": Member(topics=["orders"])}
+    lags = {TopicPartition("orders", 0): 2**62, ("orders", 1): 7, ("orders", 2): 5, ("gone", 0): 1}
+    facts = explain(
+        members, ORDERS, assigned(ORDERS, {"m1": "orders-0 orders-3", "m2": "orders-1 orders-2"}), lags=lags
+    )
+    assert [one.lag for one in facts.members.values()] == [2**62, 12]
+    assert (facts.lag, facts.lag_balance, facts.lag_unknown) == (2**62 + 12, Spread(min=12, max=2**62), 1)
+    assert [one.lag for one in facts.racks] == [2**62 + 12]
+
+
+def test_what_moved_is_told_against_what_members_own():
+    members = {
+        "m1": Member(topics=["orders"], owned=[("orders", 0), ("orders", 1), ("gone", 5)]),
+        "m2": Member(topics=["orders"], owned=[("orders", 2)]),
+    }
+    facts = explain(members, ORDERS, assigned(ORDERS, {"m1": "orders-0", "m2": "orders-1 orders-2 orders-3"}))
+    assert [(one.moved_in, one.moved_out) for one in facts.members.values()] == [(0, 1), (1, 0)]
+    assert (facts.moved, facts.first_assigned) == (1, 1)
+
+
+def test_what_nobody_has_any_more_did_not_move():
+    members = {"m1": Member(topics=["orders"], owned=[("orders", 0), ("orders", 1)])}
+    facts = explain(members, ORDERS, assigned(ORDERS, {"m1": "orders-0"}))
+    assert (facts.moved, facts.members["m1"].moved_out, facts.unassigned) == (0, 0, 3)
+
+
+def test_what_a_member_that_left_had_moves():
+    members = {"m2": Member(topics=["orders"]), "m3": Member(topics=["orders"])}
+    before = assigned(ORDERS, {"m1": "orders-0 orders-1", "m2": "orders-2 orders-3"})
+    after = assigned(ORDERS, {"m2": "orders-0 orders-2", "m3": "orders-1 orders-3"})
+    facts = explain(members, ORDERS, after, previous=before)
+    assert [(one.moved_in, one.moved_out) for one in facts.members.values()] == [(1, 1), (2, 0)]
+    assert (facts.moved, facts.first_assigned) == (3, 0)
+
+
+def test_the_assignment_before_may_be_over_other_topics():
+    before_topics = Topology.of({"gone": 3, "orders": 2})
+    before = assigned(before_topics, {"m1": "gone-0 orders-0 orders-1"})
+    members = {"m1": Member(topics=["orders"]), "m2": Member(topics=["orders"])}
+    facts = explain(
+        members, ORDERS, assigned(ORDERS, {"m1": "orders-0 orders-2", "m2": "orders-1 orders-3"}), previous=before
+    )
+    assert (facts.moved, facts.first_assigned, facts.members["m1"].moved_out) == (1, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("racks", "members", "given", "expected"),
+    [
+        pytest.param(
+            [["a"], ["b"]],
+            {"m1": (["t"], None), "m2": (["t"], "")},
+            {"m1": "t-0", "m2": "t-1"},
+            {"t-0": Reason.MEMBER_WITHOUT_RACK, "t-1": Reason.MEMBER_WITHOUT_RACK},
+            id="no rack",
+        ),
+        pytest.param(
+            [[None], ["a"]],
+            {"m1": (["t"], "a")},
+            {"m1": "t-0 t-1"},
+            {"t-0": Reason.RACKS_UNKNOWN},
+            id="racks of replicas not known",
+        ),
+        pytest.param(
+            [["a"], ["b"]],
+            {"m1": (["t"], "a"), "m2": (["u"], "b")},
+            {"m1": "t-0 t-1", "m2": ""},
+            {"t-1": Reason.NO_SUBSCRIBER_IN_ITS_RACKS},
+            id="its rack has only members of another topic",
+        ),
+        pytest.param(
+            [["a"], ["b"], ["c"]],
+            {"m1": (["t"], "a"), "m2": (["t"], "b")},
+            {"m1": "t-0 t-2", "m2": "t-1"},
+            {"t-2": Reason.NO_SUBSCRIBER_IN_ITS_RACKS},
+            id="its rack has no member",
+        ),
+        pytest.param(
+            [["a"], ["b"], ["b"]],
+            {"m1": (["t"], "a"), "m2": (["t"], "b")},
+            {"m1": "t-0 t-1", "m2": "t-2"},
+            {"t-1": Reason.LOCAL_MEMBER_HAD_ROOM},
+            id="a local member has fewer",
+        ),
+        pytest.param(
+            [["b"], ["b"], ["b"]],
+            {"m1": (["t"], "a"), "m2": (["t"], "b")},
+            {"m1": "t-0", "m2": "t-1 t-2"},
+            {"t-0": Reason.NO_REPLICA_IN_MEMBERS_RACK},
+            id="nothing in the member's rack",
+        ),
+        pytest.param(
+            [["a"], ["b"]],
+            {"m1": (["t"], "a"), "m2": (["t"], "b")},
+            {"m1": "t-1", "m2": "t-0"},
+            {"t-0": Reason.SWAP_POSSIBLE, "t-1": Reason.SWAP_POSSIBLE},
+            id="a swap would help both",
+        ),
+        pytest.param(
+            [["a"], ["b"], ["b"], ["b"]],
+            {"m1": (["t"], "a"), "m2": (["t"], "b")},
+            {"m1": "t-0 t-1", "m2": "t-2 t-3"},
+            {"t-1": Reason.LOCAL_MEMBERS_FULL},
+            id="balance",
+        ),
+    ],
+)
+def test_each_reason_has_its_situation(racks, members, given, expected):
+    topology = Topology.of({"t": racks, "u": [["b"]]})
+    group = {name: Member(topics=topics, rack=rack) for name, (topics, rack) in members.items()}
+    assert reasons(group, topology, given) == expected
+    assert set(WHY) == set(Reason)
+
+
+def test_a_swap_counts_only_if_both_subscribe():
+    """m2 could give t-0 for u-0, but does not subscribe to u."""
+    topology = Topology.of({"t": [["a"]], "u": [["b"], ["a"]]})
+    members = {"m1": Member(topics=["t", "u"], rack="a"), "m2": Member(topics=["t"], rack="b")}
+    assert reasons(members, topology, {"m1": "u-0 u-1", "m2": "t-0"}) == {
+        "u-0": Reason.NO_SUBSCRIBER_IN_ITS_RACKS,
+        "t-0": Reason.NO_REPLICA_IN_MEMBERS_RACK,
+    }
+
+
+RACKS = st.lists(st.sampled_from(["a", "b", "c", None]), max_size=3)
+MEMBERS = st.lists(
+    st.tuples(
+        st.sets(st.sampled_from(["t", "u", "v", "unknown"]), min_size=1), st.sampled_from(["a", "b", "c", "", None])
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@settings(deadline=None)
+@given(
+    st.fixed_dictionaries(
+        {"t": st.lists(RACKS, max_size=5), "u": st.lists(RACKS, max_size=3), "v": st.lists(RACKS, max_size=2)}
+    ),
+    MEMBERS,
+    st.data(),
+)
+def test_reasons_are_those_of_a_search_one_by_one(racks, drawn, data):
+    topology = Topology.of(racks)
+    members = {f"m{i}": Member(topics=sorted(topics), rack=rack) for i, (topics, rack) in enumerate(drawn)}
+    owner = {}
+    for number in range(int(topology.first[-1])):
+        (at,) = topology.topic_partitions(np.array([number]))
+        subscribers = [name for name, member in members.items() if at.topic in member.topics]
+        if subscribers:
+            owner[at] = data.draw(st.sampled_from(subscribers))
+    assignment = assigned(
+        topology, {name: [f"{at.topic}-{at.partition}" for at, who in owner.items() if who == name] for name in members}
+    )
+    facts = explain(members, topology, assignment)
+    found = {TopicPartition(one.topic, one.partition): one.reason for one in facts.remote}
+    assert found == searched(members, racks, owner)
+    assert facts.local == len(owner) - len(found)
+    assert sum(facts.reasons.values()) == len(found)
+
+
+def searched(members, racks, owner):
+    """The definition, without any of the ways in which `explain` is quick."""
+
+    def local(at, name):
+        return bool(members[name].rack) and members[name].rack in racks[at.topic][at.partition]
+
+    def load(name):
+        return list(owner.values()).count(name)
+
+    def reason(at, name):
+        if not members[name].rack:
+            return Reason.MEMBER_WITHOUT_RACK
+        if not any(racks[at.topic][at.partition]):
+            return Reason.RACKS_UNKNOWN
+        near = [other for other in members if local(at, other) and at.topic in members[other].topics]
+        if not near:
+            return Reason.NO_SUBSCRIBER_IN_ITS_RACKS
+        if any(load(other) < load(name) for other in near):
+            return Reason.LOCAL_MEMBER_HAD_ROOM
+        if not any(
+            members[name].rack in replicas for topic in members[name].topics for replicas in racks.get(topic, ())
+        ):
+            return Reason.NO_REPLICA_IN_MEMBERS_RACK
+        for swapped, other in product(owner, near):
+            if owner[swapped] == other and swapped.topic in members[name].topics:
+                before = local(at, name) + local(swapped, other)
+                if local(at, other) + local(swapped, name) > before:
+                    return Reason.SWAP_POSSIBLE
+        return Reason.LOCAL_MEMBERS_FULL
+
+    return {at: reason(at, name) for at, name in owner.items() if not local(at, name)}
+
+
+def test_json_holds_what_the_objects_hold():
+    members = {
+        "m1": Member(topics=["orders"], rack="a", owned=[("orders", 1)]),
+        "m2": Member(topics=["orders"], rack="b"),
+    }
+    facts = explain(
+        members,
+        ORDERS,
+        assigned(ORDERS, {"m1": "orders-0 orders-1", "m2": "orders-2 orders-3"}),
+        lags={("orders", 0): 3},
+    )
+    told = json.loads(json.dumps(facts.to_json()))
+    assert told["members"]["m1"] == {
+        "instance_id": None,
+        "rack": "a",
+        "partitions": 2,
+        "topics": {"orders": 2},
+        "local": 1,
+        "local_share": 0.5,
+        "lag": 3,
+        "moved_in": 0,
+        "moved_out": 0,
+    }
+    assert told["remote"][0] == {
+        "topic": "orders",
+        "partition": 1,
+        "member": "m1",
+        "rack": "a",
+        "replica_racks": ["b", "c"],
+        "reason": "swap_possible",
+    }
+    assert told["balance"] == {"min": 2, "max": 2, "spread": 0}
+    assert told["reasons"] == {"swap_possible": 2}
+    assert [one["rack"] for one in told["racks"]] == ["a", "b"]
+    without = facts.to_json(remote=False)
+    assert "remote" not in without
+    assert without == {key: value for key, value in facts.to_json().items() if key != "remote"}
+
+
+def test_an_assignment_of_others_is_refused():
+    members = {"m1": Member(topics=["orders"])}
+    assignment = assigned(ORDERS, {"m1": "orders-0"})
+    with pytest.raises(ValueError, match="other members"):
+        explain({"m2": Member(topics=["orders"])}, ORDERS, assignment)
+    with pytest.raises(ValueError, match="another topology"):
+        explain(members, Topology.of({"orders": 4}), assignment)
+    assert explain(Group(members, ORDERS), ORDERS, assignment) == explain(members, ORDERS, assignment)
+
+
+def test_empty_groups_and_topologies_have_facts_too():
+    nobody = explain({}, ORDERS, assigned(ORDERS, {}))
+    assert (nobody.partitions, nobody.balance, nobody.racks, nobody.local_share) == (0, Spread(min=0, max=0), (), None)
+    nothing = Topology.of({})
+    alone = explain({"m1": Member(topics=["t"], rack="a")}, nothing, assigned(nothing, {"m1": ""}))
+    assert (alone.partitions, alone.remote, alone.members["m1"].partitions) == (0, (), 0)
+
+
+def test_shared_partitions_are_counted_for_each_member():
+    members = {"m1": Member(topics=["orders"], owned=[("orders", 0)]), "m2": Member(topics=["orders"])}
+    facts = explain(members, ORDERS, assigned(ORDERS, {"m1": "orders-0", "m2": "orders-0 orders-1"}))
+    assert [(one.partitions, one.moved_in) for one in facts.members.values()] == [(1, 0), (2, 1)]
