@@ -8,7 +8,15 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["hash_map_capacity", "hash_map_order", "string_hash", "string_hashes", "string_key"]
+__all__ = [
+    "computed_map_order",
+    "hash_map_capacity",
+    "hash_map_order",
+    "partition_hashes",
+    "string_hash",
+    "string_hashes",
+    "string_key",
+]
 
 UInts = npt.NDArray[np.uint32]
 Ints = npt.NDArray[np.int64]
@@ -59,6 +67,23 @@ def hash_map_order(hashes: UInts, capacity: int | None = None) -> Ints:
     capacity = capacity or hash_map_capacity(len(hashes))
     buckets = (hashes ^ (hashes >> np.uint32(16))) & np.uint32(capacity - 1)
     return np.argsort(buckets, kind="stable")
+
+
+def computed_map_order(hashes: UInts, *, last_is_new: bool) -> Ints:
+    """The order of a default HashMap that was filled by `computeIfAbsent`, keys given in the order in which they first came.
+
+    Unlike `put`, it adds at the head of a bucket, and grows, if too many keys are there already, before it looks the key up: so it also counts whether
+    the last call brought a new key.
+    """
+    capacity = hash_map_capacity(len(hashes) - last_is_new)
+    buckets = (hashes ^ (hashes >> np.uint32(16))) & np.uint32(capacity - 1)
+    order: Ints = len(hashes) - 1 - np.argsort(buckets[::-1], kind="stable")
+    return order
+
+
+def partition_hashes(topic_hash: int, partitions: Ints) -> UInts:
+    """`TopicPartition.hashCode()` of partitions of one topic, given the hash of its name."""
+    return ((31 * (31 + partitions) + topic_hash) & 0xFFFFFFFF).astype(np.uint32)
 
 
 def string_key(text: str) -> bytes:
