@@ -101,7 +101,7 @@ class Show:
     default=None,
     help="Numbers per type at the end, on stderr.  [default: if stderr is a terminal]",
 )
-@click.option("--wide", is_flag=True, help="Don't cut the rows of the table to the width of the terminal.")
+@click.option("--wide", is_flag=True, help="One line for each row of the table, however wide the terminal.")
 @click.option(
     "--connect-timeout-ms",
     type=click.IntRange(min=1),

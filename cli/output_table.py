@@ -1,8 +1,9 @@
 """`--format table`: one row per entry, as wide as the terminal, written as it is read.
 
-The widths of columns come from the first rows; nothing else is held back. Text that does not fit is cut with a mark (…): identifiers in
-the middle, so that both ends can be told apart. What happened matters most: in a narrow terminal days move into the headings, the number
-of a type stands for its name, and member ids are abbreviated. Where the output is not a terminal nothing is cut.
+The widths of columns come from the first rows; nothing else is held back. What happened matters most: where it does not fit it goes on in the
+next lines, and in a narrow terminal days move into the headings, the number of a type stands for its name, and member ids are abbreviated.
+Other text that does not fit is cut with a mark (…): identifiers in the middle, so that both ends can be told apart. Where the output is not a
+terminal nothing is cut.
 """
 
 import textwrap
@@ -12,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from quorate.cli.entries import Entry, RecordEntry, group_of
 from quorate.cli.filters import is_problem
-from quorate.cli.words import Words, printable, time_text
+from quorate.cli.words import METADATA, Words, printable, time_text
 from quorate.codecs.batches.model import ControlRecord
 from quorate.codecs.log_model import LogProblem
 from quorate.codecs.messages.transaction import TransactionLogKey
@@ -50,6 +51,8 @@ _HEADER = ("part", "offset", "time (UTC)", "id", "type", "group", "what")
 _USUAL = (0, 9, 0, 2, max(len(t.name) for types in RECORD_TYPES.values() for t in types.values()), 20, 0)
 _RIGHT = (True, True, False, True, False, False, False)
 _ID, _TYPE, _GROUP, _WHAT = 3, 4, 5, 6
+_MOST_LINES = 4
+"""Of one row. Classic groups have all their members in one record, and who reads a table wants to see other rows, too."""
 _WIDE_ENOUGH_FOR_YEARS = 150
 _WIDE_ENOUGH_FOR_TYPES = 110
 
@@ -68,8 +71,8 @@ class TableLines:
     """Entries to lines without their line ends.
 
     `width` in columns of the terminal, `None` for no limit. `colour` writes the ANSI codes of `STYLES`. With `hold=False` no row waits for others
-    to find good widths. `one_group` is for rows that all belong to one: without its column, days in headings, and what is too long goes on in
-    another line, so that a row may give several, separated by line ends.
+    to find good widths. `one_group` is for rows that all belong to one: without its column, days in headings, and however many lines what happened
+    takes. A row of several lines is given as one, with line ends in between.
     """
 
     def __init__(self, *, width: int | None, colour: bool, hold: bool = True, one_group: bool = False) -> None:
@@ -79,7 +82,7 @@ class TableLines:
             i for i in range(len(_HEADER)) if not (i == _TYPE and narrow) and not (i == _GROUP and one_group)
         ]
         self._days_apart = narrow or one_group
-        self._wrap = one_group and width is not None
+        self._most_lines = None if one_group else _MOST_LINES
         self._codes = _ansi_codes() if colour else {}
         self._sample = SAMPLE if hold else 1
         self._held: list[Row] | None = []
@@ -163,7 +166,7 @@ class TableLines:
         return f"{start}{text}{end}"
 
     def _styled_row(self, row: Row) -> str:
-        first, *further = self._wrapped(row.cells[_WHAT])
+        first, *further = self._wrapped(row)
         cells = self._fitted((*row.cells[:_WHAT], first))
         line = "\n".join([self._line(cells), *further])
         if row.kind in _WHOLE_ROWS:
@@ -173,14 +176,23 @@ class TableLines:
         end = start + len(cells[coloured])
         return line if start < 0 else line[:start] + self._styled(row.kind, line[start:end]) + line[end:]
 
-    def _wrapped(self, what: str) -> list[str]:
+    def _wrapped(self, row: Row) -> list[str]:
         """The first line of what happened, and the others in full."""
-        if not self._wrap:
+        what, width, most = row.cells[_WHAT], self._widths[-1], self._most_lines
+        if self._width is None or cells_of(what) <= width:
             return [what]
+        if row.kind == "offsets" and cells_of(what.partition(METADATA)[0]) < width:
+            return [what]  # a client's note does not make two lines of every commit
+        lines = textwrap.wrap(
+            what if most is None else what[: (most + 1) * width],  # more cannot be shown
+            max(width, 8),
+            subsequent_indent="  ",
+            max_lines=most,
+            placeholder=" …",
+            break_on_hyphens=False,
+        )
         indent = " " * (sum(self._widths[:-1]) + len(_GAP) * (len(self._widths) - 1))
-        first, *further = textwrap.wrap(what, self._widths[-1], break_on_hyphens=False) or [""]
-        rest = textwrap.wrap(" ".join(further), self._widths[-1] - 2, break_on_hyphens=False)
-        return [first, *(f"{indent}  {line}" for line in rest)]
+        return [lines[0], *(cut_end(indent + line, self._width) for line in lines[1:])]
 
     def _fitted(self, cells: Sequence[str]) -> list[str]:
         """Each cell that has a column as wide as that; what is longer is cut if the width is limited."""

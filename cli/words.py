@@ -45,7 +45,7 @@ from quorate.codecs.messages.transaction import TransactionLogValue
 from quorate.codecs.records import CoordinatorRecord, MalformedRecord, UnknownRecord
 from quorate.codecs.wire import Uuid
 
-__all__ = ["Words", "brief_id", "numbers", "printable", "time_text"]
+__all__ = ["METADATA", "Words", "brief_id", "numbers", "printable", "time_text"]
 
 MEMBER_STATES = {0: "stable", 1: "unrevoked", 2: "unreleased"}
 """Of a member's current assignment, in consumer and streams groups."""
@@ -59,6 +59,9 @@ TRANSACTION_STATES = (
     "dead",
     "prepares to fence",
 )
+
+METADATA = ', metadata "'
+"""Between a committed offset and the note that the client left with it."""
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 _BASE64 = re.compile(r"[0-9A-Za-z_+/-]{22}")
@@ -335,7 +338,7 @@ class Words:
 
 
 def _metadata(text: str) -> str:
-    return f', metadata "{text}"' if text else ""
+    return f'{METADATA}{text}"' if text else ""
 
 
 def _hash(value: int) -> str:

@@ -235,19 +235,30 @@ def test_a_terminal_gets_a_table_that_fits(upgrade, columns):
     assert lines[0].split() == [name for name in names if name != "type" or columns >= 110]
     assert lines[1] == f"── __consumer_offsets{'' if columns >= 110 else ', 2026-11-21'} ──"
     assert max(map(len, lines)) <= columns
-    assert len(lines) == 2 + 672
+    rows = [line for line in lines[2:] if line[:4].strip()]
+    assert len(rows) == 672
+    assert all(line.isprintable() and line.lstrip() for line in lines)
     assert "\x1b[31m" in shown  # a tombstone
 
 
-def test_cut_text_has_a_mark(upgrade):
-    _, cut, _, _ = screen("decode", upgrade, "--group", "bill-orders", columns=80)
-    for part in ("epoch 3, hash 0x4f3990f6b9f05e74", "instance inst-1, rack r", "xfgFzHx6…: shall have clicks.eu 2"):
-        assert part in plain(cut)
-    _, cut, _, _ = screen("decode", upgrade, "--group", "bill-orders", "--type", "5", columns=80)
-    assert plain(cut).splitlines()[-1].endswith("…")
-    _, wide, _, _ = screen("decode", upgrade, "--group", "bill-orders", "--type", "5", "--wide", columns=80)
-    assert "…" not in wide
-    assert plain(wide).splitlines()[-1].endswith("assignor range")
+def test_what_happened_goes_on_in_the_next_lines(upgrade):
+    said = "xfgFzHx6…: epoch 1, unrevoked, has orders 3-5, clicks.eu 2, must give up orders 0-2, clicks.eu 0-1"
+    _, shown, _, _ = screen("decode", upgrade, "--group", "bill-orders", columns=80)
+    lines = plain(shown).splitlines()
+    first = next(number for number, line in enumerate(lines) if "unrevoked" in line)
+    assert " ".join(line[43:].strip() for line in lines[first : first + 3]) == said
+    _, wide, _, _ = screen("decode", upgrade, "--group", "bill-orders", "--wide", columns=80)
+    assert said.partition("…: ")[2] + "\n" in plain(wide)
+
+
+def test_text_that_is_cut_has_a_mark(upgrade):
+    _, shown, _, _ = screen("decode", upgrade, "--group", "bill-orders", "--type", "OffsetCommit", columns=80)
+    assert 'clicks.eu-2 → 3, metadata "on 4.3.1\\…\n' in plain(shown)  # a client's note is not worth a line
+    assert len(plain(shown).splitlines()) == 2 + 54
+    _, shown, _, _ = screen("decode", upgrade, "--type", "GroupMetadata", columns=60)
+    lines = plain(shown).splitlines()
+    assert any(line.endswith(" …") for line in lines)
+    assert not any("".join(line[:4] for line in lines[i : i + 4]).isspace() for i in range(len(lines) - 3))
 
 
 @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
