@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from importlib import import_module
+from typing import Any
 
 from quorate.assignors.assignor import Assignor
 from quorate.assignors.model import AssignorError
@@ -26,19 +27,19 @@ SERVER_ASSIGNORS: Mapping[str, str] = {
 """Names for `group.consumer.assignors` (KIP-848) and, `simple`, `group.share.assignors` (KIP-932). `rack-aware-uniform` is not in Kafka."""
 
 
-def client_assignor(name: str) -> Assignor:
-    """A new client-side assignor of that name, with its defaults. Raises `AssignorError` for names that are not known."""
-    return _made(name, CLIENT_ASSIGNORS, "client-side")
+def client_assignor(name: str, **options: Any) -> Assignor:
+    """A new client-side assignor of that name. `options` are those of its class. Raises `AssignorError` for names that are not known."""
+    return _made(name, CLIENT_ASSIGNORS, "client-side", options)
 
 
-def server_assignor(name: str) -> Assignor:
-    """A new server-side assignor of that name, with its defaults. Raises `AssignorError` for names that are not known."""
-    return _made(name, SERVER_ASSIGNORS, "server-side")
+def server_assignor(name: str, **options: Any) -> Assignor:
+    """A new server-side assignor of that name. `options` are those of its class. Raises `AssignorError` for names that are not known."""
+    return _made(name, SERVER_ASSIGNORS, "server-side", options)
 
 
-def _made(name: str, known: Mapping[str, str], side: str) -> Assignor:
+def _made(name: str, known: Mapping[str, str], side: str, options: Mapping[str, Any]) -> Assignor:
     if name not in known:
         raise AssignorError(f"no {side} assignor is called {name!r}: known are {', '.join(known)}")
     module, _, cls = known[name].partition(":")
-    assignor: Assignor = getattr(import_module(module), cls)()
+    assignor: Assignor = getattr(import_module(module), cls)(**options)
     return assignor
