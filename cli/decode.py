@@ -180,6 +180,8 @@ def decode(
             entries = hex_entries(stdin_lines(), topics[0] if topics else CONSUMER_OFFSETS)
         else:
             files = LogFiles(sources, topics=topics, partitions=partitions)
+            if files.empty:
+                note(f"nothing to show: the segments of {', '.join(sources)} have 0 bytes")
             entries = files.entries(
                 isolation_level=isolation_level or "read_uncommitted",
                 since_ms=since_ms,

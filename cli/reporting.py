@@ -21,7 +21,7 @@ _REMEDIES = {
     ProblemReason.BAD_LENGTH: "use --skip-corrupt to look for the next whole batch and go on there",
 }
 _REMEDIES_WITHOUT_RECORDS = {
-    ProblemReason.UNREADABLE: "all other files were read",
+    ProblemReason.UNREADABLE: "what is in it was not decoded; other files are",
     ProblemReason.NOT_A_LOG: "nothing in it was decoded; give the .log files of a partition, its folder, or a broker's log directory",
     ProblemReason.CUT_OFF: "what was in it behind this place is not there; all other files were read",
 }

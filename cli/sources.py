@@ -34,6 +34,7 @@ class LogFiles:
         _refuse_repeated(sources)
         self._partitions = [(path, files) for path, found in sources for files in found]
         self.size_bytes = sum(_size(files) for _, files in self._partitions)
+        self.empty = not self.size_bytes and not any(files.problems for _, files in self._partitions)
 
     def entries(
         self,

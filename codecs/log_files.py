@@ -115,7 +115,10 @@ def find_partitions(
         wanted = [topic] if topic is not None else list(topics or RECORD_TYPES)
         return _in_log_directory(path, wanted, partition)
     if path.exists():
-        raise LogError(f"{path}: is neither a file nor a folder")
+        # A pipe, mostly: a log is read at any place and more than once.
+        raise LogError(f"{path}: is neither a file nor a folder; write what it gives to a file, and read that")
+    if path.is_symlink():
+        raise LogError(f"{path}: is a link to {path.readlink()}, which is not there")
     raise LogError(f"{path}: there is no such file or folder")
 
 

@@ -56,7 +56,8 @@ class LogProblem:
     rest_lost: bool = False
 
     def __str__(self) -> str:
-        return f"{self.path}, position {self.position:,}: {self.detail}"
+        place = self.path if self.reason is ProblemReason.UNREADABLE else f"{self.path}, position {self.position:,}"
+        return f"{place}: {self.detail}"
 
 
 _HARMLESS = (ProblemReason.TORN_TAIL, ProblemReason.OFFSET_ORDER)

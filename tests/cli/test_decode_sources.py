@@ -1,7 +1,9 @@
 """Where `quorate decode` reads from, and what it says when there is nothing."""
 
 import json
+import os
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -151,6 +153,48 @@ def test_an_empty_folder_says_what_was_expected(quorate, tmp_path):
     ended = quorate("decode", tmp_path)
     assert ended.status == 1
     assert f"error: {tmp_path}: no segments; expected 00000000000000000000.log" in ended.err
+
+
+def test_what_is_no_file_says_what_to_do(quorate, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    pipe = quorate("decode", tmp_path / "pipe")
+    assert (pipe.status, pipe.out) == (1, "")
+    assert (
+        pipe.err
+        == f"error: {tmp_path}/pipe: is neither a file nor a folder; write what it gives to a file, and read that\n"
+    )
+    (tmp_path / "link.log").symlink_to("gone.log")
+    link = quorate("decode", tmp_path / "link.log")
+    assert (link.status, link.err) == (1, f"error: {tmp_path}/link.log: is a link to gone.log, which is not there\n")
+
+
+def test_empty_segments_show_nothing_and_say_so(quorate, tmp_path, upgrade):
+    partition = tmp_path / "__consumer_offsets-9"
+    partition.mkdir()
+    (partition / "00000000000000000000.log").touch()
+    nothing = quorate("decode", partition)
+    assert (nothing.status, nothing.out) == (0, "")
+    assert nothing.err == f"nothing to show: the segments of {partition} have 0 bytes\n"
+    assert quorate("decode", partition, upgrade).err == ""
+
+
+def test_a_file_that_cannot_be_opened_does_not_keep_others_from_being_read(quorate, upgrade, monkeypatch):
+    refused = upgrade / "__consumer_offsets-0" / "00000000000000000000.log"
+    really_open = Path.open
+
+    def open_others(self, *mode):
+        if self == refused:
+            raise PermissionError(13, "Permission denied", str(self))
+        return really_open(self, *mode)
+
+    monkeypatch.setattr(Path, "open", open_others)
+    ended = quorate("decode", upgrade)
+    assert ended.status == 1
+    assert ended.err.splitlines() == [
+        f"error: {refused}: the file cannot be read: Permission denied",
+        "       what is in it was not decoded; other files are",
+    ]
+    assert len(ended.lines) > 400
 
 
 def test_a_partition_that_is_not_there_is_named_with_those_that_are(quorate, upgrade):
