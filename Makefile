@@ -8,7 +8,7 @@ PYTHON ?= python3
 PYTEST_ARGS ?=
 
 PIP := .venv/bin/python -P -m pip --disable-pip-version-check
-DEV_EXTRAS := arrow,aiokafka,dev
+DEV_EXTRAS := arrow,aiokafka,testcontainers,dev
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

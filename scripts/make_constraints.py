@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CONSTRAINTS = ROOT / "constraints.txt"
-EXTRAS = ("arrow", "aiokafka", "dev", "docs")
+EXTRAS = ("arrow", "aiokafka", "testcontainers", "dev", "docs")
 OLDEST_PYTHON = "3.11.0"  # Debian 12 has 3.11.2, and there are packages that want 3.11.5
 HEADER = """\
 # Versions that quorate is developed and tested with: .[{extras}] and the build backend.

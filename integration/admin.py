@@ -1,0 +1,226 @@
+"""What any client can tell a Kafka cluster over its protocol, as one call each that returns when it has taken effect. kafka-python does the talking."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import cached_property
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from quorate.assignors import Topology
+from quorate.codecs import CONSUMER_OFFSETS, Uuid, read_live
+from quorate.integration.errors import ClusterError
+from quorate.integration.waiting import wait_for
+
+if TYPE_CHECKING:
+    from kafka import KafkaAdminClient
+
+    from quorate.codecs import LogEntry
+
+__all__ = ["AdminOperations", "metadata_from"]
+
+
+class AdminOperations:
+    """Topics, partitions, replicas, configurations and coordinators of the cluster at `client_config`."""
+
+    timeout_ms: int = 60_000
+    """How long to wait for anything that the cluster was told to do."""
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Addresses for clients on this host: "127.0.0.1:port" of every broker, separated by commas."""
+        raise NotImplementedError
+
+    @property
+    def client_config(self) -> dict[str, Any]:
+        """Configuration by which kafka-python's clients reach the cluster, security included."""
+        return {"bootstrap_servers": self.bootstrap_servers}
+
+    @cached_property
+    def admin(self) -> "KafkaAdminClient":
+        """A client for what is not wrapped here. It is closed with the cluster and whenever a broker comes or goes: ask for it anew then."""
+        from kafka import KafkaAdminClient
+
+        return KafkaAdminClient(**self.client_config, client_id="quorate-integration")
+
+    def close_admin(self) -> None:
+        """Close the admin client, if it was ever asked for."""
+        client = self.__dict__.pop("admin", None)
+        if client is not None:
+            client.close()
+
+    # Topics
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = 1,
+        replicas: int = 1,
+        assignment: Sequence[Sequence[int]] | None = None,
+        config: Mapping[str, str] | None = None,
+    ) -> None:
+        """Create a topic and wait until every partition has a leader. `assignment`: for each partition its brokers, the preferred leader first."""
+        options: dict[str, Any] = {"configs": dict(config or {})}
+        if assignment is None:
+            options |= {"num_partitions": partitions, "replication_factor": replicas}
+        else:
+            options["assignments"] = {number: list(brokers) for number, brokers in enumerate(assignment)}
+        self.admin.create_topics({name: options}, timeout_ms=self.timeout_ms)
+        self._wait_for_leaders(name, partitions if assignment is None else len(assignment))
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic and wait until it is gone."""
+        self.admin.delete_topics([name], timeout_ms=self.timeout_ms)
+        wait_for(f"topic {name} is deleted", lambda: name not in self.admin.list_topics(), self.timeout_ms)
+
+    def add_partitions(self, topic: str, count: int, *, assignment: Sequence[Sequence[int]] | None = None) -> None:
+        """Raise a topic's number of partitions to `count`. `assignment`: the brokers of each new partition."""
+        wanted: Any = (
+            count if assignment is None else {"count": count, "assignments": [list(one) for one in assignment]}
+        )
+        self.admin.create_partitions({topic: wanted}, timeout_ms=self.timeout_ms)
+        self._wait_for_leaders(topic, count)
+
+    def reassign(self, topic: str, replicas: Mapping[int, Sequence[int]]) -> None:
+        """Give partitions other replicas (partition → brokers, the preferred leader first), wait until they have moved, and elect the preferred leaders."""
+        from kafka import TopicPartition
+
+        moves = {TopicPartition(topic, partition): list(brokers) for partition, brokers in replicas.items()}
+        refused = {
+            f"{where.topic}-{where.partition}": error.__name__
+            for where, error in self.admin.alter_partition_reassignments(moves, timeout_ms=self.timeout_ms).items()
+            if error is not None
+        }
+        if refused:
+            raise ClusterError(f"the controller refused to reassign {refused}")
+
+        def moved() -> bool:
+            now = {part["partition_index"]: part for part in self.describe_topic(topic)["partitions"]}
+            return not self.admin.list_partition_reassignments(list(moves)) and all(
+                now[partition]["replica_nodes"] == list(brokers) for partition, brokers in replicas.items()
+            )
+
+        wait_for(f"{topic} has its new replicas", moved, self.timeout_ms)
+        self.elect_preferred_leaders(topic, list(replicas))
+
+    def elect_preferred_leaders(self, topic: str, partitions: Sequence[int]) -> None:
+        """Make the first replica of each partition its leader."""
+
+        def elected() -> bool:
+            now = {part["partition_index"]: part for part in self.describe_topic(topic)["partitions"]}
+            late = [
+                partition
+                for partition in partitions
+                if now[partition]["leader_id"] != now[partition]["replica_nodes"][0]
+            ]
+            if late:
+                # An election fails while the preferred leader is not in sync yet; it is asked for again then.
+                self.admin.elect_leaders(0, {topic: late}, raise_errors=False)
+            return not late
+
+        wait_for(f"{topic} is led by its preferred leaders", elected, self.timeout_ms, every_ms=300)
+
+    def describe_topic(self, name: str) -> dict[str, Any]:
+        """Metadata of a topic in kafka-python's form. Raises `ClusterError` if there is none."""
+        found = self.admin.describe_topics([name])
+        if not found or found[0]["error_code"] not in (0, 5):  # 5: some partition has no leader
+            raise ClusterError(f"there is no topic {name}")
+        topic: dict[str, Any] = found[0]
+        return topic
+
+    def topology(self, *names: str) -> Topology:
+        """Topics with their ids and the racks of each partition's replicas, the leader's first; all but internal topics unless some are named."""
+        racks = {broker["broker_id"]: broker["rack"] or None for broker in self.admin.describe_cluster()["brokers"]}
+        topics: dict[str, list[list[int]]] = {}
+        ids: dict[str, Uuid] = {}
+        for topic in self.admin.describe_topics(list(names) or None):
+            if names or not topic["is_internal"]:
+                # The leader first: False sorts before True.
+                topics[topic["name"]] = [
+                    sorted(part["replica_nodes"], key=part["leader_id"].__ne__)
+                    for part in sorted(topic["partitions"], key=itemgetter("partition_index"))
+                ]
+                ids[topic["name"]] = Uuid(UUID(topic["topic_id"]).bytes)
+        return Topology.from_replicas(topics, racks, ids=ids)
+
+    def _wait_for_leaders(self, topic: str, partitions: int) -> None:
+        # Brokers learn one after the other, and a client may ask any of them next.
+        def led() -> bool:
+            return all(
+                found["error_code"] == 0
+                and len(found["partitions"]) == partitions
+                and all(part["leader_id"] >= 0 and part["error_code"] == 0 for part in found["partitions"])
+                for found in self._as_each_broker_sees(topic)
+            )
+
+        wait_for(f"{topic} has {partitions} partitions with leaders", led, self.timeout_ms)
+
+    def _as_each_broker_sees(self, topic: str) -> Iterator[dict[str, Any]]:
+        """A topic's metadata, asked of each broker that is up."""
+        for broker in self.admin.describe_cluster()["brokers"]:
+            if not broker["is_fenced"]:
+                yield metadata_from(self.admin, broker["broker_id"], topic)["topics"][0]
+
+    # Configurations
+
+    def set_config(self, resource: str, config: Mapping[str, str | None]) -> None:
+        """Set dynamic configurations. `resource`: "topic:NAME", "broker:ID", "broker:" (all) or "group:ID"; `None` takes a setting back."""
+        from kafka.admin import AlterConfigOp, ConfigResource
+
+        kind, _, name = resource.partition(":")
+        changes = {
+            key: (AlterConfigOp.DELETE, None) if value is None else (AlterConfigOp.SET, value)
+            for key, value in config.items()
+        }
+        self.admin.alter_configs([ConfigResource(kind.upper(), name, configs=changes)])
+
+    # Groups
+
+    def coordinator_of(self, group: str) -> int:
+        """The broker that coordinates a group."""
+        partition = self.describe_topic(CONSUMER_OFFSETS)["partitions"]
+        leaders = {part["partition_index"]: part["leader_id"] for part in partition}
+        leader: int = leaders[self.offsets_partition_of(group)]
+        return leader
+
+    def offsets_partition_of(self, group: str) -> int:
+        """The partition of `__consumer_offsets` that holds a group (absolute value of Java's string hash, modulo the number of partitions)."""
+        from quorate.assignors.java_order import string_hash
+
+        count = len(self.describe_topic(CONSUMER_OFFSETS)["partitions"])
+        code = string_hash(group)
+        magnitude = min(code, 0x1_0000_0000 - code)  # of the signed 32-bit number
+        return (magnitude & 0x7FFFFFFF) % count  # Kafka takes 0 for the one number whose magnitude does not fit
+
+    def move_coordinator(self, group: str, broker: int) -> None:
+        """Make a broker the coordinator of a group, and of all groups of its offsets partition, by moving the partition's leadership."""
+        partition = self.offsets_partition_of(group)
+        (found,) = [
+            part for part in self.describe_topic(CONSUMER_OFFSETS)["partitions"] if part["partition_index"] == partition
+        ]
+        others = [node for node in found["replica_nodes"] if node != broker]
+        self.reassign(CONSUMER_OFFSETS, {partition: [broker, *others][: len(found["replica_nodes"])]})
+
+    def read_offsets_topic(self, **options: Any) -> "Iterator[LogEntry]":
+        """What `__consumer_offsets` holds now, decoded. `options` are those of `quorate.codecs.read_live`."""
+        with closing(read_live(**{**self.client_config, **options})) as entries:  # type: ignore[type-var]
+            yield from entries
+
+
+def metadata_from(admin: "KafkaAdminClient", broker: int, *topics: str) -> dict[str, Any]:
+    """Metadata as one broker has it: its `brokers` are those that it knows to be unfenced, with their racks."""
+    from kafka.protocol.metadata import MetadataRequest
+
+    manager = admin._manager  # the public calls ask whichever broker is idle
+
+    async def ask() -> dict[str, Any]:
+        request = MetadataRequest(
+            topics=[MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics],
+            allow_auto_topic_creation=False,
+        )
+        found: dict[str, Any] = (await manager.send(request, node_id=broker)).to_dict()
+        return found
+
+    answer: dict[str, Any] = manager.run(ask)
+    return answer

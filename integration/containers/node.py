@@ -1,0 +1,171 @@
+"""One Kafka process in a container: its properties, its start, and what may be done to it from outside.
+
+A node is a name, a volume and a port that stay, and a container that is made anew for each start: so a start may bring another rack, another
+configuration or another Kafka version on the same data.
+"""
+
+import contextlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from quorate.integration.containers.engine import Session, engine
+from quorate.integration.errors import ClusterError
+
+if TYPE_CHECKING:
+    from docker.models.containers import Container
+    from testcontainers.core.network import Network
+
+__all__ = ["DATA", "Node"]
+
+DATA = "/var/lib/kafka/data"
+"""Where a node's log directory is mounted."""
+
+_PROPERTIES = "/tmp/server.properties"
+# Formatting is a JVM of its own, so it is done once. Both steps as the same user, whatever the image's.
+_START_SCRIPT = "/tmp/start.sh"
+_START = f"""set -e
+if [ ! -f {DATA}/meta.properties ]; then
+    /opt/kafka/bin/kafka-storage.sh format --cluster-id="$CLUSTER_ID" --config {_PROPERTIES} $FORMAT_OPTIONS >/dev/null
+fi
+exec /opt/kafka/bin/kafka-server-start.sh {_PROPERTIES}
+"""
+
+# Tests share two cores with the brokers: the quick compiler and the small collector start faster and take less.
+_ENVIRONMENT = {
+    "KAFKA_JVM_PERFORMANCE_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto",
+}
+
+
+class Node:
+    """A broker, a controller, or both. `ports`: port of this host → port of the container."""
+
+    def __init__(
+        self,
+        *,
+        number: int,
+        name: str,
+        session: Session,
+        network: "Network",
+        ports: Mapping[int, int],
+        heap_mb: int,
+        environment: Mapping[str, str],
+    ) -> None:
+        self.number = number
+        self.name = name
+        self.version = ""
+        self._session = session
+        self._network = network
+        self._ports = dict(ports)
+        self._environment = {**_ENVIRONMENT, "KAFKA_HEAP_OPTS": f"-Xms128m -Xmx{heap_mb}m", **environment}
+        self._earlier_logs = ""
+        self._container: Container | None = None
+        self._volume = f"quorate-{session.name}-{name}"
+        engine().volumes.create(self._volume, labels=session.labels)
+
+    def start(self, image: str, version: str, properties: Mapping[str, object], *, format_options: str = "") -> None:
+        """Start the process on the node's data. Returns when the container runs, which is before Kafka answers."""
+        from testcontainers.core.config import testcontainers_config
+        from testcontainers.core.container import DockerContainer
+
+        # Our own watcher cleans up (engine.py); Ryuk's image cannot be had everywhere.
+        testcontainers_config.ryuk_disabled = True
+        self._discard()
+        text = "".join(f"{name}={_escape(str(value))}\n" for name, value in properties.items())
+        container = (
+            DockerContainer(
+                image,
+                command=f"sh {_START_SCRIPT}",
+                name=f"quorate-{self._session.name}-{self.name}",
+                network=self._network,
+                network_aliases=[self.name],
+                transferables=[(text.encode(), _PROPERTIES, 0o644), (_START.encode(), _START_SCRIPT, 0o644)],
+                hostname=self.name,
+                entrypoint="",
+                user="root",
+                cap_add=["NET_ADMIN"],  # for cut()
+                labels=self._session.labels,
+                stop_signal="SIGTERM",
+            )
+            .with_envs(**self._environment, FORMAT_OPTIONS=format_options)
+            .with_volume_mapping(self._volume, DATA, "rw")
+        )
+        ports: dict[Any, Any] = container.ports  # its own methods publish on every interface
+        ports.update({inside: ("127.0.0.1", outside) for outside, inside in self._ports.items()})
+        container.start()
+        self.version = version
+        self._container = container.get_wrapped_container()
+
+    @property
+    def container(self) -> "Container":
+        """The container of the latest start, running or not."""
+        if self._container is None:
+            raise ClusterError(f"{self.name} has not been started")
+        return self._container
+
+    @property
+    def state(self) -> str:
+        """What it is doing: running, paused or stopped."""
+        if self._container is None:
+            return "stopped"
+        self._container.reload()
+        return self._container.status if self._container.status in ("running", "paused") else "stopped"
+
+    @property
+    def exit_code(self) -> int | None:
+        """What the process ended with; `None` while it runs."""
+        if self._container is None:
+            return None
+        self._container.reload()
+        return None if self._container.status != "exited" else int(self._container.attrs["State"]["ExitCode"])
+
+    def stop(self, timeout_ms: int) -> None:
+        """Ask the process to end, and end it after `timeout_ms` if it does not."""
+        self.container.stop(timeout=max(1, timeout_ms // 1000))
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self.container.kill()
+
+    def pause(self) -> None:
+        """Freeze the process."""
+        self.container.pause()
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self.container.unpause()
+
+    def run(self, *command: str) -> str:
+        """Run a command in the container; its standard output. Raises `ClusterError` with its output if it fails."""
+        code, (out, err) = self.container.exec_run(list(command), user="root", demux=True)
+        if code != 0:
+            raise ClusterError(
+                f"{self.name}: {' '.join(command)} ended with {code}: {(err or out or b'').decode(errors='replace').strip()}"
+            )
+        return (out or b"").decode(errors="replace")
+
+    @property
+    def address(self) -> str:
+        """The container's address within the network."""
+        self.container.reload()
+        (found,) = [net["IPAddress"] for net in self.container.attrs["NetworkSettings"]["Networks"].values()]
+        return str(found)
+
+    def log(self) -> str:
+        """What the process has logged, over all its starts."""
+        now = "" if self._container is None else self._container.logs().decode(errors="replace")
+        return self._earlier_logs + now
+
+    def _discard(self) -> None:
+        from docker.errors import NotFound
+
+        if self._container is None:
+            return
+        with contextlib.suppress(NotFound):
+            self._earlier_logs += self._container.logs().decode(errors="replace")
+            self._container.remove(force=True)
+        self._container = None
+
+
+def _escape(value: str) -> str:
+    """A value as a Java properties file has it."""
+    return value.replace("\\", "\\\\").replace("\n", "\\n")
