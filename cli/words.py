@@ -3,12 +3,11 @@
 Names of topics are learnt on the way, because many records only have topic ids. Nothing here cuts text or knows about terminals.
 """
 
-import re
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Any
 
+from quorate.cli.texts import brief_id, numbers, time_text
 from quorate.codecs.batches.model import ControlRecord
 from quorate.codecs.consumer_protocol import OpenedBytes, open_nested
 from quorate.codecs.message import Message
@@ -45,7 +44,7 @@ from quorate.codecs.messages.transaction import TransactionLogValue
 from quorate.codecs.records import CoordinatorRecord, MalformedRecord, UnknownRecord
 from quorate.codecs.wire import Uuid
 
-__all__ = ["METADATA", "Words", "brief_id", "numbers", "printable", "time_text"]
+__all__ = ["METADATA", "Words"]
 
 MEMBER_STATES = {0: "stable", 1: "unrevoked", 2: "unreleased"}
 """Of a member's current assignment, in consumer and streams groups."""
@@ -62,51 +61,6 @@ TRANSACTION_STATES = (
 
 METADATA = ', metadata "'
 """Between a committed offset and the note that the client left with it."""
-
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
-_BASE64 = re.compile(r"[0-9A-Za-z_+/-]{22}")
-
-
-def printable(text: str) -> str:
-    """The text with whatever a terminal might act upon shown as an escape."""
-    return (
-        text
-        if text.isprintable()
-        else "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in text)
-    )
-
-
-def time_text(timestamp_ms: int) -> str:
-    """2026-11-21 10:17:12.345, in UTC; the number itself if it is no time that a calendar has."""
-    try:
-        return (
-            datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.")
-            + f"{timestamp_ms % 1000:03}"
-        )
-    except (ValueError, OverflowError, OSError):
-        return str(timestamp_ms)
-
-
-def numbers(items: Iterable[int]) -> str:
-    """Partitions as spans: 0-2 5."""
-    spans: list[list[int]] = []
-    for item in sorted(items):
-        if spans and item == spans[-1][1] + 1:
-            spans[-1][1] = item
-        else:
-            spans.append([item, item])
-    return " ".join(str(low) if low == high else f"{low}-{high}" for low, high in spans)
-
-
-def brief_id(text: str) -> str:
-    """A member id without what is behind the first eight characters of its random part; any other text as it is.
-
-    Members of the newer protocols make up 16 bytes in base64, coordinators of classic groups append a UUID to the client's name (KIP-394).
-    """
-    random = _UUID.search(text)
-    if random is not None:
-        return text[: random.start() + 8] + "…"
-    return text[:8] + "…" if _BASE64.fullmatch(text) and not text.islower() and not text.isupper() else text
 
 
 def _list(parts: Iterable[str | None]) -> str:
@@ -127,7 +81,7 @@ class Words:
         self._last_id: Uuid | None = None
 
     def what(self, record: CoordinatorRecord | UnknownRecord | MalformedRecord | ControlRecord) -> str:
-        """What the record says, without its group. Not yet `printable`."""
+        """What the record says, without its group. Not yet `quorate.cli.texts.printable`."""
         if isinstance(record, ControlRecord):
             epoch = "" if record.coordinator_epoch is None else f" (coordinator epoch {record.coordinator_epoch})"
             return f"{record.name}{epoch}"
