@@ -4,17 +4,13 @@ Yields the same `LogEntry` values as reading files does, as far as a consumer is
 client. Of security this module knows nothing but to hand the options through.
 """
 
-import logging
 import time
-from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import Future
-from contextlib import closing, contextmanager, suppress
-from pathlib import Path
-from threading import Thread
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Final
 
 from quorate.codecs.batches.model import TimestampType
+from quorate.codecs.live_connect import LiveError, check_connection, client_log, connect, explain_error, where_text
 from quorate.codecs.live_outage import OutageNotices
 from quorate.codecs.log_model import IsolationLevel, LogEntry, check_isolation_level
 from quorate.codecs.records import CONSUMER_OFFSETS, RECORD_TYPES, decode_record
@@ -25,10 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LiveError", "read_live"]
 
-T = TypeVar("T")
-
 _POLL_MS: Final = 500
-_GRACE_MS: Final = 500  # for the client to say itself why it gave up
 _OURS: Final = {
     "auto_offset_reset",
     "enable_auto_commit",
@@ -37,28 +30,7 @@ _OURS: Final = {
     "key_deserializer",
     "value_deserializer",
 }
-_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
-_WITH_PASSWORD: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-_HINTS: Final = (
-    ("ECONNREFUSED", "nothing listens there"),
-    ("DNS", "is the host name right?"),
-    ("IllegalSaslState", "this listener does not take SASL; try security_protocol PLAINTEXT or SSL"),
-    ("UnsupportedSaslMechanism", "the broker does not offer this sasl_mechanism"),
-    ("CERTIFICATE_VERIFY_FAILED", "give the certificate of its authority as ssl_cafile"),
-    ("Handshake failed", "does this listener speak TLS?"),
-    ("Invalid frame length", "this listener may want TLS; try security_protocol SSL or SASL_SSL"),
-    (
-        "socket disconnected",
-        "the broker closed the connection: does this listener take the security_protocol and credentials given?",
-    ),
-)
-_OPTIONS: Final = "the options are those of kafka-python's KafkaConsumer"
 _TIMESTAMP_TYPES: Final = {0: TimestampType.CREATE_TIME, 1: TimestampType.LOG_APPEND_TIME}
-
-
-class LiveError(RuntimeError):
-    """The cluster cannot be read. The message says what was tried, what went wrong, and what to look at."""
 
 
 def read_live(
@@ -92,11 +64,7 @@ def read_live(
     reserved = sorted(_OURS & kafka_python_config.keys())
     if reserved:
         raise LiveError(f"{', '.join(reserved)}: cannot be set, reading joins no group and hands out raw bytes")
-    protocol = kafka_python_config.get("security_protocol", "PLAINTEXT")
-    if protocol not in _PROTOCOLS:
-        raise LiveError(f"security_protocol {protocol!r} is not known; use one of {', '.join(_PROTOCOLS)}")
-    _check_addresses([bootstrap_servers] if isinstance(bootstrap_servers, str) else bootstrap_servers)
-    _check_security(protocol, kafka_python_config)
+    check_connection(bootstrap_servers, kafka_python_config)
     config = {
         "isolation_level": isolation_level,
         "bootstrap_timeout_ms": connect_timeout_ms,
@@ -109,48 +77,6 @@ def read_live(
     }
     reading = _Reading(bootstrap_servers, topic, config, connect_timeout_ms, stall_timeout_ms, on_notice)
     return reading.entries(partitions, follow, since_ms)
-
-
-def _check_addresses(servers: Sequence[str]) -> None:
-    addresses = [address.strip() for listed in servers for address in listed.split(",")]
-    for address in addresses or [""]:
-        host, colon, port = address.rpartition(":")
-        if not colon or address.endswith("]"):  # kafka-python takes 9092 then, as Kafka's own tools do not
-            raise LiveError(f"bootstrap_servers {address!r}: has no port; an address is HOST:PORT")
-        if "/" in address or not host or (":" in host and not (host.startswith("[") and host.endswith("]"))):
-            raise LiveError(f"bootstrap_servers {address!r}: an address is HOST:PORT, without http:// or the like")
-        if not (port.isascii() and port.isdigit() and 1 <= int(port[:6]) <= 65_535):
-            raise LiveError(f"bootstrap_servers {address!r}: the port {port!r} is not a number from 1 to 65535")
-
-
-def _check_security(protocol: str, config: dict[str, Any]) -> None:
-    for option in _FILES:
-        if config.get(option) and not Path(config[option]).is_file():
-            raise LiveError(f"{option}: there is no file {config[option]}")
-    mechanism = config.get("sasl_mechanism")
-    if protocol.startswith("SASL") and mechanism is None:
-        raise LiveError(f"security_protocol {protocol} needs a sasl_mechanism, such as {', '.join(_WITH_PASSWORD)}")
-    if mechanism in _WITH_PASSWORD and protocol.startswith("SASL"):
-        for option in ("sasl_plain_username", "sasl_plain_password"):
-            if config.get(option) is None:
-                raise LiveError(f"sasl_mechanism {mechanism} needs {option}, which is not given")
-
-
-def _in_time(work: "Callable[[], T]", timeout_ms: int) -> T:
-    """What `work` returns or raises, done in another thread; `TimeoutError` if it is still at it after the time, and left to itself."""
-    done: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            done.set_result(work())
-        except BaseException as error:  # noqa: BLE001  # handed to the one who waits
-            done.set_exception(error)
-
-    thread = Thread(target=run, name="quorate-live-connect", daemon=True)
-    thread.start()
-    result = done.result(timeout_ms / 1000)
-    thread.join()
-    return result
 
 
 class _Reading:
@@ -172,59 +98,22 @@ class _Reading:
         self.stall_timeout_ms = stall_timeout_ms
         self.on_notice = on_notice
         self.clients: list[KafkaNetClient] = []
-        shown = bootstrap_servers if isinstance(bootstrap_servers, str) else ",".join(bootstrap_servers)
-        self.where = f"{shown} ({config.get('security_protocol', 'PLAINTEXT')})"
+        self.where = where_text(bootstrap_servers, config)
 
     def entries(self, numbers: Collection[int] | None, follow: bool, since_ms: int | None) -> Iterator[LogEntry]:
+        from kafka import KafkaConsumer
         from kafka.errors import KafkaError
 
-        with _client_log() as said:
-            consumer = self._connect(said)
+        with client_log() as said:
+            consumer: KafkaConsumer = connect(
+                KafkaConsumer, self.bootstrap_servers, self.config, self.connect_timeout_ms, said, self.clients
+            )
             with closing(consumer):
                 try:
                     partitions = self._partitions(consumer, numbers)
                     yield from self._records(consumer, partitions, follow, since_ms)
                 except KafkaError as error:
-                    raise LiveError(f"{self.where}: reading {self.topic} failed: {_explain(error)}") from error
-
-    def _connect(self, said: "deque[str]") -> "KafkaConsumer":
-        from kafka import KafkaConsumer
-        from kafka.errors import KafkaConfigurationError, KafkaError, KafkaTimeoutError
-        from kafka.net.compat import KafkaNetClient
-
-        def client(**config: Any) -> KafkaNetClient:
-            self.clients.append(KafkaNetClient(**config))
-            return self.clients[-1]
-
-        def connect() -> KafkaConsumer:
-            return KafkaConsumer(bootstrap_servers=self.bootstrap_servers, kafka_client=client, **self.config)
-
-        def close() -> None:
-            # A consumer whose making fails leaves its thread and sockets behind.
-            for one in self.clients:
-                one.close()
-
-        tried = f"no broker could be used within {self.connect_timeout_ms:,} ms"
-        connected = False
-        try:
-            # The client's own timeout does not end a TLS handshake that gets no answer (kafka-python 3.0).
-            consumer = _in_time(connect, self.connect_timeout_ms + _GRACE_MS)
-            connected = True
-        except TimeoutError as error:
-            hint = "; something listens there that does not answer: is it a TLS listener of a broker?"
-            raise LiveError(f"{self.where}: {tried}{hint}") from error
-        except KafkaTimeoutError as error:
-            raise LiveError(f"{self.where}: {tried}: {_likely(said)}") from error
-        except KafkaConfigurationError as error:
-            raise LiveError(f"{self.where}: {_explain(error)}; {_OPTIONS}") from error
-        except (KafkaError, ValueError, TypeError, AssertionError, OSError) as error:
-            detail = f"{_explain(error)}; an address is HOST:PORT, {_OPTIONS}"
-            raise LiveError(f"{self.where}: cannot connect: {detail}") from error
-        finally:
-            if not connected:
-                with suppress(TimeoutError):
-                    _in_time(close, _GRACE_MS)
-        return consumer
+                    raise LiveError(f"{self.where}: reading {self.topic} failed: {explain_error(error)}") from error
 
     def _partitions(self, consumer: "KafkaConsumer", numbers: Collection[int] | None) -> "list[TopicPartition]":
         from kafka import TopicPartition
@@ -313,44 +202,3 @@ class _Reading:
             value_bytes=record.value,
             record=decode_record(record.key, record.value, topic=self.topic),
         )
-
-
-@contextmanager
-def _client_log() -> "Iterator[deque[str]]":
-    """What kafka-python logs while it is in use: only there it says why a connection failed.
-
-    Having a handler also keeps its warnings off stderr in programs that have not set logging up; others get them as always.
-    """
-    said: deque[str] = deque(maxlen=200)
-
-    class Keep(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            arguments = record.args if isinstance(record.args, tuple) else ()
-            said.extend(_explain(argument) for argument in arguments if isinstance(argument, Exception))
-
-    handler = Keep(logging.WARNING)
-    logger = logging.getLogger("kafka")
-    logger.addHandler(handler)
-    try:
-        yield said
-    finally:
-        logger.removeHandler(handler)
-
-
-def _explain(error: Exception) -> str:
-    """The message of an exception without the name of its class, which kafka-python puts in front, sometimes twice."""
-    text = str(error).rpartition(f"{type(error).__name__}: ")[2].strip()
-    return text if text and text != type(error).__name__ else type(error).__name__
-
-
-def _likely(said: "deque[str]") -> str:
-    """The reason that tells most of those that repeated attempts gave, with what may help: a broker often just closes the connection."""
-    reasons = [reason for reason in said if not reason.startswith("Unable to bootstrap")]
-    reason = max(reversed(reasons), key=_weight, default="no answer")
-    hints = [hint for sign, hint in _HINTS if sign in reason]
-    return f"{reason}; {hints[0]}" if hints else reason
-
-
-def _weight(reason: str) -> int:
-    """How much a reason tells: the last attempt often just runs out of time, and many brokers say nothing when they refuse."""
-    return 0 if reason.startswith("Request timed out") else 1 if reason.startswith("socket disconnected") else 2
