@@ -1,0 +1,165 @@
+"""Assignors for kafka-python's consumer: instances for its `partition_assignment_strategy`.
+
+```python
+consumer = KafkaConsumer("orders", group_id="billing", client_rack="a",
+                         partition_assignment_strategy=[kafka_python.CooperativeSticky()])
+```
+
+The rack is given once: to the consumer (`client_rack`) or to the assignor; either way both know it. An instance may serve any number of consumers: each works
+with a copy of its own. What kafka-python's consumer does not do by itself is in `quorate.assignors.adapters.kafka_python_consumer`.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from quorate.assignors.adapters.callers import calling
+from quorate.assignors.adapters.kafka_python_consumer import Companion, cluster_view
+from quorate.assignors.adapters.membership import Membership, Strategy, common_rack
+from quorate.assignors.adapters.protocol import VERSION, Joined, by_topic
+from quorate.assignors.assignor import Assignor
+from quorate.assignors.registry import client_assignor
+
+try:
+    from kafka import KafkaConsumer
+    from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor, RebalanceProtocol
+    from kafka.coordinator.consumer import ConsumerCoordinator
+    from kafka.errors import KafkaConfigurationError
+    from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+except ImportError as error:
+    raise ImportError(f"this needs kafka-python 3.0 or newer: pip install 'kafka-python>=3.0' ({error})") from error
+
+__all__ = ["Adapter", "CooperativeSticky", "LagAware", "Range", "RoundRobin", "Sticky"]
+
+
+class Adapter(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python has no types
+    """Any assignor of quorate's as one of kafka-python's.
+
+    `cooperative`: consumers keep what they have while they rebalance (KIP-429). Left out, `cooperative-sticky` is cooperative and others are not; with `True` an
+    assignor of your own is, and the adapter sees to it that nothing is given away before it is free. All assignors of one consumer have to agree, and all
+    members of a group that use a name.
+    """
+
+    def __init__(self, assignor: Assignor, *, client_rack: str | None = None, cooperative: bool | None = None) -> None:
+        self.strategy = Strategy.of(assignor, cooperative)
+        self.client_rack = client_rack
+        self._membership = Membership(rack=client_rack or None)
+        self._companion: Companion | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.strategy.assignor!r}, client_rack={self.client_rack!r})"
+
+    @property
+    def name(self) -> str:
+        """What the group protocol calls it."""
+        return self.strategy.name
+
+    # What kafka-python's coordinator calls.
+
+    def supported_protocols(self) -> list[Any]:
+        """COOPERATIVE and EAGER for a cooperative one, as in Java, so that a group can move from an eager assignor by rolling restarts."""
+        if self._companion is None:
+            coordinator = calling(ConsumerCoordinator)
+            if coordinator is not None:
+                _adopt(coordinator, calling(KafkaConsumer))
+        if self.strategy.cooperative:
+            return [RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER]
+        return [RebalanceProtocol.EAGER]
+
+    def metadata(self, topics: Iterable[str]) -> Any:
+        """The subscription to send, version 3: with the rack, what the consumer keeps, the generation, and user data, as a Java member sends it."""
+        self._membership.watch.stop()
+        owned: Sequence[tuple[str, int]] | None
+        if self._companion is not None:
+            owned, generation = self._companion.owned(), self._companion.generation()
+        else:
+            owned = (self._membership.assigned or ()) if self.strategy.cooperative else None
+            generation = self._membership.generation
+        data = self._membership.subscription(self.strategy, topics, owned=owned, generation=generation)
+        return ConsumerProtocolSubscription.decode(data)
+
+    def assign(self, cluster: Any, members: Sequence[Any]) -> dict[str, Any]:
+        """The leader's assignment. Never raises: see `quorate.assignors.adapters.leader`."""
+        joined = [Joined(one.member_id, one.metadata.encode(), one.group_instance_id) for one in members]
+        if self._companion is not None:
+            self._companion.watch_metadata()
+            joined = self._companion.as_joined(joined)
+        found, topology = self._membership.prepare(joined, cluster_view(cluster))
+        answer = self._membership.lead(self.strategy, found, topology, cooperative=self._is_cooperative())
+        return {
+            member: ConsumerProtocolAssignment(
+                VERSION, [(one.topic, list(one.partitions)) for one in by_topic(answer[member])], None
+            )
+            for member in answer
+        }
+
+    def on_assignment(self, assignment: Any, generation: int) -> None:
+        """Remember what the group agreed on."""
+        self._membership.complete(assignment.partitions(), generation)
+        if self._companion is not None:
+            self._companion.check_racks()
+
+    def _is_cooperative(self) -> bool:
+        return self.strategy.cooperative if self._companion is None else self._companion.is_cooperative()
+
+    def _for(self, companion: Companion) -> "Adapter":
+        """The same assignor, for one consumer."""
+        other = Adapter(self.strategy.assignor, client_rack=self.client_rack, cooperative=self.strategy.cooperative)
+        other._companion = companion
+        other._membership = companion.membership
+        return other
+
+
+def _adopt(coordinator: Any, consumer: Any) -> None:
+    """Give a coordinator that is being made its companion, and copies of its own of our assignors. Raises `KafkaConfigurationError`."""
+    ours = {name: one for name, one in coordinator._assignors.items() if isinstance(one, Adapter)}
+    given = consumer.config["client_rack"] if consumer is not None else None
+    try:
+        rack = common_rack(given, *(one.client_rack for one in ours.values()))
+    except ValueError as error:
+        raise KafkaConfigurationError(str(error)) from None
+    if rack and not given and consumer is not None:
+        # So that it also reads from replicas in its rack (KIP-392). The fetcher has copied the configuration already.
+        consumer.config["client_rack"] = rack
+        consumer._fetcher.config["client_rack"] = rack
+    companion = Companion(coordinator, rack)
+    for name, one in ours.items():
+        coordinator._assignors[name] = one._for(companion)
+
+
+class _Named(Adapter):
+    """An assignor by its name in `quorate.assignors.registry`."""
+
+    registered: str
+
+    def __init__(self, *, client_rack: str | None = None, **options: Any) -> None:
+        super().__init__(client_assignor(self.registered, **options), client_rack=client_rack)
+
+
+class Range(_Named):
+    """Kafka's `range`: per topic, contiguous ranges; local ones where racks are known (KIP-881). Eager."""
+
+    registered = "range"
+
+
+class RoundRobin(_Named):
+    """Kafka's `roundrobin`: partitions dealt out in turn; knows no racks. Eager."""
+
+    registered = "roundrobin"
+
+
+class Sticky(_Named):
+    """Kafka's `sticky`: balanced, with as few partitions moved as possible; local ones where racks are known (KIP-881). Eager."""
+
+    registered = "sticky"
+
+
+class CooperativeSticky(_Named):
+    """Kafka's `cooperative-sticky`: like `sticky`, and members keep reading what they keep (KIP-429)."""
+
+    registered = "cooperative-sticky"
+
+
+class LagAware(_Named):
+    """By lag (KIP-169, never released with Kafka); the options are those of `quorate.assignors.lag_aware.LagAwareAssignor`. Eager."""
+
+    registered = "lag-aware"

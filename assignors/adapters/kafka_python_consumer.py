@@ -1,0 +1,185 @@
+"""What kafka-python's consumer needs beside assignors: one `Companion` per consumer.
+
+kafka-python 3.0 keeps the racks of brokers and the replicas of partitions, and tells an assignor `group_instance_id`s, but
+
+- it does not tell the assignor what the consumer has, its generation or its rack;
+- a leader does not notice that partitions changed racks (KIP-881);
+- a subscription that cannot be read fails the leader's `poll()`, rebalance after rebalance;
+- a static member that was replaced by one with the same `group_instance_id` logs that and reads on (KIP-345);
+- `poll()` returns nothing while a rebalance lasts, also from partitions that a cooperative member keeps (KIP-429).
+
+The companion does these. It replaces methods on the one coordinator that it is for; nothing is changed for other consumers.
+"""
+
+import logging
+import weakref
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from kafka.coordinator.assignors.abstract import RebalanceProtocol
+from kafka.errors import FencedInstanceIdError
+from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
+
+from quorate.assignors.adapters.membership import Membership
+from quorate.assignors.adapters.protocol import EMPTY_SUBSCRIPTION, Joined
+from quorate.assignors.adapters.racks import ClusterView
+
+__all__ = ["Companion", "cluster_view", "fenced"]
+
+log = logging.getLogger(__name__)
+
+REBALANCE_POLL_MS = 100
+"""How long a `poll()` waits for a rebalance before it looks for records of the partitions that the consumer keeps."""
+
+
+def cluster_view(cluster: Any, topics: Collection[str] | None = None) -> ClusterView:
+    """kafka-python's metadata. Of a topic with an error it keeps nothing; a partition without a leader still has its replicas."""
+    partitions: Mapping[str, Mapping[int, Any]] = cluster._partitions
+    return ClusterView(
+        brokers={broker.node_id: broker.rack for broker in cluster.brokers()},
+        topics={
+            name: {number: one.replica_nodes for number, one in found.items()}
+            for name, found in list(partitions.items())
+            if topics is None or name in topics
+        },
+    )
+
+
+def fenced(group: str, instance: str | None, member: str) -> str:
+    """What to tell the user of a static member that is out."""
+    return (
+        f"another consumer joined group {group} with group_instance_id {instance!r}, so this one ({member or 'not yet a member'}) is out: "
+        f"close it, and give each consumer that runs a group_instance_id of its own"
+    )
+
+
+class Companion:
+    """Works for one consumer. Made while its coordinator is made; refers to it weakly."""
+
+    def __init__(self, coordinator: Any, rack: str | None) -> None:
+        self._coordinator_ref = weakref.ref(coordinator)
+        self.membership = Membership(group=coordinator.group_id or "(none)", rack=rack)
+        self._watching = False
+        self._fenced: str | None = None
+        self._unreadable: dict[str, bytes] = {}
+        self._poll_timeout_ms: float | None = None
+        self._type = type(coordinator)
+        coordinator.poll = self._poll
+        coordinator.time_to_next_poll = self._time_to_next_poll
+        coordinator._perform_assignment = self._perform_assignment
+        coordinator._on_join_prepare_async = self._on_join_prepare_async
+        coordinator._handle_heartbeat_response = self._handle_heartbeat_response
+
+    @property
+    def _coordinator(self) -> Any:
+        coordinator = self._coordinator_ref()
+        assert coordinator is not None  # it calls us
+        return coordinator
+
+    # For the assignors.
+
+    def is_cooperative(self) -> bool:
+        """The protocol that all assignors of this consumer have in common."""
+        return bool(self._coordinator._rebalance_protocol == RebalanceProtocol.COOPERATIVE)
+
+    def owned(self) -> list[tuple[str, int]] | None:
+        """What the consumer keeps while it joins: `None` for an eager one, which gives up everything."""
+        return list(self._coordinator._subscription.assigned_partitions()) if self.is_cooperative() else None
+
+    def generation(self) -> int:
+        """The generation that the consumer is a member of; -1 if it is none, or was put out."""
+        return int(self._coordinator._generation.generation_id)
+
+    # Racks (KIP-881).
+
+    def watch_metadata(self) -> None:
+        """Listen to metadata from now on. To be called on kafka-python's own thread, which goes through the listeners."""
+        if not self._watching:
+            self._coordinator._cluster.add_listener(self._metadata_changed)
+            self._watching = True
+
+    def check_racks(self) -> None:
+        """Ask for a rebalance if racks changed since this consumer assigned partitions as the leader."""
+        coordinator = self._coordinator_ref()
+        if coordinator is not None and self.membership.racks_changed(cluster_view(coordinator._cluster)):
+            coordinator.request_rejoin()
+
+    def _metadata_changed(self, _cluster: Any) -> None:
+        try:
+            self.check_racks()
+        except Exception:
+            # Other listeners come after this one.
+            log.exception("group %s: the racks of partitions could not be compared", self.membership.group)
+
+    # Subscriptions that kafka-python cannot read.
+
+    def _perform_assignment(self, leader_id: str, protocol_name: str, members: Sequence[Any]) -> Any:
+        self._unreadable = {}
+        for one in members:
+            try:
+                ConsumerProtocolSubscription.decode(one.metadata)
+            except Exception:  # noqa: BLE001  # struct.error, UnicodeDecodeError, whatever else damage leads to
+                self._unreadable[one.member_id] = one.metadata
+                one.metadata = EMPTY_SUBSCRIPTION
+        return self._type._perform_assignment(self._coordinator, leader_id, protocol_name, members)
+
+    def as_joined(self, joined: Sequence[Joined]) -> list[Joined]:
+        """The members with what they sent."""
+        return [
+            Joined(one.member_id, self._unreadable.get(one.member_id, one.subscription), one.group_instance_id)
+            for one in joined
+        ]
+
+    # Static members (KIP-345).
+
+    def _handle_heartbeat_response(self, response: Any, send_time: float) -> Any:
+        try:
+            return self._type._handle_heartbeat_response(self._coordinator, response, send_time)
+        except FencedInstanceIdError:
+            self._put_out()
+            raise
+
+    def _put_out(self) -> str:
+        coordinator = self._coordinator
+        if self._fenced is None:
+            self._fenced = fenced(
+                coordinator.group_id, coordinator.group_instance_id, coordinator._generation.member_id
+            )
+            log.error("%s", self._fenced)
+        return self._fenced
+
+    # Reading on (KIP-429).
+
+    def _poll(self, timeout_ms: float | None = None) -> bool:
+        coordinator = self._coordinator
+        if self._fenced is not None:
+            raise FencedInstanceIdError(self._fenced)
+        self._poll_timeout_ms = timeout_ms
+        reads_on = self._reads_on()
+        if reads_on:
+            timeout_ms = REBALANCE_POLL_MS if timeout_ms is None else min(timeout_ms, REBALANCE_POLL_MS)
+        try:
+            done = bool(self._type.poll(coordinator, timeout_ms=timeout_ms))
+        except FencedInstanceIdError as error:
+            raise FencedInstanceIdError(self._put_out()) from error
+        return done or (reads_on and self._reads_on())
+
+    def _reads_on(self) -> bool:
+        """A rebalance is to come or under way, in which the consumer keeps partitions."""
+        coordinator = self._coordinator
+        return bool(
+            self.is_cooperative()
+            and coordinator._subscription.partitions_auto_assigned()
+            and coordinator._subscription.assigned_partitions()
+            and coordinator.need_rejoin()
+        )
+
+    async def _on_join_prepare_async(self, generation: int, member_id: str, timeout_ms: float | None = None) -> Any:
+        # It commits offsets: that may take what the caller of poll() allows, not only REBALANCE_POLL_MS.
+        if self._reads_on():
+            timeout_ms = self._poll_timeout_ms
+        return await self._type._on_join_prepare_async(self._coordinator, generation, member_id, timeout_ms=timeout_ms)
+
+    def _time_to_next_poll(self) -> float:
+        seconds = float(self._type.time_to_next_poll(self._coordinator))
+        return min(seconds, REBALANCE_POLL_MS / 1000) if self._reads_on() else seconds

@@ -1,0 +1,152 @@
+"""The leader's part of a rebalance: members and topology in, an assignment out, whatever the members say. Knows no client."""
+
+import logging
+from collections.abc import Mapping
+from heapq import heapreplace
+
+import numpy as np
+
+from quorate.assignors.adapters.protocol import unknown_topics
+from quorate.assignors.assignor import Assignor
+from quorate.assignors.group import Group
+from quorate.assignors.model import Assignment, Member
+from quorate.assignors.topology import Ints, Topology
+
+__all__ = ["assign", "hold_back", "keep_and_spread"]
+
+log = logging.getLogger(__name__)
+
+
+def assign(
+    assignor: Assignor, members: Mapping[str, Member], topology: Topology, *, group: str, cooperative: bool = False
+) -> Assignment:
+    """What `assignor` answers, if that is an assignment; else `keep_and_spread`'s answer, and an error in the log. Never raises.
+
+    `cooperative`: a partition that another member still has is not given away before that member has given it up (KIP-429), by whatever `assignor`.
+    """
+    for topic, who in unknown_topics(members, topology.index).items():
+        log.warning(
+            "group %s: topic %s is not in the leader's metadata, so nobody gets its partitions until it is: %s subscribed to it. "
+            "Create it, check its name, or grant DESCRIBE on it",
+            group,
+            topic,
+            ", ".join(who[:3]) + (f" and {len(who) - 3} others" if len(who) > 3 else ""),
+        )
+    prepared = Group(members, topology)
+    finish = hold_back if cooperative else _as_it_is
+    try:
+        answer = assignor.assign_group(prepared)
+        fault = _fault(answer, prepared)
+        if fault is None:
+            return finish(answer, prepared)
+        log.error(
+            "group %s: the assignment of %s (%s) is not valid: %s. Members keep what they have and the rest is spread evenly; "
+            "use another assignor and report this one",
+            group,
+            assignor.name,
+            type(assignor).__qualname__,
+            fault,
+        )
+    except Exception:
+        log.exception(
+            "group %s: assignor %s (%s) failed on %d members and %r. Members keep what they have and the rest is spread evenly; "
+            "use another assignor and report this one",
+            group,
+            assignor.name,
+            type(assignor).__qualname__,
+            len(members),
+            topology,
+        )
+    return finish(keep_and_spread(prepared), prepared)
+
+
+def _as_it_is(answer: Assignment, _group: Group) -> Assignment:
+    return answer
+
+
+def keep_and_spread(group: Group) -> Assignment:
+    """An assignment that needs no cleverness: who alone claims a partition keeps it, the others go to the subscriber that has the fewest.
+
+    Nothing changes hands, so it is valid under both rebalance protocols.
+    """
+    holder = _holders(group)
+    subscribes = _subscribes(group)
+    topic_of = group.topology.topic_of.tolist()
+    lists: list[list[int]] = [[] for _ in group.member_ids]
+    free = []
+    for partition, has in enumerate(holder.tolist()):
+        if has == FREE:
+            free.append(partition)
+        elif has != CONTESTED and subscribes[group.subscription_of[has], topic_of[partition]]:
+            lists[has].append(partition)
+    # One heap of (partitions, member) per topic; the first number is that of when the entry was made.
+    waiting: dict[int, list[tuple[int, int]]] = {}
+    for partition in free:
+        topic = topic_of[partition]
+        if topic not in waiting:
+            waiting[topic] = [
+                (0, member) for member in np.flatnonzero(subscribes[group.subscription_of, topic]).tolist()
+            ]
+        heap = waiting[topic]
+        while heap and heap[0][0] != len(lists[heap[0][1]]):
+            heapreplace(heap, (len(lists[heap[0][1]]), heap[0][1]))
+        if heap:
+            lists[heap[0][1]].append(partition)
+    return Assignment.from_lists(group.topology, group.member_ids, lists)
+
+
+def hold_back(answer: Assignment, group: Group) -> Assignment:
+    """`answer` without the partitions that another member has: they follow in the next rebalance, when they are free (KIP-429)."""
+    holder = _holders(group)[answer.partitions]
+    members = np.repeat(np.arange(len(group)), np.diff(answer.offsets))
+    may = (holder == FREE) | (holder == members)
+    if may.all():
+        return answer
+    return Assignment.from_owners(group.topology, group.member_ids, answer.partitions[may], members[may])
+
+
+FREE, CONTESTED = -1, -2
+
+
+def _holders(group: Group) -> Ints:
+    """For each partition the member that has it: the one whose claim is of the highest generation; `FREE` without a claim, `CONTESTED` with two of them."""
+    holder: Ints = np.full(group.topology.first[-1], FREE, np.int64)
+    members = np.repeat(np.arange(len(group)), np.diff(group.owned_offsets))
+    known = group.owned >= 0
+    claimed, members = group.owned[known], members[known]
+    newest: Ints = np.full(len(holder), -2, np.int64)
+    np.maximum.at(newest, claimed, group.generations[members])
+    current = group.generations[members] == newest[claimed]
+    claimed, members = claimed[current], members[current]
+    holder[claimed] = members
+    contested = holder[claimed] != members  # of two members the last one was written
+    holder[claimed[contested]] = CONTESTED
+    return holder
+
+
+def _subscribes(group: Group) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
+    """`[s, t]`: subscription `s` has topic `t`."""
+    matrix = np.zeros((len(group.subscriptions), len(group.topology)), np.bool_)
+    for number, subscription in enumerate(group.subscriptions):
+        matrix[number, subscription.topics] = True
+    return matrix
+
+
+def _fault(answer: Assignment, group: Group) -> str | None:
+    """Why `answer` would break consumers: something given twice, or to a member that is not subscribed. `None` if it is sound."""
+    if tuple(answer.member_ids) != tuple(group.member_ids) or answer.topology is not group.topology:
+        return "it is for other members or another topology"
+    given = answer.partitions
+    if len(given) and (given.min() < 0 or given.max() >= group.topology.first[-1]):
+        return "it has a partition that does not exist"
+    twice = np.flatnonzero(np.bincount(given) > 1)
+    if len(twice):
+        topic, partition = group.topology.topic_partitions(twice[:1])[0]
+        return f"{topic}-{partition} is given to more than one member"
+    subscribes = _subscribes(group)
+    members = np.repeat(np.arange(len(group)), np.diff(answer.offsets))
+    wrong = np.flatnonzero(~subscribes[group.subscription_of[members], group.topology.topic_of[given]])
+    if len(wrong):
+        topic, partition = group.topology.topic_partitions(given[wrong[:1]])[0]
+        return f"{topic}-{partition} is given to {group.member_ids[members[wrong[0]]]}, which does not subscribe to it"
+    return None

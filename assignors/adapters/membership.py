@@ -1,0 +1,133 @@
+"""A consumer's membership in its group: its assignor as a strategy, and what it remembers from one rebalance to the next. Knows no client."""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from quorate.assignors import java_order
+from quorate.assignors.adapters import leader
+from quorate.assignors.adapters.protocol import Joined, by_topic, read_members, subscription_bytes
+from quorate.assignors.adapters.racks import ClusterView, RackWatch
+from quorate.assignors.assignor import Assignor
+from quorate.assignors.model import Assignment, Member
+from quorate.assignors.topology import Topology
+from quorate.codecs.messages import CooperativeStickyAssignorUserData, StickyAssignorUserData
+from quorate.codecs.sticky_user_data import encode_cooperative_sticky_user_data, encode_sticky_user_data
+
+__all__ = ["Membership", "Strategy", "common_rack"]
+
+log = logging.getLogger(__name__)
+
+JAVA_NAMES = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """An assignor, and whether its members keep what they have while they rebalance (KIP-429)."""
+
+    assignor: Assignor
+    cooperative: bool
+
+    @classmethod
+    def of(cls, assignor: Assignor, cooperative: bool | None = None) -> "Strategy":
+        """`cooperative`: `None` means as Kafka has it: `cooperative-sticky` is, others are not. Raises `TypeError`, `ValueError`."""
+        if not isinstance(assignor, Assignor):
+            raise TypeError(
+                f"{assignor!r} is not an assignor: give an instance of a subclass of quorate.assignors.Assignor"
+            )
+        native = assignor.name == "cooperative-sticky"
+        if cooperative not in (None, native) and assignor.name in JAVA_NAMES:
+            kind = "cooperative" if native else "eager"
+            raise ValueError(
+                f"{assignor.name} is {kind} in every client, and members of a group must agree: leave `cooperative` out, "
+                f"or use an assignor with a name of its own"
+            )
+        return cls(assignor, native if cooperative is None else cooperative)
+
+    @property
+    def name(self) -> str:
+        """What the group protocol calls it."""
+        return self.assignor.name
+
+    @property
+    def is_javas(self) -> bool:
+        """Its members say what the Java client's members say, byte for byte."""
+        return self.name in JAVA_NAMES
+
+
+@dataclass(slots=True)
+class Membership:
+    """What a consumer remembers. `rack`: `client.rack`; `assigned`: what it got last, in the leader's order, `None` before the first time."""
+
+    group: str = "?"
+    rack: str | None = None
+    assigned: Sequence[tuple[str, int]] | None = None
+    generation: int = -1
+    watch: RackWatch = field(default_factory=RackWatch)
+
+    def subscription(
+        self, strategy: Strategy, topics: Iterable[str], *, owned: Iterable[tuple[str, int]] | None, generation: int
+    ) -> bytes:
+        """What to send with JoinGroup. `owned`: what the consumer keeps while it joins, `None` if it has given up everything.
+
+        An eager Java member tells its partitions only in `sticky`'s user data; assignors that Java does not have get to see them in the subscription.
+        """
+        if owned is None:
+            owned = () if strategy.is_javas or self.assigned is None else self.assigned
+        return subscription_bytes(
+            topics, user_data=self._user_data(strategy.name), owned=owned, generation=generation, rack=self.rack
+        )
+
+    def _user_data(self, name: str) -> bytes | None:
+        if name == "cooperative-sticky":
+            return encode_cooperative_sticky_user_data(CooperativeStickyAssignorUserData(generation=self.generation))
+        if name == "sticky" and self.assigned is not None:
+            topics = by_topic(self.assigned)
+            order = java_order.hash_map_order(java_order.string_hashes([one.topic for one in topics]))
+            return encode_sticky_user_data(
+                StickyAssignorUserData(
+                    previous_assignment=tuple(topics[number] for number in order), generation=self.generation
+                )
+            )
+        return None
+
+    def prepare(self, joined: Sequence[Joined], view: ClusterView) -> tuple[dict[str, Member], Topology]:
+        """What the leader assigns: the members that JoinGroup showed it, and their topics as the metadata has them. Starts the watch on racks."""
+        members = read_members(joined, group=self.group)
+        topics = {topic for member in members.values() for topic in member.topics}
+        if self.rack:
+            self.watch.start(view, topics)
+        return members, self.watch.topology(view, topics)
+
+    def lead(
+        self, strategy: Strategy, members: Mapping[str, Member], topology: Topology, *, cooperative: bool
+    ) -> Assignment:
+        """The assignment of a leader whose consumers keep partitions while they rebalance (`cooperative`) or not. Never raises."""
+        # Kafka's own cooperative assignor holds back by itself, by rules of its own.
+        hold_back = cooperative and strategy.name != "cooperative-sticky"
+        return leader.assign(strategy.assignor, members, topology, group=self.group, cooperative=hold_back)
+
+    def complete(self, assigned: Iterable[tuple[str, int]], generation: int) -> None:
+        """The group has agreed on an assignment."""
+        self.assigned = tuple((topic, partition) for topic, partition in assigned)
+        self.generation = generation
+
+    def racks_changed(self, view: ClusterView) -> bool:
+        """Whether the racks changed that this member's assignment as leader was made for, so that it has to join anew (KIP-881)."""
+        change = self.watch.change(view)
+        if change is None:
+            return False
+        log.info(
+            "group %s: the leader rejoins, because the racks of partitions changed (KIP-881): %s", self.group, change
+        )
+        return True
+
+
+def common_rack(consumer: str | None, *assignors: str | None) -> str | None:
+    """The rack of a consumer, given to it or to its assignors. Raises `ValueError` if they differ."""
+    racks = dict.fromkeys(rack for rack in (consumer, *assignors) if rack)
+    if len(racks) > 1:
+        raise ValueError(
+            f"one consumer is given the racks {' and '.join(map(repr, racks))}: a consumer has one, give it once (client_rack)"
+        )
+    return next(iter(racks), None)

@@ -1,0 +1,301 @@
+"""Consumers of all kinds in one group, for tests against a real broker: each runs by itself and notes what happens to it.
+
+    with KafkaPython(broker, "g", ["t"], kafka_python.Range()) as one:
+        wait_for(lambda: len(one.assigned) == 4)
+
+Tests wait for conditions, never for time to pass.
+"""
+
+import asyncio
+import json
+import logging
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tests.broker.broker import LIB, Broker
+
+LIMIT_S = 20
+JAVA = Path(__file__).with_name("GroupMember.java")
+
+TP = tuple[str, int]
+
+
+def wait_for(condition: Callable[[], Any], *watched: "Member", limit_s: float = LIMIT_S) -> Any:
+    """Until `condition` holds. Fails at once if one of `watched` ended with an error."""
+    until = time.monotonic() + limit_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        for member in watched:
+            if member.error is not None:
+                raise AssertionError(f"{member!r} ended") from member.error
+        if time.monotonic() > until:
+            raise AssertionError(f"not within {limit_s} s: {[repr(member) for member in watched]}")
+        time.sleep(0.02)
+
+
+class Member:
+    """A consumer in a thread of its own."""
+
+    def __init__(self, broker: Broker, group: str, topics: Sequence[str]) -> None:
+        self.broker, self.group, self.topics = broker, group, list(topics)
+        self.assigned: frozenset[TP] = frozenset()
+        self.events: list[tuple[str, frozenset[TP]]] = []
+        self.records: list[tuple[TP, int, float]] = []
+        self.error: BaseException | None = None
+        self.consumer: Any = None
+        self._stop = threading.Event()
+        self._joined = 0
+        self._thread = threading.Thread(target=self._guarded, daemon=True)
+
+    def __repr__(self) -> str:
+        held = ", ".join(f"{topic}-{number}" for topic, number in sorted(self.assigned))
+        return f"{type(self).__name__}({self.group}: [{held}] {self.error!r})"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join(LIMIT_S)
+        assert not self._thread.is_alive(), f"{self!r} does not end"
+
+    def offsets_of(self, partition: TP) -> list[int]:
+        return [offset for at, offset, _ in self.records if at == partition]
+
+    def revoked(self) -> set[TP]:
+        """Everything that was ever taken from it."""
+        return {at for kind, those in self.events if kind == "revoked" for at in those}
+
+    def _note(self, kind: str, partitions: Any) -> None:
+        self.events.append((kind, frozenset((at.topic, at.partition) for at in partitions)))
+
+    def _guarded(self) -> None:
+        try:
+            self._run()
+        except BaseException as error:  # the test reports it
+            self.error = error
+
+    def _run(self) -> None:
+        raise NotImplementedError
+
+
+class KafkaPython(Member):
+    """kafka-python's consumer."""
+
+    def __init__(self, broker: Broker, group: str, topics: Sequence[str], *assignors: Any, **config: Any) -> None:
+        super().__init__(broker, group, topics)
+        self.config = {
+            "bootstrap_servers": broker.bootstrap_servers,
+            "group_id": group,
+            "auto_offset_reset": "earliest",
+            "partition_assignment_strategy": list(assignors),
+            "heartbeat_interval_ms": 200,
+            "session_timeout_ms": 6000,
+            "metadata_max_age_ms": 1000,
+            "enable_auto_commit": False,
+            **config,
+        }
+
+    def _run(self) -> None:
+        from kafka import ConsumerRebalanceListener, KafkaConsumer
+
+        member = self
+
+        class Listener(ConsumerRebalanceListener):
+            def on_partitions_revoked(self, revoked: Any) -> None:
+                member._note("revoked", revoked)
+
+            def on_partitions_assigned(self, assigned: Any) -> None:
+                member._note("assigned", assigned)
+
+            def on_partitions_lost(self, lost: Any) -> None:
+                member._note("lost", lost)
+
+        with closing(KafkaConsumer(**self.config)) as self.consumer:
+            self.consumer.subscribe(self.topics, listener=Listener())
+            while not self._stop.is_set():
+                for at, records in self.consumer.poll(timeout_ms=100).items():
+                    now = time.monotonic()
+                    self.records += [((at.topic, at.partition), one.offset, now) for one in records]
+                self.assigned = frozenset((at.topic, at.partition) for at in self.consumer.assignment())
+        self.assigned = frozenset()
+
+    @property
+    def coordinator(self) -> Any:
+        return self.consumer._coordinator
+
+
+class Aio(Member):
+    """aiokafka's consumer, in an event loop of its own."""
+
+    def __init__(self, broker: Broker, group: str, topics: Sequence[str], *assignors: Any, **config: Any) -> None:
+        super().__init__(broker, group, topics)
+        self.config = {
+            "bootstrap_servers": broker.bootstrap_servers,
+            "group_id": group,
+            "auto_offset_reset": "earliest",
+            "partition_assignment_strategy": list(assignors),
+            "heartbeat_interval_ms": 200,
+            "session_timeout_ms": 6000,
+            "metadata_max_age_ms": 1000,
+            "enable_auto_commit": False,
+            **config,
+        }
+
+    def _run(self) -> None:
+        asyncio.run(self._consume())
+
+    async def _consume(self) -> None:
+        from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
+
+        member = self
+
+        class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+            def on_partitions_revoked(self, revoked: Any) -> None:
+                member._note("revoked", revoked)
+
+            def on_partitions_assigned(self, assigned: Any) -> None:
+                member._note("assigned", assigned)
+
+        self.consumer = AIOKafkaConsumer(**self.config)
+        self.consumer.subscribe(self.topics, listener=Listener())
+        try:
+            await self.consumer.start()
+            while not self._stop.is_set():
+                for at, records in (await self.consumer.getmany(timeout_ms=100)).items():
+                    now = time.monotonic()
+                    self.records += [((at.topic, at.partition), one.offset, now) for one in records]
+                self.assigned = frozenset((at.topic, at.partition) for at in self.consumer.assignment())
+        finally:
+            await self.consumer.stop()
+        self.assigned = frozenset()
+
+
+class Java(Member):
+    """The Java client's consumer, by tests/assignors/adapters/GroupMember.java. `seen`: the subscriptions that it was shown as the leader."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        group: str,
+        topics: Sequence[str],
+        assignor: str,
+        *,
+        rack: str | None = None,
+        instance: str | None = None,
+    ) -> None:
+        super().__init__(broker, group, topics)
+        self.arguments = [broker.bootstrap_servers, group, ",".join(topics), assignor, rack or "-", instance or "-"]
+        self.seen: dict[str, dict[str, Any]] = {}
+        self.led = 0
+
+    def _run(self) -> None:
+        classes = java_classes()
+        command = ["java", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+        command += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{classes}:{LIB}/*", "GroupMember"]
+        process = subprocess.Popen(
+            [*command, *self.arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        said = []
+
+        def stop() -> None:
+            self._stop.wait()
+            process.stdin.close()
+
+        threading.Thread(target=stop, daemon=True).start()
+        try:
+            for line in process.stdout:
+                if not line.startswith("{"):
+                    said.append(line)
+                    continue
+                event = json.loads(line)
+                if event["event"] == "leads":
+                    self.seen = event["members"]
+                    self.led += 1
+                else:
+                    those = frozenset(
+                        (topic, int(number)) for topic, _, number in (at.rpartition("-") for at in event["partitions"])
+                    )
+                    self.events.append((event["event"], those))
+                    self.assigned = frozenset(
+                        (topic, int(number)) for topic, _, number in (at.rpartition("-") for at in event["all"])
+                    )
+            if process.wait(LIMIT_S) != 0:
+                raise AssertionError("".join(said[-20:]))
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+        self.assigned = frozenset()
+
+
+_compiled: list[Path] = []
+
+
+def java_classes() -> Path:
+    """GroupMember, compiled once per run of the tests."""
+    if not _compiled:
+        import tempfile
+
+        folder = Path(tempfile.mkdtemp(prefix="quorate-java-"))
+        subprocess.run(["javac", "-cp", f"{LIB}/*", "-d", str(folder), str(JAVA)], check=True, timeout=60)
+        _compiled.append(folder)
+    return _compiled[0]
+
+
+def create_topic(broker: Broker, name: str, partitions: int) -> None:
+    from kafka.admin import KafkaAdminClient, NewTopic
+
+    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+        admin.create_topics([NewTopic(name, partitions, 1)])
+
+
+@contextmanager
+def produced(broker: Broker, topic: str, partitions: int) -> Iterator[None]:
+    """A record into each partition every 20 ms or so, until the block ends."""
+    from kafka import KafkaProducer
+
+    stop = threading.Event()
+
+    def produce() -> None:
+        with closing(KafkaProducer(bootstrap_servers=broker.bootstrap_servers, linger_ms=0)) as producer:
+            while not stop.is_set():
+                for partition in range(partitions):
+                    producer.send(topic, b"x", partition=partition)
+                stop.wait(0.02)
+
+    thread = threading.Thread(target=produce, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(LIMIT_S)
+
+
+def spread(*members: Member) -> list[TP]:
+    """What the members have together, with repeats."""
+    return sorted(at for member in members for at in member.assigned)
+
+
+logging.getLogger("kafka").setLevel(logging.WARNING)
