@@ -38,6 +38,8 @@ public final class Main {
         Map.entry("groupHash", Codecs::groupHash),
         Map.entry("clientAssign", Assignors::clientAssign),
         Map.entry("serverAssign", Assignors::serverAssign),
+        Map.entry("shareAssign", Assignors::shareAssign),
+        Map.entry("javaOrder", JavaOrder::javaOrder),
         Map.entry("versions", in -> versions()),
         Map.entry("quit", in -> Json.obj()));
 

@@ -1,0 +1,222 @@
+"""Java's HashMap and HashSet step by step, with their order of iteration, for few keys and for what has no shorter way: removals, mixed steps, trees.
+
+Orders of many keys that are only put come faster from `quorate.assignors.java_order.orders`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Generic, TypeVar
+
+from quorate.assignors.java_order.hashes import comparable, java_hash
+from quorate.assignors.java_order.tree_bin import Node, TreeBin
+
+__all__ = ["JavaHashMap", "JavaHashSet", "copied_map_capacity", "copied_set_capacity", "table_size"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+TREE_FROM = 8
+"""A bucket with so many keys becomes a tree when another one is put (or, by `computeIfAbsent`, with so many keys including the new one)."""
+
+LIST_UP_TO = 6
+"""A tree with so few keys becomes a list when the table grows."""
+
+TREE_CAPACITY = 64
+"""Smaller tables grow instead."""
+
+
+def table_size(capacity: int) -> int:
+    """Buckets of `new HashMap(capacity)`: the next power of two."""
+    return 1 << max(0, capacity - 1).bit_length()
+
+
+def copied_set_capacity(size: int, jdk: int = 17) -> int:
+    """Buckets of `new HashSet(collection)` for `size` keys (repeats included) before the first is added: JDK 19 (JDK-8284780) does not overshoot."""
+    return table_size(max(size * 4 // 3 + 1, 16) if jdk < 19 else (max(size, 12) * 4 + 2) // 3)
+
+
+def copied_map_capacity(size: int, jdk: int = 17) -> int:
+    """Buckets of `new HashMap(map)` for a map of `size` keys, at least one: JDK 19 (JDK-8281631) does not overshoot."""
+    return table_size(size * 4 // 3 + 1 if jdk < 19 else (size * 4 + 2) // 3)
+
+
+class _Table(Generic[K]):
+    """Which key is in which bucket, and in which order."""
+
+    __slots__ = ("_buckets", "_hash_of", "_order_of", "_spread", "_threshold", "capacity")
+
+    def __init__(
+        self,
+        capacity: int | None = None,
+        *,
+        hash_of: Callable[[K], int] = java_hash,
+        order_of: Callable[[K], Any] = comparable,
+    ) -> None:
+        self._hash_of = hash_of
+        self._order_of = order_of
+        self.capacity = 16 if capacity is None else table_size(capacity)
+        self._threshold = self.capacity * 3 // 4
+        self._buckets: dict[int, list[K] | TreeBin] = {}
+        self._spread: dict[K, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._spread)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._spread
+
+    def __iter__(self) -> Iterator[K]:
+        """The keys as Java iterates them; as they are now, so that keys may be removed meanwhile (with `walking`)."""
+        keys: list[K] = []
+        for _, bucket in sorted(self._buckets.items()):
+            keys += bucket if isinstance(bucket, list) else [node.key for node in bucket]
+        return iter(keys)
+
+    def _put(self, key: K) -> None:
+        """A new key by `put` or `add`: at the end of its bucket; afterwards the table grows if it is too full."""
+        hashed = self._hash_of(key)
+        hashed ^= hashed >> 16
+        bucket = self._buckets.setdefault(hashed & (self.capacity - 1), [])
+        if isinstance(bucket, TreeBin):
+            bucket.add(Node(key, hashed, self._order_of(key)))
+            self._spread[key] = hashed
+        else:
+            bucket.append(key)
+            self._spread[key] = hashed
+            if len(bucket) > TREE_FROM:
+                self._plant(hashed & (self.capacity - 1))
+        if len(self._spread) > self._threshold:
+            self._grow()
+
+    def _compute(self, key: K) -> None:
+        """A new key by `computeIfAbsent`, after `_before_compute`: at the head of its bucket, and the table does not grow."""
+        hashed = self._hash_of(key)
+        hashed ^= hashed >> 16
+        bucket = self._buckets.setdefault(hashed & (self.capacity - 1), [])
+        self._spread[key] = hashed
+        if isinstance(bucket, TreeBin):
+            bucket.add(Node(key, hashed, self._order_of(key)))
+        else:
+            bucket.insert(0, key)
+            if len(bucket) >= TREE_FROM:
+                self._plant(hashed & (self.capacity - 1))
+
+    def _before_compute(self) -> None:
+        if len(self._spread) > self._threshold:
+            self._grow()
+
+    def _remove(self, key: K, *, walking: bool) -> None:
+        index = self._spread.pop(key) & (self.capacity - 1)
+        bucket = self._buckets[index]
+        if isinstance(bucket, TreeBin):
+            node = next(node for node in bucket if node.key == key)
+            if bucket.remove(node, walking=walking):
+                self._buckets[index] = bucket = [left.key for left in bucket]
+        else:
+            bucket.remove(key)
+        if not bucket:
+            del self._buckets[index]
+
+    def _plant(self, index: int) -> None:
+        if self.capacity < TREE_CAPACITY:
+            self._grow()
+            return
+        keys = self._buckets[index]
+        assert isinstance(keys, list)
+        self._buckets[index] = TreeBin([Node(key, self._spread[key], self._order_of(key)) for key in keys])
+
+    def _grow(self) -> None:
+        old, bit = self._buckets, self.capacity
+        self.capacity *= 2
+        self._threshold = self.capacity * 3 // 4
+        self._buckets = {}
+        for index, bucket in old.items():
+            halves: tuple[list[K], list[K]] = ([], [])
+            for key in bucket if isinstance(bucket, list) else [node.key for node in bucket]:
+                halves[bool(self._spread[key] & bit)].append(key)
+            for place, half in zip((index, index + bit), halves, strict=True):
+                if not half:
+                    continue
+                if isinstance(bucket, TreeBin) and len(half) > LIST_UP_TO:
+                    # A tree that moves as a whole stays as it is.
+                    whole = not (halves[0] and halves[1])
+                    nodes = [Node(key, self._spread[key], self._order_of(key)) for key in half]
+                    self._buckets[place] = bucket if whole else TreeBin(nodes)
+                else:
+                    self._buckets[place] = half
+
+
+class JavaHashSet(_Table[K]):
+    """`new HashSet()`, or `new HashSet(capacity)`. `hash_of` and `order_of` are for keys that are not of the types in `hashes`."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, keys: Iterable[K], *, jdk: int = 17) -> "JavaHashSet[K]":
+        """`new HashSet(collection)` on that JDK."""
+        given = list(keys)
+        made = cls(copied_set_capacity(len(given), jdk))
+        for key in given:
+            made.add(key)
+        return made
+
+    def add(self, key: K) -> None:
+        """`add`."""
+        if key not in self._spread:
+            self._put(key)
+
+    def discard(self, key: K, *, walking: bool = False) -> bool:
+        """`remove`, or with `walking` the iterator's; True if the key was there."""
+        if key not in self._spread:
+            return False
+        self._remove(key, walking=walking)
+        return True
+
+
+class JavaHashMap(_Table[K], Generic[K, V]):
+    """`new HashMap()`, or `new HashMap(capacity)`."""
+
+    __slots__ = ("_values",)
+
+    def __init__(
+        self,
+        capacity: int | None = None,
+        *,
+        hash_of: Callable[[K], int] = java_hash,
+        order_of: Callable[[K], Any] = comparable,
+    ) -> None:
+        super().__init__(capacity, hash_of=hash_of, order_of=order_of)
+        self._values: dict[K, V] = {}
+
+    def __getitem__(self, key: K) -> V:
+        return self._values[key]
+
+    def get(self, key: K) -> V | None:
+        """The value; `None` without one."""
+        return self._values.get(key)
+
+    def items(self) -> Iterator[tuple[K, V]]:
+        """Keys and values as Java iterates them."""
+        return ((key, self._values[key]) for key in self)
+
+    def put(self, key: K, value: V) -> None:
+        """`put`."""
+        new = key not in self._spread
+        self._values[key] = value
+        if new:
+            self._put(key)
+
+    def compute_if_absent(self, key: K, make: Callable[[], V]) -> V:
+        """`computeIfAbsent`; `compute` and `merge` have the same order."""
+        # The table is looked after before the key is looked up, so also a call that finds its key can make it grow.
+        self._before_compute()
+        if key not in self._spread:
+            self._values[key] = make()
+            self._compute(key)
+        return self._values[key]
+
+    def remove(self, key: K, *, walking: bool = False) -> V | None:
+        """`remove`, or with `walking` the iterator's."""
+        if key not in self._spread:
+            return None
+        self._remove(key, walking=walking)
+        return self._values.pop(key)

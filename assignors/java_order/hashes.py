@@ -1,0 +1,114 @@
+"""Java's `hashCode()` and order of comparison for the keys of Kafka's maps. Hashes are unsigned 32-bit numbers here.
+
+| key | hash |
+|---|---|
+| `str` | `String`: `31 * hash + unit` over UTF-16 units |
+| `int` | `Integer`: the number itself |
+| `Uuid` | `org.apache.kafka.common.Uuid`: both halves, then both halves of that, by exclusive or |
+| `(str, int)` | `TopicPartition` |
+| `(Uuid, int)` | `TopicIdPartition` |
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from quorate.codecs import Uuid
+
+__all__ = [
+    "Ints",
+    "UInts",
+    "comparable",
+    "java_hash",
+    "partition_hashes",
+    "spread",
+    "string_hash",
+    "string_hashes",
+    "string_key",
+    "uuid_hashes",
+]
+
+UInts = npt.NDArray[np.uint32]
+Ints = npt.NDArray[np.int64]
+
+_MATRIX_LIMIT = 1 << 24
+"""Characters up to which strings are hashed together."""
+
+_MASK = 0xFFFFFFFF
+
+
+def string_hash(text: str) -> int:
+    """`String.hashCode()`, as an unsigned 32-bit number."""
+    value = 0
+    for unit in memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"):
+        value = (31 * value + unit) & _MASK
+    return value
+
+
+def string_hashes(texts: Sequence[str]) -> UInts:
+    """`String.hashCode()` of each text."""
+    longest = max(map(len, texts), default=0)
+    if len(texts) < 8 or longest * len(texts) > _MATRIX_LIMIT:
+        return np.fromiter(map(string_hash, texts), np.uint32, len(texts))
+    # Leading zeros do not change a hash, so texts of different length become rows of one matrix.
+    units = np.frombuffer(
+        "".join(text.rjust(longest, "\0") for text in texts).encode("utf-16-le", "surrogatepass"), "<u2"
+    )
+    if len(units) != longest * len(texts):  # some character takes two units
+        return np.fromiter(map(string_hash, texts), np.uint32, len(texts))
+    powers = np.ones(longest, np.uint32)
+    powers[1:] = 31
+    powers = np.multiply.accumulate(powers, dtype=np.uint32)[::-1]
+    hashes: UInts = (units.reshape(len(texts), longest) * powers).sum(axis=1, dtype=np.uint32)
+    return hashes
+
+
+def string_key(text: str) -> bytes:
+    """Sorts texts as `String.compareTo` does: by UTF-16 units, which differs from code points only beyond U+FFFF."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def partition_hashes(topic_hash: int, partitions: Ints) -> UInts:
+    """`TopicPartition.hashCode()` of partitions of one topic, given the hash of its name."""
+    return ((31 * (31 + partitions) + topic_hash) & _MASK).astype(np.uint32)
+
+
+def uuid_hashes(most: Ints, least: Ints) -> UInts:
+    """`Uuid.hashCode()`, from the more and the less significant halves of the ids."""
+    both = (most ^ least).view(np.uint64)
+    return ((both >> np.uint64(32)) ^ both).astype(np.uint32)
+
+
+def java_hash(key: Any) -> int:
+    """The hash of a key of one of the types above."""
+    if isinstance(key, str):
+        return string_hash(key)
+    if isinstance(key, int):
+        return key & _MASK
+    if isinstance(key, Uuid):
+        most, least = _halves(key)
+        both = most ^ least
+        return ((both >> 32) ^ both) & _MASK
+    outer, partition = key
+    if isinstance(outer, str):
+        return (31 * (31 + partition) + string_hash(outer)) & _MASK
+    return (31 * java_hash(outer) + partition) & _MASK
+
+
+def comparable(key: Any) -> Any:
+    """Sorts keys of one type as their `compareTo` does. The tuples have none; where their hashes meet too, Java's answer differs between runs."""
+    if isinstance(key, Uuid):
+        most, least = _halves(key)
+        return (most - ((most >> 63) << 64), least - ((least >> 63) << 64))
+    return string_key(key) if isinstance(key, str) else key
+
+
+def spread(hashes: UInts) -> UInts:
+    """What HashMap makes of hashes before it takes the low bits as the bucket."""
+    return hashes ^ (hashes >> np.uint32(16))
+
+
+def _halves(uuid: Uuid) -> tuple[int, int]:
+    return int.from_bytes(uuid[:8], "big"), int.from_bytes(uuid[8:], "big")

@@ -1,0 +1,257 @@
+"""A bucket of a HashMap that holds so many keys that Java keeps them in a red-black tree.
+
+Iteration follows a list that runs through the nodes beside the tree. A new key comes into the list right after its parent in the tree, and whenever the tree
+has a new root that root moves to the front, so the order shows how the tree grew: there is no way around growing the same tree.
+
+The tree is the textbook's (Cormen et al., "Red-black trees"), with Java's choices where it leaves one: keys go by hash as a signed number, then by
+comparison; of a node with two children the successor takes the place; nodes with equal keys do not occur.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+__all__ = ["Node", "TreeBin"]
+
+LEFT, RIGHT = 0, 1
+
+
+class Node:
+    """A key in a tree. `hash` is signed, `key` what the bucket holds, `order` what compares it with keys of the same hash."""
+
+    __slots__ = ("after", "before", "child", "hash", "key", "order", "parent", "red")
+
+    def __init__(self, key: Any, spread_hash: int, order: Any) -> None:
+        self.key = key
+        self.hash = spread_hash - ((spread_hash >> 31) << 32)
+        self.order = order
+        self.red = False
+        self.parent: Node | None = None
+        self.child: list[Node | None] = [None, None]
+        self.before: Node | None = None
+        self.after: Node | None = None
+
+
+class TreeBin:
+    """The tree, and the list through its nodes that starts at `first`."""
+
+    __slots__ = ("first", "root")
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        """Grow a tree of nodes that are in the list in this order (`HashMap.TreeNode.treeify`)."""
+        self.root: Node | None = None
+        self.first: Node | None = None
+        last: Node | None = None
+        for node in nodes:
+            node.before, node.after = last, None
+            if last is None:
+                self.first = node
+            else:
+                last.after = node
+            last = node
+            self._insert(node)
+        self._root_to_front()
+
+    def __iter__(self) -> Iterator[Node]:
+        node = self.first
+        while node is not None:
+            yield node
+            node = node.after
+
+    def add(self, node: Node) -> None:
+        """A new key (`putTreeVal`)."""
+        parent = self._insert(node)
+        assert parent is not None
+        node.before, node.after = parent, parent.after
+        if parent.after is not None:
+            parent.after.before = node
+        parent.after = node
+        self._root_to_front()
+
+    def remove(self, node: Node, *, walking: bool) -> bool:
+        """Take a key out (`removeTreeNode`). True if what remains is so little that it becomes a list again.
+
+        While it is being iterated over, Java leaves the order of the rest alone, and the tree a tree.
+        """
+        if node.before is None:
+            self.first = node.after
+        else:
+            node.before.after = node.after
+        if node.after is not None:
+            node.after.before = node.before
+        if self.first is None:
+            self.root = None
+            return True
+        root = self.root
+        assert root is not None
+        left, right = root.child
+        if not walking and (left is None or right is None or left.child[LEFT] is None):
+            return True
+        self._delete(node)
+        if not walking:
+            self._root_to_front()
+        return False
+
+    def _root_to_front(self) -> None:
+        root, first = self.root, self.first
+        if root is None or root is first:
+            return
+        assert first is not None
+        assert root.before is not None
+        root.before.after = root.after
+        if root.after is not None:
+            root.after.before = root.before
+        root.before, root.after = None, first
+        first.before = root
+        self.first = root
+
+    # ---- the tree
+
+    def _insert(self, node: Node) -> Node | None:
+        parent, side, here = None, LEFT, self.root
+        while here is not None:
+            parent = here
+            if node.hash != here.hash:
+                side = LEFT if node.hash < here.hash else RIGHT
+            else:
+                side = LEFT if node.order <= here.order else RIGHT
+            here = here.child[side]
+        node.parent, node.child, node.red = parent, [None, None], parent is not None
+        if parent is None:
+            self.root = node
+        else:
+            parent.child[side] = node
+            self._after_insert(node)
+        return parent
+
+    def _after_insert(self, node: Node) -> None:
+        while True:
+            parent = node.parent
+            if parent is None:
+                node.red = False
+                return
+            top = parent.parent
+            if not parent.red or top is None:
+                return
+            side = LEFT if parent is top.child[LEFT] else RIGHT
+            uncle = top.child[1 - side]
+            if uncle is not None and uncle.red:
+                uncle.red = parent.red = False
+                top.red = True
+                node = top
+                continue
+            if node is parent.child[1 - side]:
+                self._rotate(parent, side)
+                node, parent = parent, node
+            parent.red = False
+            top.red = True
+            self._rotate(top, 1 - side)
+
+    def _rotate(self, node: Node, side: int) -> None:
+        """Node goes down to `side`, its child on the other side takes its place."""
+        up = node.child[1 - side]
+        assert up is not None
+        inner = up.child[side]
+        node.child[1 - side] = inner
+        if inner is not None:
+            inner.parent = node
+        self._replace(node, up)
+        up.child[side] = node
+        node.parent = up
+
+    def _replace(self, node: Node, other: Node | None) -> None:
+        """Let `other` hang where `node` hangs."""
+        parent = node.parent
+        if parent is None:
+            self.root = other
+            if other is not None:
+                other.red = False  # a root is black
+        else:
+            parent.child[LEFT if node is parent.child[LEFT] else RIGHT] = other
+        if other is not None:
+            other.parent = parent
+
+    def _delete(self, node: Node) -> None:
+        left, right = node.child
+        if left is not None and right is not None:
+            self._swap_with_successor(node, right)
+            left, right = node.child
+        only = left if left is not None else right
+        if only is not None:
+            self._replace(node, only)
+            if not node.red:
+                self._after_delete(only)
+            return
+        # Without children it stands in for the missing node until the tree is balanced.
+        if not node.red:
+            self._after_delete(node)
+        self._replace(node, None)
+
+    def _swap_with_successor(self, node: Node, right: Node) -> None:
+        successor = right
+        while (smaller := successor.child[LEFT]) is not None:
+            successor = smaller
+        node.red, successor.red = successor.red, node.red
+        after = successor.child[RIGHT]
+        above = successor.parent
+        assert above is not None
+        top = node.parent
+        if top is None:
+            self.root = successor
+        else:
+            top.child[LEFT if node is top.child[LEFT] else RIGHT] = successor
+        successor.parent = top
+        successor.child[LEFT] = node.child[LEFT]
+        if above is node:
+            successor.child[RIGHT] = node
+            node.parent = successor
+        else:
+            successor.child[RIGHT] = right
+            right.parent = successor
+            above.child[LEFT] = node
+            node.parent = above
+        smallest = successor.child[LEFT]
+        if smallest is not None:
+            smallest.parent = successor
+        node.child = [None, after]
+        if after is not None:
+            after.parent = node
+
+    def _after_delete(self, node: Node) -> None:
+        while node is not self.root:
+            parent = node.parent
+            assert parent is not None
+            if node.red:
+                node.red = False
+                return
+            side = LEFT if node is parent.child[LEFT] else RIGHT
+            sibling = parent.child[1 - side]
+            if sibling is not None and sibling.red:
+                sibling.red, parent.red = False, True
+                self._rotate(parent, side)
+                sibling = parent.child[1 - side]
+            if sibling is None:
+                node = parent
+                continue
+            near, far = sibling.child[side], sibling.child[1 - side]
+            if not _red(near) and not _red(far):
+                sibling.red = True
+                node = parent
+                continue
+            if far is None or not far.red:
+                if near is not None:
+                    near.red = False
+                sibling.red = True
+                self._rotate(sibling, 1 - side)
+                sibling = parent.child[1 - side]
+                assert sibling is not None
+                far = sibling.child[1 - side]
+            sibling.red = parent.red
+            if far is not None:
+                far.red = False
+            parent.red = False
+            self._rotate(parent, side)
+            return
+
+
+def _red(node: Node | None) -> bool:
+    return node is not None and node.red
