@@ -12,13 +12,6 @@ with a copy of its own. What kafka-python's consumer does not do by itself is in
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from quorate.assignors.adapters.callers import calling
-from quorate.assignors.adapters.kafka_python_consumer import Companion, cluster_view
-from quorate.assignors.adapters.membership import Membership, Strategy, common_rack
-from quorate.assignors.adapters.protocol import VERSION, Joined, by_topic
-from quorate.assignors.assignor import Assignor
-from quorate.assignors.registry import client_assignor
-
 try:
     from kafka import KafkaConsumer
     from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor, RebalanceProtocol
@@ -27,6 +20,13 @@ try:
     from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 except ImportError as error:
     raise ImportError(f"this needs kafka-python 3.0 or newer: pip install 'kafka-python>=3.0' ({error})") from error
+
+from quorate.assignors.adapters.callers import calling
+from quorate.assignors.adapters.kafka_python_consumer import Companion, cluster_view
+from quorate.assignors.adapters.membership import Membership, Strategy, common_rack
+from quorate.assignors.adapters.protocol import VERSION, Joined, by_topic
+from quorate.assignors.assignor import Assignor
+from quorate.assignors.registry import client_assignor
 
 __all__ = ["Adapter", "CooperativeSticky", "LagAware", "Range", "RoundRobin", "Sticky"]
 
@@ -83,7 +83,8 @@ class Adapter(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python 
         if self._companion is not None:
             self._companion.watch_metadata()
             joined = self._companion.as_joined(joined)
-        found, topology = self._membership.prepare(joined, cluster_view(cluster))
+        found = self._membership.read(joined)
+        topology = self._membership.topology(found, cluster_view(cluster))
         answer = self._membership.lead(self.strategy, found, topology, cooperative=self._is_cooperative())
         return {
             member: ConsumerProtocolAssignment(

@@ -21,10 +21,10 @@ from kafka.errors import FencedInstanceIdError
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
 from quorate.assignors.adapters.membership import Membership
-from quorate.assignors.adapters.protocol import EMPTY_SUBSCRIPTION, Joined
+from quorate.assignors.adapters.protocol import EMPTY_SUBSCRIPTION, Joined, fenced
 from quorate.assignors.adapters.racks import ClusterView
 
-__all__ = ["Companion", "cluster_view", "fenced"]
+__all__ = ["Companion", "cluster_view"]
 
 log = logging.getLogger(__name__)
 
@@ -45,14 +45,6 @@ def cluster_view(cluster: Any, topics: Collection[str] | None = None) -> Cluster
     )
 
 
-def fenced(group: str, instance: str | None, member: str) -> str:
-    """What to tell the user of a static member that is out."""
-    return (
-        f"another consumer joined group {group} with group_instance_id {instance!r}, so this one ({member or 'not yet a member'}) is out: "
-        f"close it, and give each consumer that runs a group_instance_id of its own"
-    )
-
-
 class Companion:
     """Works for one consumer. Made while its coordinator is made; refers to it weakly."""
 
@@ -68,6 +60,7 @@ class Companion:
         coordinator.time_to_next_poll = self._time_to_next_poll
         coordinator._perform_assignment = self._perform_assignment
         coordinator._on_join_prepare_async = self._on_join_prepare_async
+        coordinator.reset_generation = self._reset_generation
         coordinator._handle_heartbeat_response = self._handle_heartbeat_response
 
     @property
@@ -84,7 +77,13 @@ class Companion:
 
     def owned(self) -> list[tuple[str, int]] | None:
         """What the consumer keeps while it joins: `None` for an eager one, which gives up everything."""
-        return list(self._coordinator._subscription.assigned_partitions()) if self.is_cooperative() else None
+        if not self.is_cooperative():
+            return None
+        return (
+            []
+            if self._coordinator._generation.is_lost()
+            else list(self._coordinator._subscription.assigned_partitions())
+        )
 
     def generation(self) -> int:
         """The generation that the consumer is a member of; -1 if it is none, or was put out."""
@@ -171,6 +170,7 @@ class Companion:
             self.is_cooperative()
             and coordinator._subscription.partitions_auto_assigned()
             and coordinator._subscription.assigned_partitions()
+            and not coordinator._generation.is_lost()
             and coordinator.need_rejoin()
         )
 
@@ -179,6 +179,13 @@ class Companion:
         if self._reads_on():
             timeout_ms = self._poll_timeout_ms
         return await self._type._on_join_prepare_async(self._coordinator, generation, member_id, timeout_ms=timeout_ms)
+
+    def _reset_generation(self, *arguments: Any, **named: Any) -> None:
+        coordinator = self._coordinator
+        self._type.reset_generation(coordinator, *arguments, **named)
+        if self.is_cooperative() and coordinator._subscription.assigned_partitions():
+            # Put out between JoinGroup and SyncGroup: kafka-python would not tell the listener that the partitions are lost, and read on.
+            coordinator.rejoining = False
 
     def _time_to_next_poll(self) -> float:
         seconds = float(self._type.time_to_next_poll(self._coordinator))

@@ -14,7 +14,7 @@ from quorate.assignors.topology import Topology
 from quorate.codecs.messages import CooperativeStickyAssignorUserData, StickyAssignorUserData
 from quorate.codecs.sticky_user_data import encode_cooperative_sticky_user_data, encode_sticky_user_data
 
-__all__ = ["Membership", "Strategy", "common_rack"]
+__all__ = ["Membership", "Strategy", "common_rack", "subscribed_topics"]
 
 log = logging.getLogger(__name__)
 
@@ -91,13 +91,16 @@ class Membership:
             )
         return None
 
-    def prepare(self, joined: Sequence[Joined], view: ClusterView) -> tuple[dict[str, Member], Topology]:
-        """What the leader assigns: the members that JoinGroup showed it, and their topics as the metadata has them. Starts the watch on racks."""
-        members = read_members(joined, group=self.group)
-        topics = {topic for member in members.values() for topic in member.topics}
+    def read(self, joined: Sequence[Joined]) -> dict[str, Member]:
+        """The members that JoinGroup showed the leader. One that cannot be read is named in the log and subscribes to nothing."""
+        return read_members(joined, group=self.group)
+
+    def topology(self, members: Mapping[str, Member], view: ClusterView) -> Topology:
+        """The members' topics, as the leader's metadata has them. The watch on their racks starts here."""
+        topics = subscribed_topics(members)
         if self.rack:
             self.watch.start(view, topics)
-        return members, self.watch.topology(view, topics)
+        return self.watch.topology(view, topics)
 
     def lead(
         self, strategy: Strategy, members: Mapping[str, Member], topology: Topology, *, cooperative: bool
@@ -121,6 +124,11 @@ class Membership:
             "group %s: the leader rejoins, because the racks of partitions changed (KIP-881): %s", self.group, change
         )
         return True
+
+
+def subscribed_topics(members: Mapping[str, Member]) -> set[str]:
+    """What the group subscribes to."""
+    return {topic for member in members.values() for topic in member.topics}
 
 
 def common_rack(consumer: str | None, *assignors: str | None) -> str | None:

@@ -22,9 +22,11 @@ __all__ = [
     "Joined",
     "assignment_bytes",
     "by_topic",
+    "fenced",
     "partitions_of",
     "read_members",
     "subscription_bytes",
+    "unknown_topics",
 ]
 
 log = logging.getLogger(__name__)
@@ -112,6 +114,14 @@ def read_members(joined: Sequence[Joined], *, group: str) -> dict[str, Member]:
             user_data=message.user_data,
         )
     return members
+
+
+def fenced(group: str, instance: str | None, member: str) -> str:
+    """What to tell the user of a static member that another one has replaced (KIP-345)."""
+    return (
+        f"another consumer joined group {group} with group_instance_id {instance!r}, so this one ({member or 'not yet a member'}) is out: "
+        f"close it, and give each consumer that runs a group_instance_id of its own"
+    )
 
 
 def unknown_topics(members: Mapping[str, Member], known: Iterable[str]) -> dict[str, list[str]]:

@@ -1,0 +1,165 @@
+"""Assignors for aiokafka's consumer (0.14 or newer, `pip install 'quorate[aiokafka]'`): instances for its `partition_assignment_strategy`.
+
+```python
+consumer = AIOKafkaConsumer("orders", group_id="billing", bootstrap_servers=servers,
+                            **aiokafka.options(aiokafka.CooperativeSticky(), client_rack="a"))
+```
+
+aiokafka does not let an assignor see the consumer's `client_rack`; `options` gives one rack to both. An instance may serve any number of consumers: each works
+with a copy of its own. What aiokafka's consumer does not do by itself is in `quorate.assignors.adapters.aiokafka_consumer`.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+try:
+    from aiokafka.consumer.group_coordinator import CoordinatorGroupRebalance
+    from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
+    from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
+except ImportError as error:
+    raise ImportError(f"this needs aiokafka 0.14 or newer: pip install 'quorate[aiokafka]' ({error})") from error
+
+from quorate.assignors.adapters.aiokafka_consumer import Companion, FencedInstanceIdError, cluster_view
+from quorate.assignors.adapters.callers import calling
+from quorate.assignors.adapters.membership import Membership, Strategy, common_rack
+from quorate.assignors.adapters.protocol import Joined, assignment_bytes, subscription_bytes
+from quorate.assignors.assignor import Assignor
+from quorate.assignors.registry import client_assignor
+
+__all__ = [
+    "Adapter",
+    "CooperativeSticky",
+    "FencedInstanceIdError",
+    "LagAware",
+    "Range",
+    "RoundRobin",
+    "Sticky",
+    "options",
+]
+
+
+def options(*assignors: "Adapter", client_rack: str) -> dict[str, Any]:
+    """Keyword arguments for `AIOKafkaConsumer`: the assignors, and the rack, which they and the fetching from replicas in the rack (KIP-392) share."""
+    rack = common_rack(client_rack, *(one.client_rack for one in assignors))
+    mine = [Adapter(one.strategy.assignor, client_rack=rack, cooperative=one.strategy.cooperative) for one in assignors]
+    return {"client_rack": rack, "partition_assignment_strategy": mine}
+
+
+class Adapter(AbstractPartitionAssignor):  # type: ignore[misc]  # aiokafka has no types
+    """Any assignor of quorate's as one of aiokafka's.
+
+    `cooperative`: consumers keep what they have while they rebalance (KIP-429). Left out, `cooperative-sticky` is cooperative and others are not; with `True` an
+    assignor of your own is, and the adapter sees to it that nothing is given away before it is free. A consumer whose assignors are not all cooperative is eager.
+    """
+
+    def __init__(self, assignor: Assignor, *, client_rack: str | None = None, cooperative: bool | None = None) -> None:
+        self.strategy = Strategy.of(assignor, cooperative)
+        self.client_rack = client_rack
+        self._membership = Membership(rack=client_rack or None)
+        self._companion: Companion | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.strategy.assignor!r}, client_rack={self.client_rack!r})"
+
+    @property
+    def name(self) -> str:
+        """What the group protocol calls it."""
+        return self.strategy.name
+
+    # What aiokafka's coordinator calls; in aiokafka's own assignors these are class methods, and their state is shared by all consumers of a process.
+
+    def metadata(self, topics: Iterable[str]) -> bytes:
+        """The subscription to send, version 3: with the rack, what the consumer keeps, the generation, and user data, as a Java member sends it."""
+        if self._companion is None:
+            rebalance = calling(CoordinatorGroupRebalance)
+            if rebalance is not None:
+                mine: Adapter = _adopt(rebalance._coordinator, self)
+                return mine.metadata(topics)
+        self._membership.watch.stop()
+        if self._companion is not None:
+            owned, generation = self._companion.owned(), self._companion.generation()
+        else:
+            owned = list(self._membership.assigned or ()) if self.strategy.cooperative else None
+            generation = self._membership.generation
+        return self._membership.subscription(self.strategy, topics, owned=owned, generation=generation)
+
+    def assign(self, cluster: Any, members: Mapping[str, Any]) -> dict[str, Any]:
+        """The leader's assignment from what aiokafka reads of subscriptions: topics and user data.
+
+        A running consumer's leader goes another way (`Companion`), on which racks, owned partitions and instance ids are seen.
+        """
+        joined = [
+            Joined(member, subscription_bytes(one.subscription, user_data=one.user_data or None))
+            for member, one in members.items()
+        ]
+        found = self._membership.read(joined)
+        topology = self._membership.topology(found, cluster_view(cluster))
+        answer = self._membership.lead(self.strategy, found, topology, cooperative=self.strategy.cooperative)
+        return {member: ConsumerProtocolMemberAssignment.decode(assignment_bytes(answer[member])) for member in answer}
+
+    def on_assignment(self, assignment: Any) -> None:
+        """Remember what the group agreed on."""
+        generation = -1 if self._companion is None else self._companion.generation()
+        self._membership.complete(assignment.partitions(), generation)
+        if self._companion is not None:
+            self._companion.check_racks()
+
+    def _for(self, companion: Companion) -> "Adapter":
+        """The same assignor, for one consumer."""
+        other = Adapter(self.strategy.assignor, client_rack=self.client_rack, cooperative=self.strategy.cooperative)
+        other._companion = companion
+        other._membership = companion.membership
+        return other
+
+
+def _adopt(coordinator: Any, asking: Adapter) -> Adapter:
+    """Give a coordinator that joins for the first time its companion, and copies of its own of our assignors; answers the copy of `asking`."""
+    ours = [one for one in coordinator._assignors if isinstance(one, Adapter)]
+    if all(one._companion is None for one in ours):
+        rack = common_rack(None, *(one.client_rack for one in ours))
+        cooperative = len(ours) == len(coordinator._assignors) and all(one.strategy.cooperative for one in ours)
+        companion = Companion(coordinator, rack, cooperative=cooperative)
+        coordinator._assignors = [
+            one._for(companion) if isinstance(one, Adapter) else one for one in coordinator._assignors
+        ]
+    found: Adapter = coordinator._lookup_assignor(asking.name)
+    return found
+
+
+class _Named(Adapter):
+    """An assignor by its name in `quorate.assignors.registry`."""
+
+    registered: str
+
+    def __init__(self, *, client_rack: str | None = None, **options: Any) -> None:
+        super().__init__(client_assignor(self.registered, **options), client_rack=client_rack)
+
+
+class Range(_Named):
+    """Kafka's `range`: per topic, contiguous ranges; local ones where racks are known (KIP-881). Eager."""
+
+    registered = "range"
+
+
+class RoundRobin(_Named):
+    """Kafka's `roundrobin`: partitions dealt out in turn; knows no racks. Eager."""
+
+    registered = "roundrobin"
+
+
+class Sticky(_Named):
+    """Kafka's `sticky`: balanced, with as few partitions moved as possible; local ones where racks are known (KIP-881). Eager."""
+
+    registered = "sticky"
+
+
+class CooperativeSticky(_Named):
+    """Kafka's `cooperative-sticky`: like `sticky`, and members keep reading what they keep (KIP-429)."""
+
+    registered = "cooperative-sticky"
+
+
+class LagAware(_Named):
+    """By lag (KIP-169, never released with Kafka); the options are those of `quorate.assignors.lag_aware.LagAwareAssignor`. Eager."""
+
+    registered = "lag-aware"

@@ -1,0 +1,267 @@
+"""What aiokafka's consumer needs beside assignors: one `Companion` per consumer.
+
+aiokafka 0.14 sends the bytes that an assignor makes, and its metadata has the racks of brokers and the replicas of partitions, but
+
+- as the leader it reads only topics and user data of subscriptions, and drops racks, owned partitions, generations and `group_instance_id`s;
+- it assigns in the event loop, where a large group or a slow source of lags would hold up the program;
+- a leader does not notice that partitions changed racks (KIP-881);
+- it gives up everything at each rebalance: there is no cooperative protocol (KIP-429);
+- its heartbeats carry no `group_instance_id`, so that two static members with the same one take turns in replacing each other (KIP-345).
+
+The companion does these. It replaces methods on the one coordinator that it is for; nothing is changed for other consumers.
+"""
+
+import asyncio
+import logging
+import weakref
+from typing import Any
+
+from aiokafka.errors import KafkaError
+from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.group import HeartbeatRequest
+from aiokafka.protocol.types import Int16, Int32, Schema, String
+from aiokafka.structs import TopicPartition
+
+from quorate.assignors.adapters.membership import Membership, Strategy, subscribed_topics
+from quorate.assignors.adapters.protocol import Joined, assignment_bytes, fenced, partitions_of
+from quorate.assignors.adapters.racks import ClusterView
+from quorate.codecs.consumer_protocol import decode_assignment
+from quorate.codecs.messages import ConsumerProtocolAssignment
+
+__all__ = ["Companion", "FencedInstanceIdError", "cluster_view"]
+
+log = logging.getLogger(__name__)
+
+FENCED_INSTANCE_ID = 82
+
+
+class FencedInstanceIdError(KafkaError):  # type: ignore[misc]  # aiokafka has no types
+    """Another consumer joined the group with the same `group_instance_id` (KIP-345)."""
+
+
+class _HeartbeatResponseV3(Response):  # type: ignore[misc]
+    API_KEY = 12
+    API_VERSION = 3
+    SCHEMA = Schema(("throttle_time_ms", Int32), ("error_code", Int16))
+
+
+class _HeartbeatRequestV3(RequestStruct):  # type: ignore[misc]
+    API_KEY = 12
+    API_VERSION = 3
+    RESPONSE_TYPE = _HeartbeatResponseV3
+    SCHEMA = Schema(
+        ("group", String("utf-8")),
+        ("generation_id", Int32),
+        ("member_id", String("utf-8")),
+        ("group_instance_id", String("utf-8")),
+    )
+
+
+class _StaticHeartbeat(Request[_HeartbeatRequestV3]):  # type: ignore[misc]
+    """A heartbeat that names the instance (version 3; brokers 2.3 and newer)."""
+
+    API_KEY = 12
+
+    def __init__(self, *fields: Any) -> None:
+        self._fields = fields
+
+    def build(self, request_struct_class: type[_HeartbeatRequestV3]) -> _HeartbeatRequestV3:
+        return request_struct_class(*self._fields)
+
+
+def cluster_view(cluster: Any) -> ClusterView:
+    """The metadata of aiokafka. Of a topic with an error it keeps nothing; a partition without a leader still has its replicas."""
+    return ClusterView(
+        brokers={broker.nodeId: broker.rack for broker in cluster._brokers.values()},
+        topics={
+            name: {number: one.replicas for number, one in found.items()}
+            for name, found in list(cluster._partitions.items())
+        },
+    )
+
+
+class Companion:
+    """Works for one consumer, from its first JoinGroup on; refers to its coordinator weakly."""
+
+    def __init__(self, coordinator: Any, rack: str | None, *, cooperative: bool) -> None:
+        self._coordinator_ref = weakref.ref(coordinator)
+        self.membership = Membership(group=coordinator.group_id, rack=rack)
+        self.cooperative = cooperative
+        self._fenced: FencedInstanceIdError | None = None
+        self._keeps = False
+        self._lost: frozenset[Any] = frozenset()
+        self._type = type(coordinator)
+        coordinator._perform_assignment = self._perform_assignment
+        coordinator._cluster.add_listener(self._metadata_changed)
+        if cooperative:
+            coordinator._on_join_prepare = self._on_join_prepare
+            coordinator._on_join_complete = self._on_join_complete
+            coordinator.reset_generation = self._reset_generation
+        if coordinator._group_instance_id is not None:
+            coordinator._send_req = self._send_req
+            coordinator._do_heartbeat = self._do_heartbeat
+            coordinator._do_rejoin_group = self._do_rejoin_group
+
+    @property
+    def _coordinator(self) -> Any:
+        coordinator = self._coordinator_ref()
+        assert coordinator is not None  # it calls us
+        return coordinator
+
+    # For the assignors.
+
+    def owned(self) -> list[tuple[str, int]] | None:
+        """What the consumer keeps while it joins: `None` for an eager one, which gives up everything."""
+        if not self.cooperative:
+            return None
+        return list(self._coordinator._subscription.assigned_partitions()) if self.generation() >= 0 else []
+
+    def generation(self) -> int:
+        """The generation that the consumer is a member of; -1 if it is none, or was put out."""
+        return int(self._coordinator.generation)
+
+    # Racks (KIP-881).
+
+    def check_racks(self) -> None:
+        """Ask for a rebalance if racks changed since this consumer assigned partitions as the leader."""
+        coordinator = self._coordinator_ref()
+        if coordinator is not None and self.membership.racks_changed(cluster_view(coordinator._cluster)):
+            coordinator.request_rejoin()
+
+    def _metadata_changed(self, _cluster: Any) -> None:
+        try:
+            self.check_racks()
+        except Exception:
+            # Other listeners come after this one.
+            log.exception("group %s: the racks of partitions could not be compared", self.membership.group)
+
+    # The leader.
+
+    async def _perform_assignment(self, response: Any) -> Any:
+        coordinator = self._coordinator
+        strategy = getattr(coordinator._lookup_assignor(response.group_protocol), "strategy", None)
+        if not isinstance(strategy, Strategy):
+            return await self._type._perform_assignment(coordinator, response)
+        # Version 5 of the answer has instance ids, those before it do not.
+        joined = [Joined(one[0], one[-1], one[1] if len(one) == 3 else None) for one in response.members]
+        members = self.membership.read(joined)
+        coordinator._group_subscription = subscribed_topics(members)
+        if not coordinator._subscription.subscribed_pattern:
+            coordinator._client.set_topics(coordinator._group_subscription)
+        await coordinator._client._maybe_wait_metadata()
+        # aiokafka rejoins when the numbers of partitions differ from these.
+        coordinator._metadata_snapshot = coordinator._get_metadata_snapshot()
+        topology = self.membership.topology(members, cluster_view(coordinator._cluster))
+        answer = await asyncio.to_thread(
+            self.membership.lead, strategy, members, topology, cooperative=self.cooperative
+        )
+        return {member: assignment_bytes(answer[member]) for member in answer}
+
+    # Keeping partitions while rebalancing (KIP-429).
+
+    async def _on_join_prepare(self, previous: Any) -> None:
+        coordinator = self._coordinator
+        self._keeps = previous is not None and previous.active and self.generation() >= 0
+        if self._keeps:
+            # As a leader it does not look at metadata until it has assigned anew.
+            coordinator._group_subscription = None
+            await self._commit(previous)
+        else:
+            await self._type._on_join_prepare(coordinator, previous)
+
+    def _reset_generation(self) -> None:
+        # The member is out, and others may have its partitions by now: it returns no more records of them.
+        state = self._coordinator._subscription
+        state.begin_reassignment()
+        if self._keeps:
+            self._keeps, self._lost = False, frozenset(state.assigned_partitions())
+        self._type.reset_generation(self._coordinator)
+
+    async def _on_join_complete(self, generation: int, member_id: str, protocol: str, data: bytes) -> None:
+        coordinator = self._coordinator
+        state = coordinator._subscription
+        before = state.subscription.assignment
+        if not self._keeps or before is None or not before.active:
+            lost, self._lost = self._lost, frozenset()
+            if lost:
+                await self._tell("on_partitions_revoked", lost)
+            await self._type._on_join_complete(coordinator, generation, member_id, protocol, data)
+            return
+        message = decode_assignment(data).message
+        assert isinstance(message, ConsumerProtocolAssignment)
+        now = frozenset(TopicPartition(*at) for at in partitions_of(message.assigned_partitions))
+        kept, revoked, added = before.tps & now, before.tps - now, now - before.tps
+        if revoked:
+            # No records of these any more; the others have to wait for as long as the listener takes.
+            state.begin_reassignment()
+            await self._commit(before)
+            await self._tell("on_partitions_revoked", revoked)
+        positions = {at: before.state_value(at) for at in kept}
+        state.assign_from_subscribed(now)
+        assignment = state.subscription.assignment
+        for at, one in positions.items():
+            assignment._tp_state[at] = one
+            one._assignment = assignment
+            if one._committed_futs:
+                assignment.commit_refresh_needed.set()
+        self.membership.complete(now, generation)
+        await coordinator._stop_commit_offsets_refresh_task()
+        coordinator.start_commit_offsets_refresh_task(assignment)
+        log.info("group %s: kept %s, gave up %s, got %s", coordinator.group_id, set(kept), set(revoked), set(added))
+        if added:
+            await self._tell("on_partitions_assigned", added)
+        if revoked:
+            # What is free now follows in another rebalance.
+            coordinator.request_rejoin()
+        self.check_racks()
+
+    async def _commit(self, assignment: Any) -> None:
+        try:
+            await self._coordinator._maybe_do_last_autocommit(assignment)
+        except KafkaError as error:
+            log.error("group %s: offsets could not be committed in a rebalance: %s", self.membership.group, error)
+
+    async def _tell(self, method: str, partitions: frozenset[Any]) -> None:
+        listener = self._coordinator._subscription.listener
+        if listener is None:
+            return
+        try:
+            answer = getattr(listener, method)(set(partitions))
+            if asyncio.iscoroutine(answer):
+                await answer
+        except Exception:
+            # As with aiokafka's own rebalances, a listener's error does not end the consumer.
+            log.exception("group %s: %s of the rebalance listener %r failed", self.membership.group, method, listener)
+
+    # Static members (KIP-345).
+
+    async def _send_req(self, request: Any) -> Any:
+        coordinator = self._coordinator
+        if isinstance(request, HeartbeatRequest):
+            request = _StaticHeartbeat(
+                coordinator.group_id, coordinator.generation, coordinator.member_id, coordinator._group_instance_id
+            )
+        response = await self._type._send_req(coordinator, request)
+        if self._fenced is None and getattr(response, "error_code", 0) == FENCED_INSTANCE_ID:
+            text = fenced(coordinator.group_id, coordinator._group_instance_id, coordinator.member_id)
+            log.error("%s", text)
+            self._fenced = FencedInstanceIdError(text)
+            coordinator._subscription.begin_reassignment()
+        return response
+
+    async def _do_heartbeat(self) -> bool:
+        try:
+            return bool(await self._type._do_heartbeat(self._coordinator))
+        except KafkaError as error:
+            raise self._clearer(error) from error
+
+    async def _do_rejoin_group(self, subscription: Any) -> bool:
+        if self._fenced is not None:
+            raise self._fenced
+        try:
+            return bool(await self._type._do_rejoin_group(self._coordinator, subscription))
+        except KafkaError as error:
+            raise self._clearer(error) from error
+
+    def _clearer(self, error: KafkaError) -> KafkaError:
+        return error if self._fenced is None else self._fenced
