@@ -27,7 +27,8 @@ class Subscription:
 class Group:
     """Members in the order in which they were given, numbered from 0; topics and partitions as `topology` numbers them.
 
-    `subscriptions`: the different ones that occur (as sets); `subscription_of[m]`: which one member `m` has. `owned[owned_offsets[m]:owned_offsets[m + 1]]`: what
+    `subscriptions`: the different ones that occur (as sets); `subscription_of[m]`: which one member `m` has. `listings`: the different lists of names that
+    members subscribe with; `listing_of[m]`: which one is member `m`'s. `owned[owned_offsets[m]:owned_offsets[m + 1]]`: what
     member `m` has, in its order, -1 for a partition that the topology does not have.
     """
 
@@ -40,20 +41,22 @@ class Group:
         by_names: dict[tuple[str, ...], int] = {}
         by_key: dict[frozenset[str], int] = {}
         self.subscriptions: list[Subscription] = []
-        self.subscription_of: Ints = np.empty(len(members), np.int64)
+        meant: list[int] = []
+        self.listing_of: Ints = np.empty(len(members), np.int64)
         for number, member in enumerate(members.values()):
-            index = by_identity.get(id(member.topics))
-            if index is None:
+            listing = by_identity.get(id(member.topics))
+            if listing is None:
                 names = tuple(member.topics)
-                index = by_names.get(names)
-                if index is None:
+                listing = by_names.setdefault(names, len(meant))
+                if listing == len(meant):
                     subscription = Subscription(names, topology)
-                    index = by_key.setdefault(subscription.key, len(self.subscriptions))
-                    if index == len(self.subscriptions):
+                    meant.append(by_key.setdefault(subscription.key, len(self.subscriptions)))
+                    if meant[-1] == len(self.subscriptions):
                         self.subscriptions.append(subscription)
-                    by_names[names] = index
-                by_identity[id(member.topics)] = index
-            self.subscription_of[number] = index
+                by_identity[id(member.topics)] = listing
+            self.listing_of[number] = listing
+        self.listings: Sequence[tuple[str, ...]] = tuple(by_names)
+        self.subscription_of: Ints = np.array(meant, np.int64)[self.listing_of]
 
     def __len__(self) -> int:
         return len(self.member_ids)
