@@ -1,0 +1,53 @@
+"""Assignments that Kafka's own classes made, as facts in a file: they need no Java. tests/data/README.md says what the lines hold."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.assignors.cases import Case, tell_owned
+
+__all__ = ["CLIENT", "client_vectors", "server_vectors", "vector_case"]
+
+FILE = Path(__file__).resolve().parents[1] / "data" / "assignor_vectors.jsonl"
+CLIENT = ("range", "roundrobin", "sticky", "cooperative-sticky")
+
+Vector = Mapping[str, Any]
+
+
+def client_vectors(assignor: str) -> list[Vector]:
+    """The vectors of one client-side assignor."""
+    return [vector for vector in _vectors() if vector["assignor"] == assignor and "homogeneous" not in vector]
+
+
+def server_vectors(assignor: str) -> list[Vector]:
+    """The vectors of one server-side assignor."""
+    return [vector for vector in _vectors() if vector["assignor"] == assignor and "homogeneous" in vector]
+
+
+def vector_case(vector: Vector) -> Case:
+    """A client-side vector as a line of op `clientAssign`."""
+    consumers: dict[str, Case] = {}
+    for member in vector["members"]:
+        consumer: Case = {"topics": member["topics"]}
+        if "rack" in member:
+            consumer["rackId"] = member["rack"]
+        if "instance" in member:
+            consumer["groupInstanceId"] = member["instance"]
+        if "owned" in member:
+            tell_owned(consumer, vector["assignor"], member["owned"], member["gen"])
+        consumers[member["id"]] = consumer
+    return {
+        "op": "clientAssign",
+        "assignor": vector["assignor"],
+        "partitions": [
+            {"topic": topic, "partition": number, "racks": racks}
+            for topic, partitions in vector["topics"].items()
+            for number, racks in enumerate(partitions)
+        ],
+        "consumers": consumers,
+    }
+
+
+def _vectors() -> list[Vector]:
+    return [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
