@@ -94,7 +94,7 @@ def _profiting_topics(group: Group, topics: Ints, subscribers: SubscriberSets) -
         number = int(subscribers.set_of[topic])
         if number not in local:
             racks = np.unique(group.rack_of[subscribers.members[number]])
-            local[number] = group.local[racks[racks >= 0]].any(axis=0)
+            local[number] = np.logical_or.reduce(group.local[racks[racks >= 0]], axis=0)
         if local[number][topology.replica_racks_of[topology.first[topic] : topology.first[topic + 1]]].any():
             found.append(topic)
     return found

@@ -68,9 +68,8 @@ def topics_in_hash_order(group: Group) -> Ints:
     topology = group.topology
     # A subscription that an earlier member has, in whatever order, adds no name.
     _, firsts = np.unique(group.subscription_of[group.hash_order], return_index=True)
-    members = list(group.members.values())
-    speaking = group.hash_order[np.sort(firsts)].tolist()
-    names = list(dict.fromkeys(name for number in speaking for name in members[number].topics))
+    listings = group.listing_of[group.hash_order[np.sort(firsts)]].tolist()
+    names = list(dict.fromkeys(name for listing in listings for name in group.listings[listing]))
     hashes = java_order.string_hashes(names)
     walked = java_order.hash_map_order(hashes)
     index = topology.index
