@@ -39,9 +39,9 @@ WHY: dict[Reason, str] = {
     Reason.MEMBER_WITHOUT_RACK: "the member has no rack",
     Reason.RACKS_UNKNOWN: "the racks of its replicas are not known",
     Reason.NO_SUBSCRIBER_IN_ITS_RACKS: "no member in the racks of its replicas subscribes to the topic",
-    Reason.LOCAL_MEMBER_HAD_ROOM: "a member in its racks has fewer partitions: the assignor chose otherwise (stickiness, co-partitioning, balance per topic, or blind to racks)",
+    Reason.LOCAL_MEMBER_HAD_ROOM: "a member in its racks has fewer partitions, but the assignor chose otherwise: it is sticky, deals topic by topic, or does not look at racks",
     Reason.NO_REPLICA_IN_MEMBERS_RACK: "the member's rack has no replica of any topic it subscribes to, so all it gets is remote",
-    Reason.SWAP_POSSIBLE: "a swap with a member in its racks would be local: the assignor chose otherwise (stickiness, co-partitioning, balance per topic, or blind to racks)",
+    Reason.SWAP_POSSIBLE: "a swap with a member in its racks would be local, but the assignor chose otherwise: it is sticky, deals topic by topic, or does not look at racks",
     Reason.LOCAL_MEMBERS_FULL: "the members in its racks are full (balance goes before locality)",
 }
 """Each reason in words."""

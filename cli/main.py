@@ -25,6 +25,7 @@ INTERRUPTED = 130
 COMMANDS = {
     "decode": "Show the records of logs, of a live cluster, or given as hex.",
     "encode": "Turn JSON into the bytes of records.",
+    "assign": "Try assignors on a group: who would get what, and why.",
     "records": "List the record types, or the fields of one.",
     "demo": "See what an upgrade of real brokers wrote, record by record.",
 }
@@ -127,6 +128,7 @@ HELP = """Kafka consumer groups, read as the brokers write them.
 quorate demo                                   a recorded upgrade, explained
 quorate decode kafka-logs/                     what is in __consumer_offsets
 quorate decode -b broker:9092 --group 'web-*'  the same from a live cluster
+quorate assign examples/three-racks            who would get what, with which assignor
 quorate records OffsetCommit                   what a record consists of
 """
 

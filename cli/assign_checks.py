@@ -1,0 +1,100 @@
+"""Values of a description, checked one by one: each knows where it stands in the file, and an error says that place.
+
+Nothing here knows what a group is.
+"""
+
+import difflib
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, NoReturn
+
+from quorate.cli.errors import UserError
+
+__all__ = ["Node"]
+
+
+class Node:
+    """A value of a parsed file, and the path to it: `members.worker-1.owned.orders[2]`."""
+
+    def __init__(self, value: Any, file: str, path: str = "") -> None:
+        self.value = value
+        self.file = file
+        self.path = path
+
+    def fail(self, problem: str, *remedy: str) -> NoReturn:
+        """Say what is wrong here. Raises `UserError`."""
+        raise UserError(f"{self.file}: {self.path + ': ' if self.path else ''}{problem}", *remedy)
+
+    def entries(self, what: str) -> "Iterator[tuple[str, Node]]":
+        """The entries of a mapping; names are text, also where the file has numbers."""
+        if not isinstance(self.value, dict):
+            self.fail(f"must be a mapping of {what}, not {_kind(self.value)}")
+        for key, value in self.value.items():
+            if isinstance(key, bool) or not isinstance(key, str | int):
+                self.fail(
+                    f"the name {key!r} is not text", "put it in quotes: YAML reads yes, no, on, off and null as values"
+                )
+            name = str(key)
+            yield name, Node(value, self.file, f"{self.path}.{name}" if self.path else name)
+
+    def fields(self, known: Collection[str]) -> "dict[str, Node]":
+        """The entries of a mapping whose names are these; entries that are null count as missing."""
+        found = {}
+        for name, node in self.entries(", ".join(known)):
+            if name not in known:
+                close = difflib.get_close_matches(name, known, 1)
+                node.fail(
+                    "there is no such field", f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
+                )
+            if node.value is not None:
+                found[name] = node
+        return found
+
+    def items(self, what: str) -> "list[Node]":
+        """The items of a list."""
+        if not isinstance(self.value, list):
+            self.fail(f"must be a list of {what}, not {_kind(self.value)}")
+        return [Node(value, self.file, f"{self.path}[{index}]") for index, value in enumerate(self.value)]
+
+    def text(self) -> str:
+        """Text; numbers are taken as they are written."""
+        if isinstance(self.value, bool) or not isinstance(self.value, str | int):
+            remedy = (
+                ("put it in quotes: YAML reads yes, no, on and off as true and false",)
+                if isinstance(self.value, bool)
+                else ()
+            )
+            self.fail(f"must be text, not {_kind(self.value)}", *remedy)
+        return str(self.value)
+
+    def one_of(self, choices: Collection[str]) -> str:
+        """One of some words."""
+        text = self.text()
+        if text not in choices:
+            self.fail(f"{text!r} is not known", f"use one of {', '.join(choices)}")
+        return text
+
+    def number(self, *, least: int = 0, most: int | None = None) -> int:
+        """A whole number within bounds."""
+        if isinstance(self.value, bool) or not isinstance(self.value, int):
+            self.fail(f"must be a whole number, not {_kind(self.value)}")
+        if self.value < least or (most is not None and self.value > most):
+            self.fail(f"{self.value:,} is out of bounds: {least:,} {'or more' if most is None else f'to {most:,}'}")
+        return self.value
+
+    def read(self, reader: Callable[[str], Any]) -> Any:
+        """What `reader` makes of the text; its `ValueError` is told."""
+        try:
+            return reader(self.text())
+        except ValueError as error:
+            self.fail(str(error))
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    text = repr(value)
+    return text if len(text) <= 40 else text[:40] + "…"

@@ -1,0 +1,216 @@
+"""Which assignors `quorate assign` runs, and what they make of a situation. Nothing is printed here."""
+
+import difflib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any, Literal, TypeAlias
+
+from quorate.assignors import Assignment, Assignor, AssignorError, Explanation, Group, Topology, explain
+from quorate.assignors.registry import CLIENT_ASSIGNORS, SERVER_ASSIGNORS, client_assignor, server_assignor
+from quorate.cli.assign_situation import Situation, listed
+from quorate.cli.errors import UserError
+from quorate.codecs import Uuid
+
+__all__ = ["CURRENT", "Choice", "Outcome", "Side", "choices", "outcome_now", "outcomes"]
+
+Side: TypeAlias = Literal["client", "server"]
+
+CURRENT = "current"
+"""What the column of the present assignment is called."""
+
+COOPERATIVE = "cooperative-sticky"
+"""The assignor that keeps back what another member still has."""
+
+MOST_REBALANCES = 5
+"""Two are enough; should one day more be needed, the page says that something belongs to nobody."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """An assignor to run: `text` as the user called it, `options` for its constructor."""
+
+    name: str
+    side: Side
+    options: Mapping[str, Any]
+    text: str
+
+    @property
+    def label(self) -> str:
+        """The name; with the side, if there is another assignor of that name on the other."""
+        both = self.name in CLIENT_ASSIGNORS and self.name in SERVER_ASSIGNORS
+        return f"{self.text} ({self.side})" if both else self.text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """An assignment with its facts. `choice` is `None` for what the group has now; `took_ms` is how long the assignor took.
+
+    `rebalances`: how many it takes to get there. Cooperative members first give up what is to move, and get it in the rebalance after (KIP-429).
+    """
+
+    label: str
+    choice: Choice | None
+    situation: Situation
+    explanation: Explanation
+    took_ms: float | None
+    rebalances: int
+
+    @property
+    def assignment(self) -> Assignment:
+        """Who has what."""
+        return self.explanation.assignment
+
+
+def choices(names: Sequence[str], side: Side | None, situation: Situation) -> list[Choice]:
+    """The assignors that were asked for, or those that make sense for the situation, each once. Raises `UserError`."""
+    if names:
+        chosen = [_choice(name, side, situation) for name in names]
+    else:
+        chosen = [Choice(name=name, side=on, options={}, text=name) for name, on in _usual(side, situation)]
+    return list({(choice.text, choice.side): choice for choice in chosen}.values())
+
+
+def _usual(side: Side | None, situation: Situation) -> list[tuple[str, Side]]:
+    client: list[tuple[str, Side]] = [("range", "client"), ("cooperative-sticky", "client")]
+    if situation.lags is not None:
+        client.append(("lag-aware", "client"))
+    server: list[tuple[str, Side]] = [("uniform", "server"), ("range", "server")]
+    if situation.racks_known:
+        server.append(("rack-aware-uniform", "server"))
+    if side is None and situation.protocol is not None:
+        side = "client" if situation.protocol == "classic" else "server"
+    if side is None:
+        return [*client[:2], *[one for one in server if one[0] != "range"], *client[2:]]
+    found = client if side == "client" else server
+    known = CLIENT_ASSIGNORS if side == "client" else SERVER_ASSIGNORS
+    if situation.assignor in known:
+        found = [(situation.assignor, side), *found]
+    return found
+
+
+def _choice(text: str, side: Side | None, situation: Situation) -> Choice:
+    name, colon, rest = text.partition(":")
+    on: list[Side] = []
+    if name in CLIENT_ASSIGNORS:
+        on.append("client")
+    if name in SERVER_ASSIGNORS:
+        on.append("server")
+    if not on:
+        known = [*CLIENT_ASSIGNORS, *(one for one in SERVER_ASSIGNORS if one not in CLIENT_ASSIGNORS)]
+        close = difflib.get_close_matches(name, known, 1)
+        raise UserError(
+            f"--assignor {text}: there is no such assignor",
+            f"did you mean {close[0]}?" if close else f"use one of {', '.join(known)}",
+        )
+    if len(on) == 1:
+        chosen = on[0]
+    elif side is not None:
+        chosen = side
+    else:
+        chosen = "server" if situation.protocol == "consumer" else "client"
+    options = dict(_option(one, text) for one in rest.split(",")) if colon else {}
+    return Choice(name=name, side=chosen, options=options, text=text)
+
+
+def _option(text: str, whole: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    name = name.strip().replace("-", "_")
+    if not name.isidentifier() or (equals and not value):
+        raise UserError(
+            f"--assignor {whole}: {text!r} is not OPTION=VALUE", "for instance lag-aware:locality=replica,max_moved=3"
+        )
+    return name, _value(value) if equals else True
+
+
+def _value(text: str) -> Any:
+    for read in (int, float):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False, "none": None}.get(text.lower(), text)
+
+
+def outcome_now(situation: Situation) -> Outcome | None:
+    """What the group has now, before any change; `None` if that is not known."""
+    assignment = situation.current_assignment
+    if assignment is None:
+        return None
+    members = {member_id: situation.members[member_id] for member_id in situation.current}
+    explanation = explain(members, situation.topology, assignment, lags=situation.lags, previous=assignment)
+    return Outcome(label=CURRENT, choice=None, situation=situation, explanation=explanation, took_ms=None, rebalances=0)
+
+
+def outcomes(chosen: Sequence[Choice], situation: Situation) -> list[Outcome]:
+    """What each assignor makes of the situation. Raises `UserError` for what cannot be assigned."""
+    group = Group(situation.members, situation.topology)
+    with_ids: tuple[Situation, Group] | None = None
+    found = []
+    for choice in chosen:
+        if choice.side == "server" and any(topic.id is None for topic in situation.topology.topics):
+            if with_ids is None:
+                named = replace(situation, topology=_with_ids(situation.topology))
+                with_ids = named, Group(named.members, named.topology)
+            found.append(_outcome(choice, *with_ids))
+        else:
+            found.append(_outcome(choice, situation, group))
+    return found
+
+
+def _outcome(choice: Choice, situation: Situation, group: Group) -> Outcome:
+    make = client_assignor if choice.side == "client" else server_assignor
+    try:
+        assignor = make(choice.name)
+        options = dict(choice.options)
+        if choice.name == "lag-aware":
+            options.setdefault("lags", situation.lags)
+        if options:
+            assignor = type(assignor)(**options)
+        began = time.perf_counter()
+        assignment = assignor.assign_group(group)
+        took_ms = (time.perf_counter() - began) * 1000
+        assignment, rebalances = _settled(assignor, group, assignment)
+    except (AssignorError, ValueError) as error:
+        raise UserError(f"{choice.label}: {error}") from error
+    except TypeError as error:
+        if not choice.options:
+            raise
+        raise UserError(
+            f"--assignor {choice.text}: it does not take {listed(sorted(choice.options))}",
+            "the Python reference lists its options",
+        ) from error
+    explanation = explain(
+        group, situation.topology, assignment, lags=situation.lags, previous=situation.current_assignment
+    )
+    return Outcome(
+        label=choice.label,
+        choice=choice,
+        situation=situation,
+        explanation=explanation,
+        took_ms=took_ms,
+        rebalances=rebalances,
+    )
+
+
+def _settled(assignor: Assignor, group: Group, first: Assignment) -> tuple[Assignment, int]:
+    """Where rebalances end, each beginning with what the one before gave: only then has everything found its owner."""
+    assignment, rebalances = first, 1
+    if assignor.name != COOPERATIVE:
+        return assignment, rebalances
+    generation = int(group.generations.max(initial=0))
+    while rebalances < MOST_REBALANCES:
+        then = assignor.assign_group(group.with_owned(assignment, generation=generation + rebalances))
+        if len(then.partitions) == len(assignment.partitions):
+            break
+        assignment, rebalances = then, rebalances + 1
+    return assignment, rebalances
+
+
+def _with_ids(topology: Topology) -> Topology:
+    """Topics without an id get one that follows from their name: server-side assignors go by ids, and the same file shall give the same answer."""
+    return Topology(
+        topic if topic.id is not None else replace(topic, id=Uuid(sha256(topic.name.encode()).digest()[:16]))
+        for topic in topology.topics
+    )
