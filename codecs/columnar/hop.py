@@ -1,11 +1,12 @@
 """Finding where the batches of a log begin, many chains at a time.
 
-A batch says how long it is, so batches can only be found one after the other. Going from one to the next in Python takes longer than all the rest of the
+A batch says how long it is, so batches can only be found one after the other. Going from one to the next in Python takes as long as all the rest of the
 columnar way together. So the block is cut into parts, a plausible beginning is looked for in each, and all parts are followed at once. A part's first
 batch is right if the part before it, followed from a beginning known to be right, arrives exactly there; otherwise that part is followed again from where it
 really begins. What is found is therefore never a guess.
 """
 
+from dataclasses import dataclass
 from struct import Struct
 
 import numpy as np
@@ -15,8 +16,14 @@ from quorate.codecs.columnar.frame import Array, Ints
 
 __all__ = ["batch_starts"]
 
-CHAINS = 512
+CHAINS = 1024
 """Parts followed at once: enough that numpy's overhead per call does not count, few enough that beginnings are quickly found."""
+
+PART_WINDOWS = 16
+"""A part has at least as many times the bytes in which its beginning is looked for."""
+
+FEW = 64
+"""With this many chains left or fewer, following each in Python is faster than numpy's overhead per call."""
 
 LONG = 1024
 """If batches have more bytes than this on average, finding them one after the other takes no time worth saving."""
@@ -36,27 +43,39 @@ def batch_starts(block: bytes, most_bytes: int = 0x7FFFFFFF) -> tuple[Ints, int]
     if end >= len(block) or len(starts) < 64 or end / len(starts) > LONG:
         more, end = _follow(block, end, len(block), most_bytes)
         return np.array(starts + more, dtype=np.int64), end
-    chains = _followed_together(block, end, 4 * end // len(starts), most_bytes)
+    chains = _followed_together(block, end, 2 * end // len(starts), most_bytes)
     out = [np.array(starts, dtype=np.int64)]
-    for first, last, found in chains:
-        if end < last:
-            if end == first:
-                out.append(found)
-                end = int(found[-1]) + _size_at(block, int(found[-1]))
-            else:
-                # The guess was wrong, or the chain before this one ended early.
+    number = 0
+    for broken in [*np.flatnonzero(chains.end != chains.last).tolist(), len(chains.first) - 1]:
+        while number <= broken:
+            if end == chains.first[number]:
+                # From here to the broken one, each chain leads to where the next one begins.
+                out.append(chains.batches(number, broken))
+                number, end = broken, int(chains.end[broken])
+            last = int(chains.last[number])
+            if end < last:
+                # The beginning was none, or the chain was left or ended before.
                 repaired, end = _follow(block, end, last, most_bytes)
                 out.append(np.array(repaired, dtype=np.int64))
                 if end < last:
                     return np.concatenate(out), end
-    # A chain that was wrong from its first batch on is not among them.
-    rest, end = _follow(block, end, len(block), most_bytes)
-    return np.concatenate([*out, np.array(rest, dtype=np.int64)]), end
+            number += 1
+    return np.concatenate(out), end
 
 
-def _size_at(block: bytes, start: int) -> int:
-    size: int = LOG_OVERHEAD + _LENGTH.unpack_from(block, start + LENGTH_OFFSET)[0]
-    return size
+@dataclass(slots=True)
+class _Chains:
+    """Where each chain begins, where it may stop, where it ends; the batches of all, and where those of each begin among them."""
+
+    first: Ints
+    last: Ints
+    end: Ints
+    found: Ints
+    borders: Ints
+
+    def batches(self, number: int, upto: int) -> Ints:
+        """The batches of some chains, the last included."""
+        return self.found[self.borders[number] : self.borders[upto + 1]]
 
 
 def _follow(block: bytes, start: int, until: int, most_bytes: int, most: int | None = None) -> tuple[list[int], int]:
@@ -76,34 +95,30 @@ def _follow(block: bytes, start: int, until: int, most_bytes: int, most: int | N
     return out, start
 
 
-def _followed_together(block: bytes, start: int, window: int, most_bytes: int) -> list[tuple[int, int, Ints]]:
-    """Chains from `start` on: where each begins, where it may stop (the next one's beginning), and the batches that it found.
-
-    A part's first batch is looked for in `window` bytes; where there is none, the chain before goes on.
-    """
+def _followed_together(block: bytes, start: int, window: int, most_bytes: int) -> _Chains:
+    """Chains from `start` on. A part's first batch is looked for in `window` bytes; where there is none, the chain before goes on."""
     data = np.frombuffer(block, np.uint8)
     size = len(data)
-    part = max((size - start) // CHAINS, 4 * window)
-    firsts = _beginnings(data, start, part, window)
-    lasts = np.append(firsts[1:], size)
-    lengths = _lengths(data)
-    at = firsts
-    active = np.ones(len(firsts), dtype=np.bool_)
+    part = max((size - start) // CHAINS, PART_WINDOWS * window)
+    first = _beginnings(data, start, part, window)
+    last = np.append(first[1:], size)
+    lengths = _lengths(data)[LENGTH_OFFSET:]
+    at = first
+    active = np.ones(len(first), dtype=np.bool_)
     steps, actives = [], []
-    while bool(active.any()):
-        length = lengths[np.minimum(at, size - LOG_OVERHEAD) + LENGTH_OFFSET].astype(np.int64)
-        ends = at + LOG_OVERHEAD + length
-        active = active & (length >= _SMALLEST_LEGACY) & (ends <= size) & (ends - at <= most_bytes)
+    while np.count_nonzero(active) > max(len(first) // 8, FEW):
+        length = lengths[np.minimum(at, size - LOG_OVERHEAD)].astype(np.int64)
+        end = at + (length + LOG_OVERHEAD)
+        active = active & (length >= _SMALLEST_LEGACY) & (end <= size) & (length <= most_bytes - LOG_OVERHEAD)
         steps.append(at)
         actives.append(active)
-        at = np.where(active, ends, at)
-        active = active & (at < lasts)
-    place, active = np.array(steps).T, np.array(actives).T
-    return [
-        (int(first), int(last), place[i][active[i]])
-        for i, (first, last) in enumerate(zip(firsts, lasts, strict=True))
-        if active[i, 0]
-    ]
+        at = np.where(active, end, at)
+        active = active & (at < last)
+    # One row for each chain, also where there was no step.
+    found = np.array(actives, dtype=np.bool_).reshape(-1, len(first)).T
+    places = np.array(steps, dtype=np.int64).reshape(-1, len(first)).T
+    borders = np.append(0, np.cumsum(np.count_nonzero(found, axis=1)))
+    return _Chains(first, last, at, places[found], borders)
 
 
 def _beginnings(data: Array, start: int, part: int, window: int) -> Ints:
@@ -113,7 +128,7 @@ def _beginnings(data: Array, start: int, part: int, window: int) -> Ints:
         return np.array([start], dtype=np.int64)
     shape, strides = (count - 1, window), (part, 1)
     windows = np.lib.stride_tricks.as_strided(data[start + part + MAGIC_OFFSET :], shape, strides, writeable=False)
-    row, column = np.nonzero(windows == 2)
+    row, column = np.divmod(np.flatnonzero(windows == 2), window)
     at = start + part * (row + 1) + column
     # Offset and length are far from filling their bytes, and the high byte of the attributes is unused. And where the length leads, the same holds.
     at, row = _plausible(data, at, row)

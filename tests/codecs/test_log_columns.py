@@ -15,7 +15,8 @@ from quorate.codecs import CoordinatorRecord, LogProblem, encode_record, read_co
 from quorate.codecs.batches.model import BatchRecord, ControlRecord
 from quorate.codecs.batches.writer import encode_batch
 from quorate.codecs.columnar import PROBLEMS
-from quorate.codecs.columnar.crc import LONGEST, all_intact
+from quorate.codecs.columnar.batches import CRC_BYTES
+from quorate.codecs.columnar.crc import all_intact
 from quorate.codecs.columnar.hop import batch_starts
 from quorate.codecs.columnar.log import CONTROL_RECORDS
 from quorate.codecs.log_model import LogError
@@ -294,15 +295,15 @@ def test_one_computation_checks_all_crcs(sizes: list[int], before: int, behind: 
         assert not all_intact(bytes(block), start, end, claimed, 21)
 
 
-def test_batches_too_long_to_be_checked_together_are_checked_alone(tmp_path: Path) -> None:
+def test_batches_longer_than_what_is_checked_together_are_checked(tmp_path: Path) -> None:
     record = commits(1, Random(5))[0]
-    big = BatchRecord(offset=0, timestamp_ms=0, key=record.key, value=(record.value or b"") + bytes(LONGEST))
+    big = BatchRecord(offset=0, timestamp_ms=0, key=record.key, value=(record.value or b"") + bytes(CRC_BYTES))
     segment = tmp_path / "00000000000000000000.log"
     data = encode_batch([big]) + encode_batch(
         [BatchRecord(offset=1, timestamp_ms=0, key=record.key, value=record.value)]
     )
     segment.write_bytes(data)
     assert by_columns(segment) == by_entries(segment)
-    segment.write_bytes(data[:LONGEST] + b"\x01" + data[LONGEST + 1 :])
+    segment.write_bytes(data[:CRC_BYTES] + b"\x01" + data[CRC_BYTES + 1 :])
     assert by_columns(segment)[1]
     assert by_columns(segment) == by_entries(segment)
