@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.integration.admin import metadata_from
@@ -18,6 +18,7 @@ from quorate.integration.containers.engine import Session, engine
 from quorate.integration.containers.images import DEFAULT_VERSION, resolve_image
 from quorate.integration.containers.node import DATA, Node
 from quorate.integration.containers.ports import free_ports
+from quorate.integration.containers.security import Credentials
 from quorate.integration.errors import ClusterError
 from quorate.integration.waiting import wait_for
 
@@ -46,7 +47,8 @@ class KafkaCluster(Cluster):
     """Apache Kafka (KRaft) in containers: a broker per rack, or `brokers` of them in turn in `racks`.
 
     `version`: of Apache Kafka; `image`: see `resolve_image`. `controllers`: 0 for brokers that are controllers as well (the first three), otherwise that
-    many controllers of their own. `properties`: added to every node's server.properties. `heap_mb`: largest Java heap of a node. The cluster is up and
+    many controllers of their own. `properties`: added to every node's server.properties. `security`: of the listener for clients; `client_config` has what
+    they need (SASL_SSL: a certificate of its own, and a user by SCRAM-SHA-512). `heap_mb`: largest Java heap of a node. The cluster is up and
     ready when the constructor returns. Raises `ClusterError`, with the end of the logs, if it does not come up within `timeout_ms`.
 
     Nothing outlives this process: containers, networks and volumes carry a label, and a watcher removes them when the process ends, even by a crash.
@@ -61,6 +63,7 @@ class KafkaCluster(Cluster):
         image: str | None = None,
         controllers: int = 0,
         properties: Mapping[str, object] | None = None,
+        security: Literal["PLAINTEXT", "SASL_SSL"] = "PLAINTEXT",
         heap_mb: int = 384,
         timeout_ms: int = 120_000,
     ) -> None:
@@ -81,6 +84,10 @@ class KafkaCluster(Cluster):
             undo.callback(self._session.close)
             self._network = self._make_network()
             ports = free_ports(count)
+            self._credentials: Credentials | None = None
+            if security == "SASL_SSL":
+                self._credentials = Credentials(chosen, self._session, [f"broker-{broker}" for broker in self._racks])
+                undo.callback(self._credentials.close)
             environment = {"CLUSTER_ID": base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()}
             self._ports = dict(zip(self._racks, ports, strict=True))
             self._nodes = {
@@ -109,7 +116,7 @@ class KafkaCluster(Cluster):
             }
             with ThreadPoolExecutor(max_workers=count + controllers) as pool:
                 for started in [
-                    pool.submit(node.start, chosen, version, self._properties(node))
+                    pool.submit(self._start, node, chosen)
                     for node in (*self._controllers.values(), *self._nodes.values())
                 ]:
                     started.result()
@@ -120,6 +127,16 @@ class KafkaCluster(Cluster):
         from testcontainers.core.network import Network
 
         return Network(docker_network_kw={"labels": self._session.labels}).create()
+
+    def _start(self, node: Node, image: str) -> None:
+        secure = self._credentials
+        node.start(
+            image,
+            self._version,
+            self._properties(node),
+            format_options=secure.format_options if secure else "",
+            files=secure.files if secure else (),
+        )
 
     # Configuration
 
@@ -135,7 +152,7 @@ class KafkaCluster(Cluster):
             "node.id": node.number,
             "controller.quorum.voters": ",".join(f"{number}@{name}:9093" for number, name in voters.items()),
             "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "INTERNAL:PLAINTEXT,CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listener.security.protocol.map": f"INTERNAL:PLAINTEXT,CLIENT:{'SASL_SSL' if self._credentials else 'PLAINTEXT'},CONTROLLER:PLAINTEXT",
             "log.dirs": DATA,
             **_DEFAULTS,
             "offsets.topic.replication.factor": replicas,
@@ -160,7 +177,7 @@ class KafkaCluster(Cluster):
             listeners.append("CONTROLLER://:9093")
         properties["process.roles"] = ",".join(roles)
         properties["listeners"] = ",".join(listeners)
-        return {**properties, **self._extra}
+        return {**properties, **(self._credentials.properties if self._credentials else {}), **self._extra}
 
     # What is there
 
@@ -173,6 +190,11 @@ class KafkaCluster(Cluster):
     def bootstrap_servers(self) -> str:
         """Addresses for clients on this host: "127.0.0.1:port" of every broker, separated by commas."""
         return ",".join(f"127.0.0.1:{port}" for port in self._ports.values())
+
+    @property
+    def client_config(self) -> dict[str, Any]:
+        """Configuration by which kafka-python's clients reach the cluster, security included."""
+        return {**super().client_config, **(self._credentials.client_config if self._credentials else {})}
 
     @property
     def brokers(self) -> Sequence[BrokerInfo]:
@@ -226,7 +248,7 @@ class KafkaCluster(Cluster):
             )
         except ClusterError as error:
             tails = "".join(
-                f"\n--- {node.name} ({node.state})\n" + "\n".join(node.log().splitlines()[-15:])
+                f"\n--- {node.name} ({node.state})\n{node.log_excerpt()}"
                 for node in (*self._controllers.values(), *self._nodes.values())
             )
             raise ClusterError(f"{error}{tails}") from None
@@ -270,7 +292,7 @@ class KafkaCluster(Cluster):
         node = self._node(broker)
         if rack is not None:
             self._racks[broker] = rack
-        node.start(resolve_image(self._version, self._image), self._version, self._properties(node))
+        self._start(node, resolve_image(self._version, self._image))
         self.wait_ready()
 
     def pause_broker(self, broker: int) -> None:
@@ -290,7 +312,7 @@ class KafkaCluster(Cluster):
         self._version = version
         for node in (*self._controllers.values(), *self._nodes.values()):
             node.stop(self.timeout_ms)
-            node.start(image, version, self._properties(node))
+            self._start(node, image)
             self.wait_ready()
             self._wait_in_sync()
 
@@ -346,5 +368,7 @@ class KafkaCluster(Cluster):
         """End the cluster and remove its data."""
         self.close_admin()
         self._session.close()
+        if self._credentials is not None:
+            self._credentials.close()
         engine().close()
         engine.cache_clear()

@@ -5,7 +5,7 @@ configuration or another Kafka version on the same data.
 """
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from quorate.integration.containers.engine import Session, engine
@@ -36,6 +36,9 @@ _ENVIRONMENT = {
 }
 
 
+_WRONG = (" ERROR ", " FATAL ", "Exception", "Caused by")
+
+
 class Node:
     """A broker, a controller, or both. `ports`: port of this host → port of the container."""
 
@@ -62,8 +65,19 @@ class Node:
         self._volume = f"quorate-{session.name}-{name}"
         engine().volumes.create(self._volume, labels=session.labels)
 
-    def start(self, image: str, version: str, properties: Mapping[str, object], *, format_options: str = "") -> None:
-        """Start the process on the node's data. Returns when the container runs, which is before Kafka answers."""
+    def start(
+        self,
+        image: str,
+        version: str,
+        properties: Mapping[str, object],
+        *,
+        format_options: str = "",
+        files: Sequence[tuple[bytes, str, int]] = (),
+    ) -> None:
+        """Start the process on the node's data. Returns when the container runs, which is before Kafka answers.
+
+        `files`: contents, path and mode of further files; `format_options`: of kafka-storage.sh, for the first start.
+        """
         from testcontainers.core.config import testcontainers_config
         from testcontainers.core.container import DockerContainer
 
@@ -78,7 +92,7 @@ class Node:
                 name=f"quorate-{self._session.name}-{self.name}",
                 network=self._network,
                 network_aliases=[self.name],
-                transferables=[(text.encode(), _PROPERTIES, 0o644), (_START.encode(), _START_SCRIPT, 0o644)],
+                transferables=[(text.encode(), _PROPERTIES, 0o644), (_START.encode(), _START_SCRIPT, 0o644), *files],
                 hostname=self.name,
                 entrypoint="",
                 user="root",
@@ -154,6 +168,12 @@ class Node:
         """What the process has logged, over all its starts."""
         now = "" if self._container is None else self._container.logs().decode(errors="replace")
         return self._earlier_logs + now
+
+    def log_excerpt(self, lines: int = 15) -> str:
+        """The last lines of the log that tell of something wrong; if none does, the last lines."""
+        logged = self.log().splitlines()
+        wrong = [line for line in logged if any(word in line for word in _WRONG)]
+        return "\n".join((wrong or logged)[-lines:])
 
     def _discard(self) -> None:
         from docker.errors import NotFound

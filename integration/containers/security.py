@@ -1,0 +1,87 @@
+"""A listener with TLS and a login (SASL_SSL, SCRAM-SHA-512): certificate, user, and what brokers and clients need to know of them."""
+
+import base64
+import secrets
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from quorate.integration.containers.engine import Session, engine
+from quorate.integration.errors import ClusterError
+
+__all__ = ["Credentials"]
+
+_KEYSTORE = "/tmp/keystore.p12"
+# keytool comes with the Java that every Kafka image has. The certificate is its own authority, and holds for every broker.
+_MAKE_CERTIFICATE = """set -e
+keytool -genkeypair -alias kafka -keyalg EC -groupname secp256r1 -validity 30 -dname CN=quorate-test-cluster -ext bc:c=ca:true \
+    -ext "SAN=ip:127.0.0.1,dns:localhost,$NAMES" -keystore /tmp/made.p12 -storetype PKCS12 -storepass "$PASSWORD" >/dev/null 2>&1
+keytool -exportcert -rfc -alias kafka -keystore /tmp/made.p12 -storepass "$PASSWORD" 2>/dev/null
+base64 /tmp/made.p12
+"""
+
+
+class Credentials:
+    """Made anew for each cluster, and good for nothing else."""
+
+    def __init__(self, image: str, session: Session, names: list[str]) -> None:
+        from docker.errors import ContainerError
+
+        self.username = "quorate"
+        self.password = secrets.token_hex(16)
+        self._store_password = secrets.token_hex(16)
+        try:
+            made: bytes = engine().containers.run(
+                image,
+                ["sh", "-c", _MAKE_CERTIFICATE],
+                entrypoint="",
+                user="root",
+                remove=True,
+                labels=session.labels,
+                environment={"NAMES": ",".join(f"dns:{name}" for name in names), "PASSWORD": self._store_password},
+            )
+        except ContainerError as error:
+            raise ClusterError(f"no certificate could be made with keytool in {image}: {error}") from None
+        certificate, _, keystore = made.decode().rpartition("-----END CERTIFICATE-----\n")
+        if not certificate or not keystore:
+            raise ClusterError(f"keytool in {image} made no certificate: {made.decode(errors='replace')[:200]!r}")
+        self._keystore = base64.b64decode(keystore)
+        self._folder = tempfile.TemporaryDirectory(prefix="quorate-cluster-")
+        self.ca_file = Path(self._folder.name) / "ca.pem"
+        self.ca_file.write_text(f"{certificate}-----END CERTIFICATE-----\n", "utf-8")
+
+    @property
+    def files(self) -> list[tuple[bytes, str, int]]:
+        """What a broker's container gets: contents, path and mode."""
+        return [(self._keystore, _KEYSTORE, 0o644)]
+
+    @property
+    def properties(self) -> dict[str, object]:
+        """Properties of a broker whose listener CLIENT is SASL_SSL."""
+        return {
+            "ssl.keystore.location": _KEYSTORE,
+            "ssl.keystore.type": "PKCS12",
+            "ssl.keystore.password": self._store_password,
+            "listener.name.client.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+            "listener.name.client.scram-sha-512.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required;",
+        }
+
+    @property
+    def format_options(self) -> str:
+        """Options of kafka-storage.sh that put the user into the cluster's metadata."""
+        return f"--add-scram SCRAM-SHA-512=[name={self.username},password={self.password}]"
+
+    @property
+    def client_config(self) -> dict[str, Any]:
+        """What kafka-python's clients need."""
+        return {
+            "security_protocol": "SASL_SSL",
+            "sasl_mechanism": "SCRAM-SHA-512",
+            "sasl_plain_username": self.username,
+            "sasl_plain_password": self.password,
+            "ssl_cafile": str(self.ca_file),
+        }
+
+    def close(self) -> None:
+        """Remove the certificate's file."""
+        self._folder.cleanup()

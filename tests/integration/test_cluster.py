@@ -1,0 +1,216 @@
+"""KafkaCluster does to real brokers what the Cluster interface says."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import KafkaError
+
+from quorate.codecs import read_log
+from quorate.integration import Cluster, ClusterError, KafkaCluster
+from quorate.integration.containers.engine import LABEL, engine
+from quorate.integration.waiting import wait_for
+
+
+def racks(cluster: Cluster) -> dict[int, str | None]:
+    """As clients see them."""
+    return {broker["broker_id"]: broker["rack"] for broker in cluster.admin.describe_cluster()["brokers"]}
+
+
+def send(cluster: Cluster, topic: str, count: int) -> None:
+    producer = KafkaProducer(**cluster.client_config, acks="all")
+    for number in range(count):
+        producer.send(topic, str(number).encode())
+    producer.close()
+
+
+def committed(cluster: Cluster, group: str, topic: str) -> dict[TopicPartition, int]:
+    return {where: found.offset for where, found in cluster.admin.list_group_offsets(group)[group].items()}
+
+
+def test_brokers_are_in_the_racks_asked_for(kafka_cluster: Cluster) -> None:
+    assert racks(kafka_cluster) == {1: "a", 2: "b", 3: "c"}
+
+
+def test_topology_has_the_racks_of_replicas_leader_first(kafka_cluster: Cluster, group_id: str) -> None:
+    kafka_cluster.create_topic(group_id, assignment=[[2, 1], [3, 2], [1]])
+    (topic,) = kafka_cluster.topology(group_id).topics
+    assert topic.racks == (("b", "a"), ("c", "b"), ("a",))
+    kafka_cluster.delete_topic(group_id)
+
+
+def test_a_broker_comes_back_in_another_rack(kafka_cluster: Cluster, topic: str) -> None:
+    send(kafka_cluster, topic, 100)
+    kafka_cluster.restart_broker(2, rack="z")
+    assert racks(kafka_cluster) == {1: "a", 2: "z", 3: "c"}
+    kafka_cluster.restart_broker(2, rack="b")
+    assert racks(kafka_cluster) == {1: "a", 2: "b", 3: "c"}
+    consumer = KafkaConsumer(
+        topic, **kafka_cluster.client_config, auto_offset_reset="earliest", consumer_timeout_ms=10_000
+    )
+    assert sum(1 for _, _ in zip(range(100), consumer, strict=False)) == 100  # its data is what it was
+    consumer.close()
+    assert "broker-2" in kafka_cluster.logs(2) or "id=2" in kafka_cluster.logs(2)
+
+
+def test_partitions_are_added_and_replicas_moved(kafka_cluster: Cluster, topic: str) -> None:
+    kafka_cluster.add_partitions(topic, 8)
+    assert kafka_cluster.topology(topic).topics[0].partitions == 8
+    kafka_cluster.reassign(topic, {0: [3, 1], 7: [2]})
+    (found,) = kafka_cluster.topology(topic).topics
+    assert found.racks[0] == ("c", "a")
+    assert found.racks[7] == ("b",)
+
+
+def test_a_groups_coordinator_moves(kafka_cluster: Cluster, group_id: str) -> None:
+    for broker in (1, 2, 3):
+        kafka_cluster.move_coordinator(group_id, broker)
+        assert kafka_cluster.coordinator_of(group_id) == broker
+        consumer = KafkaConsumer(**kafka_cluster.client_config, group_id=group_id)
+        where = TopicPartition("nowhere", 0)
+        consumer.close()
+        assert where not in committed(kafka_cluster, group_id, "nowhere")
+
+
+def test_a_paused_broker_does_not_answer_until_resumed(kafka_cluster: Cluster, topic: str) -> None:
+    kafka_cluster.reassign(topic, {0: [3]})
+    with kafka_cluster.paused(3):
+        assert kafka_cluster.brokers[2].state == "paused"
+        consumer = KafkaConsumer(**kafka_cluster.client_config, request_timeout_ms=2000, bootstrap_timeout_ms=4000)
+        started = time.monotonic()
+        with pytest.raises(KafkaError):
+            consumer.end_offsets([TopicPartition(topic, 0)], timeout_ms=2000)
+        assert time.monotonic() - started < 20
+        consumer.close()
+    kafka_cluster.wait_ready()
+    consumer = KafkaConsumer(**kafka_cluster.client_config)
+    assert consumer.end_offsets([TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): 0}
+    consumer.close()
+
+
+def test_a_broker_that_is_cut_off_from_the_others_is_fenced_until_healed(kafka_cluster: Cluster) -> None:
+    def known_to_1() -> set[int]:
+        return {
+            broker["broker_id"]
+            for broker in kafka_cluster.admin.describe_cluster()["brokers"]
+            if not broker["is_fenced"]
+        }
+
+    with kafka_cluster.network_cut(3, 1, 2):
+        wait_for("broker 3 is fenced", lambda: known_to_1() == {1, 2}, 30_000, also=(KafkaError,))
+    kafka_cluster.wait_ready()
+    assert racks(kafka_cluster).keys() == {1, 2, 3}
+
+
+def test_clients_do_not_reach_a_broker_that_is_cut_off_from_them(kafka_cluster: Cluster, topic: str) -> None:
+    kafka_cluster.reassign(topic, {0: [2]})
+    with kafka_cluster.network_cut(2):
+        consumer = KafkaConsumer(**kafka_cluster.client_config, request_timeout_ms=2000)
+        with pytest.raises(KafkaError):
+            consumer.end_offsets([TopicPartition(topic, 0)], timeout_ms=2000)
+        consumer.close()
+        # Its fellows still do.
+        assert not any(broker["is_fenced"] for broker in kafka_cluster.admin.describe_cluster()["brokers"])
+
+
+def test_a_killed_broker_comes_back(kafka_cluster: Cluster) -> None:
+    kafka_cluster.kill_broker(1)
+    assert kafka_cluster.brokers[0].state == "stopped"
+    kafka_cluster.start_broker(1)
+    assert racks(kafka_cluster) == {1: "a", 2: "b", 3: "c"}
+
+
+def test_segments_are_copied_and_read(kafka_cluster: Cluster, group_id: str, topic: str, tmp_path: Path) -> None:
+    send(kafka_cluster, topic, 1)
+    kafka_cluster.admin.alter_group_offsets(group_id, {TopicPartition(topic, 0): 1})
+    live = [
+        entry.record
+        for entry in kafka_cluster.read_offsets_topic()
+        if getattr(entry.record.key, "group", "") == group_id
+    ]
+    kafka_cluster.copy_segments(tmp_path)
+    copied = [entry.record for entry in read_log(tmp_path) if getattr(getattr(entry, "record", None), "key", None)]
+    assert live
+    assert [record for record in copied if getattr(record.key, "group", "") == group_id] == live
+
+
+def test_configurations_are_set_and_taken_back(kafka_cluster: Cluster, topic: str) -> None:
+    kafka_cluster.set_config(f"topic:{topic}", {"retention.ms": "12345"})
+    tool = (
+        "/opt/kafka/bin/kafka-configs.sh",
+        "--bootstrap-server",
+        "broker-1:19092",
+        "--describe",
+        "--entity-type",
+        "topics",
+    )
+    assert isinstance(kafka_cluster, KafkaCluster)
+    assert "retention.ms=12345" in kafka_cluster.run(1, *tool, "--entity-name", topic)
+    kafka_cluster.set_config(f"topic:{topic}", {"retention.ms": None})
+    assert "retention.ms=12345" not in kafka_cluster.run(1, *tool, "--entity-name", topic)
+
+
+def test_a_broker_that_is_not_there_is_named(kafka_cluster: Cluster) -> None:
+    with pytest.raises(ClusterError, match="no broker 9, only 1, 2, 3"):
+        kafka_cluster.stop_broker(9)
+
+
+def test_a_broker_that_cannot_start_is_shown_with_what_it_logged() -> None:
+    with pytest.raises(ClusterError, match=r"(?s)broker-1 ended by itself.*ConfigException"):
+        KafkaCluster(racks=["a"], properties={"log.retention.hours": "soon"}, timeout_ms=30_000)
+
+
+def test_an_image_that_is_nowhere_is_named_with_the_remedy() -> None:
+    with pytest.raises(ClusterError, match=r"apache/kafka:0\.0\.1 cannot be pulled.*docker/image"):
+        KafkaCluster(racks=["a"], version="0.0.1")
+
+
+def test_nothing_outlives_a_process_that_is_killed(tmp_path: Path) -> None:
+    script = tmp_path / "crash.py"
+    script.write_text(
+        "import os, signal\n"
+        "from quorate.integration import KafkaCluster\n"
+        "cluster = KafkaCluster(racks=['a'])\n"
+        "print(cluster._session.name, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", str(script)], stdout=subprocess.PIPE, text=True, timeout=120, check=False
+    )
+    assert done.returncode == -9
+    chosen = {"label": f"{LABEL}={done.stdout.strip()}"}
+
+    def gone() -> bool:
+        client = engine()
+        return not (
+            client.containers.list(all=True, filters=chosen, ignore_removed=True)
+            or client.networks.list(filters=chosen)
+            or client.volumes.list(filters=chosen)
+        )
+
+    wait_for("the watcher has removed all of it", gone, 30_000)
+
+
+def test_a_secure_listener_wants_tls_and_the_password() -> None:
+    with KafkaCluster(racks=["a"], security="SASL_SSL") as cluster:
+        cluster.create_topic("t")
+        assert cluster.client_config["security_protocol"] == "SASL_SSL"
+        with pytest.raises(KafkaError):
+            KafkaConsumer(
+                **{**cluster.client_config, "sasl_plain_password": "wrong", "bootstrap_timeout_ms": 3000}
+            ).topics()
+
+
+def test_controllers_may_be_nodes_of_their_own() -> None:
+    with KafkaCluster(racks=["a", None], controllers=1) as cluster:
+        assert racks(cluster) == {1: "a", 2: None}
+        assert {voter["replica_id"] for voter in _voters(cluster)} == {101}
+
+
+def _voters(cluster: Cluster) -> list[dict[str, int]]:
+    quorum = cluster.admin.describe_metadata_quorum()
+    found: list[dict[str, int]] = quorum["topics"][0]["partitions"][0]["current_voters"]
+    return found
