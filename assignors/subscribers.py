@@ -39,25 +39,37 @@ def subscriber_sets(group: Group) -> SubscriberSets:
     naming = np.repeat(np.arange(len(subscriptions)), lengths)
     by_topic = np.argsort(topics, kind="stable")
     topics, naming = topics[by_topic], naming[by_topic]
-    starts = np.flatnonzero(np.diff(topics, prepend=-1)).tolist()
-    ends = [*starts[1:], len(topics)] if starts else []
+    starts = np.flatnonzero(np.diff(topics, prepend=-1))
+    ends = np.append(starts[1:], len(topics))[: len(starts)]
+    alone = ends - starts == 1
+    whole, set_of[topics[starts[alone]]] = np.unique(naming[starts[alone]], return_inverse=True)
+    named: list[Ints] = list(whole.reshape(-1, 1))
     number_of: dict[bytes, int] = {}
-    named: list[Ints] = []
-    for start, end in zip(starts, ends, strict=True):
-        key = naming[start:end].tobytes()
-        number = number_of.setdefault(key, len(named))
+    for start, end in zip(starts[~alone].tolist(), ends[~alone].tolist(), strict=True):
+        number = number_of.setdefault(naming[start:end].tobytes(), len(named))
         if number == len(named):
             named.append(naming[start:end])
         set_of[topics[start]] = number
-    subscription_of = group.subscription_of[order]
-    members, places = [], []
+    places = _places(group.subscription_of[order], len(subscriptions), named)
+    return SubscriberSets(set_of, [order[where] for where in places], places)
+
+
+def _places(subscription_of: Ints, subscriptions: int, named: Sequence[Ints]) -> list[Ints]:
+    """For each list of subscriptions the members, ascending, who have one of them."""
+    by_subscription = np.argsort(subscription_of, kind="stable")
+    bounds = np.searchsorted(subscription_of[by_subscription], np.arange(subscriptions + 1)).tolist()
+    places = []
     for one in named:
-        chosen = np.zeros(len(subscriptions), np.bool_)
-        chosen[one] = True
-        where = np.flatnonzero(chosen[subscription_of])
-        places.append(where)
-        members.append(order[where])
-    return SubscriberSets(set_of, members, places)
+        parts = [by_subscription[bounds[number] : bounds[number + 1]] for number in one.tolist()]
+        if len(parts) == 1:
+            places.append(parts[0])
+        elif sum(map(len, parts)) * 8 < len(subscription_of):
+            places.append(np.sort(np.concatenate(parts)))
+        else:  # of many, marking them all takes less than sorting some
+            chosen = np.zeros(len(subscription_of), np.bool_)
+            chosen[np.concatenate(parts)] = True
+            places.append(np.flatnonzero(chosen))
+    return places
 
 
 def topics_in_hash_order(group: Group) -> Ints:
