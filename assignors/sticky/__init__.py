@@ -1,1 +1,5 @@
 """Kafka's sticky assignors of the client side: `sticky` and `cooperative-sticky` (KIP-54, KIP-429, KIP-881)."""
+
+from quorate.assignors.sticky.assignor import CooperativeStickyAssignor, StickyAssignor
+
+__all__ = ["CooperativeStickyAssignor", "StickyAssignor"]

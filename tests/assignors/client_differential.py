@@ -1,7 +1,8 @@
 """Our client-side assignors against Kafka's, over seeds: what test_differential_client.py does in thousands and bench/assignor_differential.py in 100,000s.
 
 A seed stands for a case, or for a short history: the case, then rounds in which members own what Kafka assigned in the round before. Where Kafka's builder
-throws, or hands out partitions that do not exist, there is nothing to be equal to: our answer then has to be a valid one.
+throws, or hands out partitions that do not exist, twice, or to members that do not subscribe, there is nothing to be equal to: our answer then has to be
+a valid one.
 """
 
 import json
@@ -69,10 +70,11 @@ def unanswered(case: Case, theirs: Answer) -> str | None:
     """Why Kafka's answer cannot be ours; `None` if it can."""
     if "error" in theirs:
         return f"Kafka throws {theirs['error']['class']}"
-    there = {f"{one['topic']}-{one['partition']}" for one in case["partitions"]}
-    if any(partition not in there for given in theirs["assignment"].values() for partition in given):
-        return "Kafka hands out partitions that do not exist"
-    return None
+    wrong = invalid(case, theirs["assignment"])
+    if wrong is None:
+        return None
+    kinds = ("do not exist", "two owners", "without subscribing", "without an owner")
+    return f"Kafka's answer is not valid: {next(kind for kind in kinds if kind in wrong)}"
 
 
 def verdict(case: Case, mine: Answer, theirs: Answer) -> str | None:

@@ -21,6 +21,8 @@ START = 0 if CI else int.from_bytes(os.urandom(4), "big")
 ASSIGNORS = {
     "range": (4000, 100, 0.01),
     "roundrobin": (3000, 100, 0.12),
+    "sticky": (3000, 200, 0.05),
+    "cooperative-sticky": (3000, 200, 0.05),
 }
 
 

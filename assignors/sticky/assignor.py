@@ -1,0 +1,159 @@
+"""`sticky` and `cooperative-sticky`: members keep what they have as far as balance allows (KIP-54, KIP-429, KIP-881)."""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from quorate.assignors.assignor import Assignor
+from quorate.assignors.group import Group
+from quorate.assignors.model import Assignment, Member
+from quorate.assignors.sticky.constrained import Dealt, assign_equal
+from quorate.assignors.sticky.general import assign_different
+from quorate.assignors.sticky.ownership import (
+    Bools,
+    Claims,
+    cooperative_claims,
+    resolve,
+    stale_owners,
+    sticky_claims,
+)
+from quorate.assignors.sticky.racks import rack_view
+from quorate.assignors.sticky.user_data import cooperative_user_data, sticky_user_data
+from quorate.assignors.subscribers import topics_by_name
+from quorate.assignors.topology import Ints, Topology
+
+__all__ = ["CooperativeStickyAssignor", "StickyAssignor"]
+
+
+class _Sticky(Assignor):
+    """What both have in common: everything but how owned partitions are told, and what happens to those that change hands."""
+
+    def __init__(self, *, sort_owned: bool = True) -> None:
+        self._sort_owned = sort_owned
+
+    def assign(self, members: Mapping[str, Member], topology: Topology, *, max_generation: int = -1) -> Assignment:
+        """Assign the partitions of the subscribed topics. `members`: member id → member, in the order in which they joined.
+
+        `max_generation`: the highest generation that this leader has seen in earlier rebalances, which Kafka's assignor remembers; members that tell a
+        lower one count as behind, even if nobody told a higher one this time.
+        """
+        return self.assign_group(Group(members, topology), max_generation=max_generation)
+
+    def assign_group(self, group: Group, *, max_generation: int = -1) -> Assignment:
+        """The same for a group that is prepared."""
+        claims = self._claims(group)
+        if not len(group):
+            empty = np.empty(0, np.int64)
+            return Assignment.from_owners(group.topology, group.member_ids, empty, empty)
+        assignable = _assignable(group)
+        owned = resolve(group, claims, assignable)
+        racks = rack_view(group, assignable)
+        topics = topics_by_name(group, np.flatnonzero(assignable))
+        dealt = None
+        if _looks_equal(group):
+            dealt = assign_equal(group, owned, racks, topics, sort_owned=self._sort_owned)
+            if len(group.subscriptions) > 1 and not _subscribed(group, self._now(dealt)):
+                dealt = None
+        if dealt is None:
+            newest = max(max_generation, int(claims.generation.max()))
+            member, number = assign_different(group, owned, stale_owners(group, claims, newest), racks, topics)
+            dealt = Dealt(member, number, _changing_hands(group, claims, member, number))
+        dealt = self._now(dealt)
+        return Assignment.from_owners(group.topology, group.member_ids, dealt.number, dealt.member)
+
+    @abstractmethod
+    def _claims(self, group: Group) -> Claims: ...
+
+    def _now(self, dealt: Dealt) -> Dealt:
+        """What is handed out in this rebalance."""
+        return dealt
+
+
+class StickyAssignor(_Sticky):
+    """Balanced, and as many partitions as possible stay where they are; eager: members give up everything before each rebalance (KIP-54, KIP-881).
+
+    The answer is that of Kafka 4.3.1's `StickyAssignor`, order included, wherever that is valid. Members tell what they had in their user data
+    (`subscription_user_data`); `owned` and `generation` of a `Member` stand in where it has none.
+
+    Where Kafka's answer is not valid, this one is:
+
+    - a member owns a partition that its topic does not have (the topic was made anew, with fewer): Kafka may hand it out, and others twice;
+    - a member subscribes to nothing, and comes before all others in hash order: Kafka may give it partitions of topics that it does not read;
+    - a member of an older generation is not subscribed to a topic any more: Kafka may give it a partition of that topic back;
+    - such a one has all that it can have, and shares no topic: Kafka fails with a NullPointerException. It cannot get a partition back here;
+    - metadata lacks partitions of a topic: Kafka may hand those out, or fail.
+
+    `sort_owned=False` is Kafka 3.5 and 3.6: members with equal subscriptions and too many partitions keep those that they named first, later the lowest.
+    """
+
+    name = "sticky"
+
+    def _claims(self, group: Group) -> Claims:
+        return sticky_claims(group)
+
+    @staticmethod
+    def subscription_user_data(owned: Sequence[tuple[str, int]] | None, generation: int) -> bytes | None:
+        """The user data of a member that got `owned` in `generation`, as Kafka writes it; `None`, if it never got an assignment."""
+        return None if owned is None else sticky_user_data(owned, generation)
+
+
+class CooperativeStickyAssignor(_Sticky):
+    """As `StickyAssignor`, for members that keep their partitions during a rebalance (KIP-429): what changes hands is given to nobody at first.
+
+    Its owner gives it up, which starts another rebalance, and that gives it away. Owned partitions come from the subscription, and the generation too, or
+    else from the user data. What `StickyAssignor` says about answers of Kafka that are not valid holds here.
+    """
+
+    name = "cooperative-sticky"
+
+    def _claims(self, group: Group) -> Claims:
+        return cooperative_claims(group)
+
+    def _now(self, dealt: Dealt) -> Dealt:
+        now = ~dealt.transferring
+        return Dealt(dealt.member[now], dealt.number[now], dealt.transferring[now])
+
+    @staticmethod
+    def subscription_user_data(owned: Sequence[tuple[str, int]] | None, generation: int) -> bytes:
+        """The user data of a member whose last assignment was in `generation` (-1: it had none), as Kafka writes it. `owned` does not stand in it."""
+        return cooperative_user_data(generation)
+
+
+def _assignable(group: Group) -> Bools:
+    """By topic: somebody subscribes to it, and it has partitions."""
+    topology = group.topology
+    assignable = np.zeros(len(topology.topics), np.bool_)
+    assignable[group.subscribed_topics] = True
+    return assignable & (np.diff(topology.first) > 0)
+
+
+def _looks_equal(group: Group) -> bool:
+    """Whether Kafka takes all subscriptions for equal: it looks at the first member, in hash order, that subscribes to anything, and those after it."""
+    if len(group.subscriptions) == 1:
+        return True
+    if len(group.subscriptions) > 2 or all(subscription.key for subscription in group.subscriptions):
+        return False
+    empty = 0 if not group.subscriptions[0].key else 1
+    subscribes = group.subscription_of[group.hash_order] != empty
+    return bool(subscribes[int(subscribes.argmax()) :].all())
+
+
+def _subscribed(group: Group, dealt: Dealt) -> bool:
+    """Whether everybody reads what it got."""
+    reads = np.zeros((len(group.subscriptions), len(group.topology.topics)), np.bool_)
+    for index, subscription in enumerate(group.subscriptions):
+        reads[index, subscription.topics] = True
+    return bool(reads[group.subscription_of[dealt.member], group.topology.topic_of[dealt.number]].all())
+
+
+def _changing_hands(group: Group, claims: Claims, member: Ints, number: Ints) -> Bools:
+    """What somebody claims to have, and goes to somebody who does not."""
+    total = int(group.topology.first[-1])
+    owner = np.full(total, -1, np.int64)
+    owner[number] = member
+    real = (claims.number >= 0) & (claims.number < total)
+    claimed, kept = np.zeros(total, np.bool_), np.zeros(total, np.bool_)
+    claimed[claims.number[real]] = True
+    kept[claims.number[real][owner[claims.number[real]] == claims.member[real]]] = True
+    return (claimed & ~kept)[number]

@@ -1,0 +1,253 @@
+"""Moving partitions between members with different subscriptions until no move would make the group more balanced.
+
+Kafka asks before each partition whether the group is balanced, which takes all members times all partitions, and then looks at everybody who could have that
+partition. Both come to this: a partition moves if its owner has at least two more than the member with the fewest among those who subscribe to the
+topic, and it moves to that member. (Racks trigger a move in Kafka, but neither prevent one nor choose where it goes.) So only topics are looked at where
+the owner with the most and the subscriber with the fewest are that far apart, and a balanced group has none of them.
+
+One thing breaks this equivalence: an owner of an older generation who is not subscribed to the topic any more. Kafka moves partitions to him all the
+same. `_Literally` then follows Kafka step by step; if a partition stays where it must not be, such owners are left out, and all is done again.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from quorate.assignors.sticky.loads import Least, Loads
+from quorate.assignors.sticky.movements import Movements
+from quorate.assignors.sticky.ownership import NOBODY, Bools
+from quorate.assignors.sticky.plan import Plan
+from quorate.assignors.topology import Ints, Topology
+
+__all__ = ["Balance"]
+
+
+class Balance:
+    """Balances `owner` (rank by position) in place, and with it `loads` and `since`, whose values go on from `clock`."""
+
+    def __init__(self, topology: Topology, plan: Plan, loads: Loads, owner: Ints, since: Ints, clock: int) -> None:
+        self._topology = topology
+        self._plan = plan
+        self._loads = loads
+        self._owner = owner
+        self._since = since
+        self._clock = clock
+        self._former: Ints | None = None
+        self._movements: dict[int, Movements] = {}
+        self._shared = np.greater_equal(plan.potential, 2)  # topics with more than one potential owner
+
+    def run(self, former: Ints | None, unassigned: Ints | None, *, initial: bool) -> None:
+        """Balance. `former`: who had a partition in an older generation; such a one gets it back first if that makes for more balance.
+
+        `unassigned`: positions that nobody owned, which are moved first; `None` to move whatever comes. Unless `initial`, all is taken back if the group is
+        not more balanced in the end.
+        """
+        plan, loads = self._plan, self._loads
+        movable: Bools = self._shared[plan.topic]
+        shared_owners = np.bincount(self._owner[movable], minlength=loads.members)
+        # Members who have all that they could have, and share none of it, take no part. Kafka fails with a NullPointerException where such a one had a
+        # partition in an older generation; he could not get it anyway.
+        room = np.matmul(plan.subscribed, np.diff(plan.first), dtype=np.int64)
+        taking_part = (loads.counts < room[plan.subscription]) | (shared_owners > 0)
+        known: Ints | None = None
+        strange = False
+        if former is not None:
+            former = np.where(movable & (former >= 0) & taking_part[former], former, NOBODY)
+            stranger = (former >= 0) & ~plan.subscribed[plan.subscription[former], plan.topic]
+            known, strange = np.where(stranger, NOBODY, former), bool(stranger.any())
+        before = self._owner.copy(), self._since.copy(), loads.counts.copy()
+        self._former = former
+        if strange:
+            self._balance(
+                _Literally(self, taking_part, room).passes, movable, unassigned, before, taking_part, initial=initial
+            )
+            if self._valid():
+                return
+            self._restore(before)
+            self._movements.clear()
+            self._former = known
+        self._balance(self._passes, movable, unassigned, before, taking_part, initial=initial)
+
+    def _balance(
+        self,
+        passes: Callable[[Bools], bool],
+        movable: Bools,
+        unassigned: Ints | None,
+        before: tuple[Ints, Ints, Ints],
+        taking_part: Bools,
+        *,
+        initial: bool,
+    ) -> None:
+        if unassigned is not None:
+            new = np.zeros(len(movable), np.bool_)
+            new[unassigned] = True
+            passes(new & movable)
+        changed = passes(movable)
+        if not initial and changed:
+            was, now = _score(before[2][taking_part]), _score(self._loads.counts[taking_part])
+            if now >= was:
+                self._restore(before)
+
+    def _restore(self, before: tuple[Ints, Ints, Ints]) -> None:
+        owner, since, counts = before
+        self._owner[:] = owner
+        self._since[:] = since
+        self._loads.reset(counts)
+
+    def _valid(self) -> bool:
+        plan = self._plan
+        has = self._owner >= 0
+        return bool(plan.subscribed[plan.subscription[self._owner[has]], plan.topic[has]].all())
+
+    # ---- moving
+
+    def _passes(self, among: Bools) -> bool:
+        """Go through the positions `among` again and again until nothing moves any more. Whether anything did."""
+        changed = False
+        while self._pass(among):
+            changed = True
+        return changed
+
+    def _pass(self, among: Bools) -> bool:
+        plan = self._plan
+        uneven = self._uneven(among)
+        changed = False
+        for topic in range(len(plan.topics)):
+            if uneven[topic]:
+                touched = self._level(topic, among)
+                changed = changed or bool(touched)
+                for subscription in touched:  # topics that come later may have become uneven
+                    uneven |= plan.subscribed[subscription] & self._shared
+        return changed
+
+    def _uneven(self, among: Bools) -> Bools:
+        """Topics where some owner of a position `among` has at least two partitions more than some subscriber."""
+        plan, counts = self._plan, self._loads.counts
+        order = np.argsort(plan.subscription, kind="stable")
+        fewest = np.minimum.reduceat(
+            counts[order], np.searchsorted(plan.subscription[order], np.arange(len(plan.subscribed)))
+        )
+        ascending = np.argsort(fewest, kind="stable")
+        low = fewest[ascending[plan.subscribed[ascending].argmax(axis=0)]]
+        most = np.maximum.reduceat(np.where(among, counts[self._owner], -1), plan.first[:-1])
+        far_apart: Bools = most > low + 1
+        return self._shared & far_apart
+
+    def _level(self, topic: int, among: Bools) -> set[int]:
+        """Move partitions of a topic, in one pass over those `among`. Returns the subscriptions of members whose counts changed."""
+        plan, loads, former = self._plan, self._loads, self._former
+        members, count = loads.members, loads.count
+        start, end = int(plan.first[topic]), int(plan.first[topic + 1])
+        least = Least(loads, loads.classes(plan.subscriptions(topic)))
+        touched: set[int] = set()
+        position = start
+        while position < end:
+            low = least.top() // members
+            # Counts of owners fall and that of the lowest rises, so that nobody else needs a look, except after one of the irregular moves below.
+            wanted = among[position:end] & (loads.counts[self._owner[position:end]] > low + 1)
+            places = (np.flatnonzero(wanted) + position).tolist()
+            position = end
+            for place in places:
+                owner = int(self._owner[place])
+                top = least.top()
+                low = top // members
+                if count[owner] <= low + 1:
+                    continue
+                to = top % members
+                if former is not None and former[place] >= 0 and count[owner] > count[former[place]] + 1:
+                    to = int(former[place])
+                regular = count[to] == low
+                moved, origin = self.move(topic, place, to)
+                least.changed(origin)
+                least.changed(to)
+                touched |= {int(plan.subscription[origin]), int(plan.subscription[to])}
+                if moved != place or not regular:
+                    position = place + 1
+                    break
+        return touched
+
+    def move(self, topic: int, position: int, to: int) -> tuple[int, int]:
+        """Give a member a partition, or instead of it one of that topic which came from him. Returns which one, and who had it."""
+        plan = self._plan
+        start = int(plan.first[topic])
+        movements = self._movements.get(topic)
+        if movements is None:
+            known = self._topology
+            partitions = known.partition_of[plan.number[start : int(plan.first[topic + 1])]]
+            movements = self._movements[topic] = Movements(known.topics[int(plan.topics[topic])].name, partitions)
+        position = start + movements.instead(position - start, int(self._owner[position]), to)
+        origin = int(self._owner[position])
+        movements.record(position - start, origin, to)
+        self._loads.change(origin, -1)
+        self._loads.change(to, 1)
+        self._owner[position] = to
+        self._since[position] = self._clock
+        self._clock += 1
+        return position, origin
+
+    # ---- what `_Literally` looks at
+
+    @property
+    def state(self) -> tuple[Plan, Loads, Ints, Ints | None]:
+        """Plan, counts, owners and former owners."""
+        return self._plan, self._loads, self._owner, self._former
+
+
+class _Literally:
+    """Kafka's passes as they are: over all positions, with a test for balance before each."""
+
+    def __init__(self, balance: Balance, taking_part: Bools, room: Ints) -> None:
+        self._balance = balance
+        self._taking_part = taking_part
+        self._room = room
+
+    def passes(self, among: Bools) -> bool:
+        plan, loads, owners, former = self._balance.state
+        assert former is not None
+        positions = np.flatnonzero(among).tolist()
+        changed = False
+        modified = True
+        while modified:
+            modified = False
+            balanced = self._balanced()
+            topic, least = -1, None
+            for position in positions:
+                if balanced:
+                    break
+                if least is None or topic != plan.topic[position]:
+                    topic = int(plan.topic[position])
+                    least = Least(loads, loads.classes(plan.subscriptions(topic)))
+                owner, before = int(owners[position]), int(former[position])
+                top = least.top()
+                if before >= 0 and loads.count[owner] > loads.count[before] + 1:
+                    to = before
+                elif loads.count[owner] > top // loads.members + 1:
+                    to = top % loads.members
+                else:
+                    continue
+                _, origin = self._balance.move(topic, position, to)
+                least.changed(origin)
+                least.changed(to)
+                modified = changed = True
+                balanced = self._balanced()
+        return changed
+
+    def _balanced(self) -> bool:
+        plan, loads, owners, _ = self._balance.state
+        counts = loads.counts
+        present = counts[self._taking_part]
+        if not len(present) or present.min() >= present.max() - 1:
+            return True
+        # Whoever has as many as he could have is not asked, even if some of them are not among those.
+        asked = self._taking_part & (counts != self._room[plan.subscription])
+        fewest = np.full(len(plan.subscribed), np.iinfo(np.int64).max - 1)
+        np.minimum.at(fewest, plan.subscription[asked], counts[asked])
+        most = np.maximum.reduceat(np.where(owners >= 0, counts[owners], -1), plan.first[:-1])
+        return not (plan.subscribed & (most > fewest[:, None] + 1)).any()
+
+
+def _score(counts: Ints) -> int:
+    """Sum of the differences between all pairs; the lower, the more balanced. In 32 bits, as in Java, where it overflows in large groups."""
+    size = len(counts)
+    total = int((np.sort(counts) * (2 * np.arange(size) - size + 1)).sum())
+    return (total + 0x80000000) % 0x100000000 - 0x80000000

@@ -1,0 +1,224 @@
+"""The sticky assignment where all members subscribe to the same: each keeps up to its quota of what it owns, the rest is dealt out.
+
+With P partitions and n members, everybody gets ⌊P/n⌋ or ⌈P/n⌉; P mod n members get the larger number ("full" below). What a member keeps, the order in
+which partitions are dealt, and who gets the extra ones follow Kafka's `ConstrainedAssignmentBuilder` (KIP-54, KIP-881), whose rounds over lists are
+here sorts and, where racks match, one queue per rack.
+"""
+
+from bisect import bisect_left
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from quorate.assignors.group import Group
+from quorate.assignors.sticky.ownership import Bools, Ownership
+from quorate.assignors.sticky.racks import RackView
+from quorate.assignors.topology import Ints
+
+__all__ = ["Dealt", "assign_equal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Dealt:
+    """An assignment: `member[i]` has `number[i]`, each member's in its order. `transferring`: where a member has to wait until another one let go."""
+
+    member: Ints
+    number: Ints
+    transferring: Bools
+
+
+def assign_equal(group: Group, owned: Ownership, racks: RackView, topics: Ints, *, sort_owned: bool = True) -> Dealt:
+    """Assign the partitions of `topics` (ascending by name) to all members. `sort_owned`: see `StickyAssignor`."""
+    everything = _partitions(group, topics)
+    members = len(group)
+    least, extra = divmod(len(everything), members)
+    most = least + (extra > 0)
+
+    # 1. What members keep.
+    claimed_by = np.full(int(group.topology.first[-1]), -1, np.int64)
+    member, number = owned.member, owned.number
+    claimed_by[number] = member
+    rejected = racks.mismatch(member, number)
+    rejected[np.isin(number, owned.contested)] = True
+    if rejected.any():
+        member, number = member[~rejected], number[~rejected]
+    if sort_owned:
+        member, number = _by_partition_and_topic(group, member, number, topics)
+    sizes = np.bincount(member, minlength=members)
+    place = np.arange(len(member)) - (np.cumsum(sizes) - sizes)[member]
+    full = np.zeros(members, np.bool_)
+    if extra:
+        in_turn = group.hash_order
+        full[in_turn[sizes[in_turn] >= most][:extra]] = True
+    kept = place < np.where(full, most, least)[member]
+    member, number = member[kept], number[kept]
+
+    # 2. What is left to deal, and those who may take: `needy` lack some of `least`, `ready` have it and may be given one more.
+    taken = np.zeros(len(claimed_by), np.bool_)
+    taken[number] = True
+    unassigned = everything[~taken[everything]] if len(number) else everything
+    if racks.readers is not None:
+        few_first = racks.readers[group.topology.replica_racks_of[unassigned]]
+        unassigned = unassigned[np.argsort(few_first, kind="stable")]
+    by_id = group.id_order
+    sizes = sizes[by_id]
+    needy = by_id[sizes < least]
+    lacking = least - sizes[sizes < least]
+    extras_left = extra - int(full.sum())
+    ready = by_id[(sizes >= least) & ~full[by_id]] if extras_left else by_id[:0]
+
+    # 3. Deal: within racks first.
+    dealt: list[tuple[Ints, Ints]] = []
+    if racks.aware:
+        local = _RackRound(group, needy, lacking, ready, extras_left)
+        chosen = local.deal(group.topology.replica_racks_of[unassigned])
+        found = chosen >= 0
+        dealt.append((chosen[found], unassigned[found]))
+        unassigned = unassigned[~found]
+        needy, lacking, ready = local.needy, local.lacking, local.ready
+    dealt.append((_deal_rounds(needy, lacking, ready, len(unassigned)), unassigned))
+
+    new_member = np.concatenate([one for one, _ in dealt])
+    new_number = np.concatenate([one for _, one in dealt])
+    owner = claimed_by[new_number]
+    transferring = (owner >= 0) & (owner != new_member)
+    if len(owned.contested):
+        transferring |= np.isin(new_number, owned.contested)
+    return Dealt(
+        np.concatenate([member, new_member]),
+        np.concatenate([number, new_number]),
+        np.concatenate([np.zeros(len(member), np.bool_), transferring]),
+    )
+
+
+def _partitions(group: Group, topics: Ints) -> Ints:
+    """The partitions of `topics`, one topic after the other."""
+    first = group.topology.first
+    counts = first[topics + 1] - first[topics]
+    starts = np.cumsum(counts) - counts
+    numbers: Ints = np.arange(int(counts.sum())) + np.repeat(first[topics] - starts, counts)
+    return numbers
+
+
+def _by_partition_and_topic(group: Group, member: Ints, number: Ints, topics: Ints) -> tuple[Ints, Ints]:
+    """Sorted by member, then by partition (the number within the topic), then by topic."""
+    if not len(number):
+        return member, number
+    topology = group.topology
+    rank = np.zeros(len(topology.topics), np.int64)
+    rank[topics] = np.arange(len(topics))
+    partition = topology.partition_of[number]
+    order = np.lexsort((rank[topology.topic_of[number]], partition, member))
+    return member[order], number[order]
+
+
+def _deal_rounds(needy: Ints, lacking: Ints, ready: Ints, count: int) -> Ints:
+    """Who gets the next `count` partitions: round after round one for each of `needy` until it lacks none, then one for each of `ready`.
+
+    Those who lack none any more queue up behind `ready`, in the order in which they get there.
+    """
+    total = int(lacking.sum())
+    at = np.repeat(np.arange(len(needy)), lacking)
+    rounds = np.arange(total) - (np.cumsum(lacking) - lacking)[at]
+    in_order = at[_stable(rounds)]
+    queue = np.concatenate([ready, needy[_stable(lacking)]])
+    return np.concatenate([needy[in_order], queue[: count - total]])
+
+
+def _stable(values: Ints) -> Ints:
+    """A stable argsort of numbers from 0; small ones take the fast way of NumPy, which is for 16 bits."""
+    if len(values) and int(values.max()) < 1 << 16:
+        return np.argsort(values.astype(np.uint16), kind="stable")
+    return np.argsort(values, kind="stable")
+
+
+class _RackRound:
+    """Deals partitions to members whose rack they are in.
+
+    Kafka goes round `needy` with a pointer: the next member from there whose rack matches gets the partition, and the pointer moves behind it. If none of
+    `needy` matches, the first of `ready` that does gets its extra one.
+    """
+
+    def __init__(self, group: Group, needy: Ints, lacking: Ints, ready: Ints, extras_left: int) -> None:
+        self._rack_sets: list[list[int]] = [np.flatnonzero(column).tolist() for column in group.local.T]
+        self._rack_of = group.rack_of
+        self._needy = needy.tolist()
+        self._lacking = lacking.tolist()
+        self._extras_left = extras_left
+        # Places in `needy`, by rack, ascending; and the queue of `ready` as (place, member), by rack.
+        self._waiting: list[list[int]] = [[] for _ in group.racks]
+        self._queues: list[deque[tuple[int, int]]] = [deque() for _ in group.racks]
+        self._rackless: list[tuple[int, int]] = []
+        self._queued = 0
+        racks = group.rack_of[needy].tolist()
+        for place, rack in enumerate(racks):
+            if rack >= 0:
+                self._waiting[rack].append(place)
+        for member in ready.tolist():
+            self._enqueue(member)
+
+    def _enqueue(self, member: int) -> None:
+        rack = int(self._rack_of[member])
+        (self._queues[rack] if rack >= 0 else self._rackless).append((self._queued, member))
+        self._queued += 1
+
+    def deal(self, rack_sets: Ints) -> Ints:
+        """Who gets each partition, given the number of its rack set; -1 for nobody."""
+        needy, lacking, waiting, queues = self._needy, self._lacking, self._waiting, self._queues
+        members_racks = [[rack for rack in racks if waiting[rack] or queues[rack]] for racks in self._rack_sets]
+        behind = len(needy)
+        pointer = 0
+        chosen: list[int] = []
+        for rack_set in rack_sets.tolist():
+            # The nearest place from the pointer on, round the end.
+            best, best_rack, best_index = 2 * behind, -1, -1
+            for rack in members_racks[rack_set]:
+                places = waiting[rack]
+                if places:
+                    index = bisect_left(places, pointer)
+                    if index == len(places):
+                        index = 0
+                        place = places[0] + behind
+                    else:
+                        place = places[index]
+                    if place < best:
+                        best, best_rack, best_index = place, rack, index
+            if best_rack >= 0:
+                place = best - behind if best >= behind else best
+                lacking[place] -= 1
+                pointer = place + 1
+                chosen.append(needy[place])
+                if not lacking[place]:
+                    del waiting[best_rack][best_index]
+                    if self._extras_left:
+                        self._enqueue(needy[place])
+                continue
+            if self._extras_left:
+                heads = [queues[rack][0] + (rack,) for rack in members_racks[rack_set] if queues[rack]]
+                if heads:
+                    _, member, rack = min(heads)
+                    queues[rack].popleft()
+                    chosen.append(member)
+                    self._extras_left -= 1
+                    continue
+            chosen.append(-1)
+        return np.array(chosen, np.int64)
+
+    @property
+    def needy(self) -> Ints:
+        """Those who still lack partitions."""
+        return np.array([one for one, lacks in zip(self._needy, self._lacking, strict=True) if lacks], np.int64)
+
+    @property
+    def lacking(self) -> Ints:
+        """How many these lack."""
+        return np.array([lacks for lacks in self._lacking if lacks], np.int64)
+
+    @property
+    def ready(self) -> Ints:
+        """Those who may still be given an extra one, in the order of the queue."""
+        if not self._extras_left:
+            return np.empty(0, np.int64)
+        left = sorted([*self._rackless, *(one for queue in self._queues for one in queue)])
+        return np.array([member for _, member in left], np.int64)

@@ -1,0 +1,72 @@
+"""Which partitions moved from whom to whom while an assignment was balanced, so that a move back takes the one that came."""
+
+from quorate.assignors import java_order
+from quorate.assignors.topology import Ints
+
+__all__ = ["Movements"]
+
+
+class Movements:
+    """Moves of the partitions of one topic, from where they were at first to where they are now. `partitions`: all of them; they go by their index there.
+
+    Where a partition is to go from one member to another, and some partition of the topic came the other way round, that one goes back instead: fewer
+    partitions move. Of several, Kafka takes the first that a HashSet iterates.
+    """
+
+    def __init__(self, topic: str, partitions: Ints) -> None:
+        self._hashes: list[int] = java_order.partition_hashes(java_order.string_hash(topic), partitions).tolist()
+        self._pairs: dict[tuple[int, int], _HashSet] = {}
+        self._moved: dict[int, tuple[int, int]] = {}
+
+    def instead(self, partition: int, owner: int, to: int) -> int:
+        """The partition that should move where `partition` is to go from `owner` to `to`."""
+        pair = self._moved.get(partition)
+        came = self._pairs.get((to, owner if pair is None else pair[0]))
+        return partition if came is None else came.first(self._hashes)
+
+    def record(self, partition: int, owner: int, to: int) -> None:
+        """`partition` moves from `owner` to `to`."""
+        pair = self._moved.pop(partition, None)
+        origin = owner
+        if pair is not None:
+            origin = pair[0]
+            came = self._pairs[pair]
+            came.discard(partition)
+            if not came.size:
+                del self._pairs[pair]
+        if origin != to:
+            pair = (origin, to)
+            self._moved[partition] = pair
+            if pair not in self._pairs:
+                self._pairs[pair] = _HashSet()
+            self._pairs[pair].add(partition)
+
+
+class _HashSet:
+    """A HashSet of partitions that is hardly ever asked for its order: until then it only notes what was done to it."""
+
+    __slots__ = ("_java", "_steps", "size")
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._steps: list[int] = []  # a partition that was added, or the complement of one that was removed
+        self._java: java_order.JavaHashSet[int] | None = None
+
+    def add(self, partition: int) -> None:
+        self.size += 1
+        self._steps.append(partition)
+
+    def discard(self, partition: int) -> None:
+        self.size -= 1
+        self._steps.append(~partition)
+
+    def first(self, hashes: list[int]) -> int:
+        if self._java is None:
+            self._java = java_order.JavaHashSet(hash_of=hashes.__getitem__)
+        for step in self._steps:
+            if step >= 0:
+                self._java.add(step)
+            else:
+                self._java.discard(~step)
+        self._steps.clear()
+        return next(iter(self._java))

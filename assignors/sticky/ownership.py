@@ -1,0 +1,201 @@
+"""Who owns what, as the sticky assignors take it: claims of members, conflicts between them, and owners of older generations.
+
+A claim is a member's word that it has a partition. Partitions are numbered as in the topology; a claim on a partition that its topic no longer has (the
+topic was made anew, with fewer) gets a number beyond: it counts in conflicts, and can never be assigned.
+
+Of Kafka's rules (AbstractStickyAssignor, KIP-792) this one surprises: where two members claim a partition, the generation of the one that comes first in
+Java's hash order is that of its *subscription*, while the other's is the one that the assignor reads (`Claims.generation`). They differ for `sticky`,
+which keeps its generation in the user data.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from quorate.assignors.group import Group
+from quorate.assignors.topology import Ints, Topology
+from quorate.codecs.sticky_user_data import decode_cooperative_sticky_user_data, decode_sticky_user_data
+
+__all__ = ["NOBODY", "Bools", "Claims", "Ownership", "cooperative_claims", "resolve", "stale_owners", "sticky_claims"]
+
+Bools = npt.NDArray[np.bool_]
+
+NOBODY = -1
+"""In place of a member."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What members say they have. `member[i]` claims partition `number[i]`, member after member, in each one's order.
+
+    `number` is -1 for a topic that is not in the topology, and from the topology's number of partitions on for one that the topic does not have; the
+    topics of the latter are in `ghost_topics`. `generation`: by member, -1 if it told none; `subscription_generation`: the one in its subscription.
+    """
+
+    member: Ints
+    number: Ints
+    generation: Ints
+    subscription_generation: Ints
+    ghost_topics: Ints
+
+
+@dataclass(frozen=True)
+class Ownership:
+    """What is left of the claims: `member[i]` owns `number[i]`, ordered as the claims. `contested`: partitions that members claimed at one generation.
+
+    `ghost_member[i]` owns a partition that topic `ghost_topic[i]` does not have.
+    """
+
+    member: Ints
+    number: Ints
+    contested: Ints
+    ghost_member: Ints
+    ghost_topic: Ints
+
+
+def sticky_claims(group: Group) -> Claims:
+    """The claims of `sticky`: those in the user data; what `owned` says for a member that sent none.
+
+    Kafka's StickyAssignor never looks at the owned partitions of a subscription. Nor need it: an eager member owns nothing any more when it joins. Where
+    `owned` is given without user data it was therefore put there by whoever called.
+    """
+    subscription_generation = np.maximum(group.generations, -1)
+    lengths = np.diff(group.owned_offsets)
+    generation = np.where(lengths > 0, subscription_generation, -1)
+    if not any(group.user_data):
+        return _from_arrays(group, generation, subscription_generation)
+    pairs: list[tuple[int, str, int]] = []
+    for member, data in enumerate(group.user_data):
+        if data:
+            told = decode_sticky_user_data(data)
+            generation[member] = told.generation
+            pairs += [
+                (member, entry.topic, partition) for entry in told.previous_assignment for partition in entry.partitions
+            ]
+        elif lengths[member]:
+            pairs += [(member, topic, partition) for topic, partition in group.members[group.member_ids[member]].owned]
+    ghosts = _Ghosts(group.topology)
+    number = np.fromiter((ghosts.number(topic, partition) for _, topic, partition in pairs), np.int64, len(pairs))
+    member_of = np.fromiter((member for member, _, _ in pairs), np.int64, len(pairs))
+    return Claims(member_of, number, generation, subscription_generation, ghosts.topics)
+
+
+def cooperative_claims(group: Group) -> Claims:
+    """The claims of `cooperative-sticky`: the owned partitions of the subscriptions; the generation beside them, or else in the user data."""
+    subscription_generation = np.maximum(group.generations, -1)
+    generation = subscription_generation.copy()
+    if any(data is not None for data in group.user_data):
+        for member in np.flatnonzero(generation < 0).tolist():
+            told = decode_cooperative_sticky_user_data(group.user_data[member])
+            if told is not None:
+                generation[member] = told.generation
+    return _from_arrays(group, generation, subscription_generation)
+
+
+class _Ghosts:
+    """Numbers for partitions that their topic does not have."""
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self._seen: dict[tuple[str, int], int] = {}
+
+    def number(self, topic: str, partition: int) -> int:
+        number = self._topology.number(topic, partition)
+        if number < 0 and topic in self._topology:
+            number = int(self._topology.first[-1]) + self._seen.setdefault((topic, partition), len(self._seen))
+        return number
+
+    @property
+    def topics(self) -> Ints:
+        return np.array([self._topology.index[topic] for topic, _ in self._seen], np.int64)
+
+
+def _from_arrays(group: Group, generation: Ints, subscription_generation: Ints) -> Claims:
+    member = np.repeat(np.arange(len(group)), np.diff(group.owned_offsets))
+    number = group.owned
+    ghosts = _Ghosts(group.topology)
+    unknown = np.flatnonzero(number < 0)
+    if len(unknown):
+        number = number.copy()
+        for place in unknown.tolist():
+            owner = int(member[place])
+            topic, partition = group.members[group.member_ids[owner]].owned[place - int(group.owned_offsets[owner])]
+            number[place] = ghosts.number(topic, partition)
+    return Claims(member, number, generation, subscription_generation, ghosts.topics)
+
+
+def resolve(group: Group, claims: Claims, assignable: Bools) -> Ownership:
+    """Give each partition of the `assignable` topics to at most one of those who claim it.
+
+    In Java's hash order of members, each claim meets the one before it: at the same generation both lose the partition, at a higher one it moves, at a
+    lower one it stays.
+    """
+    topology = group.topology
+    total = int(topology.first[-1])
+    number, member = claims.number, claims.member
+    alive = number >= 0
+    if not assignable.all():
+        alive &= assignable[np.concatenate([topology.topic_of, claims.ghost_topics, [0]])[number]]
+    contested: list[int] = []
+    if not alive.all():
+        member, number = member[alive], number[alive]
+    if len(number):
+        often = np.bincount(number) > 1
+        if often.any():
+            keep, contested = _settle(group, claims, member, number, often)
+            member, number = member[keep], number[keep]
+    real = number < total
+    if real.all():
+        return Ownership(member, number, np.array(contested, np.int64), member[:0], number[:0])
+    return Ownership(
+        member[real],
+        number[real],
+        np.array([one for one in contested if one < total], np.int64),
+        member[~real],
+        claims.ghost_topics[number[~real] - total],
+    )
+
+
+def _settle(group: Group, claims: Claims, member: Ints, number: Ints, often: Bools) -> tuple[Bools, list[int]]:
+    """Which claims are left, and the partitions that several claimed at one generation."""
+    turn = np.empty(len(group), np.int64)
+    turn[group.hash_order] = np.arange(len(group))
+    places = np.flatnonzero(often[number])
+    places = places[np.argsort(turn[member[places]], kind="stable")]
+    keep = np.ones(len(number), np.bool_)
+    keep[places] = False
+    own = claims.generation[member[places]].tolist()
+    others = claims.subscription_generation[member[places]].tolist()
+    before: dict[int, int] = {}  # partition → index in `places` of the claim that the next one meets
+    winner: dict[int, int] = {}
+    contested: dict[int, None] = {}
+    for index, partition in enumerate(number[places].tolist()):
+        other = before.get(partition)
+        if other is None or own[index] > others[other]:
+            winner[partition] = before[partition] = index
+        elif own[index] == others[other]:
+            contested[partition] = None
+            winner.pop(partition, None)
+            before[partition] = index
+    keep[places[np.fromiter(winner.values(), np.int64, len(winner))]] = True
+    return keep, list(contested)
+
+
+def stale_owners(group: Group, claims: Claims, newest: int) -> Ints | None:
+    """For each partition the member that claims it at the highest generation below `newest`, `NOBODY` where none does; `None` if that is everywhere.
+
+    Of several at one generation it is the first in Java's hash order.
+    """
+    total = int(group.topology.first[-1])
+    stale = (claims.generation < newest)[claims.member] & (claims.number >= 0) & (claims.number < total)
+    if not stale.any():
+        return None
+    turn = np.empty(len(group), np.int64)
+    turn[group.hash_order] = np.arange(len(group))
+    member, number = claims.member[stale], claims.number[stale]
+    # The last one written stays: lower generations first, and of equal ones the later in hash order first.
+    order = np.lexsort((-turn[member], claims.generation[member]))
+    owners = np.full(total, NOBODY, np.int64)
+    owners[number[order]] = member[order]
+    return owners

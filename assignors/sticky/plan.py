@@ -1,0 +1,61 @@
+"""The order in which the general sticky assignment goes through partitions, and who could own them.
+
+Topics with fewer potential owners come first, then by name. Members are numbered by the rank of their id.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from quorate.assignors.group import Group
+from quorate.assignors.topology import Ints
+
+__all__ = ["Plan", "plan_of"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Who could get what. `topics[t]` is a topic's number in the topology; its partitions have the positions `first[t]` to `first[t + 1] - 1`.
+
+    `number[position]`, `topic[position]`: partition and topic at a position. `subscribed[s, t]`: whether subscription `s` has topic `t`. `potential[t]`: how
+    many members could own it. `rank[member]`, `subscription[rank]`: members by id.
+    """
+
+    topics: Ints
+    first: Ints
+    number: Ints
+    topic: Ints
+    subscribed: np.ndarray[tuple[int, int], np.dtype[np.bool_]]
+    potential: Ints
+    rank: Ints
+    subscription: Ints
+
+    def subscriptions(self, topic: int) -> list[int]:
+        """Those that have a topic."""
+        having: list[int] = np.flatnonzero(self.subscribed[:, topic]).tolist()
+        return having
+
+
+def plan_of(group: Group, topics: Ints) -> Plan:
+    """The plan for `topics`, which are ascending by name."""
+    topology = group.topology
+    subscribed = np.zeros((len(group.subscriptions), len(topology.topics)), np.bool_)
+    for index, subscription in enumerate(group.subscriptions):
+        subscribed[index, subscription.topics] = True
+    potential = np.bincount(group.subscription_of, minlength=len(subscribed)) @ subscribed
+    topics = topics[np.argsort(potential[topics], kind="stable")]
+    counts = topology.first[topics + 1] - topology.first[topics]
+    first = np.concatenate([[0], np.cumsum(counts)])
+    topic = np.repeat(np.arange(len(topics)), counts)
+    rank = np.empty(len(group), np.int64)
+    rank[group.id_order] = np.arange(len(group))
+    return Plan(
+        topics,
+        first,
+        np.arange(int(first[-1])) + (topology.first[topics] - first[:-1])[topic],
+        topic,
+        subscribed[:, topics],
+        potential[topics],
+        rank,
+        group.subscription_of[group.id_order],
+    )

@@ -1,0 +1,47 @@
+"""What the sticky assignors know of racks (KIP-881)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from quorate.assignors.group import Group
+from quorate.assignors.sticky.ownership import Bools
+from quorate.assignors.topology import Ints
+
+__all__ = ["RackView", "rack_view"]
+
+
+@dataclass(frozen=True, slots=True)
+class RackView:
+    """Racks of members and partitions, as far as they count.
+
+    `aware`: racks decide who gets what; without it no pair mismatches. `readers`: for each of the topology's `rack_sets`, how many members are in one of
+    its racks; `None` if no member told a rack. `readers` counts even where `aware` is false: then it still orders the partitions.
+    """
+
+    group: Group
+    aware: bool
+    readers: Ints | None
+
+    def mismatch(self, member: Ints, number: Ints) -> Bools:
+        """Whether reading partition `number[i]` would take `member[i]` to another rack; false for a member without one."""
+        if not self.aware:
+            return np.zeros(len(member), np.bool_)
+        rack = self.group.rack_of[member]
+        return (rack >= 0) & ~self.group.local[rack, self.group.topology.replica_racks_of[number]]
+
+
+def rack_view(group: Group, assignable: Bools) -> RackView:
+    """Racks matter unless members have none, none of a partition of the `assignable` topics, or each of these partitions is in all of their racks."""
+    if not group.racks:
+        return RackView(group, False, None)
+    topology = group.topology
+    set_of = topology.replica_racks_of
+    if not assignable.all():
+        set_of = set_of[assignable[topology.topic_of]]
+    members_in = np.bincount(group.rack_of[group.rack_of >= 0], minlength=len(group.racks))
+    readers: Ints = members_in @ group.local.astype(np.int64)
+    occurring = np.flatnonzero(np.bincount(set_of, minlength=len(topology.rack_sets))).tolist()
+    every = frozenset[str]().union(*(topology.rack_sets[one] for one in occurring))
+    aware = not every.isdisjoint(group.racks) and any(topology.rack_sets[one] != every for one in occurring)
+    return RackView(group, aware, readers)
