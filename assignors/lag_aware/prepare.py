@@ -1,0 +1,137 @@
+"""What the dealing of partitions starts from: lags as one array, members in the order of their ids, and who subscribes to which topic."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from hashlib import blake2b
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from quorate.assignors import java_order
+from quorate.assignors.group import Group
+from quorate.assignors.model import AssignorError
+from quorate.assignors.owners import previous_owners
+from quorate.assignors.topology import Ints, Topology
+
+__all__ = ["GivenLags", "Missing", "Table", "lag_array"]
+
+GivenLags = Mapping[tuple[str, int], int | None] | npt.NDArray[np.integer] | Sequence[int]
+"""Topic and partition → lag, or one lag per partition as the topology numbers them. `None`, no entry, and -1 in an array: not known."""
+
+Missing = Literal["zero", "median"]
+"""What a lag that is not known counts as."""
+
+_MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # of splitmix64
+
+
+def lag_array(given: GivenLags, topology: Topology, missing: Missing) -> Ints:
+    """One lag per partition, in records. Sums of them fit into 64 bits: a lag counts as 2**62 / partitions at most. Raises `AssignorError`."""
+    size = int(topology.first[-1])
+    most = (1 << 62) // max(1, size)
+    if isinstance(given, Mapping):
+        lags: Ints = np.full(size, -1, np.int64)
+        number = topology.number
+        for (topic, partition), lag in given.items():
+            at = number(topic, partition)
+            if at >= 0 and lag is not None:
+                lags[at] = max(0, min(int(lag), most))
+    else:
+        array = np.asarray(given)
+        if array.shape != (size,) or (size and array.dtype.kind not in "iu"):
+            raise AssignorError(
+                f"lags have the shape {array.shape} and the type {array.dtype}, but the topology has {size:,} partitions: give one whole number "
+                "per partition, -1 where it is not known, or a mapping of (topic, partition) to lag"
+            )
+        lags = np.minimum(array, most).astype(np.int64)
+    unknown = lags < 0
+    if missing == "median" and unknown.any():
+        for topic in np.unique(topology.topic_of[unknown]).tolist():
+            part = slice(int(topology.first[topic]), int(topology.first[topic + 1]))
+            told = np.sort(lags[part][~unknown[part]])
+            lags[part][unknown[part]] = told[(len(told) - 1) // 2] if len(told) else 0
+    else:
+        lags[unknown] = 0
+    return lags
+
+
+class Table:
+    """A group and its lags. Members are numbered in the order of their ids, as Java sorts strings; topics are taken in the order of their names.
+
+    So nothing depends on the order in which members joined or metadata listed topics. `number_of[m]` is the group's number of member `m`.
+    """
+
+    def __init__(self, group: Group, lags: Ints, *, shuffle: bool) -> None:
+        self.group = group
+        self.topology = group.topology
+        self.lags = lags
+        self.shuffle = shuffle
+        keys = [java_order.string_key(member_id) for member_id in group.member_ids]
+        self.number_of: Ints = np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
+        self._subscribers: dict[bytes, Ints] = {}
+        self._key_of: dict[int, bytes] = {}
+        subscriptions = group.subscription_of[self.number_of]
+        by_subscription = np.argsort(subscriptions, kind="stable")
+        ends = np.cumsum(np.bincount(subscriptions, minlength=len(group.subscriptions)))
+        members = np.split(by_subscription, ends[:-1]) if len(ends) else []
+        topics = [one.topics for one in group.subscriptions]
+        flat = np.concatenate(topics) if topics else np.empty(0, np.int64)
+        which = np.repeat(np.arange(len(topics)), [len(one) for one in topics])
+        order = np.lexsort((which, flat))
+        flat, which = flat[order], which[order]
+        starts = np.flatnonzero(np.diff(flat, prepend=-1))
+        ends = np.append(starts[1:], len(flat))[: len(starts)]
+        for topic, start, end in zip(flat[starts].tolist(), starts.tolist(), ends.tolist(), strict=True):
+            listed = which[start:end]
+            key = self._key_of[topic] = listed.tobytes()
+            if key not in self._subscribers:
+                self._subscribers[key] = np.sort(np.concatenate([members[one] for one in listed.tolist()]))
+        names = {topic: java_order.string_key(self.topology.topics[topic].name) for topic in self._key_of}
+        self.topics: list[int] = sorted(self._key_of, key=names.__getitem__)
+        """Topics with subscribers, by name."""
+
+    def subscribers(self, topic: int) -> Ints:
+        """Who subscribes to a topic, in the order in which equal candidates get partitions: by id, or shuffled for this topic."""
+        members = self._subscribers[self._key_of[topic]]
+        if not self.shuffle:
+            return members
+        name = np.uint64(_hash(self.topology.topics[topic].name))
+        mixed = self._hashes[members] ^ name
+        for shift, factor in zip((30, 27), _MIX, strict=True):
+            mixed = (mixed ^ (mixed >> np.uint64(shift))) * factor
+        return members[np.argsort(mixed ^ (mixed >> np.uint64(31)), kind="stable")]
+
+    def same_subscribers(self) -> list[tuple[Ints, list[int]]]:
+        """Topics that can be dealt together, as they have the same candidates in the same order."""
+        if self.shuffle:
+            return [(self.subscribers(topic), [topic]) for topic in self.topics]
+        together: dict[bytes, list[int]] = {}
+        for topic in self.topics:
+            together.setdefault(self._key_of[topic], []).append(topic)
+        return [(self._subscribers[key], topics) for key, topics in together.items()]
+
+    @cached_property
+    def _hashes(self) -> npt.NDArray[np.uint64]:
+        """A hash of each member: of its instance id if it has one, which outlives a restart, or else of its member id."""
+        members = list(self.group.members.items())
+        return np.array(
+            [_hash(members[at][1].instance_id or members[at][0]) for at in self.number_of.tolist()], np.uint64
+        )
+
+    @cached_property
+    def by_lag(self) -> Ints:
+        """All partitions, topic after topic as the topology has them, within a topic by decreasing lag, then by number."""
+        return np.lexsort((-self.lags, self.topology.topic_of))
+
+    @cached_property
+    def owners(self) -> Ints:
+        """The member that has a partition now; -1 if none does."""
+        place: Ints = np.empty(len(self.number_of) + 1, np.int64)
+        place[self.number_of] = np.arange(len(self.number_of))
+        place[-1] = -1
+        return place[previous_owners(self.group)]
+
+
+def _hash(text: str) -> int:
+    """64 bits that are the same in every process, on every machine."""
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")

@@ -1,0 +1,50 @@
+"""Who has which partition before an assignment, one owner at most. Kafka's own assignors have rules of their own for contradicting claims."""
+
+import numpy as np
+
+from quorate.assignors.group import Group
+from quorate.assignors.topology import Ints
+
+__all__ = ["previous_owners"]
+
+
+def previous_owners(group: Group) -> Ints:
+    """For each partition of the topology the member that has it, or -1.
+
+    A member that no longer subscribes to the topic has nothing of it. Where several members claim a partition, the one with the highest generation has it
+    (KIP-341), and nobody if there are several of these, too.
+    """
+    topology = group.topology
+    owners: Ints = np.full(int(topology.first[-1]), -1, np.int64)
+    members = np.repeat(np.arange(len(group)), np.diff(group.owned_offsets))
+    partitions = group.owned
+    known = partitions >= 0
+    if not known.all():
+        members, partitions = members[known], partitions[known]
+    if not len(partitions):
+        return owners
+    wide = len(topology)
+    subscribed = np.sort(np.concatenate([number * wide + one.topics for number, one in enumerate(group.subscriptions)]))
+    asked = group.subscription_of[members] * wide + topology.topic_of[partitions]
+    at = np.searchsorted(subscribed, asked)
+    mine = at < len(subscribed)
+    mine[mine] = subscribed[at[mine]] == asked[mine]
+    if not mine.all():
+        members, partitions = members[mine], partitions[mine]
+    owners[partitions] = members
+    if len(partitions) > np.count_nonzero(owners >= 0):
+        _settle(owners, partitions, members, group.generations)
+    return owners
+
+
+def _settle(owners: Ints, partitions: Ints, members: Ints, generations: Ints) -> None:
+    """Claims of several members, or the same claim more than once."""
+    partitions, members = np.unique(np.stack([partitions, members]), axis=1)
+    order = np.lexsort((-generations[members], partitions))
+    partitions, members = partitions[order], members[order]
+    first = np.append(True, partitions[1:] != partitions[:-1])
+    owners[partitions[first]] = members[first]
+    # The second claim of a partition comes right after the first.
+    rival = np.flatnonzero(first[:-1] & ~first[1:]) if len(first) > 1 else np.empty(0, np.int64)
+    tied = rival[generations[members[rival]] == generations[members[rival + 1]]]
+    owners[partitions[tied]] = -1

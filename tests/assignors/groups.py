@@ -1,0 +1,89 @@
+"""Small groups for the assignors that Kafka lacks, and what is asked of their answers."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from hypothesis import strategies as st
+
+from quorate.assignors import Assignment, Group, Member, Topology
+from quorate.assignors.owners import previous_owners
+
+RACKS = ("a", "b", "c")
+TOPICS = ("orders", "refunds", "stock")
+
+
+@st.composite
+def topologies(draw: st.DrawFn, *, most: int = 8, topics: int = 3) -> Topology:
+    """Topics with racks of replicas, known or not."""
+    replicas = st.lists(st.sampled_from((*RACKS, "z", None)), min_size=0, max_size=3)
+    return Topology.of(
+        {
+            name: draw(st.lists(replicas, min_size=0, max_size=most))
+            for name in draw(st.permutations(TOPICS[: draw(st.integers(1, topics))]))
+        }
+    )
+
+
+@st.composite
+def groups(
+    draw: st.DrawFn, *, members: int = 5, most: int = 8, topics: int = 3, claims: bool = True, same: bool = False
+) -> tuple[dict[str, Member], Topology]:
+    """Members and topology. `claims`: contradicting ones and stale generations, too; `same`: all subscribe to everything."""
+    topology = draw(topologies(most=most, topics=topics))
+    everything = [(topic.name, partition) for topic in topology.topics for partition in range(topic.partitions)]
+    ids = draw(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=members, unique=True))
+    owned: dict[str, list[tuple[str, int]]] = {member: [] for member in ids}
+    for at in everything:
+        for member in draw(st.lists(st.sampled_from([*ids, None]), min_size=1, max_size=2 if claims else 1)):
+            if member is not None:
+                owned[member].append(at)
+    names = list(topology.index)
+    return {
+        member: Member(
+            topics=names if same else draw(st.lists(st.sampled_from([*names, "gone"]), max_size=4)),
+            rack=draw(st.sampled_from((*RACKS, None, "", "elsewhere"))),
+            instance_id=draw(st.sampled_from((None, f"i-{member}"))),
+            owned=[*owned[member], *draw(st.sampled_from(([], [("gone", 1)], [(names[0], 99)])))],
+            generation=draw(st.sampled_from((-1, 4, 5) if claims else (-1,))),
+        )
+        for member in ids
+    }, topology
+
+
+def check_valid(assignment: Assignment, members: Mapping[str, Member], topology: Topology) -> None:
+    """Each partition of a subscribed topic once, to a subscriber; all members are there."""
+    assert list(assignment) == list(members)
+    wanted = {topic for member in members.values() for topic in member.topics}
+    given = sorted(at for member in assignment for at in assignment[member])
+    assert given == sorted(
+        (topic.name, partition)
+        for topic in topology.topics
+        if topic.name in wanted
+        for partition in range(topic.partitions)
+    )
+    for member, partitions in assignment.items():
+        assert {at.topic for at in partitions} <= set(members[member].topics)
+
+
+def moves(assignment: Assignment, members: Mapping[str, Member], topology: Topology) -> int:
+    """Partitions that a subscriber had and another member gets."""
+    owners = previous_owners(Group(members, topology))
+    now = np.full(len(owners), -1)
+    now[assignment.partitions] = np.repeat(np.arange(len(assignment)), assignment.counts)
+    return int(np.count_nonzero((owners >= 0) & (owners != now)))
+
+
+def local(assignment: Assignment, members: Mapping[str, Member], *, leader: bool = False) -> int:
+    """Partitions that are read in the rack of one of their replicas, or of their leader."""
+    topology = assignment.topology
+    found = 0
+    for member in assignment:
+        for number in assignment.numbers(member).tolist():
+            racks = topology.replica_racks[topology.replica_racks_of[number]]
+            found += bool(members[member].rack) and members[member].rack in (racks[:1] if leader else racks)
+    return found
+
+
+def reordered(members: Mapping[str, Member], topology: Topology) -> tuple[dict[str, Member], Topology]:
+    """The same group, told the other way round."""
+    return dict(reversed(members.items())), Topology(reversed(topology.topics))
