@@ -55,11 +55,11 @@ class Adapter(AbstractPartitionAssignor):  # type: ignore[misc]  # aiokafka has 
     def __init__(self, assignor: Assignor, *, client_rack: str | None = None, cooperative: bool | None = None) -> None:
         self.strategy = Strategy.of(assignor, cooperative)
         self.client_rack = client_rack
-        self._membership = Membership(rack=client_rack or None)
+        self.membership = Membership(rack=client_rack or None)
         self._companion: Companion | None = None
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.strategy.assignor!r}, client_rack={self.client_rack!r})"
+        return f"<{self.name} of quorate, client_rack={self.membership.rack!r}>"
 
     @property
     def name(self) -> str:
@@ -75,13 +75,13 @@ class Adapter(AbstractPartitionAssignor):  # type: ignore[misc]  # aiokafka has 
             if rebalance is not None:
                 mine: Adapter = _adopt(rebalance._coordinator, self)
                 return mine.metadata(topics)
-        self._membership.watch.stop()
+        self.membership.watch.stop()
         if self._companion is not None:
             owned, generation = self._companion.owned(), self._companion.generation()
         else:
-            owned = list(self._membership.assigned or ()) if self.strategy.cooperative else None
-            generation = self._membership.generation
-        return self._membership.subscription(self.strategy, topics, owned=owned, generation=generation)
+            owned = list(self.membership.assigned or ()) if self.strategy.cooperative else None
+            generation = self.membership.generation
+        return self.membership.subscription(self.strategy, topics, owned=owned, generation=generation)
 
     def assign(self, cluster: Any, members: Mapping[str, Any]) -> dict[str, Any]:
         """The leader's assignment from what aiokafka reads of subscriptions: topics and user data.
@@ -92,15 +92,15 @@ class Adapter(AbstractPartitionAssignor):  # type: ignore[misc]  # aiokafka has 
             Joined(member, subscription_bytes(one.subscription, user_data=one.user_data or None))
             for member, one in members.items()
         ]
-        found = self._membership.read(joined)
-        topology = self._membership.topology(found, cluster_view(cluster))
-        answer = self._membership.lead(self.strategy, found, topology, cooperative=self.strategy.cooperative)
+        found = self.membership.read(joined)
+        topology = self.membership.topology(found, cluster_view(cluster))
+        answer = self.membership.lead(self.strategy, found, topology, cooperative=self.strategy.cooperative)
         return {member: ConsumerProtocolMemberAssignment.decode(assignment_bytes(answer[member])) for member in answer}
 
     def on_assignment(self, assignment: Any) -> None:
         """Remember what the group agreed on."""
         generation = -1 if self._companion is None else self._companion.generation()
-        self._membership.complete(assignment.partitions(), generation)
+        self.membership.complete(assignment.partitions(), generation)
         if self._companion is not None:
             self._companion.check_racks()
 
@@ -108,7 +108,7 @@ class Adapter(AbstractPartitionAssignor):  # type: ignore[misc]  # aiokafka has 
         """The same assignor, for one consumer."""
         other = Adapter(self.strategy.assignor, client_rack=self.client_rack, cooperative=self.strategy.cooperative)
         other._companion = companion
-        other._membership = companion.membership
+        other.membership = companion.membership
         return other
 
 

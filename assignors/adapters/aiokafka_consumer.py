@@ -197,7 +197,7 @@ class Companion:
             await self._commit(before)
             await self._tell("on_partitions_revoked", revoked)
         positions = {at: before.state_value(at) for at in kept}
-        state.assign_from_subscribed(now)
+        state.assign_from_subscribed(set(now))
         assignment = state.subscription.assignment
         for at, one in positions.items():
             assignment._tp_state[at] = one

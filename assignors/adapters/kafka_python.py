@@ -42,11 +42,11 @@ class Adapter(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python 
     def __init__(self, assignor: Assignor, *, client_rack: str | None = None, cooperative: bool | None = None) -> None:
         self.strategy = Strategy.of(assignor, cooperative)
         self.client_rack = client_rack
-        self._membership = Membership(rack=client_rack or None)
+        self.membership = Membership(rack=client_rack or None)
         self._companion: Companion | None = None
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.strategy.assignor!r}, client_rack={self.client_rack!r})"
+        return f"<{self.name} of quorate, client_rack={self.membership.rack!r}>"
 
     @property
     def name(self) -> str:
@@ -67,14 +67,14 @@ class Adapter(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python 
 
     def metadata(self, topics: Iterable[str]) -> Any:
         """The subscription to send, version 3: with the rack, what the consumer keeps, the generation, and user data, as a Java member sends it."""
-        self._membership.watch.stop()
+        self.membership.watch.stop()
         owned: Sequence[tuple[str, int]] | None
         if self._companion is not None:
             owned, generation = self._companion.owned(), self._companion.generation()
         else:
-            owned = (self._membership.assigned or ()) if self.strategy.cooperative else None
-            generation = self._membership.generation
-        data = self._membership.subscription(self.strategy, topics, owned=owned, generation=generation)
+            owned = (self.membership.assigned or ()) if self.strategy.cooperative else None
+            generation = self.membership.generation
+        data = self.membership.subscription(self.strategy, topics, owned=owned, generation=generation)
         return ConsumerProtocolSubscription.decode(data)
 
     def assign(self, cluster: Any, members: Sequence[Any]) -> dict[str, Any]:
@@ -83,9 +83,9 @@ class Adapter(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python 
         if self._companion is not None:
             self._companion.watch_metadata()
             joined = self._companion.as_joined(joined)
-        found = self._membership.read(joined)
-        topology = self._membership.topology(found, cluster_view(cluster))
-        answer = self._membership.lead(self.strategy, found, topology, cooperative=self._is_cooperative())
+        found = self.membership.read(joined)
+        topology = self.membership.topology(found, cluster_view(cluster))
+        answer = self.membership.lead(self.strategy, found, topology, cooperative=self._is_cooperative())
         return {
             member: ConsumerProtocolAssignment(
                 VERSION, [(one.topic, list(one.partitions)) for one in by_topic(answer[member])], None
@@ -95,7 +95,7 @@ class Adapter(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python 
 
     def on_assignment(self, assignment: Any, generation: int) -> None:
         """Remember what the group agreed on."""
-        self._membership.complete(assignment.partitions(), generation)
+        self.membership.complete(assignment.partitions(), generation)
         if self._companion is not None:
             self._companion.check_racks()
 
@@ -106,7 +106,7 @@ class Adapter(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python 
         """The same assignor, for one consumer."""
         other = Adapter(self.strategy.assignor, client_rack=self.client_rack, cooperative=self.strategy.cooperative)
         other._companion = companion
-        other._membership = companion.membership
+        other.membership = companion.membership
         return other
 
 

@@ -1,7 +1,7 @@
 """The leader's part of a rebalance: members and topology in, an assignment out, whatever the members say. Knows no client."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from heapq import heapreplace
 
 import numpy as np
@@ -18,11 +18,18 @@ log = logging.getLogger(__name__)
 
 
 def assign(
-    assignor: Assignor, members: Mapping[str, Member], topology: Topology, *, group: str, cooperative: bool = False
+    assignor: Assignor,
+    members: Mapping[str, Member],
+    topology: Topology,
+    *,
+    group: str,
+    cooperative: bool = False,
+    assign_group: Callable[[Group], Assignment] | None = None,
 ) -> Assignment:
     """What `assignor` answers, if that is an assignment; else `keep_and_spread`'s answer, and an error in the log. Never raises.
 
     `cooperative`: a partition that another member still has is not given away before that member has given it up (KIP-429), by whatever `assignor`.
+    `assign_group`: how to ask it, if not by its method of that name.
     """
     for topic, who in unknown_topics(members, topology.index).items():
         log.warning(
@@ -35,7 +42,7 @@ def assign(
     prepared = Group(members, topology)
     finish = hold_back if cooperative else _as_it_is
     try:
-        answer = assignor.assign_group(prepared)
+        answer = (assign_group or assignor.assign_group)(prepared)
         fault = _fault(answer, prepared)
         if fault is None:
             return finish(answer, prepared)

@@ -1,18 +1,19 @@
 """A consumer's membership in its group: its assignor as a strategy, and what it remembers from one rebalance to the next. Knows no client."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import cast
 
-from quorate.assignors import java_order
 from quorate.assignors.adapters import leader
-from quorate.assignors.adapters.protocol import Joined, by_topic, read_members, subscription_bytes
+from quorate.assignors.adapters.protocol import Joined, read_members, subscription_bytes
 from quorate.assignors.adapters.racks import ClusterView, RackWatch
 from quorate.assignors.assignor import Assignor
+from quorate.assignors.group import Group
 from quorate.assignors.model import Assignment, Member
+from quorate.assignors.sticky import CooperativeStickyAssignor, StickyAssignor
 from quorate.assignors.topology import Topology
-from quorate.codecs.messages import CooperativeStickyAssignorUserData, StickyAssignorUserData
-from quorate.codecs.sticky_user_data import encode_cooperative_sticky_user_data, encode_sticky_user_data
 
 __all__ = ["Membership", "Strategy", "common_rack", "subscribed_topics"]
 
@@ -54,6 +55,11 @@ class Strategy:
         """Its members say what the Java client's members say, byte for byte."""
         return self.name in JAVA_NAMES
 
+    def user_data(self, assigned: Sequence[tuple[str, int]] | None, generation: int) -> bytes | None:
+        """What goes into the subscription's user data, from an assignor's `subscription_user_data(assigned, generation)`, if it has that method."""
+        make = getattr(self.assignor, "subscription_user_data", None)
+        return None if make is None else cast(bytes | None, make(assigned, generation))
+
 
 @dataclass(slots=True)
 class Membership:
@@ -64,6 +70,8 @@ class Membership:
     assigned: Sequence[tuple[str, int]] | None = None
     generation: int = -1
     watch: RackWatch = field(default_factory=RackWatch)
+    _newest: int = -1
+    """The highest generation that it was told as the leader, which Kafka's sticky assignors remember."""
 
     def subscription(
         self, strategy: Strategy, topics: Iterable[str], *, owned: Iterable[tuple[str, int]] | None, generation: int
@@ -75,21 +83,12 @@ class Membership:
         if owned is None:
             owned = () if strategy.is_javas or self.assigned is None else self.assigned
         return subscription_bytes(
-            topics, user_data=self._user_data(strategy.name), owned=owned, generation=generation, rack=self.rack
+            topics,
+            user_data=strategy.user_data(self.assigned, self.generation),
+            owned=owned,
+            generation=generation,
+            rack=self.rack,
         )
-
-    def _user_data(self, name: str) -> bytes | None:
-        if name == "cooperative-sticky":
-            return encode_cooperative_sticky_user_data(CooperativeStickyAssignorUserData(generation=self.generation))
-        if name == "sticky" and self.assigned is not None:
-            topics = by_topic(self.assigned)
-            order = java_order.hash_map_order(java_order.string_hashes([one.topic for one in topics]))
-            return encode_sticky_user_data(
-                StickyAssignorUserData(
-                    previous_assignment=tuple(topics[number] for number in order), generation=self.generation
-                )
-            )
-        return None
 
     def read(self, joined: Sequence[Joined]) -> dict[str, Member]:
         """The members that JoinGroup showed the leader. One that cannot be read is named in the log and subscribes to nothing."""
@@ -108,7 +107,13 @@ class Membership:
         """The assignment of a leader whose consumers keep partitions while they rebalance (`cooperative`) or not. Never raises."""
         # Kafka's own cooperative assignor holds back by itself, by rules of its own.
         hold_back = cooperative and strategy.name != "cooperative-sticky"
-        return leader.assign(strategy.assignor, members, topology, group=self.group, cooperative=hold_back)
+        assign: Callable[[Group], Assignment] = strategy.assignor.assign_group
+        if isinstance(strategy.assignor, StickyAssignor | CooperativeStickyAssignor):
+            self._newest = max([self._newest, *(member.generation for member in members.values())])
+            assign = partial(strategy.assignor.assign_group, max_generation=self._newest)
+        return leader.assign(
+            strategy.assignor, members, topology, group=self.group, cooperative=hold_back, assign_group=assign
+        )
 
     def complete(self, assigned: Iterable[tuple[str, int]], generation: int) -> None:
         """The group has agreed on an assignment."""

@@ -1,0 +1,123 @@
+"""Consumers of kafka-python and aiokafka with our assignors, among themselves and with Java's, on a real broker."""
+
+import pytest
+
+from quorate.assignors.adapters import aiokafka, kafka_python
+from tests.assignors.adapters.live import Aio, Java, KafkaPython, create_topic, produced, spread, wait_for
+from tests.broker.fixtures import broker as broker
+
+pytestmark = pytest.mark.oracle
+
+
+class Client:
+    """One of the two clients, and its adapters."""
+
+    def __init__(self, member, adapters):
+        self._member, self.adapters = member, adapters
+
+    def member(self, broker, topic, assignor, *, rack=None, **config):
+        """A consumer of the group that has the topic's name. `assignor`: a name in the adapters."""
+        if self.adapters is aiokafka and rack:
+            config |= aiokafka.options(getattr(aiokafka, assignor)(), client_rack=rack)
+            return Aio(broker, topic, [topic], **config)
+        if rack:
+            config["client_rack"] = rack
+        return self._member(broker, topic, [topic], getattr(self.adapters, assignor)(), **config)
+
+
+CLIENTS = {"kafka-python": Client(KafkaPython, kafka_python), "aiokafka": Client(Aio, aiokafka)}
+
+
+@pytest.fixture(params=CLIENTS)
+def client(request):
+    return CLIENTS[request.param]
+
+
+@pytest.fixture
+def topic(broker, request):
+    """A topic of six partitions, named after the test."""
+    name = request.node.name.replace("[", "-").replace("]", "")
+    create_topic(broker, name, 6)
+    return name
+
+
+def all_of(topic):
+    return [(topic, number) for number in range(6)]
+
+
+@pytest.mark.parametrize("assignor", ["Range", "RoundRobin", "Sticky", "LagAware"])
+def test_members_share_a_topic(broker, topic, client, assignor):
+    with client.member(broker, topic, assignor, rack="a") as one:
+        wait_for(lambda: len(one.assigned) == 6, one)
+        with client.member(broker, topic, assignor, rack="b") as two:
+            wait_for(lambda: len(one.assigned) == len(two.assigned) == 3, one, two)
+            assert spread(one, two) == all_of(topic)
+        wait_for(lambda: len(one.assigned) == 6, one)
+
+
+def test_cooperative_members_read_on_and_give_up_only_what_moves(broker, topic, client):
+    with client.member(broker, topic, "CooperativeSticky") as one, produced(broker, topic, 6):
+        wait_for(lambda: len({at for at, _, _ in one.records}) == 6, one)
+        with client.member(broker, topic, "CooperativeSticky") as two:
+            wait_for(lambda: len(one.assigned) == len(two.assigned) == 3, one, two)
+            assert spread(one, two) == all_of(topic)
+            assert one.revoked() == two.assigned
+            wait_for(lambda: {at for at, _, _ in two.records} == two.assigned, one, two)
+            kept = one.assigned
+        for at in kept:
+            offsets = one.offsets_of(at)
+            assert offsets == list(range(len(offsets))), "read on without a gap, a repeat or a reset"
+
+
+@pytest.mark.parametrize("assignor", ["Range", "Sticky", "CooperativeSticky"])
+def test_a_java_leader_reads_what_our_member_says(broker, topic, client, assignor):
+    with Java(broker, topic, [topic], assignor, rack="a") as java:
+        wait_for(lambda: len(java.assigned) == 6, java)
+        with client.member(broker, topic, assignor, rack="b", group_instance_id="i") as ours:
+            wait_for(lambda: len(java.assigned) == len(ours.assigned) == 3, java, ours)
+            assert spread(java, ours) == all_of(topic)
+            [seen] = [one for one in java.seen.values() if one["rack"] == "b"]
+            assert seen["topics"] == [topic]
+            assert seen["instance"] == "i"
+
+
+@pytest.mark.parametrize("assignor", ["Range", "Sticky", "CooperativeSticky"])
+def test_a_java_follower_gets_what_our_leader_gives(broker, topic, client, assignor):
+    with client.member(broker, topic, assignor, rack="b") as ours:
+        wait_for(lambda: len(ours.assigned) == 6, ours)
+        with Java(broker, topic, [topic], assignor, rack="a") as java:
+            wait_for(lambda: len(java.assigned) == len(ours.assigned) == 3, java, ours)
+            assert spread(java, ours) == all_of(topic)
+            assert java.led == 0
+
+
+def test_all_three_clients_are_one_group(broker, topic):
+    kafka, aio = CLIENTS.values()
+    with kafka.member(broker, topic, "CooperativeSticky", rack="a") as one:
+        wait_for(lambda: len(one.assigned) == 6, one)
+        with aio.member(broker, topic, "CooperativeSticky", rack="b") as two:
+            with Java(broker, topic, [topic], "CooperativeSticky", rack="c") as three:
+                members = one, two, three
+                wait_for(lambda: all(len(member.assigned) == 2 for member in members), *members)
+                assert spread(*members) == all_of(topic)
+
+
+def test_a_bounced_static_member_keeps_its_partitions_without_a_rebalance(broker, topic, client):
+    with client.member(broker, topic, "Range", group_instance_id="two") as other:
+        wait_for(lambda: len(other.assigned) == 6, other)
+        first = client.member(broker, topic, "Range", group_instance_id="one").__enter__()
+        wait_for(lambda: len(other.assigned) == len(first.assigned) == 3, other, first)
+        had, events = first.assigned, len(other.events)
+        first.close()
+        with client.member(broker, topic, "Range", group_instance_id="one") as again:
+            wait_for(lambda: again.assigned == had, other, again)
+            assert len(other.events) == events
+
+
+def test_a_duplicate_instance_puts_the_first_one_out_and_tells_it_why(broker, topic, client):
+    with client.member(broker, topic, "Range", group_instance_id="i") as first:
+        wait_for(lambda: len(first.assigned) == 6, first)
+        with client.member(broker, topic, "Range", group_instance_id="i") as second:
+            wait_for(lambda: first.error, second)
+            assert f"another consumer joined group {topic} with group_instance_id 'i'" in str(first.error)
+            wait_for(lambda: len(second.assigned) == 6, second)
