@@ -90,7 +90,11 @@ class _Guarded(ABC):
             return answered[0]
         if failed:
             return self._instead(f"{type(failed[0]).__name__}: {failed[0]}")
+        self._give_up()
         return self._instead(f"no answer within {self.timeout_ms:,} ms")
+
+    def _give_up(self) -> None:  # noqa: B027  # what ends by itself needs nothing
+        """Nobody waits for the reading any more."""
 
     def _instead(self, reason: str) -> Lags:
         known = self._last if self.fallback == "last" else {}
@@ -148,6 +152,7 @@ class AdminLags(_Guarded):
         self.group_id = group_id
         self.auto_offset_reset = auto_offset_reset
         self.config = kafka_python_config
+        self._clients: list[Any] = []
 
     def _read(self, partitions: Sequence[TopicPartition]) -> Mapping[tuple[str, int], int | None]:
         from kafka.admin import KafkaAdminClient, OffsetSpec
@@ -155,7 +160,7 @@ class AdminLags(_Guarded):
         from kafka.structs import TopicPartition as At
 
         until = time.monotonic() + self.timeout_ms / 1000
-        clients: list[Any] = []
+        self._clients = clients = []
 
         def client(**config: Any) -> Any:
             clients.append(KafkaNetClient(**config))
@@ -194,6 +199,13 @@ class AdminLags(_Guarded):
             (at.topic, at.partition): max(0, ends[at].offset - (starts[at] if at in starts else committed[at].offset))
             for at in wanted
         }
+
+    def _give_up(self) -> None:
+        # A TLS handshake without an answer has no end in kafka-python 3.0. Closing may take its time, too.
+        clients = self._clients
+        threading.Thread(
+            target=lambda: [one.close() for one in clients], name="quorate-lags-close", daemon=True
+        ).start()
 
     def _remedy(self) -> str:
         servers = (

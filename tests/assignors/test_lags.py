@@ -1,0 +1,240 @@
+"""Where lags come from: what is given, functions, and a real broker; and that nothing that goes wrong there breaks a rebalance."""
+
+import logging
+import socket
+import threading
+import time
+from contextlib import closing
+
+import pytest
+
+from quorate.assignors import Member, Topology
+from quorate.assignors.lag_aware import LagAwareAssignor
+from quorate.assignors.lags import AdminLags, CallableLags, LagSource, StaticLags, as_lag_source
+from quorate.assignors.topology import TopicPartition
+from tests.broker.fixtures import broker as broker
+
+AT = [TopicPartition("t", number) for number in range(3)]
+
+
+def test_given_lags():
+    source = as_lag_source({("t", 0): 7, ("t", 1): None})
+    assert isinstance(source, StaticLags)
+    assert source.lags(AT) == {AT[0]: 7, AT[1]: None}
+
+
+def test_a_function():
+    source = as_lag_source(lambda partitions: {at: at.partition * 10 for at in partitions})
+    assert isinstance(source, CallableLags)
+    assert source.lags(AT) == {AT[0]: 0, AT[1]: 10, AT[2]: 20}
+    assert source.lags([]) == {}
+
+
+def test_a_source_of_ones_own():
+    class Own:
+        def lags(self, partitions):
+            return {}
+
+    own = Own()
+    assert isinstance(own, LagSource)
+    assert as_lag_source(own) is own
+
+
+def test_what_is_no_source():
+    with pytest.raises(TypeError, match="lags come from a mapping, a function or a LagSource, not from int"):
+        as_lag_source(7)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"timeout_ms": 0}, "timeout_ms is 0: give the time"),
+        ({"fallback": "zero"}, "'zero' is not known; use last or none"),
+    ],
+)
+def test_options_that_cannot_be(options, message):
+    with pytest.raises(ValueError, match=message):
+        CallableLags(lambda partitions: {}, **options)
+
+
+class Flaky:
+    """Answers, raises or hangs, as it is told to."""
+
+    def __init__(self):
+        self.does = "answer"
+        self.go_on = threading.Event()
+
+    def __call__(self, partitions):
+        if self.does == "raise":
+            raise OSError("the lag exporter\nis down")
+        if self.does == "hang":
+            self.go_on.wait(30)
+            return dict.fromkeys(partitions, 99)
+        return dict.fromkeys(partitions, 1)
+
+
+@pytest.mark.parametrize(
+    ("fallback", "expected", "said"),
+    [("last", dict.fromkeys(AT, 1), "the 3 lags read last"), ("none", {}, "their numbers only")],
+)
+def test_a_function_that_raises(caplog, fallback, expected, said):
+    flaky = Flaky()
+    source = CallableLags(flaky, fallback=fallback)
+    flaky.does = "raise"
+    assert source.lags(AT) == {}
+    assert "partitions are assigned by their numbers only" in caplog.text
+    flaky.does = "answer"
+    source.lags(AT)
+    caplog.clear()
+    flaky.does = "raise"
+    assert source.lags(AT) == expected
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert record.getMessage().startswith(
+        f"lags could not be read (OSError: the lag exporter is down), so partitions are assigned by {said}; look at "
+    )
+
+
+def test_a_function_that_takes_too_long(caplog):
+    flaky = Flaky()
+    flaky.does = "hang"
+    source = CallableLags(flaky, timeout_ms=100)
+    started = time.monotonic()
+    assert source.lags(AT) == {}
+    assert "no answer within 100 ms" in caplog.text
+    flaky.does = "answer"
+    assert source.lags(AT) == {}  # not a second thread beside one that hangs
+    assert "the reading before this one has not ended yet" in caplog.text
+    assert time.monotonic() - started < 2
+    flaky.go_on.set()
+    until = time.monotonic() + 5
+    while source.lags(AT) != dict.fromkeys(AT, 1):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_an_answer_that_is_none_is_a_failure(caplog):
+    assert CallableLags(lambda partitions: None).lags(AT) == {}
+    assert CallableLags(lambda partitions: dict.fromkeys(partitions, "many")).lags(AT) == {}
+    assert len(caplog.records) == 2
+
+
+def test_a_failure_leaves_an_assignment_by_numbers():
+    def fail(_):
+        raise RuntimeError
+
+    members = {"a": Member(topics=["t"]), "b": Member(topics=["t"])}
+    assert LagAwareAssignor(lags=fail).assign(members, Topology.of({"t": 4})).counts.tolist() == [2, 2]
+
+
+# ---- the cluster
+
+
+def failing(servers, **options):
+    source = AdminLags(servers, "g", timeout_ms=700, **options)
+    started = time.monotonic()
+    assert source.lags(AT) == {}
+    assert time.monotonic() - started < 1.5
+    source._reading.join(10)
+    assert not source._reading.is_alive()
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
+def test_a_broker_that_does_not_answer(caplog, protocol):
+    threads = threading.active_count()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        failing(address, security_protocol=protocol)
+    assert f"look at the brokers ({address}), at the security options, and at DESCRIBE on group g" in caplog.text
+    assert "or raise timeout_ms (700)" in caplog.text
+    until = time.monotonic() + 10
+    while threading.active_count() > threads:
+        assert time.monotonic() < until, threading.enumerate()
+        time.sleep(0.05)
+
+
+def test_nothing_listens(caplog):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+    failing([address])
+    assert f"look at the brokers ({address})" in caplog.text
+
+
+def test_an_option_that_the_client_does_not_have(caplog):
+    failing("127.0.0.1:1", ssl_cafiles="x")
+    assert "Unrecognized configs: {'ssl_cafiles'}" in caplog.text
+
+
+@pytest.fixture(scope="module")
+def lagging(broker):
+    """Topic `lagging` with 10, 20 and 30 records, of which group `lagging` has committed 4 of the first and 25 of the last; records before 5 are gone."""
+    from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata
+    from kafka import TopicPartition as At
+    from kafka.admin import KafkaAdminClient, NewTopic
+
+    servers = broker.bootstrap_servers
+    with closing(KafkaAdminClient(bootstrap_servers=servers)) as admin:
+        admin.create_topics([NewTopic("lagging", 3, 1)])
+        with closing(KafkaProducer(bootstrap_servers=servers)) as producer:
+            for partition, count in enumerate([10, 20, 30]):
+                for _ in range(count):
+                    producer.send("lagging", b"x", partition=partition)
+        admin.delete_records({At("lagging", 1): 5})
+    with closing(KafkaConsumer(bootstrap_servers=servers, group_id="lagging", enable_auto_commit=False)) as consumer:
+        consumer.assign([At("lagging", 0), At("lagging", 2)])
+        commits = {At("lagging", 0): 4, At("lagging", 2): 25}
+        consumer.commit({at: OffsetAndMetadata(offset, "", -1) for at, offset in commits.items()})
+    return servers, [TopicPartition("lagging", number) for number in range(3)]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(("reset", "fresh"), [("latest", 0), ("earliest", 15), ("by_duration:P1D", 15)])
+def test_a_cluster(lagging, reset, fresh):
+    servers, at = lagging
+    source = AdminLags(servers, "lagging", auto_offset_reset=reset, timeout_ms=20_000)
+    assert source.lags(at) == {at[0]: 6, at[1]: fresh, at[2]: 5}
+    assert source.lags(at[:1]) == {at[0]: 6}
+
+
+@pytest.mark.oracle
+def test_a_group_that_has_committed_nothing(lagging):
+    servers, at = lagging
+    assert AdminLags(servers, "unheard-of", timeout_ms=20_000).lags(at) == dict.fromkeys(at, 0)
+    found = AdminLags(servers, "unheard-of", auto_offset_reset="earliest", timeout_ms=20_000).lags(at)
+    assert found == {at[0]: 10, at[1]: 15, at[2]: 30}
+
+
+@pytest.mark.oracle
+def test_reading_takes_one_request_for_each_purpose_whatever_the_partitions(lagging, monkeypatch):
+    from kafka.net.manager import KafkaConnectionManager
+
+    sent = []
+    send = KafkaConnectionManager.send
+
+    def count(self, request, *arguments, **options):
+        sent.append(type(request).__name__)
+        return send(self, request, *arguments, **options)
+
+    monkeypatch.setattr(KafkaConnectionManager, "send", count)
+    servers, at = lagging
+    AdminLags(servers, "unheard-of", auto_offset_reset="earliest", timeout_ms=20_000).lags(at)
+    assert sent.count("OffsetFetchRequest") == 1
+    assert sent.count("ListOffsetsRequest") == 2
+
+
+@pytest.mark.oracle
+def test_a_topic_that_is_gone_leaves_what_was_read_last(lagging, caplog):
+    servers, at = lagging
+    source = AdminLags(servers, "lagging", timeout_ms=20_000)
+    before = source.lags(at)
+    assert source.lags([*at, TopicPartition("gone", 0)]) == before
+    assert "UnknownTopicOrPartitionError" in caplog.text
+
+
+@pytest.mark.oracle
+def test_the_assignor_asks_the_cluster(lagging):
+    servers, at = lagging
+    topology = Topology.of({"lagging": 3})
+    members = {"a": Member(topics=["lagging"]), "b": Member(topics=["lagging"])}
+    source = AdminLags(servers, "lagging", auto_offset_reset="earliest", timeout_ms=20_000)
+    assert LagAwareAssignor(lags=source).assign(members, topology) == {"a": (at[1],), "b": (at[0], at[2])}
