@@ -5,7 +5,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rich.console import Console
@@ -14,7 +14,10 @@ from rich.table import Table
 
 @dataclass(frozen=True)
 class Case:
-    """One line: `ratio` above 1 means that ours is ahead. `goal` is what the ratio or our figure has to reach, in words."""
+    """One line: `ratio` above 1 means that ours is ahead.
+
+    `goal` is what the ratio or our figure has to reach, in words; `details` are further figures of ours, in the same unit.
+    """
 
     case: str
     ours: float
@@ -23,16 +26,18 @@ class Case:
     ratio: float | None
     unit: str
     goal: str = ""
+    details: dict[str, float] = field(default_factory=dict)
 
 
 class Report:
-    """Prints cases as they come: JSON lines, or a table at the end."""
+    """Prints cases as they come: JSON lines, or a table at the end. `parser`: with arguments of the benchmark's own, found in `options`."""
 
-    def __init__(self, title: str, description: str) -> None:
-        parser = argparse.ArgumentParser(description=description)
+    def __init__(self, title: str, description: str, parser: argparse.ArgumentParser | None = None) -> None:
+        parser = parser or argparse.ArgumentParser()
+        parser.description = description
         parser.add_argument("--quick", action="store_true", help="fewer cases and less data; ends within 50 s")
         parser.add_argument("--json", action="store_true", help="one JSON object per case")
-        options = parser.parse_args()
+        self.options = options = parser.parse_args()
         self.quick: bool = options.quick
         self.json: bool = options.json
         self.title = title
@@ -44,14 +49,25 @@ class Report:
         """Figures of which more is better."""
         self._add(Case(case, ours, peer, peer_name, None if peer is None else ours / peer, unit, goal))
 
-    def cost(self, case: str, ours: float, peer: float | None, peer_name: str, unit: str, goal: str = "") -> None:
+    def cost(
+        self,
+        case: str,
+        ours: float,
+        peer: float | None,
+        peer_name: str,
+        unit: str,
+        goal: str = "",
+        **details: float,
+    ) -> None:
         """Figures of which less is better."""
-        self._add(Case(case, ours, peer, peer_name, None if peer is None else peer / ours, unit, goal))
+        self._add(Case(case, ours, peer, peer_name, None if peer is None else peer / ours, unit, goal, details))
 
     def _add(self, case: Case) -> None:
         self.cases.append(case)
         if self.json:
-            print(json.dumps(asdict(case)), flush=True)
+            line = asdict(case)
+            line |= line.pop("details")
+            print(json.dumps(line), flush=True)
         else:
             print(f"  {case.case}: {_number(case.ours)} {case.unit}", file=sys.stderr, flush=True)
 
@@ -60,13 +76,23 @@ class Report:
         if self.json:
             return
         table = Table(title=self.title)
-        for name in ("case", "ours", "peer", "peer is", "ratio", "unit", "goal"):
-            table.add_column(name, justify="right" if name in ("ours", "peer", "ratio") else "left")
+        further = list(dict.fromkeys(name for case in self.cases for name in case.details))
+        for name in (
+            "case",
+            "ours",
+            *(name.replace("_", " ") for name in further),
+            "peer",
+            "peer is",
+            "ratio",
+            "unit",
+            "goal",
+        ):
+            table.add_column(name, justify="left" if name in ("case", "peer is", "unit", "goal") else "right")
         for c in self.cases:
             ratio = "" if c.ratio is None else f"{c.ratio:.2f}"
-            table.add_row(
-                c.case, _number(c.ours), "" if c.peer is None else _number(c.peer), c.peer_name, ratio, c.unit, c.goal
-            )
+            details = [_number(c.details[name]) if name in c.details else "" for name in further]
+            peer = "" if c.peer is None else _number(c.peer)
+            table.add_row(c.case, _number(c.ours), *details, peer, c.peer_name, ratio, c.unit, c.goal)
         Console(width=150).print(table)
 
 

@@ -1,0 +1,133 @@
+"""The groups of Kafka's JMH benchmarks (ClientSideAssignorBenchmark, ServerSideAssignorBenchmark), as tests/oracle's Bench.java makes them, for our assignors."""
+
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from quorate.assignors import Assignment, Assignor, Group, Member, Topic, Topology
+from quorate.codecs import Uuid
+from quorate.codecs.messages import ProtocolTopicPartition, StickyAssignorUserData
+from quorate.codecs.sticky_user_data import encode_sticky_user_data
+
+__all__ = ["Cell", "fresh", "grid", "group", "members_of", "topology_of"]
+
+BUCKETS = 5
+RACKS = ("rack0", "rack1", "rack2")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A point of the grid. `ratio`: partitions per member; `racks`: none, rf3 (every partition in every rack), or rf1 (each in one)."""
+
+    members: int
+    ratio: int
+    topics: int
+    homogeneous: bool = True
+    incremental: bool = False
+    racks: str = "none"
+
+    @property
+    def partitions(self) -> int:
+        """Partitions of all topics."""
+        return self.members * self.ratio // self.topics * self.topics
+
+    @property
+    def argument(self) -> str:
+        """What Bench.java calls it."""
+        kind = "homogeneous" if self.homogeneous else "heterogeneous"
+        return f"{self.members}/{self.ratio}/{self.topics}/{kind}/{'incremental' if self.incremental else 'full'}/{self.racks}"
+
+    def __str__(self) -> str:
+        kind = "" if self.homogeneous else ", heterogeneous"
+        return (
+            f"{self.members:,} members, {self.ratio} each, {self.topics:,} topics{kind}"
+            f"{', incremental' if self.incremental else ''}{'' if self.racks == 'none' else ', racks ' + self.racks}"
+        )
+
+
+def grid() -> Iterator[tuple[int, int, int]]:
+    """Members, ratio and topics of Kafka's grid, without those in which a topic would have no partition."""
+    for members in (100, 500, 1000, 5000, 10_000):
+        for ratio in (5, 10, 50):
+            for topics in (10, 100, 1000):
+                if members * ratio >= topics:
+                    yield members, ratio, topics
+
+
+@cache
+def topology_of(members: int, ratio: int, topics: int, racks: str) -> Topology:
+    """`topics` topics of equal size on three brokers."""
+    count = members * ratio // topics
+    rng = random.Random(42)
+    placed = {
+        "none": (),
+        "rf3": tuple(tuple(RACKS[(p + k) % 3] for k in range(3)) for p in range(count)),
+        "rf1": tuple((RACKS[p % 3],) for p in range(count)),
+    }[racks]
+    return Topology(
+        Topic(name=f"topic{number}", partitions=count, racks=placed, id=Uuid(rng.randbytes(16)))
+        for number in range(topics)
+    )
+
+
+def _topics_of(cell: Cell, number: int, members: int) -> range:
+    """The topics of a member: all, or those of its bucket."""
+    if cell.homogeneous:
+        return range(cell.topics)
+    buckets = min(BUCKETS, members)
+    per_bucket = math.ceil(cell.topics / buckets)
+    bucket = min(number // math.ceil(members / buckets), buckets - 1)
+    return range(min(bucket * per_bucket, cell.topics), min((bucket + 1) * per_bucket, cell.topics))
+
+
+def members_of(cell: Cell, assignor: Assignor, *, user_data: bool = False) -> dict[str, Member]:
+    """The members of a cell. If it is incremental, all but the last own what `assignor` gives them, and the last one is new.
+
+    `user_data`: they tell it in user data as well, in the way of `sticky`.
+    """
+    count = cell.members - 1 if cell.incremental else cell.members
+    aware = cell.racks != "none"
+    lists: dict[range, tuple[str, ...]] = {}
+    members = {}
+    for number in range(count):
+        topics = _topics_of(cell, number, count)
+        names = lists.setdefault(topics, tuple(f"topic{topic}" for topic in topics))
+        members[f"member{number}"] = Member(topics=names, rack=RACKS[number % 3] if aware else None)
+    if not cell.incremental:
+        return members
+    first = assignor.assign(members, topology_of(cell.members, cell.ratio, cell.topics, cell.racks))
+    new = Member(topics=members[f"member{count - 1}"].topics, rack=RACKS[count % 3] if aware else None)
+    return {name: _owning(member, first, name, user_data) for name, member in members.items()} | {"newMember": new}
+
+
+def _owning(member: Member, assignment: Assignment, name: str, user_data: bool) -> Member:
+    owned = assignment[name]
+    data = None
+    if user_data:
+        previous = tuple(
+            ProtocolTopicPartition(topic=topic, partitions=tuple(partitions))
+            for topic, partitions in assignment.by_topic(name).items()
+        )
+        data = encode_sticky_user_data(StickyAssignorUserData(previous_assignment=previous, generation=1))
+    return Member(topics=member.topics, rack=member.rack, owned=owned, generation=1, user_data=data)
+
+
+def group(members: dict[str, Member], cell: Cell) -> Group:
+    """The prepared group, with what Java's side of the benchmark is given, too: hash maps of members, of what they own, and racks."""
+    made = Group(members, topology_of(cell.members, cell.ratio, cell.topics, cell.racks))
+    for name in _GIVEN:
+        getattr(made, name)
+    return made
+
+
+_GIVEN = ("owned", "owned_offsets", "generations", "user_data", "hash_order", "racks", "rack_of")
+_MADE = ("members", "member_ids", "topology", "subscriptions", "subscription_of", "listings", "listing_of")
+
+
+def fresh(prepared: Group) -> Group:
+    """A copy that has forgotten everything that an assignor found out: sorting members, say, is part of assigning, as it is in Java."""
+    copy = Group.__new__(Group)
+    copy.__dict__.update({name: prepared.__dict__[name] for name in (*_MADE, *_GIVEN)})
+    return copy

@@ -1,0 +1,326 @@
+"""How fast groups are assigned, on the grid of Kafka's JMH benchmarks: ours beside Kafka's own assignors, warmed up, and beside kafka-python's.
+
+A row is one `assign_group` of a prepared `Group`; on Java's side, one `assign` of maps that are there already. What an assignor finds out for itself, such
+as the order of members, is forgotten before each call. Ours is the least of several rounds' averages, with their median beside it; Java's the lesser of
+its least round and its thread's CPU time, which leaves out what neighbours on a shared machine cost. "with Group" is the same from `Member`s on; for
+`sticky` with the user data that members send, which it then decodes.
+"""
+
+import argparse
+import gc
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+sys.path.append(str(Path(__file__).parent))  # behind everything: `codecs` stays the standard library's
+
+from _groups import Cell, fresh, grid, group, members_of, topology_of
+from _report import Report
+
+from quorate.assignors import Assignor, Group
+from quorate.assignors.registry import client_assignor, server_assignor
+
+ORACLE = Path(__file__).resolve().parents[1] / "tests" / "oracle" / "target"
+JAVA = "Kafka 4.3.1, Java"
+BESIDE_JAVA = ("client-range", "client-sticky", "client-cooperative-sticky", "server-uniform", "server-range")
+ALONE = ("client-roundrobin", "client-lag-aware", "server-rack-aware-uniform")
+FAMILIES = (*BESIDE_JAVA, *ALONE, "kafka-python")
+
+USUAL = (
+    (100, 10, 100),
+    (1000, 5, 100),
+    (1000, 10, 100),
+    (1000, 50, 100),
+    (1000, 10, 1000),
+    (5000, 10, 100),
+    (10_000, 10, 100),
+    (10_000, 10, 1000),
+)
+QUICK = ((1000, 10, 100), (10_000, 10, 100))
+LARGEST = (10_000, 10, 100)
+
+
+def assignor_of(family: str) -> Assignor:
+    side, _, name = family.partition("-")
+    return client_assignor(name) if side == "client" else server_assignor(name)
+
+
+def keeps(family: str) -> bool:
+    """Whether what members own counts, so that an incremental round is another one than a full one."""
+    return family not in ("client-range", "client-roundrobin", "server-range")
+
+
+def cells(family: str, report: Report) -> Iterator[Cell]:
+    """The cells of a run."""
+    points = tuple(grid()) if report.options.grid else QUICK if report.quick else USUAL
+    for members, ratio, topics in points:
+        for homogeneous in (True, False):
+            for incremental in (False, True) if keeps(family) else (False,):
+                point = members, ratio, topics
+                # Only client-side assignors look at racks; where every partition is in every rack (rf3), they look no further.
+                racks = ("none", "rf3", "rf1") if point in QUICK and family.startswith("client") else ("none",)
+                for rack in racks[::2] if report.quick else racks:
+                    cell = Cell(members, ratio, topics, homogeneous, incremental, rack)
+                    if not _too_slow_for_java(family, cell):
+                        yield cell
+
+
+def _too_slow_for_java(family: str, cell: Cell) -> bool:
+    """Kafka's general sticky algorithm takes seconds for 1,000 members with 10 partitions each, and minutes beyond."""
+    if cell.homogeneous or "sticky" not in family:
+        return False
+    return cell.partitions > 10_000 or cell.topics > 100 or cell.racks != "none"
+
+
+def goal(family: str, cell: Cell) -> str:
+    """What the ratio has to reach."""
+    if family == "client-range" or (family == "server-uniform" and not cell.homogeneous):
+        return "ratio ≥ 1"
+    if "sticky" in family and not cell.homogeneous and cell.incremental:
+        return "ratio ≥ 10"
+    return "ratio ≥ 0.33" if cell.partitions >= 10_000 else ""
+
+
+# ---- measuring
+
+
+def rounds(assign: Callable[[Group], Any], prepared: Group, *, most_s: float = 12.0) -> list[float]:
+    """Average seconds of a call in each of five rounds of 40 ms or more; three where a call takes long."""
+    gc.collect()
+    found: list[float] = []
+    started = time.perf_counter()
+    while len(found) < 3 or (len(found) < 5 and time.perf_counter() - started < 1):
+        spent, calls = 0.0, 0
+        while spent < 0.04:
+            forgetful = fresh(prepared)
+            begin = time.perf_counter()
+            assign(forgetful)
+            spent += time.perf_counter() - begin
+            calls += 1
+        found.append(spent / calls)
+        if time.perf_counter() - started > most_s:
+            break
+    return found
+
+
+def java(family: str, wanted: Sequence[Cell], *, quick: bool) -> dict[Cell, float]:
+    """Kafka's milliseconds for each cell, from one JVM."""
+    command = ["java", "-Xms2g", "-Xmx4g", "-XX:+UseG1GC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
+    command += [f"-Dprewarm={3000 if quick else 7000}"]
+    command += ["-cp", f"{ORACLE / 'classes'}{os.pathsep}{ORACLE / 'lib'}{os.sep}*", "oracle.Bench", family]
+    command += [cell.argument for cell in wanted]
+    run = subprocess.run(command, check=True, capture_output=True, text=True, timeout=1800)
+    lines = [json.loads(line) for line in run.stdout.splitlines()]
+    return {cell: min(line["min_ns"], line["cpu_ns_per_op"]) / 1e6 for cell, line in zip(wanted, lines, strict=True)}
+
+
+def with_group(assignor: Assignor, cell: Cell, *, user_data: bool) -> float:
+    """Seconds of the whole way from members to the assignment; the least of three."""
+    members = members_of(cell, assignor, user_data=user_data)
+    topology = topology_of(cell.members, cell.ratio, cell.topics, cell.racks)
+    found = []
+    for _ in range(3):
+        begin = time.perf_counter()
+        assignor.assign(members, topology)
+        found.append(time.perf_counter() - begin)
+    return min(found)
+
+
+# ---- families
+
+
+def beside_java(report: Report, family: str) -> None:
+    """Every cell, ours before and behind Java's: on a shared machine the seconds drift while a JVM warms up."""
+    wanted = list(cells(family, report))
+    assignor = assignor_of(family)
+    ours: dict[Cell, list[float]] = {}
+    whole = {}
+    for cell in wanted:
+        prepared = group(members_of(cell, assignor), cell)
+        ours[cell] = rounds(assignor.assign_group, prepared)
+        whole[cell] = with_group(assignor, cell, user_data=family == "client-sticky")
+    peer = java(family, wanted, quick=report.quick)
+    for cell in wanted:
+        prepared = group(members_of(cell, assignor), cell)
+        ours[cell] += rounds(assignor.assign_group, prepared)
+        report.cost(
+            f"{family}: {cell}",
+            min(ours[cell]) * 1e3,
+            peer[cell],
+            JAVA,
+            "ms",
+            goal(family, cell),
+            median=statistics.median(ours[cell]) * 1e3,
+            with_Group=whole[cell] * 1e3,
+        )
+
+
+def alone(report: Report, family: str) -> None:
+    """Assignors that Kafka does not have, or whose peer is elsewhere."""
+    assignor = assignor_of(family)
+    points = QUICK if report.quick else (*QUICK, (1000, 100, 100), (10_000, 10, 1000))
+    for members, ratio, topics in points:
+        for homogeneous in (True, False):
+            for incremental in (False, True) if keeps(family) else (False,):
+                for racks in ("none",) if family == "client-roundrobin" else ("none", "rf1"):
+                    cell = Cell(members, ratio, topics, homogeneous, incremental, racks)
+                    found = rounds(_assign(family, cell), group(members_of(cell, assignor), cell))
+                    report.cost(
+                        f"{family}: {cell}",
+                        min(found) * 1e3,
+                        None,
+                        "",
+                        "ms",
+                        "< 1,000 ms" if family == "client-lag-aware" else "",
+                        median=statistics.median(found) * 1e3,
+                    )
+
+
+@cache
+def _lags(partitions: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Lags as groups have them: many without, some large."""
+    rng = np.random.default_rng(169)
+    return np.where(rng.random(partitions) < 0.3, 0, rng.lognormal(6, 2, partitions)).astype(np.int64)
+
+
+def _assign(family: str, cell: Cell) -> Callable[[Group], Any]:
+    assignor = assignor_of(family)
+    if family == "client-lag-aware":
+        lags = _lags(cell.partitions)
+        return lambda one: assignor.assign_group(one, lags=lags)  # type: ignore[call-arg]
+    return assignor.assign_group
+
+
+def growth(report: Report, family: str) -> None:
+    """How time grows from 12,500 to 100,000 partitions (members along with them), beside P log P: the exponent is 1 where it grows just so.
+
+    Of the slopes between the doublings the median counts, so that one disturbed measurement decides nothing. Kafka's general sticky algorithm is measured at
+    an eighth of that.
+    """
+    ratio, topics = 10, 100
+    for homogeneous in (True, False):
+        for incremental in (False, True) if keeps(family) else (False,):
+            most = 1250 if "sticky" in family and not homogeneous else 10_000
+            steps = []
+            for members in (most // 8, most // 4, most // 2, most):
+                cell = Cell(members, ratio, topics, homogeneous, incremental)
+                prepared = group(members_of(cell, assignor_of(family)), cell)
+                steps.append((cell.partitions, min(rounds(_assign(family, cell), prepared))))
+            slopes = [
+                math.log(time_b / time_a) / math.log(b * math.log(b) / (a * math.log(a)))
+                for (a, time_a), (b, time_b) in pairwise(steps)
+            ]
+            what = f"{family}: growth{'' if homogeneous else ', heterogeneous'}{', incremental' if incremental else ''}"
+            report.cost(what, statistics.median(slopes), 1.0, "P log P", "exponent", "ratio ≥ 0.8")
+
+
+def memory(report: Report, family: str) -> None:
+    """The most that assigning takes on top of the group, and what the group takes, at 100,000 partitions."""
+    members, ratio, topics = (1000, 10, 100) if "sticky" in family else LARGEST
+    for homogeneous in (True, False):
+        cell = Cell(*(LARGEST if homogeneous else (members, ratio, topics)), homogeneous, keeps(family))
+        assignor = assignor_of(family)
+        given = members_of(cell, assignor)
+        gc.collect()
+        tracemalloc.start()
+        prepared = group(given, cell)
+        held, _ = tracemalloc.get_traced_memory()
+        assign = _assign(family, cell)
+        tracemalloc.reset_peak()
+        assign(prepared)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        report.cost(f"{family}: peak memory, {cell}", (peak - held) / 1e6, None, "", "MB", with_Group=peak / 1e6)
+
+
+# ---- kafka-python
+
+
+def beside_kafka_python(report: Report) -> None:
+    """kafka-python's own assignors, from members to the assignment on both sides: it has nothing to prepare."""
+    from kafka.coordinator.assignors.range import RangePartitionAssignor
+    from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+    from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+
+    name = "kafka-python"
+    peers = {
+        "client-range": RangePartitionAssignor,
+        "client-roundrobin": RoundRobinPartitionAssignor,
+        "client-sticky": StickyPartitionAssignor,
+    }
+    cell = Cell(200, 10, 20) if report.quick else Cell(500, 10, 50)
+    topology = topology_of(cell.members, cell.ratio, cell.topics, "none")
+    for family, peer in peers.items():
+        assignor = assignor_of(family)
+        members = members_of(cell, assignor)
+        ours = with_group(assignor, cell, user_data=False)
+        joined = [_joined(name, member.topics) for name, member in members.items()]
+        times = []
+        for _ in range(2):
+            begin = time.perf_counter()
+            peer().assign(_Cluster(topology), joined)
+            times.append(time.perf_counter() - begin)
+        ours = min(ours, with_group(assignor, cell, user_data=False))
+        wanted = "ratio ≥ 20" if family == "client-sticky" else "ratio ≥ 1"
+        report.cost(f"{family}: {cell}, with Group", ours * 1e3, min(times) * 1e3, name, "ms", wanted)
+
+
+class _Cluster:
+    """What kafka-python's assignors ask of its ClusterMetadata."""
+
+    def __init__(self, topology: Any) -> None:
+        self._partitions = {topic.name: set(range(topic.partitions)) for topic in topology.topics}
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        return self._partitions.get(topic)
+
+    def topics(self) -> set[str]:
+        return set(self._partitions)
+
+
+def _joined(member_id: str, topics: Sequence[str]) -> SimpleNamespace:
+    """A member as kafka-python's coordinator hands it to an assignor."""
+    return SimpleNamespace(
+        member_id=member_id, group_instance_id=None, metadata=SimpleNamespace(topics=list(topics), user_data=b"")
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument(
+        "--family", action="append", choices=FAMILIES, help="only this one; may be given more than once"
+    )
+    parser.add_argument("--grid", action="store_true", help="all cells of Kafka's grid that Java answers in seconds")
+    report = Report("quorate.assignors", __doc__ or "", parser)
+    if not (ORACLE / "classes").is_dir():
+        sys.exit("error: Kafka's jars are not there; run `make bench`, or tests/oracle/build")
+    quick = ("client-range", "client-sticky", "server-uniform", "client-lag-aware", "kafka-python")
+    for family in report.options.family or (quick if report.quick else FAMILIES):
+        if family == "kafka-python":
+            beside_kafka_python(report)
+            continue
+        if family in BESIDE_JAVA:
+            beside_java(report, family)
+        else:
+            alone(report, family)
+        if not report.quick:
+            growth(report, family)
+            memory(report, family)
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()
