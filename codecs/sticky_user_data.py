@@ -5,6 +5,7 @@ Neither carries a version. Readers of `sticky` try the newer layout first and th
 
 from quorate.codecs.errors import DecodeError
 from quorate.codecs.exact import decode_exactly
+from quorate.codecs.fast_decode import message_decoder
 from quorate.codecs.messages.protocol import CooperativeStickyAssignorUserData, StickyAssignorUserData
 from quorate.codecs.records import encode_message
 
@@ -18,9 +19,14 @@ __all__ = [
 
 def decode_sticky_user_data(data: bytes | None) -> StickyAssignorUserData:
     """What a member of a `sticky` group says it owned. Null, empty and unreadable data mean: nothing, at no generation (-1). Never raises."""
+    data = bytes(data or b"")
+    try:
+        return message_decoder(StickyAssignorUserData.spec, 1)(data, 0)  # type: ignore[return-value]
+    except Exception:  # noqa: BLE001, S110  # whatever the fast path stumbled over: longer, older, damaged, or not UTF-8
+        pass
     for version in (1, 0):
         try:
-            message, _ = decode_exactly(StickyAssignorUserData.spec, version, data or b"", 0, "user data")
+            message, _ = decode_exactly(StickyAssignorUserData.spec, version, data, 0, "user data")
         except DecodeError:
             continue
         assert isinstance(message, StickyAssignorUserData)
