@@ -19,7 +19,10 @@ from quorate.assignors.sticky.ownership import NOBODY, Bools
 from quorate.assignors.sticky.plan import Plan
 from quorate.assignors.topology import Ints, Topology
 
-__all__ = ["Balance"]
+__all__ = ["MANY", "Balance"]
+
+MANY = 1000
+"""Passes after which the group is left as it is. Kafka has no such bound, and moves back need not bring balance; but no input is known that takes ten."""
 
 
 class Balance:
@@ -103,10 +106,10 @@ class Balance:
 
     def _passes(self, among: Bools) -> bool:
         """Go through the positions `among` again and again until nothing moves any more. Whether anything did."""
-        changed = False
-        while self._pass(among):
-            changed = True
-        return changed
+        passes = 0
+        while passes < MANY and self._pass(among):
+            passes += 1
+        return passes > 0
 
     def _pass(self, among: Bools) -> bool:
         plan = self._plan
@@ -206,8 +209,7 @@ class _Literally:
         assert former is not None
         positions = np.flatnonzero(among).tolist()
         changed = False
-        modified = True
-        while modified:
+        for _ in range(MANY):
             modified = False
             balanced = self._balanced()
             topic, least = -1, None
@@ -230,6 +232,8 @@ class _Literally:
                 least.changed(to)
                 modified = changed = True
                 balanced = self._balanced()
+            if not modified:
+                break
         return changed
 
     def _balanced(self) -> bool:

@@ -8,6 +8,7 @@ Java's hash order is that of its *subscription*, while the other's is the one th
 which keeps its generation in the user data.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,20 +66,22 @@ def sticky_claims(group: Group) -> Claims:
     generation = np.where(lengths > 0, subscription_generation, -1)
     if not any(group.user_data):
         return _from_arrays(group, generation, subscription_generation)
-    pairs: list[tuple[int, str, int]] = []
+    ghosts = _Ghosts(group.topology)
+    number: list[int] = []
+    sizes: list[int] = []
     for member, data in enumerate(group.user_data):
+        before = len(number)
         if data:
             told = decode_sticky_user_data(data)
             generation[member] = told.generation
-            pairs += [
-                (member, entry.topic, partition) for entry in told.previous_assignment for partition in entry.partitions
-            ]
+            for entry in told.previous_assignment:
+                number += ghosts.numbers(entry.topic, entry.partitions)
         elif lengths[member]:
-            pairs += [(member, topic, partition) for topic, partition in group.members[group.member_ids[member]].owned]
-    ghosts = _Ghosts(group.topology)
-    number = np.fromiter((ghosts.number(topic, partition) for _, topic, partition in pairs), np.int64, len(pairs))
-    member_of = np.fromiter((member for member, _, _ in pairs), np.int64, len(pairs))
-    return Claims(member_of, number, generation, subscription_generation, ghosts.topics)
+            for topic, partition in group.members[group.member_ids[member]].owned:
+                number += ghosts.numbers(topic, (partition,))
+        sizes.append(len(number) - before)
+    owner = np.repeat(np.arange(len(group)), sizes)
+    return Claims(owner, np.array(number, np.int64), generation, subscription_generation, ghosts.topics)
 
 
 def cooperative_claims(group: Group) -> Claims:
@@ -94,17 +97,27 @@ def cooperative_claims(group: Group) -> Claims:
 
 
 class _Ghosts:
-    """Numbers for partitions that their topic does not have."""
+    """Numbers for partitions, also for those that their topic does not have."""
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
+        self._first: list[int] = topology.first.tolist()
         self._seen: dict[tuple[str, int], int] = {}
 
-    def number(self, topic: str, partition: int) -> int:
+    def numbers(self, topic: str, partitions: Sequence[int]) -> list[int]:
+        index = self._topology.index.get(topic)
+        if index is None:
+            return [-1] * len(partitions)
+        first, last = self._first[index], self._first[index + 1] - 1
+        if self._topology.topics[index].numbers is None:
+            numbers = [first + partition for partition in partitions]
+            if not numbers or (min(partitions) >= 0 and max(numbers) <= last):
+                return numbers
+        return [self._number(topic, partition) for partition in partitions]
+
+    def _number(self, topic: str, partition: int) -> int:
         number = self._topology.number(topic, partition)
-        if number < 0 and topic in self._topology:
-            number = int(self._topology.first[-1]) + self._seen.setdefault((topic, partition), len(self._seen))
-        return number
+        return number if number >= 0 else self._first[-1] + self._seen.setdefault((topic, partition), len(self._seen))
 
     @property
     def topics(self) -> Ints:
@@ -121,7 +134,7 @@ def _from_arrays(group: Group, generation: Ints, subscription_generation: Ints) 
         for place in unknown.tolist():
             owner = int(member[place])
             topic, partition = group.members[group.member_ids[owner]].owned[place - int(group.owned_offsets[owner])]
-            number[place] = ghosts.number(topic, partition)
+            (number[place],) = ghosts.numbers(topic, (partition,))
     return Claims(member, number, generation, subscription_generation, ghosts.topics)
 
 
