@@ -2,6 +2,7 @@
 
 import base64
 import io
+import socket
 import tarfile
 import uuid
 from collections.abc import Mapping, Sequence
@@ -259,8 +260,16 @@ class KafkaCluster(Cluster):
         for node in (*self._controllers.values(), *self._nodes.values()):
             if node.exit_code not in (None, 137, 143):  # the latter two are what kill_broker and stop_broker leave
                 raise ClusterError(f"{node.name} ended by itself with exit code {node.exit_code}")
+        try:
+            # Brokers refuse connections until they are up; that, a client would log as errors, and try ever more rarely.
+            socket.create_connection(("127.0.0.1", self._ports[broker]), 1).close()
+        except OSError:
+            return False
         with closing(
-            KafkaAdminClient(**{**self.client_config, "bootstrap_servers": f"127.0.0.1:{self._ports[broker]}"})
+            KafkaAdminClient(
+                **{**self.client_config, "bootstrap_servers": f"127.0.0.1:{self._ports[broker]}"},
+                bootstrap_timeout_ms=2000,
+            )
         ) as admin:
             known = {found["node_id"]: found["rack"] for found in metadata_from(admin, broker)["brokers"]}
         return known.items() >= others.items()

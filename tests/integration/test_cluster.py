@@ -2,12 +2,12 @@
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
+from kafka.structs import OffsetAndMetadata
 
 from quorate.codecs import read_log
 from quorate.integration import Cluster, ClusterError, KafkaCluster
@@ -27,18 +27,14 @@ def send(cluster: Cluster, topic: str, count: int) -> None:
     producer.close()
 
 
-def committed(cluster: Cluster, group: str, topic: str) -> dict[TopicPartition, int]:
-    return {where: found.offset for where, found in cluster.admin.list_group_offsets(group)[group].items()}
-
-
 def test_brokers_are_in_the_racks_asked_for(kafka_cluster: Cluster) -> None:
     assert racks(kafka_cluster) == {1: "a", 2: "b", 3: "c"}
 
 
 def test_topology_has_the_racks_of_replicas_leader_first(kafka_cluster: Cluster, group_id: str) -> None:
-    kafka_cluster.create_topic(group_id, assignment=[[2, 1], [3, 2], [1]])
+    kafka_cluster.create_topic(group_id, assignment=[[2, 1], [3, 2], [1, 3]])
     (topic,) = kafka_cluster.topology(group_id).topics
-    assert topic.racks == (("b", "a"), ("c", "b"), ("a",))
+    assert topic.racks == (("b", "a"), ("c", "b"), ("a", "c"))
     kafka_cluster.delete_topic(group_id)
 
 
@@ -66,24 +62,25 @@ def test_partitions_are_added_and_replicas_moved(kafka_cluster: Cluster, topic: 
 
 
 def test_a_groups_coordinator_moves(kafka_cluster: Cluster, group_id: str) -> None:
+    kafka_cluster.create_topic(group_id)
     for broker in (1, 2, 3):
         kafka_cluster.move_coordinator(group_id, broker)
+        # Only the coordinator takes a commit, and clients ask brokers who that is.
+        kafka_cluster.admin.alter_group_offsets(
+            group_id, {TopicPartition(group_id, 0): OffsetAndMetadata(broker, "", -1)}
+        )
         assert kafka_cluster.coordinator_of(group_id) == broker
-        consumer = KafkaConsumer(**kafka_cluster.client_config, group_id=group_id)
-        where = TopicPartition("nowhere", 0)
-        consumer.close()
-        assert where not in committed(kafka_cluster, group_id, "nowhere")
+    kafka_cluster.delete_topic(group_id)
 
 
 def test_a_paused_broker_does_not_answer_until_resumed(kafka_cluster: Cluster, topic: str) -> None:
     kafka_cluster.reassign(topic, {0: [3]})
     with kafka_cluster.paused(3):
         assert kafka_cluster.brokers[2].state == "paused"
-        consumer = KafkaConsumer(**kafka_cluster.client_config, request_timeout_ms=2000, bootstrap_timeout_ms=4000)
-        started = time.monotonic()
+        other = kafka_cluster.brokers[0].address
+        consumer = KafkaConsumer(**{**kafka_cluster.client_config, "bootstrap_servers": other}, request_timeout_ms=2000)
         with pytest.raises(KafkaError):
             consumer.end_offsets([TopicPartition(topic, 0)], timeout_ms=2000)
-        assert time.monotonic() - started < 20
         consumer.close()
     kafka_cluster.wait_ready()
     consumer = KafkaConsumer(**kafka_cluster.client_config)
@@ -125,7 +122,7 @@ def test_a_killed_broker_comes_back(kafka_cluster: Cluster) -> None:
 
 def test_segments_are_copied_and_read(kafka_cluster: Cluster, group_id: str, topic: str, tmp_path: Path) -> None:
     send(kafka_cluster, topic, 1)
-    kafka_cluster.admin.alter_group_offsets(group_id, {TopicPartition(topic, 0): 1})
+    kafka_cluster.admin.alter_group_offsets(group_id, {TopicPartition(topic, 0): OffsetAndMetadata(1, "", -1)})
     live = [
         entry.record
         for entry in kafka_cluster.read_offsets_topic()
