@@ -159,6 +159,8 @@ class Comparison:
                     f"{outcome.label}: {_count(facts.first_assigned, 'partition')} that nobody had "
                     f"{'is' if facts.first_assigned == 1 else 'are'} not counted as moved"
                 )
+        if self.before.racks_known and not self.racks:
+            found.append("no member tells a rack, so nothing is said of locality; --rack MEMBER=RACK tries one")
         unknown = {one.explanation.lag_unknown for one in self.outcomes}
         if self.lags and unknown != {0}:
             found.append(f"lag: that of {_count(max(unknown), 'partition')} is not known and not in the sums")
