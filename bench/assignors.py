@@ -2,8 +2,8 @@
 
 A row is one `assign_group` of a prepared `Group`; on Java's side, one `assign` of maps that are there already. What an assignor finds out for itself, such
 as the order of members, is forgotten before each call. Ours is the least of several rounds' averages, with their median beside it; Java's the lesser of
-its least round and its thread's CPU time, which leaves out what neighbours on a shared machine cost. "with Group" is the same from `Member`s on; for
-`sticky` with the user data that members send, which it then decodes.
+its least round and its thread's CPU time, which leaves out what neighbours on a shared machine cost. "with Group" is the same from `Member`s on. Members of
+`sticky` tell what they own in user data, which both sides decode each time.
 """
 
 import argparse
@@ -30,7 +30,8 @@ sys.path.append(str(Path(__file__).parent))  # behind everything: `codecs` stays
 from _groups import Cell, fresh, grid, group, members_of, topology_of
 from _report import Report
 
-from quorate.assignors import Assignor, Group
+from quorate.assignors import Assignor, Group, Member
+from quorate.assignors.lag_aware import LagAwareAssignor
 from quorate.assignors.registry import client_assignor, server_assignor
 
 ORACLE = Path(__file__).resolve().parents[1] / "tests" / "oracle" / "target"
@@ -49,8 +50,8 @@ USUAL = (
     (10_000, 10, 100),
     (10_000, 10, 1000),
 )
-QUICK = ((1000, 10, 100), (10_000, 10, 100))
 LARGEST = (10_000, 10, 100)
+WITH_RACKS = ((1000, 10, 100), LARGEST)
 
 
 def assignor_of(family: str) -> Assignor:
@@ -65,17 +66,31 @@ def keeps(family: str) -> bool:
 
 def cells(family: str, report: Report) -> Iterator[Cell]:
     """The cells of a run."""
-    points = tuple(grid()) if report.options.grid else QUICK if report.quick else USUAL
-    for members, ratio, topics in points:
+    if report.quick:
+        yield from _quick(family)
+        return
+    for point in grid() if report.options.grid else USUAL:
         for homogeneous in (True, False):
             for incremental in (False, True) if keeps(family) else (False,):
-                point = members, ratio, topics
                 # Only client-side assignors look at racks; where every partition is in every rack (rf3), they look no further.
-                racks = ("none", "rf3", "rf1") if point in QUICK and family.startswith("client") else ("none",)
-                for rack in racks[::2] if report.quick else racks:
-                    cell = Cell(members, ratio, topics, homogeneous, incremental, rack)
+                racks = ("none", "rf3", "rf1") if point in WITH_RACKS and family.startswith("client") else ("none",)
+                for rack in racks:
+                    cell = Cell(*point, homogeneous, incremental, rack)
                     if not _too_slow_for_java(family, cell):
                         yield cell
+
+
+def _quick(family: str) -> Iterator[Cell]:
+    """A few cells that Java answers at once."""
+    yield Cell(*LARGEST, incremental=keeps(family))
+    if family == "client-range":
+        yield Cell(*LARGEST, homogeneous=False)
+        yield Cell(*LARGEST, racks="rf1")
+    elif "sticky" in family:
+        yield Cell(100, 10, 100, homogeneous=False)
+        yield Cell(500, 10, 100, homogeneous=False, incremental=True)
+    else:
+        yield Cell(*LARGEST, homogeneous=False, incremental=keeps(family))
 
 
 def _too_slow_for_java(family: str, cell: Cell) -> bool:
@@ -119,7 +134,7 @@ def rounds(assign: Callable[[Group], Any], prepared: Group, *, most_s: float = 1
 def java(family: str, wanted: Sequence[Cell], *, quick: bool) -> dict[Cell, float]:
     """Kafka's milliseconds for each cell, from one JVM."""
     command = ["java", "-Xms2g", "-Xmx4g", "-XX:+UseG1GC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
-    command += [f"-Dprewarm={3000 if quick else 7000}"]
+    command += [f"-Dprewarm={2000 if quick else 7000}"]
     command += ["-cp", f"{ORACLE / 'classes'}{os.pathsep}{ORACLE / 'lib'}{os.sep}*", "oracle.Bench", family]
     command += [cell.argument for cell in wanted]
     run = subprocess.run(command, check=True, capture_output=True, text=True, timeout=1800)
@@ -127,9 +142,17 @@ def java(family: str, wanted: Sequence[Cell], *, quick: bool) -> dict[Cell, floa
     return {cell: min(line["min_ns"], line["cpu_ns_per_op"]) / 1e6 for cell, line in zip(wanted, lines, strict=True)}
 
 
-def with_group(assignor: Assignor, cell: Cell, *, user_data: bool) -> float:
+def _members(family: str, cell: Cell) -> dict[str, Member]:
+    return members_of(cell, assignor_of(family), user_data=family == "client-sticky")
+
+
+def _prepared(family: str, cell: Cell) -> Group:
+    return group(_members(family, cell), cell)
+
+
+def with_group(family: str, cell: Cell) -> float:
     """Seconds of the whole way from members to the assignment; the least of three."""
-    members = members_of(cell, assignor, user_data=user_data)
+    assignor, members = assignor_of(family), _members(family, cell)
     topology = topology_of(cell.members, cell.ratio, cell.topics, cell.racks)
     found = []
     for _ in range(3):
@@ -149,13 +172,11 @@ def beside_java(report: Report, family: str) -> None:
     ours: dict[Cell, list[float]] = {}
     whole = {}
     for cell in wanted:
-        prepared = group(members_of(cell, assignor), cell)
-        ours[cell] = rounds(assignor.assign_group, prepared)
-        whole[cell] = with_group(assignor, cell, user_data=family == "client-sticky")
+        ours[cell] = rounds(assignor.assign_group, _prepared(family, cell))
+        whole[cell] = with_group(family, cell)
     peer = java(family, wanted, quick=report.quick)
     for cell in wanted:
-        prepared = group(members_of(cell, assignor), cell)
-        ours[cell] += rounds(assignor.assign_group, prepared)
+        ours[cell] += rounds(assignor.assign_group, _prepared(family, cell))
         report.cost(
             f"{family}: {cell}",
             min(ours[cell]) * 1e3,
@@ -170,23 +191,36 @@ def beside_java(report: Report, family: str) -> None:
 
 def alone(report: Report, family: str) -> None:
     """Assignors that Kafka does not have, or whose peer is elsewhere."""
-    assignor = assignor_of(family)
-    points = QUICK if report.quick else (*QUICK, (1000, 100, 100), (10_000, 10, 1000))
-    for members, ratio, topics in points:
-        for homogeneous in (True, False):
-            for incremental in (False, True) if keeps(family) else (False,):
-                for racks in ("none",) if family == "client-roundrobin" else ("none", "rf1"):
-                    cell = Cell(members, ratio, topics, homogeneous, incremental, racks)
-                    found = rounds(_assign(family, cell), group(members_of(cell, assignor), cell))
-                    report.cost(
-                        f"{family}: {cell}",
-                        min(found) * 1e3,
-                        None,
-                        "",
-                        "ms",
-                        "< 1,000 ms" if family == "client-lag-aware" else "",
-                        median=statistics.median(found) * 1e3,
-                    )
+    points: tuple[tuple[int, int, int], ...] = ((1000, 100, 100), LARGEST, (10_000, 10, 1000))
+    for point in points[1:2] if report.quick else points:
+        for homogeneous in (True,) if report.quick else (True, False):
+            for incremental in (False, True) if keeps(family) and not report.quick else (False,):
+                for racks in ("none", "rf1") if family == "server-rack-aware-uniform" else ("none",):
+                    _alone(report, family, Cell(*point, homogeneous, incremental, racks))
+        if family == "client-lag-aware":
+            everything: dict[str, Any] = {
+                "locality": "replica",
+                "local_tolerance": 0.1,
+                "spread_idle": True,
+                "shuffle": True,
+            }
+            _alone(report, family, Cell(*point, racks="rf1"), ", local, idle ones spread", **everything)
+            if report.quick:
+                return
+            _alone(report, family, Cell(*point, incremental=True), ", at most 1,000 move", max_moved=1000)
+
+
+def _alone(report: Report, family: str, cell: Cell, how: str = "", **options: Any) -> None:
+    found = rounds(_assign(family, cell, **options), _prepared(family, cell))
+    report.cost(
+        f"{family}: {cell}{how}",
+        min(found) * 1e3,
+        None,
+        "",
+        "ms",
+        "< 1,000 ms" if family == "client-lag-aware" else "",
+        median=statistics.median(found) * 1e3,
+    )
 
 
 @cache
@@ -196,29 +230,27 @@ def _lags(partitions: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.where(rng.random(partitions) < 0.3, 0, rng.lognormal(6, 2, partitions)).astype(np.int64)
 
 
-def _assign(family: str, cell: Cell) -> Callable[[Group], Any]:
+def _assign(family: str, cell: Cell, **options: Any) -> Callable[[Group], Any]:
     assignor = assignor_of(family)
-    if family == "client-lag-aware":
-        lags = _lags(cell.partitions)
-        return lambda one: assignor.assign_group(one, lags=lags)  # type: ignore[call-arg]
+    if isinstance(assignor, LagAwareAssignor):
+        by_lag, lags = LagAwareAssignor(**options), _lags(cell.partitions)
+        return lambda one: by_lag.assign_group(one, lags=lags)
     return assignor.assign_group
 
 
 def growth(report: Report, family: str) -> None:
     """How time grows from 12,500 to 100,000 partitions (members along with them), beside P log P: the exponent is 1 where it grows just so.
 
-    Of the slopes between the doublings the median counts, so that one disturbed measurement decides nothing. Kafka's general sticky algorithm is measured at
-    an eighth of that.
+    Of the slopes between the doublings the median counts, so that one disturbed measurement decides nothing.
     """
     ratio, topics = 10, 100
     for homogeneous in (True, False):
         for incremental in (False, True) if keeps(family) else (False,):
-            most = 1250 if "sticky" in family and not homogeneous else 10_000
+            most = 10_000
             steps = []
             for members in (most // 8, most // 4, most // 2, most):
                 cell = Cell(members, ratio, topics, homogeneous, incremental)
-                prepared = group(members_of(cell, assignor_of(family)), cell)
-                steps.append((cell.partitions, min(rounds(_assign(family, cell), prepared))))
+                steps.append((cell.partitions, min(rounds(_assign(family, cell), _prepared(family, cell)))))
             slopes = [
                 math.log(time_b / time_a) / math.log(b * math.log(b) / (a * math.log(a)))
                 for (a, time_a), (b, time_b) in pairwise(steps)
@@ -228,17 +260,15 @@ def growth(report: Report, family: str) -> None:
 
 
 def memory(report: Report, family: str) -> None:
-    """The most that assigning takes on top of the group, and what the group takes, at 100,000 partitions."""
-    members, ratio, topics = (1000, 10, 100) if "sticky" in family else LARGEST
+    """The most that assigning takes beside the group, and all together; NumPy's arrays are counted in."""
     for homogeneous in (True, False):
-        cell = Cell(*(LARGEST if homogeneous else (members, ratio, topics)), homogeneous, keeps(family))
-        assignor = assignor_of(family)
-        given = members_of(cell, assignor)
+        cell = Cell(*LARGEST, homogeneous, keeps(family))
+        given = _members(family, cell)
+        assign = _assign(family, cell)
         gc.collect()
         tracemalloc.start()
         prepared = group(given, cell)
         held, _ = tracemalloc.get_traced_memory()
-        assign = _assign(family, cell)
         tracemalloc.reset_peak()
         assign(prepared)
         _, peak = tracemalloc.get_traced_memory()
@@ -264,16 +294,15 @@ def beside_kafka_python(report: Report) -> None:
     cell = Cell(200, 10, 20) if report.quick else Cell(500, 10, 50)
     topology = topology_of(cell.members, cell.ratio, cell.topics, "none")
     for family, peer in peers.items():
-        assignor = assignor_of(family)
-        members = members_of(cell, assignor)
-        ours = with_group(assignor, cell, user_data=False)
+        members = _members(family, cell)
+        ours = with_group(family, cell)
         joined = [_joined(name, member.topics) for name, member in members.items()]
         times = []
         for _ in range(2):
             begin = time.perf_counter()
             peer().assign(_Cluster(topology), joined)
             times.append(time.perf_counter() - begin)
-        ours = min(ours, with_group(assignor, cell, user_data=False))
+        ours = min(ours, with_group(family, cell))
         wanted = "ratio ≥ 20" if family == "client-sticky" else "ratio ≥ 1"
         report.cost(f"{family}: {cell}, with Group", ours * 1e3, min(times) * 1e3, name, "ms", wanted)
 
