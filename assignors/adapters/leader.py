@@ -36,7 +36,9 @@ def assign(
             "group %s: topic %s is not in the leader's metadata, so nobody gets its partitions until it is: %s subscribed to it. "
             "Create it, check its name, or grant DESCRIBE on it",
             group,
-            topic,
+            topic.encode(
+                "utf-8", "replace"
+            ).decode(),  # a name that is not UTF-8 is not known either, and logs cannot take it
             ", ".join(who[:3]) + (f" and {len(who) - 3} others" if len(who) > 3 else ""),
         )
     prepared = Group(members, topology)

@@ -97,7 +97,7 @@ def read_members(joined: Sequence[Joined], *, group: str) -> dict[str, Member]:
         except DecodeError as error:
             log.error(
                 "group %s: the subscription of member %s cannot be read (%s): it gets no partitions. "
-                "Upgrade or remove that member; its client and version are in `kafka-consumer-groups.sh --describe --members`",
+                "Upgrade or remove it; its host is in `kafka-consumer-groups.sh --describe --members`",
                 group,
                 _named(one),
                 error,

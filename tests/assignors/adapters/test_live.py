@@ -95,11 +95,13 @@ def test_all_three_clients_are_one_group(broker, topic):
     kafka, aio = CLIENTS.values()
     with kafka.member(broker, topic, "CooperativeSticky", rack="a") as one:
         wait_for(lambda: len(one.assigned) == 6, one)
-        with aio.member(broker, topic, "CooperativeSticky", rack="b") as two:
-            with Java(broker, topic, [topic], "CooperativeSticky", rack="c") as three:
-                members = one, two, three
-                wait_for(lambda: all(len(member.assigned) == 2 for member in members), *members)
-                assert spread(*members) == all_of(topic)
+        with (
+            aio.member(broker, topic, "CooperativeSticky", rack="b") as two,
+            Java(broker, topic, [topic], "CooperativeSticky", rack="c") as three,
+        ):
+            members = one, two, three
+            wait_for(lambda: all(len(member.assigned) == 2 for member in members), *members)
+            assert spread(*members) == all_of(topic)
 
 
 def test_a_bounced_static_member_keeps_its_partitions_without_a_rebalance(broker, topic, client):

@@ -1,0 +1,418 @@
+"""What holds for both clients, by their own coordinators without a broker."""
+
+import logging
+
+import kafka
+import pytest
+from aiokafka import ConsumerRebalanceListener
+
+from quorate.assignors import Assignment, Assignor, Group
+from quorate.assignors.adapters import aiokafka, kafka_python
+from quorate.assignors.adapters.protocol import subscription_bytes
+from quorate.assignors.range import RangeAssignor
+from quorate.codecs.consumer_protocol import decode_subscription, encode_protocol
+from quorate.codecs.messages import ConsumerProtocolSubscription
+from tests.assignors.adapters.offline import GROUP, OfflineAio, OfflineKafkaPython
+
+RACKS = {1: "a", 2: "b", 3: "c"}
+SIX = {"t": {number: [number % 3 + 1] for number in range(6)}}
+"""Six partitions with one replica each, on the brokers 1, 2, 3, 1, 2, 3."""
+
+
+class Client:
+    def __init__(self, consumer, adapters):
+        self.consumer, self.adapters = consumer, adapters
+
+    def __getattr__(self, name):
+        return getattr(self.adapters, name)
+
+
+@pytest.fixture(
+    params=[Client(OfflineKafkaPython, kafka_python), Client(OfflineAio, aiokafka)], ids=["kafka-python", "aiokafka"]
+)
+def client(request):
+    return request.param
+
+
+def told(data):
+    embedded = decode_subscription(data)
+    assert embedded.version == 3
+    assert embedded.trailing == b""
+    return embedded.message
+
+
+def member(rack=None, topics=("t",), **more):
+    return subscription_bytes(topics, rack=rack, **more)
+
+
+# ---- what a member says
+
+
+@pytest.mark.parametrize("name", ["Range", "RoundRobin", "Sticky", "CooperativeSticky", "LagAware"])
+def test_a_member_says_where_it_is(client, name):
+    with client.consumer(getattr(client, name)(client_rack="a"), topics=["u", "t"]) as consumer:
+        message = told(consumer.subscription())
+        assert message.topics == ("t", "u")
+        assert message.rack_id == "a"
+        assert message.generation_id == -1
+        assert message.owned_partitions == ()
+
+
+def test_an_empty_rack_is_no_rack(client):
+    with client.consumer(client.Range(client_rack="")) as consumer:
+        assert told(consumer.subscription()).rack_id is None
+
+
+def test_an_eager_member_says_its_generation_and_owns_nothing(client):
+    with client.consumer(client.Range()) as consumer:
+        consumer.metadata(RACKS, SIX)
+        consumer.subscription()
+        consumer.complete("range", [("t", 1)], 5)
+        message = told(consumer.subscription())
+        assert (message.generation_id, message.owned_partitions, message.user_data) == (5, (), None)
+
+
+def test_a_sticky_member_says_in_its_user_data_what_it_had(client, oracle):
+    with client.consumer(client.Sticky(), topics=["t", "u"]) as consumer:
+        consumer.metadata(RACKS, {**SIX, "u": {0: [1]}})
+        assert told(consumer.subscription()).user_data is None
+        consumer.complete("sticky", [("t", 4), ("t", 1), ("u", 0)], 5)
+        message = told(consumer.subscription())
+        assert message.owned_partitions == ()
+        java = oracle.call(
+            "stickyUserData",
+            assignor="sticky",
+            generation=5,
+            partitions=[{"topic": "t", "partition": 4}, {"topic": "t", "partition": 1}, {"topic": "u", "partition": 0}],
+        )
+        assert message.user_data.hex() == java["hex"]
+
+
+def test_a_cooperative_member_says_what_it_keeps(client, oracle):
+    with client.consumer(client.CooperativeSticky(client_rack="a")) as consumer:
+        consumer.metadata(RACKS, SIX)
+        assert told(consumer.subscription()).user_data.hex() == "ffffffff"
+        consumer.complete("cooperative-sticky", [("t", 4), ("t", 1)], 5)
+        data = consumer.subscription()
+        assert told(data).user_data.hex() == "00000005"
+        java = oracle.call("subscription", hex=data.hex())
+        assert (java["version"], java["remaining"]) == (3, 0)
+        assert java["value"]["ownedPartitions"] == [{"topic": "t", "partitions": [1, 4]}]
+        assert (java["value"]["generationId"], java["value"]["rackId"]) == (5, "a")
+
+
+def test_a_member_with_an_assignor_that_java_lacks_says_what_it_had(client):
+    with client.consumer(client.LagAware()) as consumer:
+        consumer.metadata(RACKS, SIX)
+        consumer.subscription()
+        consumer.complete("lag-aware", [("t", 4), ("t", 1)], 5)
+        [owned] = told(consumer.subscription()).owned_partitions
+        assert (owned.topic, owned.partitions) == ("t", (1, 4))
+
+
+def test_consumers_with_the_same_instance_share_nothing(
+    client,
+):  # in aiokafka's own sticky assignor they do: its issues #1175, #1176
+    shared = client.CooperativeSticky(client_rack="a")
+    with client.consumer(shared) as one, client.consumer(shared) as two:
+        for consumer in one, two:
+            consumer.metadata(RACKS, SIX)
+            consumer.subscription()
+        one.complete("cooperative-sticky", [("t", 0)], 3)
+        two.complete("cooperative-sticky", [("t", 1)], 7)
+        first, second = told(one.subscription()), told(two.subscription())
+        assert (first.owned_partitions[0].partitions, first.generation_id) == ((0,), 3)
+        assert (second.owned_partitions[0].partitions, second.generation_id) == ((1,), 7)
+
+
+def test_two_racks_for_one_consumer_are_refused(client):
+    with (
+        pytest.raises(Exception, match="'a' and 'b': a consumer has one, give it once"),
+        client.consumer(client.Range(client_rack="a"), client.RoundRobin(client_rack="b")) as consumer,
+    ):
+        consumer.subscription()
+
+
+def test_a_java_assignor_cannot_be_made_cooperative(client):
+    with pytest.raises(ValueError, match="range is eager in every client"):
+        client.Adapter(RangeAssignor(), cooperative=True)
+    with pytest.raises(TypeError, match="is not an assignor"):
+        client.Adapter(RangeAssignor)
+
+
+# ---- what a leader does
+
+
+def test_the_leader_sees_racks(client):
+    with client.consumer(client.Range(client_rack="c")) as consumer:
+        consumer.metadata(RACKS, SIX)
+        answer = consumer.lead("range", {"m1": member("c"), "m2": member("a"), "m3": member("b")})
+        assert answer == {"m1": [("t", 2), ("t", 5)], "m2": [("t", 0), ("t", 3)], "m3": [("t", 1), ("t", 4)]}
+
+
+def test_the_leader_sees_instance_ids(client):
+    with client.consumer(client.RoundRobin()) as consumer:
+        consumer.metadata(RACKS, SIX)
+        answer = consumer.lead("roundrobin", {"m1": member(), "m2": ("i", member()), "m3": ("h", member())})
+        assert answer == {"m1": [("t", 2), ("t", 5)], "m2": [("t", 1), ("t", 4)], "m3": [("t", 0), ("t", 3)]}
+
+
+def test_the_leader_sees_what_members_keep(client):
+    with client.consumer(client.CooperativeSticky()) as consumer:
+        consumer.metadata(RACKS, SIX)
+        has = [("t", number) for number in range(6)]
+        answer = consumer.lead("cooperative-sticky", {"m1": member(owned=has, generation=1), "m2": member()})
+        assert len(answer["m1"]) == 3
+        assert answer["m2"] == [], "what m1 gives up follows when it is free"
+
+
+def test_the_leader_reads_all_versions(client):
+    with client.consumer(client.Range()) as consumer:
+        consumer.metadata(RACKS, SIX)
+        message = ConsumerProtocolSubscription(topics=("t",))
+        members = {f"m{version}": encode_protocol(message, version) for version in range(4)}
+        members["m4"] = b"\x00\x04" + encode_protocol(message, 3)[2:] + b"a field of version 4"
+        members["m5"] = encode_protocol(message, 3)
+        answer = consumer.lead("range", members)
+        assert answer == {f"m{number}": [("t", number)] for number in range(6)}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [b"", b"\x00", b"\xff\xff", b"\x00\x03\x00\x00\x00\x09"],
+)
+def test_a_member_that_cannot_be_read_gets_nothing_and_is_named(client, damage, caplog):
+    with client.consumer(client.Range()) as consumer:
+        consumer.metadata(RACKS, SIX)
+        answer = consumer.lead("range", {"m1": member(), "m2": ("i", damage)})
+        assert answer == {"m1": [("t", number) for number in range(6)], "m2": []}
+    [record] = [
+        record for record in caplog.records if record.levelno == logging.ERROR and "cannot be read" in record.message
+    ]
+    assert f"group {GROUP}: the subscription of member m2 (instance i) cannot be read" in record.message
+
+
+def test_topics_that_the_metadata_lacks_are_named_and_the_others_assigned(client, caplog):
+    with client.consumer(client.Range()) as consumer:
+        consumer.metadata(RACKS, SIX)
+        answer = consumer.lead("range", {"m1": member(topics=["t", "nowhere"]), "m2": member(topics=["nowhere"])})
+        assert answer == {"m1": [("t", number) for number in range(6)], "m2": []}
+    assert "topic nowhere is not in the leader's metadata" in caplog.text
+    assert "m1, m2 subscribed to it" in caplog.text
+
+
+def test_a_topic_name_that_is_not_utf_8_is_not_known(client, caplog):
+    with client.consumer(client.Range()) as consumer:
+        consumer.metadata(RACKS, SIX)
+        answer = consumer.lead("range", {"m1": member(), "m2": b"\0\0\0\0\0\1\0\1\xff\xff\xff\xff\xff"})
+        assert answer == {"m1": [("t", number) for number in range(6)], "m2": []}
+    assert "topic ? is not in the leader's metadata" in caplog.text
+    assert caplog.text.isascii()
+
+
+@pytest.mark.parametrize("name", ["Range", "RoundRobin", "Sticky", "CooperativeSticky", "LagAware"])
+def test_without_any_metadata_everybody_gets_nothing(client, name):
+    with client.consumer(getattr(client, name)(client_rack="a")) as consumer:
+        protocol = (
+            consumer.coordinator._assignors[0].name
+            if client.adapters is aiokafka
+            else next(iter(consumer.coordinator._assignors))
+        )
+        assert consumer.lead(protocol, {"m1": member("a"), "m2": member()}) == {"m1": [], "m2": []}
+
+
+@pytest.mark.parametrize("name", ["Range", "RoundRobin", "Sticky", "CooperativeSticky", "LagAware"])
+def test_partitions_that_the_metadata_lacks_are_not_given(client, name):
+    with client.consumer(getattr(client, name)(client_rack="a")) as consumer:
+        protocol = (
+            consumer.coordinator._assignors[0].name
+            if client.adapters is aiokafka
+            else next(iter(consumer.coordinator._assignors))
+        )
+        consumer.metadata(RACKS, {"t": {0: [1], 3: [2], 7: [9]}})  # 9 is away
+        answer = consumer.lead(protocol, {"m1": member("a"), "m2": member()})
+        assert sorted(answer["m1"] + answer["m2"]) == [("t", 0), ("t", 3), ("t", 7)]
+
+
+def test_racks_of_brokers_that_are_away_are_remembered(client):
+    with client.consumer(client.Range(client_rack="a")) as consumer:
+        consumer.metadata(RACKS, SIX)
+        racks = {"m1": member("c"), "m2": member("a"), "m3": member("b")}
+        before = consumer.lead("range", racks)
+        consumer.metadata({1: "a", 2: "b"}, SIX)
+        assert consumer.lead("range", racks) == before
+
+
+class Failing(Assignor):
+    name = "failing"
+
+    def assign_group(self, group):
+        raise RuntimeError("a mistake")
+
+
+class Doubling(Assignor):
+    name = "doubling"
+
+    def assign_group(self, group):
+        return Assignment.from_lists(group.topology, group.member_ids, [[0, 1] for _ in group.member_ids])
+
+
+@pytest.mark.parametrize(
+    ("assignor", "why"), [(Failing(), "a mistake"), (Doubling(), "t-0 is given to more than one member")]
+)
+def test_an_assignor_that_fails_is_named_and_the_group_goes_on(client, assignor, why, caplog):
+    with client.consumer(client.Adapter(assignor)) as consumer:
+        consumer.metadata(RACKS, SIX)
+        answer = consumer.lead(assignor.name, {"m1": member(), "m2": member(topics=["u"]), "m3": member()})
+        assert answer == {"m1": [("t", 0), ("t", 2), ("t", 4)], "m2": [], "m3": [("t", 1), ("t", 3), ("t", 5)]}
+    assert why in caplog.text
+    assert f"group {GROUP}" in caplog.text
+    assert "use another assignor and report this one" in caplog.text
+
+
+class Shuffle(Assignor):
+    """Everything to whom comes last."""
+
+    name = "shuffle"
+
+    def assign_group(self, group: Group):
+        lists = [[] for _ in group.member_ids]
+        lists[-1] = list(range(int(group.topology.first[-1])))
+        return Assignment.from_lists(group.topology, group.member_ids, lists)
+
+
+def test_any_assignor_can_be_cooperative(client):
+    with client.consumer(client.Adapter(Shuffle(), cooperative=True)) as consumer:
+        consumer.metadata(RACKS, SIX)
+        has = [("t", 0), ("t", 1)]
+        answer = consumer.lead("shuffle", {"m1": member(owned=has, generation=1), "m2": member(generation=1)})
+        assert answer == {"m1": [], "m2": [("t", 2), ("t", 3), ("t", 4), ("t", 5)]}
+        answer = consumer.lead("shuffle", {"m1": member(generation=2), "m2": member(generation=2, owned=answer["m2"])})
+        assert answer["m2"] == [("t", number) for number in range(6)]
+
+
+# ---- racks that change (KIP-881)
+
+
+def as_leader(client, consumer, name="range"):
+    consumer.metadata(RACKS, SIX)
+    mine = consumer.lead(name, {"m": member("a")})["m"]
+    consumer.complete(name, mine, 1)
+    assert not consumer.rejoins()
+
+
+def test_the_leader_rejoins_when_a_partition_moves_to_another_rack(client, caplog):
+    caplog.set_level(logging.INFO)
+    with client.consumer(client.Range(client_rack="a")) as consumer:
+        as_leader(client, consumer)
+        consumer.metadata(RACKS, SIX)
+        assert not consumer.rejoins()
+        consumer.metadata(RACKS, {"t": {**SIX["t"], 5: [1]}})
+        assert consumer.rejoins()
+    assert "t-5 was in the racks c and is now in a" in caplog.text
+
+
+def test_the_leader_rejoins_when_a_broker_comes_back_in_another_rack(client):
+    with client.consumer(client.Range(client_rack="a")) as consumer:
+        as_leader(client, consumer)
+        consumer.metadata({1: "a", 2: "b"}, SIX)
+        assert not consumer.rejoins(), "a broker that is away is not in another rack (KAFKA-20778)"
+        consumer.metadata(RACKS, SIX)
+        assert not consumer.rejoins()
+        consumer.metadata({**RACKS, 3: "d"}, SIX)
+        assert consumer.rejoins()
+
+
+def test_a_leader_without_a_rack_does_not_care(client):
+    with client.consumer(client.Range()) as consumer:
+        as_leader(client, consumer)
+        consumer.metadata({1: "x", 2: "y", 3: "z"}, SIX)
+        assert not consumer.rejoins()
+
+
+def test_a_follower_does_not_care(client):
+    with client.consumer(client.Range(client_rack="a")) as consumer:
+        as_leader(client, consumer)
+        consumer.subscription()
+        consumer.complete("range", [("t", 0)], 2)
+        consumer.metadata({1: "x", 2: "y", 3: "z"}, SIX)
+        assert not consumer.rejoins()
+
+
+def test_a_change_between_assigning_and_the_end_of_the_rebalance_is_not_missed(client):
+    with client.consumer(client.Range(client_rack="a")) as consumer:
+        consumer.metadata(RACKS, SIX)
+        mine = consumer.lead("range", {"m": member("a")})["m"]
+        consumer.metadata({**RACKS, 3: "d"}, SIX)
+        consumer.complete("range", mine, 1)
+        assert consumer.rejoins()
+
+
+# ---- keeping partitions (KIP-429)
+
+
+class Listener(kafka.ConsumerRebalanceListener, ConsumerRebalanceListener):
+    """A rebalance listener for both clients."""
+
+    def __init__(self):
+        self.told = []
+
+    def on_partitions_assigned(self, assigned):
+        self.told.append(("assigned", {at.partition for at in assigned}))
+
+    def on_partitions_revoked(self, revoked):
+        self.told.append(("revoked", {at.partition for at in revoked}))
+
+    def on_partitions_lost(self, lost):
+        self.told.append(("lost", {at.partition for at in lost}))
+
+
+def test_only_what_moves_is_revoked_and_a_rebalance_follows(client):
+    listener = Listener()
+    with client.consumer(client.CooperativeSticky(), listener=listener) as consumer:
+        consumer.metadata(RACKS, SIX)
+        consumer.join()
+        consumer.complete("cooperative-sticky", [("t", 0), ("t", 1)], 1)
+        assert not consumer.rejoins()
+        consumer.join()
+        consumer.complete("cooperative-sticky", [("t", 1), ("t", 2)], 2)
+        assert consumer.rejoins()
+    told = [(kind, those) for kind, those in listener.told if those]
+    assert told == [("assigned", {0, 1}), ("revoked", {0}), ("assigned", {2})]
+
+
+def test_kept_partitions_keep_their_positions(client):
+    with client.consumer(client.CooperativeSticky()) as consumer:
+        consumer.metadata(RACKS, SIX)
+        consumer.join()
+        consumer.complete("cooperative-sticky", [("t", 0), ("t", 1)], 1)
+        consumer.seek(("t", 0), 17)
+        consumer.join()
+        consumer.complete("cooperative-sticky", [("t", 0)], 2)
+        assert consumer.position(("t", 0)) == 17
+
+
+def test_a_member_that_was_put_out_while_joining_owns_nothing_and_says_so(client):
+    listener = Listener()
+    with client.consumer(client.CooperativeSticky(), listener=listener) as consumer:
+        consumer.metadata(RACKS, SIX)
+        consumer.join()
+        consumer.complete("cooperative-sticky", [("t", 0), ("t", 1)], 1)
+        consumer.join()
+        consumer.coordinator.reset_generation()  # JoinGroup was answered by UNKNOWN_MEMBER_ID
+        consumer.join()
+        message = told(consumer.subscription())
+        assert (message.owned_partitions, message.generation_id) == ((), -1)
+        consumer.complete("cooperative-sticky", [("t", 1)], 5)
+        assert not consumer.rejoins()
+    lost = [those for kind, those in listener.told if kind in ("lost", "revoked") and those]
+    assert lost == [{0, 1}]
+    assert listener.told[-1] == ("assigned", {1})
+
+
+def test_a_consumer_with_an_eager_assignor_among_its_own_is_eager(client):
+    with client.consumer(client.CooperativeSticky(), client.Range()) as consumer:
+        consumer.metadata(RACKS, SIX)
+        consumer.subscription()
+        consumer.complete("cooperative-sticky", [("t", 0)], 1)
+        assert told(consumer.subscription("cooperative-sticky")).owned_partitions == ()
