@@ -6,14 +6,17 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 
 PIP := .venv/bin/python -P -m pip --disable-pip-version-check
+SWEEP := bench/assignor_differential.py
+BENCHES := $(filter-out $(SWEEP),$(wildcard bench/[!_]*.py))
 DEV_EXTRAS := arrow,aiokafka,testcontainers,dev
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-quick fuzz lint format bench docs picture constraints setup java clean
+.PHONY: help demo test test-quick fuzz lint format bench bench-diff docs picture constraints setup java clean
 
 help: ## This list
 	@echo "make targets:"
@@ -42,7 +45,10 @@ format: .venv/.dev ## Put the sources into the shape that make lint asks for
 	.venv/bin/ruff format .
 
 bench: .venv/.dev java ## Every benchmark, ours beside a peer's
-	@set -e; for bench in bench/[!_]*.py; do echo "== $$bench"; .venv/bin/python "$$bench"; done
+	@set -e; for bench in $(BENCHES); do echo "== $$bench"; .venv/bin/python "$$bench"; done
+
+bench-diff: .venv/.dev java ## The long differential sweeps against Kafka's own classes, seeds printed (about half an hour)
+	.venv/bin/python $(SWEEP) $(BENCH_ARGS)
 
 docs: .venv/.docs ## Build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 .venv/bin/python -P -m mkdocs build --strict

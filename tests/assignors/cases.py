@@ -61,6 +61,9 @@ class Size:
 SMALL = Size(members=7, topics=4, partitions=8)
 MID = Size(members=60, topics=15, partitions=40)
 
+GAPS = {"range": 0.1, "roundrobin": 0.02}
+"""How often metadata lacks partitions. Kafka's roundrobin hands out others then, and its sticky assignors fail."""
+
 RACKS = ("a", "b", "c", "d")
 # "Aa" and "BB" have the same hash, hence also any sequence of the two. The last two sort otherwise by code points than by UTF-16 units.
 COLLIDING = ("AaAa", "AaBB", "BBAa", "BBBB")
@@ -71,7 +74,7 @@ def client_case(rng: Random, assignor: str, *, size: Size = SMALL, owned: Owned 
     """One case. For `sticky` and `cooperative-sticky`, what members own is told as these tell it (user data, owned partitions, or both)."""
     topics = _names(rng, rng.randint(1, size.topics))
     case: Case = {"op": "clientAssign", "assignor": assignor}
-    case |= _cluster(rng, topics, size, gaps=assignor in ("range", "roundrobin") and rng.random() < 0.1)
+    case |= _cluster(rng, topics, size, gaps=rng.random() < GAPS.get(assignor, 0.0))
     racks = _member_racks(rng)
     wanted = _subscriptions(rng, topics)
     case["consumers"] = {
@@ -98,7 +101,7 @@ def _names(rng: Random, count: int) -> list[str]:
 
 
 def _cluster(rng: Random, topics: Sequence[str], size: Size, *, gaps: bool) -> Case:
-    """`partitions` and, in most cases, `brokers`. `gaps`: metadata may lack partitions; Kafka's sticky assignors fail on that."""
+    """`partitions` and, in most cases, `brokers`. `gaps`: metadata may lack partitions."""
     counts = [
         rng.choice((rng.randint(1, size.partitions), rng.randint(1, max(1, size.partitions // 2)))) for _ in topics
     ]

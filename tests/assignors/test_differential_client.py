@@ -20,7 +20,7 @@ START = 0 if CI else int.from_bytes(os.urandom(4), "big")
 # Cases, histories (of five rounds each), and the share of cases to which Kafka has no answer.
 ASSIGNORS = {
     "range": (4000, 100, 0.01),
-    "roundrobin": (3000, 100, 0.12),
+    "roundrobin": (3000, 100, 0.05),
     "sticky": (3000, 200, 0.05),
     "cooperative-sticky": (3000, 200, 0.05),
 }

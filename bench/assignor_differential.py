@@ -1,0 +1,190 @@
+"""Long sweeps of our assignors against Kafka's own classes: equal lists in the same order, over 100,000 generated groups per assignor (`make bench-diff`).
+
+Prints the seeds that it tried, how many cases had no answer of Kafka's to compare with and why, and each difference as a small case for
+`python -m tests.differential`. Ends with 1 if there is any. The same seeds give the same cases: `--seed` repeats a run.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+# Behind everything: `codecs` stays the standard library's.
+sys.path.append(str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parents[1]))
+
+from _groups import Cell, members_of, topology_of
+from rich.console import Console
+from rich.table import Table
+
+from quorate.assignors import Member, Topology
+from quorate.assignors.registry import client_assignor
+from tests.assignors import client_differential
+from tests.assignors.cases import Case
+from tests.assignors.client_differential import Outcome, kafka, ours, verdict
+from tests.oracle.client import Oracle, missing
+
+CLIENT = ("range", "roundrobin", "sticky", "cooperative-sticky")
+CHUNK = 2000
+ROUNDS = 4
+SHOWN = 5
+"""Differences that are made small and printed, per assignor."""
+
+
+class Tally:
+    """What came of one assignor's cases."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.cases = 0
+        self.unanswered: Counter[str] = Counter()
+        self.reports: list[str] = []
+        self.differences = 0
+
+    def add(self, outcome: Outcome, oracle: Oracle) -> None:
+        self.cases += outcome.cases
+        self.unanswered += outcome.unanswered
+        self.differences += len(outcome.differences)
+        for difference in outcome.differences[: max(0, SHOWN - len(self.reports))]:
+            self.reports.append(difference.report(oracle))
+            print(self.reports[-1], file=sys.stderr, flush=True)
+
+
+def sweep(name: str, module: Any, cases: int, seed: int, oracle: Oracle) -> Tally:
+    """Single cases, and every fifth chunk histories. `module.run` and `module.histories` make the cases from seeds and compare them."""
+    tally = Tally(name)
+    started = time.perf_counter()
+    number = 0
+    assignor = name.partition(" ")[2]
+    while tally.cases < cases:
+        left = cases - tally.cases
+        if number % 5 == 4 and hasattr(module, "histories"):
+            count = min(CHUNK, left) // (ROUNDS + 1) + 1
+            tally.add(module.histories(oracle, assignor, range(seed, seed + count), rounds=ROUNDS), oracle)
+        else:
+            count = min(CHUNK, left)
+            tally.add(module.run(oracle, assignor, range(seed, seed + count)), oracle)
+        seed += count
+        number += 1
+        rate = tally.cases / (time.perf_counter() - started)
+        print(
+            f"  {name}: {tally.cases:,} cases, {tally.differences} differ, {rate:,.0f}/s", file=sys.stderr, flush=True
+        )
+    return tally
+
+
+# ---- large groups: the cells of the benchmark, where other code paths and other hash tables are at work
+
+
+def large(name: str, oracle: Oracle) -> Tally:
+    """Kafka's benchmark at 1,000 members and 10,000 partitions, as `clientAssign`."""
+    assignor = name.partition(" ")[2]
+    tally = Tally(f"{name}, large")
+    for cell in _cells(assignor):
+        members = members_of(cell, client_assignor(assignor), user_data=assignor == "sticky")
+        case = _case(assignor, members, topology_of(cell.members, cell.ratio, cell.topics, cell.racks))
+        wrong = verdict(case, ours(case), kafka(oracle, case))
+        tally.cases += 1
+        if wrong is not None:
+            tally.differences += 1
+            print(f"{name}, {cell}: {wrong}", file=sys.stderr, flush=True)
+    return tally
+
+
+def _cells(assignor: str) -> Iterator[Cell]:
+    for homogeneous in (True, False):
+        for incremental in (False, True) if "sticky" in assignor else (False,):
+            for racks in ("none", "rf1"):
+                # Kafka's general sticky algorithm takes seconds here, with racks minutes.
+                small = "sticky" in assignor and not homogeneous and racks != "none"
+                yield Cell(100 if small else 1000, 10, 100, homogeneous, incremental, racks)
+
+
+def _case(assignor: str, members: dict[str, Member], topology: Topology) -> Case:
+    return {
+        "op": "clientAssign",
+        "assignor": assignor,
+        "partitions": [
+            {"topic": topic.name, "partition": number, "racks": list(topic.racks[number]) if topic.racks else []}
+            for topic in topology.topics
+            for number in range(topic.partitions)
+        ],
+        "consumers": {
+            name: {
+                "topics": list(member.topics),
+                "ownedPartitions": [f"{topic}-{number}" for topic, number in member.owned],
+                "generationId": member.generation,
+                **({"rackId": member.rack} if member.rack else {}),
+                **({"userData": member.user_data.hex()} if member.user_data else {}),
+            }
+            for name, member in members.items()
+        },
+    }
+
+
+def plans() -> dict[str, Callable[[int, int, Oracle], list[Tally]]]:
+    """Every assignor by name, and how to sweep it: (cases, first seed, oracle) → tallies."""
+
+    def client(name: str) -> Callable[[int, int, Oracle], list[Tally]]:
+        return lambda cases, seed, oracle: [
+            sweep(name, client_differential, cases, seed, oracle),
+            large(name, oracle),
+        ]
+
+    found = {f"client {assignor}": client(f"client {assignor}") for assignor in CLIENT}
+    if find_spec("tests.assignors.server_differential") is not None:
+        from tests.assignors import server_differential
+
+        for assignor in server_differential.ASSIGNORS:
+            name = f"server {assignor}"
+            found[name] = lambda cases, seed, oracle, name=name: [  # type: ignore[misc]
+                sweep(name, server_differential, cases, seed, oracle)
+            ]
+    return found
+
+
+def main() -> None:
+    known = plans()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--assignor", action="append", choices=known, help="only this one; may be given more than once")
+    parser.add_argument("--cases", type=int, default=100_000, help="per assignor")
+    parser.add_argument("--seed", type=int, help="the first seed (default: a new one)")
+    parser.add_argument("--quick", action="store_true", help="2,000 cases per assignor")
+    parser.add_argument("--json", action="store_true", help="one JSON object per assignor")
+    options = parser.parse_args()
+    reason = missing()
+    if reason is not None:
+        sys.exit(f"error: {reason}")
+    seed = int.from_bytes(os.urandom(4), "big") if options.seed is None else options.seed
+    cases = min(options.cases, 2000) if options.quick else options.cases
+    print(f"seeds from {seed}; --seed {seed} repeats this run", file=sys.stderr)
+    tallies: list[Tally] = []
+    with Oracle() as oracle:
+        for name in options.assignor or known:
+            tallies += known[name](cases, seed, oracle)
+    _show(tallies, seed, as_json=options.json)
+    sys.exit(1 if any(tally.differences for tally in tallies) else 0)
+
+
+def _show(tallies: list[Tally], seed: int, *, as_json: bool) -> None:
+    table = Table(title=f"Differences from Kafka 4.3.1, seeds from {seed}")
+    for name in ("assignor", "cases", "differences", "without an answer of Kafka's"):
+        table.add_column(name, justify="right" if name in ("cases", "differences") else "left")
+    for tally in tallies:
+        if as_json:
+            line = {"assignor": tally.name, "seed": seed, "cases": tally.cases, "differences": tally.differences}
+            print(json.dumps(line | {"unanswered": tally.unanswered, "reports": tally.reports}), flush=True)
+        why = ", ".join(f"{reason}: {count:,}" for reason, count in tally.unanswered.most_common())
+        table.add_row(tally.name, f"{tally.cases:,}", f"{tally.differences:,}", why)
+    if not as_json:
+        Console(width=150).print(table)
+
+
+if __name__ == "__main__":
+    main()
