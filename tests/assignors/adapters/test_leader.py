@@ -1,0 +1,126 @@
+"""The leader's safety net, whatever an assignor answers: `keep_and_spread` and `hold_back`."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.assignors import Assignment, Assignor, Group, Member, Topology
+from quorate.assignors.adapters import leader
+
+TOPOLOGY = Topology.of({"t": 4, "u": 3})
+PARTITIONS = [("t", number) for number in range(5)] + [("u", number) for number in range(3)] + [("gone", 0)]
+
+
+@st.composite
+def groups(draw):
+    """Up to five members, with claims that contradict each other."""
+    members = {
+        f"m{number}": Member(
+            topics=draw(st.lists(st.sampled_from(["t", "u", "nowhere"]), unique=True)),
+            owned=draw(st.lists(st.sampled_from(PARTITIONS), unique=True)),
+            generation=draw(st.integers(-1, 2)),
+        )
+        for number in range(draw(st.integers(0, 5)))
+    }
+    return Group(members, TOPOLOGY)
+
+
+def newest_claims(group):
+    """Partition → members whose claim is of the highest generation, spelled out."""
+    claims = {}
+    for member_id, member in group.members.items():
+        for at in member.owned:
+            if group.topology.number(*at) >= 0:
+                claims.setdefault(at, []).append((member.generation, member_id))
+    return {at: [who for generation, who in found if generation == max(found)[0]] for at, found in claims.items()}
+
+
+def owners(assignment):
+    found = {}
+    for member_id, partitions in assignment.items():
+        for at in partitions:
+            assert tuple(at) not in found, "given twice"
+            found[tuple(at)] = member_id
+    return found
+
+
+@given(groups())
+def test_who_keeps_keeps_and_the_rest_goes_to_who_subscribes(group):
+    given_to = owners(leader.keep_and_spread(group))
+    claims = newest_claims(group)
+    for number in range(int(TOPOLOGY.first[-1])):
+        [at] = TOPOLOGY.topic_partitions(np.array([number]))
+        wanted = [who for who, member in group.members.items() if at.topic in member.topics]
+        match claims.get(at, []):
+            case []:
+                assert (given_to.get(at) in wanted) if wanted else at not in given_to
+            case [one]:
+                assert given_to.get(at) == (one if one in wanted else None)
+            case _:
+                assert at not in given_to, "two have it: both have to give it up first"
+
+
+@given(groups())
+def test_nothing_is_left_with_a_member_that_has_two_more_than_another_could(group):
+    fresh = Group(
+        {who: Member(topics=member.topics) for who, member in group.members.items() if member.topics == ["t"]}, TOPOLOGY
+    )
+    counts = leader.keep_and_spread(fresh).counts
+    assert len(counts) == 0 or counts.max() - counts.min() <= 1
+
+
+@given(groups(), st.data())
+def test_nothing_is_given_to_one_while_another_has_it(group, data):
+    if not len(group):
+        return
+    numbers = data.draw(st.lists(st.integers(0, 6), unique=True))
+    to = [data.draw(st.integers(0, len(group) - 1)) for _ in numbers]
+    answer = Assignment.from_owners(TOPOLOGY, group.member_ids, np.array(numbers, np.int64), np.array(to, np.int64))
+    before, after, claims = owners(answer), owners(leader.hold_back(answer, group)), newest_claims(group)
+    assert after == {at: who for at, who in before.items() if claims.get(at, [who]) == [who]}
+
+
+@pytest.mark.parametrize("cooperative", [False, True])
+def test_a_failing_assignor_leaves_kept_partitions_where_they_are(cooperative):
+    class Fails(Assignor):
+        name = "fails"
+
+        def assign_group(self, group):
+            raise ValueError
+
+    members = {
+        "m1": Member(topics=["t"], owned=[("t", 0), ("t", 1), ("t", 2)], generation=3),
+        "m2": Member(topics=["t"]),
+    }
+    answer = leader.assign(Fails(), members, TOPOLOGY, group="g", cooperative=cooperative)
+    assert {who: [at.partition for at in answer[who]] for who in answer} == {"m1": [0, 1, 2], "m2": [3]}
+
+
+@pytest.mark.parametrize(
+    ("lists", "fault"),
+    [
+        ([[0, 1], [1, 2]], "t-1 is given to more than one member"),
+        ([[0, 99], []], "it has a partition that does not exist"),
+        ([[0, -1], []], "it has a partition that does not exist"),
+        ([[0], [4]], "u-0 is given to m2, which does not subscribe to it"),
+        ([[0]], "it is for other members or another topology"),
+    ],
+)
+def test_answers_that_are_none_are_told(lists, fault, caplog):
+    class Answers(Assignor):
+        name = "answers"
+
+        def assign_group(self, group):
+            return Assignment.from_lists(group.topology, group.member_ids[: len(lists)], lists)
+
+    members = {"m1": Member(topics=["t", "u"]), "m2": Member(topics=["t"])}
+    answer = leader.assign(Answers(), members, TOPOLOGY, group="g")
+    assert sorted(answer.partitions.tolist()) == list(range(7))
+    assert f"is not valid: {fault}" in caplog.text
+
+
+def test_large_groups_are_spread_at_once():
+    members = {f"m{number}": Member(topics=["t"]) for number in range(2_000)}
+    group = Group(members, Topology.of({"t": 40_000}))
+    assert set(leader.keep_and_spread(group).counts.tolist()) == {20}
