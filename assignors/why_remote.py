@@ -162,9 +162,9 @@ class _Classes:
         result = np.zeros(len(classes), np.bool_)
         last, subscribed = -1, np.zeros(0, np.bool_)
         for number, where in _by_value(classes):  # classes of the same subscription follow each other
-            rack, subscription = int(self.rack[number]), int(self.subscription[number])
-            if subscription != last:
-                last, subscribed = subscription, subscribes[subscription, offered]
+            rack, its = int(self.rack[number]), int(self.subscription[number])
+            if its != last:
+                last, subscribed = its, subscribes[its, offered]
             gives = np.zeros(len(self.subscription), np.bool_)
             gives[owner[subscribed & gains[rack]]] = True
             result[where] = self._someone_takes(np.flatnonzero(gives), topics[where], sets[where], subscribes)

@@ -12,6 +12,7 @@ import click
 
 from quorate.cli.connection import CONNECTION_OPTIONS, WithConnection, connection_config, connection_options
 from quorate.cli.errors import UserError, note
+from quorate.cli.text_input import STDIN
 
 if TYPE_CHECKING:
     from quorate.cli.assign_facts import Comparison
@@ -64,6 +65,11 @@ quorate assign examples                                       descriptions to be
 @click.option(
     "--add-partitions", "partitions", multiple=True, metavar="TOPIC=N", help="As if the topic had N more partitions."
 )
+@click.option(
+    "--kafka-version",
+    metavar="X.Y.Z",
+    help="Answer as this release does, where it made a difference.  [default: the newest]",
+)
 @click.option("--explain", "why", is_flag=True, help="Say why partitions are remote.")
 @click.option("--json", "as_json", is_flag=True, help="Everything as JSON, with the description of the group.")
 @click.option("--html", "page", metavar="FILE", help="Write a page with a picture of it, besides.")
@@ -101,6 +107,7 @@ def assign(
     add: tuple[str, ...],
     racks: tuple[str, ...],
     partitions: tuple[str, ...],
+    kafka_version: str | None,
     why: bool,
     as_json: bool,
     page: str | None,
@@ -114,9 +121,14 @@ def assign(
     if file in ("examples", "examples/") and not Path(file).exists():
         _list_examples()
         return
+    from quorate.assignors.kafka_version import KafkaVersion
     from quorate.cli.assign_run import choices, outcome_now, outcomes
     from quorate.cli.assign_what_if import Changes, changed
 
+    try:
+        version = KafkaVersion.NEWEST if kafka_version is None else KafkaVersion.parse(kafka_version)
+    except ValueError as error:
+        raise UserError(f"--kafka-version: {error}") from None
     if bootstrap_servers is not None:
         from quorate.cli.assign_live import read_group
 
@@ -131,12 +143,12 @@ def assign(
         from quorate.cli.assign_describe import read_description
 
         assert file is not None
-        before = read_description(_example(file))
+        before = read_description(_example(file), STDIN if file == "-" else file)
     changes = Changes(without=without, add=add, racks=racks, partitions=partitions)
     after = changed(before, changes)
     chosen = choices(assignors, side, before)
     now = outcome_now(before)
-    found = outcomes(chosen, after)
+    found = outcomes(chosen, after, version)
 
     from quorate.cli.assign_facts import Comparison
 

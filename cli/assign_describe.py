@@ -26,9 +26,9 @@ _TOPIC_FIELDS = ("partitions", "racks", "replicas", "id", "lag", "numbers")
 _MEMBER_FIELDS = ("topics", "rack", "instance_id", "owned", "generation")
 
 
-def read_description(path: str) -> Situation:
-    """The situation that a file describes; `-` is standard input. Raises `UserError` that names the place in the file."""
-    root, name = _parsed(path)
+def read_description(path: str, name: str | None = None) -> Situation:
+    """The situation that a file describes; `-` is standard input. `name`: what to call the file. Raises `UserError` that names the place in the file."""
+    root = _parsed(path, name)
     fields = root.fields(_FIELDS)
     topology, lags = _topology(root, fields)
     if "members" not in fields:
@@ -39,7 +39,7 @@ def read_description(path: str) -> Situation:
     _check_static(fields["members"], members)
     protocol = fields["protocol"].one_of(("classic", "consumer")) if "protocol" in fields else None
     return Situation(
-        source=name,
+        source=root.file,
         group_id=fields["group"].text() if "group" in fields else None,
         protocol=protocol,  # type: ignore[arg-type]  # one_of gives one of the two
         assignor=fields["assignor"].text() if "assignor" in fields else None,
@@ -52,7 +52,7 @@ def read_description(path: str) -> Situation:
 
 def read_topology(path: str) -> tuple[Topology, Mapping[TopicPartition, int] | None]:
     """The topics of a description, and lags if it has any; members need not be there. Raises `UserError` that names the place in the file."""
-    root, _ = _parsed(path)
+    root = _parsed(path)
     return _topology(root, root.fields(_FIELDS))
 
 
@@ -267,8 +267,8 @@ def _check_static(node: Node, members: Mapping[str, Member]) -> None:
 # ---- parsing
 
 
-def _parsed(path: str) -> tuple[Node, str]:
-    name = STDIN if path == "-" else path
+def _parsed(path: str, name: str | None = None) -> Node:
+    name = name or (STDIN if path == "-" else path)
     try:
         raw = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     except OSError as error:
@@ -286,7 +286,7 @@ def _parsed(path: str) -> tuple[Node, str]:
         raise UserError(f"{name}: is nested too deeply") from None
     if value is None:
         raise UserError(f"{name}: is empty", "it describes a group: topics and members")
-    return Node(value, name), name
+    return Node(value, name)
 
 
 def _json(text: str, name: str) -> Any:

@@ -80,8 +80,14 @@ class Comparison:
         ]
         return " → ".join(dict.fromkeys(racks)) if any(rack != "–" for rack in racks) else ""
 
+    @property
     def heading(self) -> str:
         """The group in one line."""
+        return f"{self.after.group_id or self.after.source}: {self.summary}"
+
+    @property
+    def summary(self) -> str:
+        """How many members, racks, partitions and topics; which protocol."""
         situation = self.after
         racks = len({member.rack for member in situation.members.values() if member.rack})
         parts = [
@@ -93,7 +99,7 @@ class Comparison:
         ]
         if protocol:
             parts.append(protocol + (f", {situation.assignor}" if situation.assignor else ""))
-        return f"{situation.group_id or situation.source}: {'; '.join(parts)}"
+        return "; ".join(parts)
 
     def member_cells(self, outcome: Outcome, member_id: str) -> list[str]:
         """A member's figures in an outcome; empty if it is not in it."""

@@ -57,7 +57,7 @@ def _page(comparison: Comparison, limit: int | None) -> Iterator[str]:
     yield f"<title>{_e(title)}: assignments</title>"
     yield f"<style>\n{style}</style></head><body>"
     yield f"<h1>{_e(title)}</h1>"
-    yield f"<p>{_e(comparison.heading())}</p>"
+    yield f"<p>{_e(comparison.summary)}</p>"
     yield f'<p class="dim">from {_e(comparison.before.source)}</p>'
     if comparison.told:
         yield f"<p><strong>What if:</strong> {_e(', '.join(comparison.told))}</p>"
@@ -78,7 +78,7 @@ def _legend(comparison: Comparison) -> Iterator[str]:
     yield '<ul class="legend">'
     if comparison.racks:
         yield '<li><span class="chip local">3 local</span> read in the member\'s own rack</li>'
-        yield '<li><span class="chip remote">3 remote</span> read from another rack (the leader\'s)</li>'
+        yield '<li><span class="chip remote">3 remote</span> <span class="chip remote">orders-0 (b)</span> read from another rack, the leader\'s</li>'
     yield '<li><span class="chip unknown">3</span> racks not known</li>'
     if comparison.moves:
         yield '<li><span class="chip unknown came">+orders-0</span> the member did not have it before</li>'
@@ -253,7 +253,8 @@ def _chip(partition: _Partition) -> str:
     if partition.reason is not None:
         about.append(WHY[partition.reason])
     came = (" came", "+") if partition.came else ("", "")
-    return f'<span class="chip {partition.kind}{came[0]}" title="{_e("; ".join(about))}">{came[1]}{_e(partition.name)}</span>'
+    name = f"{came[1]}{partition.name}{f' ({partition.source})' if partition.kind == 'remote' else ''}"
+    return f'<span class="chip {partition.kind}{came[0]}" title="{_e("; ".join(about))}">{_e(name)}</span>'
 
 
 def _reasons(comparison: Comparison, outcome: Outcome) -> Iterator[str]:

@@ -133,8 +133,7 @@ class _Reader:
         )
 
     def _consumer(self, servers: Sequence[str], config: dict[str, Any], connect_timeout_ms: int) -> Situation:
-        offsets = next(iter(self.admin.describe_topics([CONSUMER_OFFSETS])), {"partitions": []})
-        count = len(offsets["partitions"])
+        count = sum(len(topic["partitions"]) for topic in self.admin.describe_topics([CONSUMER_OFFSETS]))
         if not count:
             raise UserError(
                 f"{self.where}: {self.group_id} is a consumer group (KIP-848), whose members are read from {CONSUMER_OFFSETS}, which may not be described",

@@ -1,13 +1,15 @@
 """Which assignors `quorate assign` runs, and what they make of a situation. Nothing is printed here."""
 
 import difflib
+import inspect
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Literal, TypeAlias
 
-from quorate.assignors import Assignment, Assignor, AssignorError, Explanation, Group, Topology, explain
+from quorate.assignors import Assignment, Assignor, AssignorError, Explanation, Group, Topology, explain, java_order
+from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.registry import CLIENT_ASSIGNORS, SERVER_ASSIGNORS, client_assignor, server_assignor
 from quorate.cli.assign_situation import Situation, listed
 from quorate.cli.errors import UserError
@@ -85,7 +87,7 @@ def _usual(side: Side | None, situation: Situation) -> list[tuple[str, Side]]:
         return [*client[:2], *[one for one in server if one[0] != "range"], *client[2:]]
     found = client if side == "client" else server
     known = CLIENT_ASSIGNORS if side == "client" else SERVER_ASSIGNORS
-    if situation.assignor in known:
+    if situation.assignor is not None and situation.assignor in known:
         found = [(situation.assignor, side), *found]
     return found
 
@@ -143,44 +145,29 @@ def outcome_now(situation: Situation) -> Outcome | None:
     return Outcome(label=CURRENT, choice=None, situation=situation, explanation=explanation, took_ms=None, rebalances=0)
 
 
-def outcomes(chosen: Sequence[Choice], situation: Situation) -> list[Outcome]:
-    """What each assignor makes of the situation. Raises `UserError` for what cannot be assigned."""
-    group = Group(situation.members, situation.topology)
-    with_ids: tuple[Situation, Group] | None = None
+def outcomes(
+    chosen: Sequence[Choice], situation: Situation, kafka_version: KafkaVersion = KafkaVersion.NEWEST
+) -> list[Outcome]:
+    """What each assignor makes of the situation, as in that release. Raises `UserError` for what cannot be assigned."""
+    prepared: dict[Side, tuple[Situation, Group]] = {}
     found = []
     for choice in chosen:
-        if choice.side == "server" and any(topic.id is None for topic in situation.topology.topics):
-            if with_ids is None:
-                named = replace(situation, topology=_with_ids(situation.topology))
-                with_ids = named, Group(named.members, named.topology)
-            found.append(_outcome(choice, *with_ids))
-        else:
-            found.append(_outcome(choice, situation, group))
+        if choice.side not in prepared:
+            seen = situation if choice.side == "client" else _as_coordinator(situation)
+            prepared[choice.side] = seen, Group(seen.members, seen.topology)
+        found.append(_outcome(choice, *prepared[choice.side], kafka_version))
     return found
 
 
-def _outcome(choice: Choice, situation: Situation, group: Group) -> Outcome:
-    make = client_assignor if choice.side == "client" else server_assignor
+def _outcome(choice: Choice, situation: Situation, group: Group, kafka_version: KafkaVersion) -> Outcome:
     try:
-        assignor = make(choice.name)
-        options = dict(choice.options)
-        if choice.name == "lag-aware":
-            options.setdefault("lags", situation.lags)
-        if options:
-            assignor = type(assignor)(**options)
+        assignor = _made(choice, situation, kafka_version)
         began = time.perf_counter()
         assignment = assignor.assign_group(group)
         took_ms = (time.perf_counter() - began) * 1000
         assignment, rebalances = _settled(assignor, group, assignment)
     except (AssignorError, ValueError) as error:
         raise UserError(f"{choice.label}: {error}") from error
-    except TypeError as error:
-        if not choice.options:
-            raise
-        raise UserError(
-            f"--assignor {choice.text}: it does not take {listed(sorted(choice.options))}",
-            "the Python reference lists its options",
-        ) from error
     explanation = explain(
         group, situation.topology, assignment, lags=situation.lags, previous=situation.current_assignment
     )
@@ -192,6 +179,26 @@ def _outcome(choice: Choice, situation: Situation, group: Group) -> Outcome:
         took_ms=took_ms,
         rebalances=rebalances,
     )
+
+
+def _made(choice: Choice, situation: Situation, kafka_version: KafkaVersion) -> Assignor:
+    """The assignor with its options. Raises `UserError` for options that it does not have, and what its constructor raises."""
+    try:
+        assignor = client_assignor(choice.name) if choice.side == "client" else server_assignor(choice.name)
+    except (ImportError, AttributeError) as error:
+        raise UserError(f"{choice.label}: is not there in this version of quorate: {error}") from error
+    kind = type(assignor)
+    there = inspect.signature(kind).parameters
+    options = dict(choice.options)
+    if choice.name == "lag-aware":
+        options.setdefault("lags", situation.lags)
+    if kafka_version != KafkaVersion.NEWEST and "version" in there:  # those whose answers changed
+        options.setdefault("version", kafka_version)
+    unknown = sorted(options.keys() - there.keys())
+    if unknown:
+        known = f"it has {listed(sorted(there), 10)}" if there else "it has none"
+        raise UserError(f"--assignor {choice.text}: {choice.name} has no option {unknown[0]}", known)
+    return kind(**options)
 
 
 def _settled(assignor: Assignor, group: Group, first: Assignment) -> tuple[Assignment, int]:
@@ -208,9 +215,18 @@ def _settled(assignor: Assignor, group: Group, first: Assignment) -> tuple[Assig
     return assignment, rebalances
 
 
-def _with_ids(topology: Topology) -> Topology:
-    """Topics without an id get one that follows from their name: server-side assignors go by ids, and the same file shall give the same answer."""
-    return Topology(
-        topic if topic.id is not None else replace(topic, id=Uuid(sha256(topic.name.encode()).digest()[:16]))
-        for topic in topology.topics
-    )
+def _as_coordinator(situation: Situation) -> Situation:
+    """The group as a coordinator has it: members in the order of its map, every topic with an id.
+
+    Topics without one get an id that follows from their name: server-side assignors go by ids, and the same file shall give the same answer.
+    """
+    ids = list(situation.members)
+    order = java_order.timeline_order(java_order.string_hashes(ids))
+    topology = situation.topology
+    if any(topic.id is None for topic in topology.topics):
+        topology = Topology(
+            topic if topic.id is not None else replace(topic, id=Uuid(sha256(topic.name.encode()).digest()[:16]))
+            for topic in topology.topics
+        )
+    members = {ids[index]: situation.members[ids[index]] for index in order.tolist()}
+    return replace(situation, members=members, topology=topology)

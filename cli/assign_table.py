@@ -24,7 +24,7 @@ _NAME_AT_LEAST = 8
 
 def table_lines(comparison: Comparison, *, limit: int | None, width: int | None) -> Iterator[str]:
     """Heading, table or tables, remarks. `limit` rows of members at most, `None` for all; `width` in columns, `None` for any."""
-    for text in _wrapped(printable(comparison.heading()), 2, width):
+    for text in _wrapped(printable(comparison.heading), 2, width):
         yield click.style(text, bold=True)
     if comparison.told:
         yield from _wrapped(f"what if: {printable(', '.join(comparison.told))}", 2, width)
