@@ -22,7 +22,7 @@ SERVER_ASSIGNORS: Mapping[str, str] = {
     "uniform": "quorate.assignors.server:UniformAssignor",
     "range": "quorate.assignors.server:ServerRangeAssignor",
     "simple": "quorate.assignors.server:SimpleAssignor",
-    "rack-aware-uniform": "quorate.assignors.server:RackAwareUniformAssignor",
+    "rack-aware-uniform": "quorate.assignors.rack_aware_uniform:RackAwareUniformAssignor",
 }
 """Names for `group.consumer.assignors` (KIP-848) and, `simple`, `group.share.assignors` (KIP-932). `rack-aware-uniform` is not in Kafka."""
 

@@ -1,0 +1,143 @@
+"""A group in kinds: partitions that are interchangeable, and members that are. What is left is small, however large the group.
+
+Partitions are of one kind (a *cell*) if the same members subscribe to their topics and can read them locally. Members are of one kind if they have the same
+subscription, the same rack, and own as many partitions of each cell. Numbers follow member ids and names, so no order of the input counts.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from quorate.assignors import java_order
+from quorate.assignors.group import Group
+from quorate.assignors.owners import previous_owners
+from quorate.assignors.topology import Ints
+
+__all__ = ["Kinds", "Locality"]
+
+Locality = Literal["replica", "leader"]
+"""What makes a partition local to a member: a replica in the member's rack, or its leader."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberKind:
+    """Members (by rank) who are alike; `owned`: cell → how many of its partitions each of them has."""
+
+    members: list[int]
+    subscription: int
+    rack: int
+    owned: dict[int, int]
+
+
+class Kinds:
+    """Members are numbered (ranked) by their ids: `number_of[rank]` is the group's number. Racks are numbered by name, the last number is no rack.
+
+    `partitions`: the topology's numbers of all partitions that have a subscriber, by topic name and number; `cell_of` and `owner_of` (a rank, or -1) go with
+    them. A cell has `topics_of[cell]`, a kind of topic, `racks_of[cell]`, the member racks in which it is local, and `size_of[cell]` partitions.
+    """
+
+    def __init__(self, group: Group, locality: Locality) -> None:
+        topology = group.topology
+        keys = [java_order.string_key(member_id) for member_id in group.member_ids]
+        self.number_of: Ints = np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
+        racks = sorted(group.racks)
+        rack_number = np.array([racks.index(rack) for rack in group.racks] + [len(racks)], np.int64)
+        self.racks = len(racks)
+        self.rack_of: Ints = rack_number[group.rack_of[self.number_of]]
+        # Subscriptions by their first member, so that their numbers, too, depend on ids only.
+        given = group.subscription_of[self.number_of]
+        seen, first = np.unique(given, return_index=True)
+        by_first = seen[np.argsort(first)]
+        renumbered = np.zeros(len(group.subscriptions), np.int64)
+        renumbered[by_first] = np.arange(len(by_first))
+        self.subscription_of: Ints = renumbered[given]
+        self.members_of: Ints = np.bincount(self.subscription_of, minlength=len(by_first))
+
+        self.subscribed: list[tuple[int, ...]] = []
+        """Kind of topic → subscriptions."""
+        kind_of_topic = self._topics(group, by_first)
+        names = {
+            topic: java_order.string_key(topology.topics[topic].name)
+            for topic in np.flatnonzero(kind_of_topic >= 0).tolist()
+        }
+        topics = np.array(sorted(names, key=names.__getitem__), np.int64)
+        sizes = topology.first[topics + 1] - topology.first[topics]
+        ends = np.cumsum(sizes)
+        total = int(ends[-1]) if len(ends) else 0
+        self.partitions: Ints = np.repeat(topology.first[topics] - (ends - sizes), sizes) + np.arange(total)
+
+        local_sets, set_of = self._local(group, racks, locality)
+        codes = np.repeat(kind_of_topic[topics], sizes) * len(local_sets) + set_of[self.partitions]
+        cells, self.cell_of = np.unique(codes, return_inverse=True)
+        self.topics_of: list[int] = (cells // len(local_sets)).tolist()
+        self.racks_of = [local_sets[one] for one in (cells % len(local_sets)).tolist()]
+        self.size_of: list[int] = np.bincount(self.cell_of, minlength=len(cells)).tolist()
+
+        rank: Ints = np.empty(len(self.number_of) + 1, np.int64)
+        rank[self.number_of] = np.arange(len(self.number_of))
+        rank[-1] = -1
+        self.owner_of: Ints = rank[previous_owners(group)[self.partitions]]
+        self._members()
+
+    def _topics(self, group: Group, by_first: Ints) -> Ints:
+        """The kind of each topic of the topology: by who subscribes; -1 if nobody does. Kinds are numbered by their subscriptions."""
+        listed = [group.subscriptions[one].topics for one in by_first.tolist()]
+        topics = np.concatenate([np.empty(0, np.int64), *listed])
+        naming = np.repeat(np.arange(len(listed)), [len(one) for one in listed])
+        order = np.argsort(topics, kind="stable")
+        topics, naming = topics[order], naming[order]
+        starts = np.flatnonzero(np.diff(topics, prepend=-1))
+        ends = np.append(starts[1:], len(topics))[: len(starts)]
+        kinds = {
+            topic: tuple(naming[start:end].tolist())
+            for topic, start, end in zip(topics[starts].tolist(), starts.tolist(), ends.tolist(), strict=True)
+        }
+        self.subscribed = sorted(set(kinds.values()))
+        index = {subscribed: number for number, subscribed in enumerate(self.subscribed)}
+        kind_of: Ints = np.full(len(group.topology), -1, np.int64)
+        kind_of[list(kinds)] = [index[subscribed] for subscribed in kinds.values()]
+        return kind_of
+
+    @staticmethod
+    def _local(group: Group, racks: list[str], locality: Locality) -> tuple[list[frozenset[int]], Ints]:
+        """The different sets of member racks in which partitions are local, and which one each partition has."""
+        topology = group.topology
+        number = {rack: index for index, rack in enumerate(racks)}
+        sets = [
+            tuple(
+                sorted({number[rack] for rack in (listed if locality == "replica" else listed[:1]) if rack in number})
+            )
+            for listed in topology.replica_racks
+        ]
+        different = sorted(set(sets))
+        index = {one: place for place, one in enumerate(different)}
+        return [frozenset(one) for one in different], np.array([index[one] for one in sets], np.int64)[
+            topology.replica_racks_of
+        ]
+
+    def _members(self) -> None:
+        """Kinds of members, numbered by their first member, and what each member owns of each cell."""
+        has = np.flatnonzero(self.owner_of >= 0)
+        cells = max(1, len(self.size_of))
+        # Partitions that are owned by (member, cell, partition); `held[i]:held[i + 1]` are those of pair i.
+        self.owned_by_pair: Ints = has[np.argsort(self.owner_of[has] * cells + self.cell_of[has], kind="stable")]
+        codes = self.owner_of[self.owned_by_pair] * cells + self.cell_of[self.owned_by_pair]
+        starts = np.flatnonzero(np.diff(codes, prepend=-1))
+        self.held: Ints = np.append(starts, len(codes))
+        self.pair_member: Ints = codes[starts] // cells
+        self.pair_cell: Ints = codes[starts] % cells
+        bounds = np.searchsorted(self.pair_member, np.arange(len(self.number_of) + 1)).tolist()
+        self.pairs_from: list[int] = bounds
+        told = np.stack([self.pair_cell, np.diff(self.held)], axis=1)
+        data, width = told.tobytes(), told.dtype.itemsize * 2
+        found: dict[tuple[int, int, bytes], int] = {}
+        self.kinds: list[MemberKind] = []
+        places = zip(self.subscription_of.tolist(), self.rack_of.tolist(), bounds[:-1], bounds[1:], strict=True)
+        for member, (subscription, rack, start, end) in enumerate(places):
+            key = (subscription, rack, data[start * width : end * width])
+            kind = found.setdefault(key, len(self.kinds))
+            if kind == len(self.kinds):
+                owned = dict(told[start:end].tolist())
+                self.kinds.append(MemberKind([], subscription, rack, owned))
+            self.kinds[kind].members.append(member)

@@ -1,0 +1,112 @@
+"""`rack-aware-uniform` against all assignments there are: nothing is more even, then more local, then less moved."""
+
+from itertools import product
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quorate.assignors import Group, Member, Topology
+from quorate.assignors.owners import previous_owners
+from quorate.assignors.rack_aware_uniform import RackAwareUniformAssignor
+from tests.assignors.groups import check_valid, groups, local, moves, reordered
+
+
+def all_worths(members, topology, *, leader=False):
+    """For every assignment there is: the members' numbers of partitions from the most to the fewest, how many are remote, how many move."""
+    ids = list(members)
+    owners = previous_owners(Group(members, topology)).tolist()
+    choices, racks = [], []
+    for number, at in enumerate(topology.topic_partitions(np.arange(int(topology.first[-1])))):
+        candidates = [place for place, member in enumerate(ids) if at.topic in members[member].topics]
+        if candidates:
+            listed = topology.replica_racks[topology.replica_racks_of[number]]
+            racks.append(((listed[:1] if leader else listed), owners[number]))
+            choices.append(candidates)
+    for chosen in product(*choices):
+        counts = [0] * len(ids)
+        remote = moved = 0
+        for place, (listed, owner) in zip(chosen, racks, strict=True):
+            counts[place] += 1
+            remote += not (members[ids[place]].rack and members[ids[place]].rack in listed)
+            moved += owner not in (-1, place)
+        yield tuple(sorted(counts, reverse=True)), remote, moved
+
+
+def worth(assignment, members, topology, *, leader=False):
+    """The same of one assignment."""
+    remote = len(assignment.partitions) - local(assignment, members, leader=leader)
+    return tuple(sorted(assignment.counts.tolist(), reverse=True)), remote, moves(assignment, members, topology)
+
+
+SMALL = groups(members=4, most=6, topics=2).filter(lambda group: group[1].first[-1] <= 6)
+SMALL_EQUAL = groups(members=4, most=6, topics=2, same=True).filter(lambda group: group[1].first[-1] <= 6)
+
+
+@settings(max_examples=400)
+@given(st.one_of(SMALL, SMALL_EQUAL), st.booleans())
+def test_no_assignment_is_better(group, leader):
+    members, topology = group
+    locality = "leader" if leader else "replica"
+    everything = set(all_worths(members, topology, leader=leader))
+    assignment = RackAwareUniformAssignor(locality=locality).assign(members, topology)
+    check_valid(assignment, members, topology)
+    assert worth(assignment, members, topology, leader=leader) == min(everything)
+    assignment = RackAwareUniformAssignor(locality=locality, prefer="stickiness").assign(members, topology)
+    check_valid(assignment, members, topology)
+    found = worth(assignment, members, topology, leader=leader)
+    assert found == min(everything, key=lambda one: (one[0], one[2], one[1]))
+
+
+@settings(max_examples=300)
+@given(st.one_of(SMALL, SMALL_EQUAL), st.integers(0, 5))
+def test_the_bound_on_moves_is_exceeded_only_as_far_as_even_numbers_need(group, bound):
+    members, topology = group
+    everything = set(all_worths(members, topology))
+    even = min(everything)[0]
+    needed = min(moved for counts, _, moved in everything if counts == even)
+    assignment = RackAwareUniformAssignor(max_moved=bound).assign(members, topology)
+    check_valid(assignment, members, topology)
+    counts, remote, moved = worth(assignment, members, topology)
+    assert counts == even
+    assert moved <= max(bound, needed)
+    sticky = worth(RackAwareUniformAssignor(prefer="stickiness").assign(members, topology), members, topology)
+    assert remote <= sticky[1]
+
+
+def test_every_small_case_of_a_kind():
+    """Two topics, three members, two racks: all racks, subscriptions and owners of four partitions there are, in a sample that is the same every time."""
+    rng = np.random.default_rng(4)
+    subscriptions = (["t"], ["u"], ["t", "u"])
+    every = list(product(product(subscriptions, repeat=3), product("ab", repeat=4), product((-1, 0, 1, 2), repeat=4)))
+    for place in rng.choice(len(every), 1_500, replace=False).tolist():
+        told, leaders, owners = every[place]
+        topology = Topology.of({"t": [[rack] for rack in leaders[:2]], "u": [[rack] for rack in leaders[2:]]})
+        at = topology.topic_partitions(np.arange(4))
+        members = {
+            f"m{number}": Member(
+                topics=topics, rack="aab"[number], owned=[at[which] for which in range(4) if owners[which] == number]
+            )
+            for number, topics in enumerate(told)
+        }
+        assignment = RackAwareUniformAssignor().assign(members, topology)
+        assert worth(assignment, members, topology) == min(all_worths(members, topology)), (told, leaders, owners)
+
+
+@given(groups(members=7, most=12), st.sampled_from([{}, {"prefer": "stickiness"}, {"max_moved": 2}]))
+def test_neither_the_order_of_members_nor_of_topics_counts(group, options):
+    members, topology = group
+    assignor = RackAwareUniformAssignor(**options)
+    one, other = assignor.assign(members, topology), assignor.assign(*reordered(members, topology))
+    check_valid(one, members, topology)
+    assert {member: set(one[member]) for member in one} == {member: set(other[member]) for member in other}
+
+
+@given(groups(members=7, most=12))
+def test_the_answer_stays_when_it_is_asked_again(group):
+    members, topology = group
+    assignor = RackAwareUniformAssignor()
+    prepared = Group(members, topology)
+    first = assignor.assign_group(prepared)
+    again = assignor.assign_group(prepared.with_owned(first))
+    assert [set(first[member]) for member in first] == [set(again[member]) for member in again]
