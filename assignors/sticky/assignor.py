@@ -7,6 +7,7 @@ import numpy as np
 
 from quorate.assignors.assignor import Assignor
 from quorate.assignors.group import Group
+from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.model import Assignment, Member
 from quorate.assignors.sticky.constrained import Dealt, assign_equal
 from quorate.assignors.sticky.general import assign_different
@@ -29,8 +30,8 @@ __all__ = ["CooperativeStickyAssignor", "StickyAssignor"]
 class _Sticky(Assignor):
     """What both have in common: everything but how owned partitions are told, and what happens to those that change hands."""
 
-    def __init__(self, *, sort_owned: bool = True) -> None:
-        self._sort_owned = sort_owned
+    def __init__(self, *, version: KafkaVersion = KafkaVersion.NEWEST) -> None:
+        self._sort_owned = version >= KafkaVersion(3, 7)
 
     def assign(self, members: Mapping[str, Member], topology: Topology, *, max_generation: int = -1) -> Assignment:
         """Assign the partitions of the subscribed topics. `members`: member id → member, in the order in which they joined.
@@ -84,7 +85,8 @@ class StickyAssignor(_Sticky):
     - such a one has all that it can have, and shares no topic: Kafka fails with a NullPointerException. It cannot get a partition back here;
     - metadata lacks partitions of a topic: Kafka may hand those out, or fail.
 
-    `sort_owned=False` is Kafka 3.5 and 3.6: members with equal subscriptions and too many partitions keep those that they named first, later the lowest.
+    `version`: before Kafka 3.7, members with equal subscriptions and too many partitions keep those that they named first; since then the lowest. Nothing
+    else of older releases is kept.
     """
 
     name = "sticky"
