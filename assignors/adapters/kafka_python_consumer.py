@@ -6,18 +6,21 @@ kafka-python 3.0 keeps the racks of brokers and the replicas of partitions, and 
 - a leader does not notice that partitions changed racks (KIP-881);
 - a subscription that cannot be read fails the leader's `poll()`, rebalance after rebalance;
 - a static member that was replaced by one with the same `group_instance_id` logs that and reads on (KIP-345);
-- `poll()` returns nothing while a rebalance lasts, also from partitions that a cooperative member keeps (KIP-429).
+- `poll()` returns nothing while a rebalance lasts, also from partitions that a cooperative member keeps (KIP-429);
+- a leader that rejoins because metadata changed forgets that it is joining, if `poll()` times out between JoinGroup and SyncGroup, and is put out;
+- a consumer joins before it has the metadata of its topics, and as the leader then assigns none of them, once.
 
 The companion does these. It replaces methods on the one coordinator that it is for; nothing is changed for other consumers.
 """
 
 import logging
 import weakref
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from kafka.coordinator.assignors.abstract import RebalanceProtocol
-from kafka.errors import FencedInstanceIdError
+from kafka.errors import FencedInstanceIdError, KafkaError
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
 from quorate.assignors.adapters.membership import Membership
@@ -31,8 +34,11 @@ log = logging.getLogger(__name__)
 REBALANCE_POLL_MS = 100
 """How long a `poll()` waits for a rebalance before it looks for records of the partitions that the consumer keeps."""
 
+FIRST_METADATA_MS = 1_000
+"""How long a consumer waits for the metadata of its topics before it joins without."""
 
-def cluster_view(cluster: Any, topics: Collection[str] | None = None) -> ClusterView:
+
+def cluster_view(cluster: Any) -> ClusterView:
     """kafka-python's metadata. Of a topic with an error it keeps nothing; a partition without a leader still has its replicas."""
     partitions: Mapping[str, Mapping[int, Any]] = cluster._partitions
     return ClusterView(
@@ -40,7 +46,6 @@ def cluster_view(cluster: Any, topics: Collection[str] | None = None) -> Cluster
         topics={
             name: {number: one.replica_nodes for number, one in found.items()}
             for name, found in list(partitions.items())
-            if topics is None or name in topics
         },
     )
 
@@ -60,6 +65,7 @@ class Companion:
         coordinator.time_to_next_poll = self._time_to_next_poll
         coordinator._perform_assignment = self._perform_assignment
         coordinator._on_join_prepare_async = self._on_join_prepare_async
+        coordinator.need_rejoin = self._need_rejoin
         coordinator.reset_generation = self._reset_generation
         coordinator._handle_heartbeat_response = self._handle_heartbeat_response
 
@@ -174,11 +180,25 @@ class Companion:
             and coordinator.need_rejoin()
         )
 
+    def _need_rejoin(self) -> bool:
+        coordinator = self._coordinator
+        # kafka-python compares metadata, which are equal again as soon as the leader has assigned; the assignment is yet to come then.
+        pending = coordinator.rejoining and coordinator._subscription.partitions_auto_assigned()
+        return bool(pending or self._type.need_rejoin(coordinator))
+
     async def _on_join_prepare_async(self, generation: int, member_id: str, timeout_ms: float | None = None) -> Any:
+        await self._know_topics()
         # It commits offsets: that may take what the caller of poll() allows, not only REBALANCE_POLL_MS.
         if self._reads_on():
             timeout_ms = self._poll_timeout_ms
         return await self._type._on_join_prepare_async(self._coordinator, generation, member_id, timeout_ms=timeout_ms)
+
+    async def _know_topics(self) -> None:
+        coordinator = self._coordinator
+        cluster = coordinator._cluster
+        if any(cluster.partitions_for_topic(topic) is None for topic in coordinator._subscription.subscription or ()):
+            with suppress(KafkaError):  # it joins all the same, and again when the metadata is there
+                await coordinator._manager.wait_for(cluster.request_update(), FIRST_METADATA_MS)
 
     def _reset_generation(self, *arguments: Any, **named: Any) -> None:
         coordinator = self._coordinator

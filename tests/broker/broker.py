@@ -132,6 +132,11 @@ class Broker:
             self._process.wait()
             self._process = None
 
+    def change(self, **settings: object) -> None:
+        """Settings for the next start: names with underscores for dots (`broker_rack="b"`)."""
+        with self._properties.open("a") as file:
+            file.writelines(f"{name.replace('_', '.')}={value}\n" for name, value in settings.items())
+
     def start(self) -> None:
         """Start it again on the same ports and data."""
         self._process = self._java("kafka.Kafka", str(self._properties))

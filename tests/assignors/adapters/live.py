@@ -7,9 +7,12 @@ Tests wait for conditions, never for time to pass.
 """
 
 import asyncio
+import atexit
+import functools
 import json
-import logging
+import shutil
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -52,7 +55,9 @@ class Member:
         self.error: BaseException | None = None
         self.consumer: Any = None
         self._stop = threading.Event()
-        self._joined = 0
+        self.polls = threading.Event()
+        """Cleared, it does not poll: a consumer that is busy with records."""
+        self.polls.set()
         self._thread = threading.Thread(target=self._guarded, daemon=True)
 
     def __repr__(self) -> str:
@@ -70,6 +75,7 @@ class Member:
 
     def close(self) -> None:
         self._stop.set()
+        self.polls.set()
         self._thread.join(LIMIT_S)
         assert not self._thread.is_alive(), f"{self!r} does not end"
 
@@ -128,15 +134,12 @@ class KafkaPython(Member):
         with closing(KafkaConsumer(**self.config)) as self.consumer:
             self.consumer.subscribe(self.topics, listener=Listener())
             while not self._stop.is_set():
+                self.polls.wait()
                 for at, records in self.consumer.poll(timeout_ms=100).items():
                     now = time.monotonic()
                     self.records += [((at.topic, at.partition), one.offset, now) for one in records]
                 self.assigned = frozenset((at.topic, at.partition) for at in self.consumer.assignment())
         self.assigned = frozenset()
-
-    @property
-    def coordinator(self) -> Any:
-        return self.consumer._coordinator
 
 
 class Aio(Member):
@@ -249,18 +252,13 @@ class Java(Member):
         self.assigned = frozenset()
 
 
-_compiled: list[Path] = []
-
-
+@functools.cache
 def java_classes() -> Path:
     """GroupMember, compiled once per run of the tests."""
-    if not _compiled:
-        import tempfile
-
-        folder = Path(tempfile.mkdtemp(prefix="quorate-java-"))
-        subprocess.run(["javac", "-cp", f"{LIB}/*", "-d", str(folder), str(JAVA)], check=True, timeout=60)
-        _compiled.append(folder)
-    return _compiled[0]
+    folder = Path(tempfile.mkdtemp(prefix="quorate-java-"))
+    atexit.register(shutil.rmtree, folder)
+    subprocess.run(["javac", "-cp", f"{LIB}/*", "-d", str(folder), str(JAVA)], check=True, timeout=60)
+    return folder
 
 
 def create_topic(broker: Broker, name: str, partitions: int) -> None:
@@ -296,6 +294,3 @@ def produced(broker: Broker, topic: str, partitions: int) -> Iterator[None]:
 def spread(*members: Member) -> list[TP]:
     """What the members have together, with repeats."""
     return sorted(at for member in members for at in member.assigned)
-
-
-logging.getLogger("kafka").setLevel(logging.WARNING)

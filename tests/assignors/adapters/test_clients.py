@@ -294,7 +294,7 @@ def test_any_assignor_can_be_cooperative(client):
 # ---- racks that change (KIP-881)
 
 
-def as_leader(client, consumer, name="range"):
+def as_leader(consumer, name="range"):
     consumer.metadata(RACKS, SIX)
     mine = consumer.lead(name, {"m": member("a")})["m"]
     consumer.complete(name, mine, 1)
@@ -304,7 +304,7 @@ def as_leader(client, consumer, name="range"):
 def test_the_leader_rejoins_when_a_partition_moves_to_another_rack(client, caplog):
     caplog.set_level(logging.INFO)
     with client.consumer(client.Range(client_rack="a")) as consumer:
-        as_leader(client, consumer)
+        as_leader(consumer)
         consumer.metadata(RACKS, SIX)
         assert not consumer.rejoins()
         consumer.metadata(RACKS, {"t": {**SIX["t"], 5: [1]}})
@@ -314,7 +314,7 @@ def test_the_leader_rejoins_when_a_partition_moves_to_another_rack(client, caplo
 
 def test_the_leader_rejoins_when_a_broker_comes_back_in_another_rack(client):
     with client.consumer(client.Range(client_rack="a")) as consumer:
-        as_leader(client, consumer)
+        as_leader(consumer)
         consumer.metadata({1: "a", 2: "b"}, SIX)
         assert not consumer.rejoins(), "a broker that is away is not in another rack (KAFKA-20778)"
         consumer.metadata(RACKS, SIX)
@@ -325,14 +325,14 @@ def test_the_leader_rejoins_when_a_broker_comes_back_in_another_rack(client):
 
 def test_a_leader_without_a_rack_does_not_care(client):
     with client.consumer(client.Range()) as consumer:
-        as_leader(client, consumer)
+        as_leader(consumer)
         consumer.metadata({1: "x", 2: "y", 3: "z"}, SIX)
         assert not consumer.rejoins()
 
 
 def test_a_follower_does_not_care(client):
     with client.consumer(client.Range(client_rack="a")) as consumer:
-        as_leader(client, consumer)
+        as_leader(consumer)
         consumer.subscription()
         consumer.complete("range", [("t", 0)], 2)
         consumer.metadata({1: "x", 2: "y", 3: "z"}, SIX)
@@ -416,3 +416,18 @@ def test_a_consumer_with_an_eager_assignor_among_its_own_is_eager(client):
         consumer.subscription()
         consumer.complete("cooperative-sticky", [("t", 0)], 1)
         assert told(consumer.subscription("cooperative-sticky")).owned_partitions == ()
+
+
+def test_kafka_python_does_not_forget_that_it_is_joining():
+    with OfflineKafkaPython(kafka_python.Range()) as consumer:
+        consumer.metadata(RACKS, SIX)
+        consumer.join()
+        as_leader(consumer)
+        assert not consumer.coordinator.need_rejoin()
+        consumer.metadata(RACKS, {"t": {0: [1]}})
+        assert consumer.coordinator.need_rejoin()
+        consumer.join()
+        mine = consumer.lead("range", {"m": member("a")})["m"]
+        assert consumer.coordinator.need_rejoin(), "until the assignment is there"
+        consumer.complete("range", mine, 2)
+        assert not consumer.coordinator.need_rejoin()

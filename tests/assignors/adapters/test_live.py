@@ -1,10 +1,17 @@
 """Consumers of kafka-python and aiokafka with our assignors, among themselves and with Java's, on a real broker."""
 
+import logging
+from contextlib import ExitStack, closing
+
 import pytest
+from kafka import KafkaConsumer
+from kafka.errors import KafkaConfigurationError
 
 from quorate.assignors.adapters import aiokafka, kafka_python
 from tests.assignors.adapters.live import Aio, Java, KafkaPython, create_topic, produced, spread, wait_for
+from tests.broker.broker import Broker
 from tests.broker.fixtures import broker as broker
+from tests.broker.fixtures import need_broker
 
 pytestmark = pytest.mark.oracle
 
@@ -45,7 +52,7 @@ def all_of(topic):
     return [(topic, number) for number in range(6)]
 
 
-@pytest.mark.parametrize("assignor", ["Range", "RoundRobin", "Sticky", "LagAware"])
+@pytest.mark.parametrize("assignor", ["Range", "Sticky"])
 def test_members_share_a_topic(broker, topic, client, assignor):
     with client.member(broker, topic, assignor, rack="a") as one:
         wait_for(lambda: len(one.assigned) == 6, one)
@@ -69,7 +76,35 @@ def test_cooperative_members_read_on_and_give_up_only_what_moves(broker, topic, 
             assert offsets == list(range(len(offsets))), "read on without a gap, a repeat or a reset"
 
 
-@pytest.mark.parametrize("assignor", ["Range", "Sticky", "CooperativeSticky"])
+def test_a_cooperative_member_reads_on_while_others_take_their_time(broker, topic, client):
+    with (
+        client.member(broker, topic, "CooperativeSticky") as one,
+        CLIENTS["kafka-python"].member(broker, topic, "CooperativeSticky") as slow,
+        produced(broker, topic, 6),
+    ):
+        wait_for(lambda: len(one.assigned) == len(slow.assigned) == 3, one, slow)
+        slow.polls.clear()
+        with client.member(broker, topic, "CooperativeSticky") as new:
+            # The group waits for the slow one to join, and `one` does in the meantime.
+            wait_for(lambda: joining(one), one)
+            before = len(one.records)
+            wait_for(lambda: {at for at, _, _ in one.records[before:]} == one.assigned, one, new)
+            wait_for(lambda: len(one.records) > before + 100, one, new)
+            assert joining(one)
+            assert not new.assigned
+            slow.polls.set()
+            wait_for(lambda: len(one.assigned) == len(slow.assigned) == len(new.assigned) == 2, one, slow, new)
+            assert spread(one, slow, new) == all_of(topic)
+
+
+def joining(member):
+    """Whether JoinGroup has been sent and not yet been answered."""
+    if isinstance(member, Aio):
+        return member.consumer._coordinator._performed_join_prepare
+    return member.consumer._coordinator.rebalance_in_progress()
+
+
+@pytest.mark.parametrize("assignor", ["Sticky", "CooperativeSticky"])
 def test_a_java_leader_reads_what_our_member_says(broker, topic, client, assignor):
     with Java(broker, topic, [topic], assignor, rack="a") as java:
         wait_for(lambda: len(java.assigned) == 6, java)
@@ -81,7 +116,7 @@ def test_a_java_leader_reads_what_our_member_says(broker, topic, client, assigno
             assert seen["instance"] == "i"
 
 
-@pytest.mark.parametrize("assignor", ["Range", "Sticky", "CooperativeSticky"])
+@pytest.mark.parametrize("assignor", ["Range", "CooperativeSticky"])
 def test_a_java_follower_gets_what_our_leader_gives(broker, topic, client, assignor):
     with client.member(broker, topic, assignor, rack="b") as ours:
         wait_for(lambda: len(ours.assigned) == 6, ours)
@@ -123,3 +158,51 @@ def test_a_duplicate_instance_puts_the_first_one_out_and_tells_it_why(broker, to
             wait_for(lambda: first.error, second)
             assert f"another consumer joined group {topic} with group_instance_id 'i'" in str(first.error)
             wait_for(lambda: len(second.assigned) == 6, second)
+
+
+@pytest.mark.parametrize(
+    ("to_consumer", "to_assignor"),
+    [({"client_rack": "a"}, {}), ({}, {"client_rack": "a"}), ({"client_rack": "a"}, {"client_rack": "a"})],
+)
+def test_kafka_python_is_given_the_rack_once(broker, to_consumer, to_assignor):
+    assignor = kafka_python.Range(**to_assignor)
+    with closing(
+        KafkaConsumer(
+            bootstrap_servers=broker.bootstrap_servers,
+            group_id="g",
+            partition_assignment_strategy=[assignor],
+            **to_consumer,
+        )
+    ) as consumer:
+        consumer.subscribe(["t"])
+        [(name, subscription)] = consumer._coordinator.group_protocols()
+        assert (name, subscription.rack_id) == ("range", "a")
+        assert consumer.config["client_rack"] == "a"
+        assert consumer._fetcher.config["client_rack"] == "a", "it reads from replicas in its rack, too"
+
+
+def test_kafka_python_refuses_two_racks_for_one_consumer(broker):
+    with pytest.raises(KafkaConfigurationError, match="is given the racks 'b' and 'a': a consumer has one"):
+        KafkaConsumer(
+            bootstrap_servers=broker.bootstrap_servers,
+            group_id="g",
+            client_rack="b",
+            partition_assignment_strategy=[kafka_python.Range(client_rack="a")],
+        )
+
+
+def test_leaders_rebalance_when_a_broker_moves_to_another_rack(caplog):
+    need_broker()
+    caplog.set_level(logging.INFO, logger="quorate")
+    with Broker({"broker.rack": "a"}) as own:
+        for name in CLIENTS:
+            create_topic(own, name, 2)
+        with ExitStack() as stack:
+            members = [stack.enter_context(one.member(own, name, "Range", rack="a")) for name, one in CLIENTS.items()]
+            wait_for(lambda: all(len(member.assigned) == 2 for member in members), *members)
+            own.stop()
+            own.change(broker_rack="b")
+            own.start()
+            for name in CLIENTS:
+                text = f"group {name}: the leader rejoins, because the racks of partitions changed (KIP-881): {name}-0 was in the racks a and is now in b"
+                wait_for(lambda text=text: text in caplog.text, *members)
