@@ -13,10 +13,24 @@ from quorate.codecs.columnar.slots import Slots, read_slots, values_in
 from quorate.codecs.message import MessageSpec, RecordType
 from quorate.codecs.wire import ArrayType, StructType
 
-__all__ = ["CHUNK", "Decoded", "decode_version", "decode_versions", "is_flat", "joined"]
+__all__ = [
+    "CHUNK",
+    "CHUNK_BYTES",
+    "SMALLEST_CHUNK",
+    "Decoded",
+    "decode_version",
+    "decode_versions",
+    "is_flat",
+    "joined",
+]
 
 CHUNK = 1 << 16
 """Records decoded at once: few enough that the intermediate arrays stay in the processor's cache."""
+
+CHUNK_BYTES = 4 << 20
+"""Long records are decoded in smaller chunks, because each is gone over many times, but not in so small ones that numpy's overhead per call counts."""
+
+SMALLEST_CHUNK = 1 << 12
 
 
 @dataclass(slots=True)
@@ -40,13 +54,20 @@ def joined(arrays: list[pa.Array]) -> pa.Array:
         ) from None
 
 
+def _chunk(slots: Slots) -> int:
+    """How many of the slots are decoded at once."""
+    size = int((slots.end - slots.start).sum())
+    return min(CHUNK, max(CHUNK_BYTES * len(slots) // max(size, 1), SMALLEST_CHUNK))
+
+
 def decode_version(spec: MessageSpec, version: int, slots: Slots) -> Decoded:
     """The value fields of slots with this version, chunk by chunk."""
     schema = message_schema(spec)
     pieces, unknowns, ends, goods = [], [], [], []
     whole = True
-    for first in range(0, len(slots), CHUNK):
-        part = slots[first : first + CHUNK]
+    chunk = _chunk(slots)
+    for first in range(0, len(slots), chunk):
+        part = slots[first : first + chunk]
         places = np.arange(first, first + len(part))
         columns, sound, end, unknown = read_slots(spec, version, part)
         if not bool(sound.all()):
@@ -74,8 +95,9 @@ def decode_versions(record_type: RecordType, versions: Ints, slots: Slots) -> De
     spec = record_type.value
     schema = message_schema(spec)
     pieces, unknowns, ends, goods = [], [], [], []
-    for first in range(0, len(slots), CHUNK):
-        part, of = slots[first : first + CHUNK], versions[first : first + CHUNK]
+    chunk = _chunk(slots)
+    for first in range(0, len(slots), chunk):
+        part, of = slots[first : first + chunk], versions[first : first + chunk]
         sound = np.zeros(len(part), dtype=np.bool_)
         end = np.zeros(len(part), dtype=np.int64)
         unknown = np.zeros(len(part), dtype=np.int32)

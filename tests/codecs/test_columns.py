@@ -22,7 +22,7 @@ from quorate.codecs import (
 from quorate.codecs.columnar import PROBLEMS, record_schema
 from quorate.codecs.columnar.columns import SAMPLE
 from quorate.codecs.columnar.rows import facts_of
-from quorate.codecs.columnar.values import CHUNK
+from quorate.codecs.columnar.values import CHUNK, CHUNK_BYTES, SMALLEST_CHUNK
 from quorate.codecs.messages import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -152,6 +152,13 @@ def test_more_records_than_one_chunk_keep_their_order() -> None:
         batches["OffsetCommit"].slice(CHUNK + 3, 4).to_pylist()
         == expected(raw, CONSUMER_OFFSETS)["OffsetCommit"][CHUNK + 3 : CHUNK + 7]
     )
+
+
+def test_long_records_are_decoded_in_smaller_chunks_and_keep_their_order() -> None:
+    raw = [commit(i % 500, metadata="x" * (1000 + i % 3)) for i in range(SMALLEST_CHUNK + 100)]
+    raw[SMALLEST_CHUNK + 5] = (raw[SMALLEST_CHUNK + 5][0], b"\x00\x04damaged")
+    assert sum(len(value or b"") for _, value in raw) > CHUNK_BYTES
+    assert decoded(raw) == expected(raw, CONSUMER_OFFSETS)
 
 
 def test_keys_that_hardly_repeat_are_not_looked_up() -> None:
