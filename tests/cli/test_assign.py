@@ -1,0 +1,371 @@
+"""`quorate assign`: what is shown of a described group, what the what-if options change, and how mistakes are told."""
+
+import json
+import re
+
+import pytest
+
+from quorate.cli.assign import EXAMPLES
+from quorate.cli.assign_facts import percent
+from tests.cli.conftest import COMMAND, PLAIN
+from tests.cli.terminal import in_terminal
+
+GROUP = {
+    "group": "web",
+    "topics": {"t": {"racks": [["a"], ["a"], ["b"], ["b"]], "lag": [5, 0, 7, None]}},
+    "members": {
+        "m1": {"rack": "a", "owned": {"t": [0, 2]}},
+        "m2": {"rack": "b", "owned": {"t": [1, 3]}},
+    },
+}
+
+
+@pytest.fixture
+def described(tmp_path):
+    """A file with this group, some of it replaced."""
+
+    def write(**other):
+        path = tmp_path / "group.json"
+        path.write_text(json.dumps(GROUP | other))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def outcomes(quorate):
+    """Label → outcome of a run with --json."""
+
+    def run(*arguments):
+        ended = quorate("assign", *arguments, "--json")
+        assert (ended.status, ended.err) == (0, "")
+        told = json.loads(ended.out)
+        return {one["name"]: one for one in told["outcomes"]} | {"told": told}
+
+    return run
+
+
+def figures(lines, row):
+    """The numbers of a row of the table, without what the row is called."""
+    (line,) = [line for line in lines if line.startswith(row)]
+    return [cell.split() for cell in line.split("│")[1:]]
+
+
+def test_assignors_stand_side_by_side_with_what_there_is(quorate, described):
+    ended = quorate("assign", described(), "--assignor", "range", "--assignor", "roundrobin")
+    assert (ended.status, ended.err) == (0, "")
+    assert ended.lines[0] == "web: 2 members in 2 racks; 4 partitions of 1 topic"
+    assert re.split(r"\s*│\s*", ended.lines[2])[1:] == ["current", "range (client)", "roundrobin"]
+    assert figures(ended.lines, "member") == [
+        ["parts", "local", "lag"],
+        ["parts", "local", "lag", "moved"],
+        ["parts", "local", "lag", "moved"],
+    ]
+    assert figures(ended.lines, "m1") == [["2", "50%", "12"], ["2", "100%", "5", "+1", "-1"], ["2", "50%", "12"]]
+    assert figures(ended.lines, "m2") == [["2", "50%", "0"], ["2", "100%", "7", "+1", "-1"], ["2", "50%", "0"]]
+    assert figures(ended.lines, "a, 1 member") == [["2", "50%", "12"], ["2", "100%", "5"], ["2", "50%", "12"]]
+    assert figures(ended.lines, "sum") == [["4", "50%", "12"], ["4", "100%", "12", "2"], ["4", "50%", "12", "0"]]
+    assert figures(ended.lines, "least") == [["2", "0"], ["2", "5"], ["2", "0"]]
+    assert figures(ended.lines, "most") == [["2", "12"], ["2", "7"], ["2", "12"]]
+    assert ended.lines[-1] == "lag: that of 1 partition is not known and not in the sums"
+
+
+def test_columns_without_facts_are_left_out(quorate, described):
+    ended = quorate("assign", described(topics={"t": 4}, members={"m1": {}, "m2": {}}), "--assignor", "range")
+    assert figures(ended.lines, "member") == [["parts"]]
+    assert figures(ended.lines, "m1") == [["2"]]
+    assert "current" not in ended.out
+    assert "racks" not in ended.out
+    assert "rack" not in next(line for line in ended.lines if line.startswith("member"))
+
+
+def test_json_has_the_facts_the_assignment_and_the_group_as_input(quorate, described, outcomes, tmp_path):
+    told = outcomes(described(), "--assignor", "range", "--without", "m2")
+    assert set(told) == {"current", "range", "told"}
+    assert told["told"]["changes"] == ["without m2"]
+    assert told["range"]["assignment"] == {"m1": {"t": [0, 1, 2, 3]}}
+    assert (told["range"]["moved"], told["range"]["side"], told["current"]["side"]) == (2, "client", None)
+    assert "remote" not in told["range"]
+    # The input is the group before the changes, and reads as what it was.
+    again = tmp_path / "again.json"
+    again.write_text(json.dumps(told["told"]["input"]))
+    assert outcomes(again, "--assignor", "range", "--without", "m2")["range"]["members"] == told["range"]["members"]
+    assert outcomes(again)["current"]["members"] == outcomes(described())["current"]["members"]
+
+
+def test_explain_tells_why(quorate, described, outcomes):
+    ended = quorate("assign", described(), "--assignor", "roundrobin", "--explain")
+    after = ended.lines[ended.lines.index("why partitions are remote") :]
+    assert "roundrobin: 2 of 4" in after
+    assert "  t-2 (b) read by m1 in a: swap possible" in after
+    assert outcomes(described(), "--assignor", "roundrobin", "--explain")["roundrobin"]["remote"][0] == {
+        "topic": "t",
+        "partition": 2,
+        "member": "m1",
+        "rack": "a",
+        "replica_racks": ["b"],
+        "reason": "swap_possible",
+    }
+
+
+def test_explain_without_racks_says_so(quorate, described):
+    ended = quorate("assign", described(topics={"t": 4}, members={"m1": {}}), "--assignor", "range", "--explain")
+    assert "nothing can be said" in ended.lines[-1]
+
+
+def test_a_member_that_leaves_gives_up_what_it_has(outcomes, described):
+    told = outcomes(described(), "--assignor", "sticky", "--without", "m1")
+    assert list(told["current"]["members"]) == ["m1", "m2"]
+    assert told["sticky"]["members"]["m2"]["moved_in"] == 2
+    assert sorted(told["sticky"]["assignment"]["m2"]["t"]) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("meant", ["consumer-1-0f0f", "one", "consumer-1", "consumer-1*", "on[ef]"])
+def test_members_are_meant_by_id_instance_beginning_or_pattern(outcomes, described, meant):
+    members = {"consumer-1-0f0f": {"instance_id": "one"}, "consumer-2-abab": {"instance_id": "two"}}
+    told = outcomes(described(members=members), "--assignor", "range", "--without", meant)
+    assert list(told["range"]["members"]) == ["consumer-2-abab"]
+
+
+def test_a_member_that_joins_subscribes_to_what_the_others_do(outcomes, described):
+    told = outcomes(described(), "--assignor", "range", "--add", "spare:b", "--add", "other")
+    assert {name: one["rack"] for name, one in told["range"]["members"].items()} == {
+        "m1": "a",
+        "m2": "b",
+        "spare": "b",
+        "other": None,
+    }
+    assert all(one["partitions"] == 1 for one in told["range"]["members"].values())
+    topics = {"t": 2, "u": 3}
+    told = outcomes(
+        described(topics=topics, members={"m1": {"topics": ["t"]}}), "--add", "m2::u,t", "--assignor", "range"
+    )
+    assert told["range"]["assignment"] == {"m1": {"t": [0]}, "m2": {"t": [1], "u": [0, 1, 2]}}
+
+
+def test_a_member_may_move_to_another_rack(outcomes, described, quorate):
+    told = outcomes(described(), "--assignor", "range", "--rack", "m1=b", "--rack", "m2=")
+    assert [one["rack"] for one in told["range"]["members"].values()] == ["b", None]
+    assert [one["rack"] for one in told["current"]["members"].values()] == ["a", "b"]
+    shown = quorate("assign", described(), "--assignor", "range", "--rack", "m1=b")
+    assert any(line.startswith("m1") and "a → b" in line for line in shown.lines)
+
+
+def test_more_partitions_go_on_with_the_racks(outcomes, described):
+    topics = {"t": {"racks": [["a"], ["b"], ["c"]], "lag": 4}}
+    members = {"m1": {"rack": "a", "owned": {"t": [0, 1, 2]}}}
+    told = outcomes(described(topics=topics, members=members), "--add-partitions", "t=2", "--assignor", "range")
+    assert told["range"]["assignment"] == {"m1": {"t": [0, 1, 2, 3, 4]}}
+    assert (told["range"]["local"], told["range"]["first_assigned"], told["range"]["moved"]) == (2, 2, 0)
+    assert (told["range"]["lag"], told["current"]["partitions"]) == (12, 3)
+
+
+def test_cooperative_sticky_is_shown_after_its_second_rebalance(outcomes, described, quorate):
+    told = outcomes(described(), "--assignor", "cooperative-sticky", "--add", "m3:a")
+    assert told["cooperative-sticky"]["unassigned"] == 0
+    assert told["cooperative-sticky"]["rebalances"] == 2
+    shown = quorate("assign", described(), "--assignor", "cooperative-sticky", "--add", "m3:a")
+    assert "cooperative-sticky: after 2 rebalances; in between, what is to move belongs to nobody" in shown.lines
+
+
+def test_lags_of_the_group_reach_lag_aware(outcomes, described):
+    topics = {"t": {"partitions": 4, "lag": [1, 9, 5, 5]}}
+    told = outcomes(described(topics=topics, members={"m1": {}, "m2": {}}), "--assignor", "lag-aware")
+    assert [one["lag"] for one in told["lag-aware"]["members"].values()] == [10, 10]
+
+
+def test_options_reach_the_assignor(outcomes, described, quorate):
+    label = "lag-aware:max_moved=0"
+    assert outcomes(described(), "--assignor", label, "--assignor", "lag-aware")[label]["moved"] == 0
+    ended = quorate("assign", described(), "--assignor", "lag-aware:max_moved=-2")
+    assert ended.err.startswith("error: lag-aware:max_moved=-2: max_moved is -2")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "side", "expected"),
+    [
+        ("classic", None, ["range", "cooperative-sticky", "lag-aware"]),
+        ("classic", "client", ["range", "cooperative-sticky", "lag-aware"]),
+        ("consumer", None, ["uniform", "range", "rack-aware-uniform"]),
+        (None, None, ["range", "cooperative-sticky", "uniform", "rack-aware-uniform", "lag-aware"]),
+        (None, "server", ["uniform", "range", "rack-aware-uniform"]),
+    ],
+)
+def test_usual_assignors_are_those_of_the_protocol(described, protocol, side, expected):
+    from quorate.cli.assign_describe import read_description
+    from quorate.cli.assign_run import choices
+
+    situation = read_description(str(described(protocol=protocol)))
+    assert [choice.name for choice in choices([], side, situation)] == expected
+
+
+def test_the_assignor_that_the_group_has_comes_first(described):
+    from quorate.cli.assign_describe import read_description
+    from quorate.cli.assign_run import choices
+
+    situation = read_description(str(described(protocol="classic", assignor="roundrobin")))
+    assert next(choice.name for choice in choices([], None, situation)) == "roundrobin"
+    ours = read_description(str(described(protocol="classic", assignor="of-their-own")))
+    assert next(choice.name for choice in choices([], None, ours)) == "range"
+
+
+def test_range_is_that_of_the_protocol_unless_a_side_is_given(described):
+    from quorate.cli.assign_describe import read_description
+    from quorate.cli.assign_run import choices
+
+    def side(protocol, asked):
+        (choice,) = choices(["range"], asked, read_description(str(described(protocol=protocol))))
+        return choice.label
+
+    assert side("consumer", None) == "range (server)"
+    assert side("classic", None) == side(None, None) == "range (client)"
+    assert side("classic", "server") == "range (server)"
+
+
+def test_large_groups_are_cut_short(quorate, described):
+    members = {f"m{number:03}": {} for number in range(300)}
+    path = described(topics={"t": 600}, members=members)
+    short = quorate("assign", path, "--assignor", "range")
+    assert sum(line.startswith("m0") for line in short.lines) == 20
+    assert "280 more members; --limit 0 shows all" in short.lines
+    assert figures(short.lines, "sum") == [["600"]]
+    assert (
+        sum(line.startswith("m0") for line in quorate("assign", path, "--assignor", "range", "--limit", 3).lines) == 3
+    )
+    everything = quorate("assign", path, "--assignor", "range", "--limit", 0)
+    assert sum(bool(re.match(r"m\d", line)) for line in everything.lines) == 300
+    assert "more members" not in everything.out
+
+
+def test_narrow_terminals_get_the_assignors_below_each_other(quorate, described):
+    ended = quorate("assign", described(), "--width", 64, "--assignor", "range", "--assignor", "roundrobin")
+    assert max(map(len, ended.lines)) <= 64
+    assert [line.strip().split("│")[1:] for line in ended.lines if "roundrobin" in line] == [[" roundrobin"]]
+    assert sum(line.startswith("m1") for line in ended.lines) == 2
+
+
+def test_long_member_ids_are_cut_in_the_middle_on_terminals(described):
+    name = "consumer-of-a-very-long-application-name-0123456789abcdef-the-end"
+    path = described(members={name: {}})
+    command = [COMMAND, "assign", str(path), "--assignor", "range"]
+    _, shown, _, _ = in_terminal(command, streams=("stdout",), env=dict(PLAIN), columns=80)
+    (line,) = [line for line in shown.splitlines() if line.startswith("consumer-of")]
+    assert len(line) <= 80
+    assert "…" in line
+    assert "the-end" in line.split("│")[0]
+
+
+def test_names_cannot_act_upon_the_terminal(quorate, described):
+    evil = "m\x1b[31m1"
+    topics = {"t\x1b]0;x\x07": {"racks": [["a\x1b[2J"]]}}
+    ended = quorate(
+        "assign", described(topics=topics, members={evil: {"rack": "b\x1b[1m"}}), "--assignor", "range", "--explain"
+    )
+    assert ended.status == 0
+    assert "\x1b" not in ended.out
+    assert "\x07" not in ended.out
+    assert "m\\x1b[31m1" in ended.out
+
+
+def test_examples_are_listed_and_run(quorate):
+    listed = quorate("assign", "examples")
+    names = sorted(path.stem for path in EXAMPLES.glob("*.yaml"))
+    assert [line.split()[2] for line in listed.lines] == [f"examples/{name}" for name in names]
+    for name in names:
+        ended = quorate("assign", f"examples/{name}", "--assignor", "range", "--side", "client")
+        assert (ended.status, ended.err) == (0, "")
+        assert "── racks ──" in ended.out
+    assert "no such example" in quorate("assign", "examples/none").err
+
+
+def test_a_file_of_that_name_goes_before_the_example(quorate, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "examples" / "three-racks").write_text("group: mine\ntopics: {t: 1}\nmembers: {m1: }\n")
+    assert quorate("assign", "examples/three-racks", "--assignor", "range").lines[0].startswith("mine: 1 member;")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], "no group: give a FILE"),
+        (["FILE", "-b", "x:1", "--group", "g"], "give one of FILE, -b, not all"),
+        (["-b", "x:1"], "-b needs --group"),
+        (["--log", "x"], "--log needs --group"),
+        (["FILE", "--group", "g"], "--group goes with -b or --log"),
+        (["FILE", "--topology", "x"], "--topology goes with --log"),
+        (["-b", "x:1", "--group", "g", "--until", "2h"], "--until goes with --log"),
+        (["FILE", "--ssl-cafile", "x"], "--ssl-cafile is for a live cluster"),
+        (["FILE", "--assignor", "rnage"], "did you mean range?"),
+        (["FILE", "--assignor", "zzz"], "use one of range, roundrobin"),
+        (["FILE", "--assignor", "range:5=x"], "is not OPTION=VALUE"),
+        (["FILE", "--assignor", "range:speed=9"], "range has no option speed"),
+        (["FILE", "--kafka-version", "new"], "--kafka-version: 'new' is not a version"),
+        (["FILE", "--without", "m3"], "there are m1, m2"),
+        (["FILE", "--add", "worker-1", "--rack", "wroker-1=a"], "did you mean worker-1?"),
+        (["FILE", "--without", "zzzz*"], "there are m1, m2"),
+        (["FILE", "--without", "m"], "2 members begin so: m1, m2"),
+        (["FILE", "--without", "m1", "--without", "m2"], "no member is left"),
+        (["FILE", "--add", ":a"], "has no member id"),
+        (["FILE", "--add", "m1"], "there is a member m1 already"),
+        (["FILE", "--add", "m9:a:zz"], "there is no topic zz"),
+        (["FILE", "--rack", "m1"], "is not MEMBER=RACK"),
+        (["FILE", "--add-partitions", "t"], "is not TOPIC=N"),
+        (["FILE", "--add-partitions", "t=0"], "is not TOPIC=N"),
+        (["FILE", "--add-partitions", "t=99999999999"], "is not TOPIC=N"),
+        (["FILE", "--add-partitions", "u=1"], "there is no topic u"),
+        (
+            ["FILE", "--html", "/nowhere/at/all.html", "--assignor", "range"],
+            "--html /nowhere/at/all.html: cannot be written",
+        ),
+        (["gone.yaml"], "gone.yaml: cannot be read: No such file"),
+    ],
+)
+def test_mistakes_are_one_error_with_a_remedy(quorate, described, arguments, complaint):
+    ended = quorate("assign", *[described() if one == "FILE" else one for one in arguments])
+    assert (ended.status, ended.out) == (1, "")
+    assert ended.err.startswith("error: ")
+    assert sum(line.startswith("error: ") for line in ended.err.splitlines()) == 1
+    assert complaint in ended.err
+
+
+def test_adding_to_a_group_of_different_subscriptions_needs_topics(quorate, described):
+    members = {"m1": {"topics": ["t"]}, "m2": {"topics": ["u"]}}
+    ended = quorate("assign", described(topics={"t": 1, "u": 1}, members=members), "--add", "m3:a")
+    assert "subscribe to different topics" in ended.err
+    assert "--add m3:a:TOPIC,TOPIC" in ended.err
+
+
+def test_topics_that_are_not_there_are_told(quorate, described):
+    members = {"m1": {"topics": ["t", "elsewhere"]}}
+    ended = quorate("assign", described(members=members), "--assignor", "range")
+    assert "not among the topics, so nothing of it is assigned: elsewhere" in ended.lines
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(None, "–"), (0.0, "0%"), (0.001, "1%"), (0.5, "50%"), (0.999, "99%"), (1.0, "100%")]
+)
+def test_percentages_do_not_round_to_all_or_nothing(share, text):
+    assert percent(share) == text
+
+
+def test_ten_thousand_members_take_seconds(outcomes, described):
+    """Racks, lags, owned partitions, and everything in JSON: bounded generously, to notice what is quadratic."""
+    import time
+
+    racks = [[a, b] for a, b in ("ab", "bc", "ca")]
+    members = {
+        f"m{number:05}": {
+            "topics": ["t"],
+            "rack": "abc"[number % 3],
+            "owned": {"t": [number * 5 + k for k in range(5)]},
+        }
+        for number in range(10_000)
+    }
+    topics = {"t": {"partitions": 50_000, "racks": racks, "lag": 3}}
+    path = described(topics=topics, members=members)
+    began = time.monotonic()
+    told = outcomes(path, "--assignor", "roundrobin", "--without", "m00007", "--explain")
+    assert told["roundrobin"]["partitions"] == 50_000
+    assert sum(told["roundrobin"]["reasons"].values()) == len(told["roundrobin"]["remote"])
+    assert time.monotonic() - began < 60
