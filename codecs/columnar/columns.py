@@ -19,7 +19,7 @@ from quorate.codecs.columnar.frame import Array, Ints
 from quorate.codecs.columnar.memory import expect_large_arrays
 from quorate.codecs.columnar.rows import columns_of, problem_row
 from quorate.codecs.columnar.schema import PROBLEMS, PROBLEMS_SCHEMA, message_schema, record_schema
-from quorate.codecs.columnar.slots import Slots, binary_array, int16_at, read_slots, values_in
+from quorate.codecs.columnar.slots import Slots, binary_array, int16_at, moved_together, read_slots, values_in
 from quorate.codecs.columnar.values import decode_version, decode_versions, is_flat, joined
 from quorate.codecs.errors import DecodeError, Reason
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, RecordType
@@ -136,7 +136,7 @@ def decode_slots(
 ) -> dict[str, pa.RecordBatch]:
     """`decode_columns` for records that lie somewhere in a buffer."""
     out = _Collector(topic, dictionary)
-    _decode_part(keys, values, keys_array, out)
+    _decode_part(keys, moved_together(values), keys_array, out)
     return _finished(out)
 
 
