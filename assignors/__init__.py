@@ -13,6 +13,9 @@ from quorate.assignors.assignor import Assignor
 from quorate.assignors.explain import Explanation, explain
 from quorate.assignors.group import Group
 from quorate.assignors.model import Assignment, AssignorError, Member
+from quorate.assignors.range import RangeAssignor
+from quorate.assignors.registry import client_assignor, server_assignor
+from quorate.assignors.roundrobin import RoundRobinAssignor
 from quorate.assignors.topology import Topic, TopicPartition, Topology
 
 __all__ = [
@@ -22,8 +25,12 @@ __all__ = [
     "Explanation",
     "Group",
     "Member",
+    "RangeAssignor",
+    "RoundRobinAssignor",
     "Topic",
     "TopicPartition",
     "Topology",
+    "client_assignor",
     "explain",
+    "server_assignor",
 ]
