@@ -1,6 +1,6 @@
 """Records as values: understood, of an unknown type or version, malformed. Plain facts; knows nothing about reading or writing them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import quorate.codecs.messages  # noqa: F401  # completes the registry
@@ -24,6 +24,8 @@ class CoordinatorRecord:
     topic: str = CONSUMER_OFFSETS
     key_trailing: bytes = b""
     value_trailing: bytes = b""
+    trailing_at: int | None = field(default=None, compare=False, repr=False)
+    """Where the trailing bytes began, as read; lengths that were not written in the shortest way make it later than in what is written again."""
 
     @property
     def type(self) -> RecordType:
@@ -50,13 +52,16 @@ class CoordinatorRecord:
         """What is odd about the bytes, if Kafka ignores it: trailing bytes."""
         if self.key_trailing:
             return DecodeError(
-                Reason.TRAILING, where="key", position=_encoded_size(self.key, 0), detail=self.key_trailing.hex()
+                Reason.TRAILING,
+                where="key",
+                position=self.trailing_at or _encoded_size(self.key, 0),
+                detail=self.key_trailing.hex(),
             )
         if self.value_trailing and self.value is not None and self.version is not None:
             return DecodeError(
                 Reason.TRAILING,
                 where="value",
-                position=_encoded_size(self.value, self.version),
+                position=self.trailing_at or _encoded_size(self.value, self.version),
                 detail=self.value_trailing.hex(),
             )
         return None

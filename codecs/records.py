@@ -113,6 +113,7 @@ def decode_record(
             record.value = decode(value, 2)
         record.topic = topic
         record.key_trailing = record.value_trailing = b""
+        record.trailing_at = None
         record.__class__ = CoordinatorRecord
         return record  # type: ignore[no-any-return]  # it has just become one
     except Exception:  # noqa: BLE001  # whatever the fast path stumbled over, `_decode_slowly` names it or reads it
@@ -161,7 +162,14 @@ def _decode_slowly(key: bytes | None, value: bytes | None, topic: str) -> Record
         return malformed(problem, type_id)
     key_trailing = key[key_end:]
     if value is None:
-        return CoordinatorRecord(key=key_message, value=None, version=None, topic=topic, key_trailing=key_trailing)
+        return CoordinatorRecord(
+            key=key_message,
+            value=None,
+            version=None,
+            topic=topic,
+            key_trailing=key_trailing,
+            trailing_at=key_end if key_trailing else None,
+        )
     if len(value) < 2:
         return malformed(
             DecodeError(Reason.TOO_SHORT, where="value", position=0, detail=value.hex()), type_id, key_message
@@ -193,6 +201,7 @@ def _decode_slowly(key: bytes | None, value: bytes | None, topic: str) -> Record
         topic=topic,
         key_trailing=key_trailing,
         value_trailing=value[value_end:],
+        trailing_at=key_end if key_trailing else value_end,
     )
 
 
