@@ -1,18 +1,64 @@
 """Tests on real brokers: all need a container engine, which `make test` brings up, and print at the end which scenario ran on what."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from quorate.integration import Cluster
+
 HERE = Path(__file__).parent
-RAN = pytest.StashKey[list[tuple[str, str, str, str]]]()
+SCENARIOS: dict[str, dict[str, list[str]]] = {}
+"""Scenario → Kafka version → outcomes of its tests."""
+
+# Groups notice changes at heartbeats, and scenarios wait for that.
+QUICK = {
+    "group.consumer.heartbeat.interval.ms": 500,
+    "group.consumer.min.heartbeat.interval.ms": 100,
+    "group.consumer.session.timeout.ms": 6000,
+    "group.consumer.min.session.timeout.ms": 1000,
+    "group.consumer.assignment.interval.ms": 0,
+    "group.min.session.timeout.ms": 1000,
+}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "scenario(name, versions=...): a row of the table at the end of the run")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents and "without_containers" not in item.keywords:
             item.add_marker("containers")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    report: Any = yield
+    scenario = item.get_closest_marker("scenario")
+    if scenario is not None and (report.when == "call" or report.outcome != "passed"):
+        version = scenario.kwargs.get("versions") or item.config.getoption("--kafka-version") or "4.3.1"
+        SCENARIOS.setdefault(scenario.args[0], {}).setdefault(version, []).append(report.outcome)
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if not SCENARIOS:
+        return
+    runtime = config.getoption("--kafka-runtime")
+    terminalreporter.section("scenarios on real brokers")
+    width = max(map(len, SCENARIOS))
+    for name, versions in sorted(SCENARIOS.items()):
+        for version, outcomes in versions.items():
+            said = ", ".join(f"{outcomes.count(outcome)} {outcome}" for outcome in dict.fromkeys(outcomes))
+            terminalreporter.write_line(f"{name:{width}}  {runtime}  {version:24}  {said}")
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster(kafka_cluster_factory: Callable[..., Cluster]) -> Cluster:
+    """The plugin's, with groups that notice changes sooner."""
+    return kafka_cluster_factory(properties=QUICK)
 
 
 @pytest.fixture(autouse=True)

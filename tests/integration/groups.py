@@ -1,0 +1,200 @@
+"""What scenarios say about groups: members that consume in threads, and what a group's records in `__consumer_offsets` hold."""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer
+from confluent_kafka import TopicPartition as Where
+
+from quorate.codecs.messages import consumer_group
+from quorate.coordinator import group_hash, topic_hash
+from quorate.integration import Cluster
+from quorate.integration.waiting import wait_for
+
+__all__ = ["Deliveries", "GroupState", "Member", "expected_hash", "group_state", "produce", "settled", "wait_for_epoch"]
+
+TopicPartitions = frozenset[tuple[str, int]]
+
+
+class Deliveries:
+    """Who consumed what, and who owned which partition when, over all members of a group."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.values: dict[tuple[str, int], list[bytes]] = {}
+        self.owners: dict[tuple[str, int], str] = {}
+        self.overlaps: list[str] = []
+        self.moves = 0
+
+    def given(self, member: str, partitions: Sequence[Where]) -> None:
+        with self._lock:
+            for where in partitions:
+                key = (where.topic, where.partition)
+                if key in self.owners and self.owners[key] != member:
+                    self.overlaps.append(f"{key} given to {member} while {self.owners[key]} has it")
+                self.owners[key] = member
+                self.moves += 1
+
+    def taken(self, member: str, partitions: Sequence[Where]) -> None:
+        with self._lock:
+            for where in partitions:
+                if self.owners.get((where.topic, where.partition)) == member:
+                    del self.owners[where.topic, where.partition]
+
+    def got(self, message: Message) -> None:
+        with self._lock:
+            topic, partition, value = message.topic(), message.partition(), message.value()
+            assert topic is not None
+            assert partition is not None
+            assert value is not None
+            self.values.setdefault((topic, partition), []).append(value)
+
+
+class Member:
+    """A librdkafka consumer of a group, polling in a thread until it is closed. `group.protocol` is `consumer` (KIP-848) unless told otherwise."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        group: str,
+        topics: Sequence[str],
+        *,
+        name: str = "m",
+        rack: str = "",
+        instance_id: str = "",
+        deliveries: Deliveries | None = None,
+        **config: Any,
+    ) -> None:
+        self.name = name
+        self.error: KafkaError | None = None
+        self.assigned: TopicPartitions = frozenset()
+        self.deliveries = deliveries or Deliveries()
+        settings = {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": group,
+            "group.protocol": "consumer",
+            "client.id": name,
+            "client.rack": rack,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": True,
+            "auto.commit.interval.ms": 500,
+            "log_level": 0,
+            "topic.metadata.refresh.interval.ms": 1000,
+            **({"group.instance.id": instance_id} if instance_id else {}),
+            **config,
+        }
+        self._consumer = Consumer(settings)
+        self._consumer.subscribe(
+            list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
+        )
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def _on_assign(self, consumer: Consumer, partitions: list[Where]) -> None:
+        self.deliveries.given(self.name, partitions)
+
+    def _on_revoke(self, consumer: Consumer, partitions: list[Where]) -> None:
+        self.deliveries.taken(self.name, partitions)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            message = self._consumer.poll(0.1)
+            if message is not None and message.error() is None:
+                self.deliveries.got(message)
+            elif message is not None:
+                self.error = message.error()
+            self.assigned = frozenset((where.topic, where.partition) for where in self._consumer.assignment())
+
+    def close(self) -> None:
+        """Leave the group as a consumer does."""
+        if not self._stop.is_set():
+            self._stop.set()
+            self._thread.join(30)
+            self._consumer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def settled(members: Sequence[Member], expected: TopicPartitions, *, timeout_ms: int = 60_000) -> None:
+    """Wait until the members own exactly these partitions, none of them twice."""
+
+    def owned() -> bool:
+        each = [member.assigned for member in members]
+        return sum(map(len, each)) == len(expected) and frozenset().union(*each) == expected
+
+    wait_for(f"{[member.name for member in members]} own {len(expected)} partitions", owned, timeout_ms)
+
+
+@dataclass
+class GroupState:
+    """The newest of a consumer group's records."""
+
+    epoch: int = -1
+    metadata_hash: int = 0
+    target: dict[str, Any] = field(default_factory=dict)
+    has_partition_metadata: bool = False
+    epochs: list[tuple[int, int]] = field(default_factory=list)
+    """Each epoch with its hash, in the order written."""
+    tombstones_of_partition_metadata: int = 0
+
+
+def group_state(cluster: Cluster, group: str) -> GroupState:
+    """Read it from `__consumer_offsets`."""
+    state = GroupState()
+    for entry in cluster.read_offsets_topic(partitions=[cluster.offsets_partition_of(group)]):
+        key, value = entry.record.key, getattr(entry.record, "value", None)
+        if getattr(key, "group_id", None) != group:
+            continue
+        if isinstance(key, consumer_group.ConsumerGroupMetadataKey) and value is not None:
+            state.epoch, state.metadata_hash = value.epoch, value.metadata_hash
+            state.epochs.append((value.epoch, value.metadata_hash))
+        elif isinstance(key, consumer_group.ConsumerGroupPartitionMetadataKey):
+            state.has_partition_metadata = value is not None
+            state.tombstones_of_partition_metadata += value is None
+        elif isinstance(key, consumer_group.ConsumerGroupTargetAssignmentMemberKey):
+            if value is None:
+                state.target.pop(key.member_id, None)
+            else:
+                state.target[key.member_id] = {
+                    (topic.topic_id, partition) for topic in value.topic_partitions for partition in topic.partitions
+                }
+    return state
+
+
+def expected_hash(cluster: Cluster, *topics: str) -> int:
+    """The hash that our code computes from the cluster's metadata."""
+    return group_hash(
+        {
+            topic.name: topic_hash(topic.id, topic.name, topic.racks)
+            for topic in cluster.topology(*topics).topics
+            if topic.id is not None
+        }
+    )
+
+
+def wait_for_epoch(
+    cluster: Cluster, group: str, reached: Callable[[GroupState], bool], what: str, *, timeout_ms: int = 60_000
+) -> GroupState:
+    """The group's state as soon as it is as wanted."""
+
+    def state() -> GroupState | None:
+        found = group_state(cluster, group)
+        return found if reached(found) else None
+
+    return wait_for(what, state, timeout_ms, every_ms=300)
+
+
+def produce(cluster: Cluster, topic: str, partitions: int, count: int, *, first: int = 0) -> None:
+    """`count` numbered messages to each partition."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "log_level": 0})
+    for number in range(first, first + count):
+        for partition in range(partitions):
+            producer.produce(topic, str(number).encode(), partition=partition)
+    assert producer.flush(60) == 0
