@@ -48,8 +48,9 @@ def options(*assignors: "Adapter", client_rack: str) -> dict[str, Any]:
 class Adapter(AbstractPartitionAssignor):  # type: ignore[misc]  # aiokafka has no types
     """Any assignor of quorate's as one of aiokafka's.
 
-    `cooperative`: consumers keep what they have while they rebalance (KIP-429). Left out, `cooperative-sticky` is cooperative and others are not; with `True` an
-    assignor of your own is, and the adapter sees to it that nothing is given away before it is free. A consumer whose assignors are not all cooperative is eager.
+    `cooperative`: consumers keep what they have while they rebalance (KIP-429). Left out, `cooperative-sticky` is cooperative and others are not; with `True` any
+    other than Java's is, and the adapter sees to it that nothing is given away before it is free. The group knows it as `cooperative-NAME` then.
+    A consumer whose assignors are not all cooperative is eager.
     """
 
     def __init__(self, assignor: Assignor, *, client_rack: str | None = None, cooperative: bool | None = None) -> None:
@@ -94,7 +95,7 @@ class Adapter(AbstractPartitionAssignor):  # type: ignore[misc]  # aiokafka has 
         ]
         found = self.membership.read(joined)
         topology = self.membership.topology(found, cluster_view(cluster))
-        answer = self.membership.lead(self.strategy, found, topology, cooperative=self.strategy.cooperative)
+        answer = self.membership.lead(self.strategy, found, topology)
         return {member: ConsumerProtocolMemberAssignment.decode(assignment_bytes(answer[member])) for member in answer}
 
     def on_assignment(self, assignment: Any) -> None:
@@ -159,7 +160,8 @@ class CooperativeSticky(_Named):
     registered = "cooperative-sticky"
 
 
-class LagAware(_Named):
-    """By lag (KIP-169, never released with Kafka); the options are those of `quorate.assignors.lag_aware.LagAwareAssignor`. Eager."""
+class LagAware(Adapter):
+    """By lag (KIP-169, never released with Kafka); the options are those of `quorate.assignors.lag_aware.LagAwareAssignor`. Eager, if not told otherwise."""
 
-    registered = "lag-aware"
+    def __init__(self, *, client_rack: str | None = None, cooperative: bool = False, **options: Any) -> None:
+        super().__init__(client_assignor("lag-aware", **options), client_rack=client_rack, cooperative=cooperative)

@@ -152,9 +152,7 @@ class Companion:
         # aiokafka rejoins when the numbers of partitions differ from these.
         coordinator._metadata_snapshot = coordinator._get_metadata_snapshot()
         topology = self.membership.topology(members, cluster_view(coordinator._cluster))
-        answer = await asyncio.to_thread(
-            self.membership.lead, strategy, members, topology, cooperative=self.cooperative
-        )
+        answer = await asyncio.to_thread(self.membership.lead, strategy, members, topology)
         return {member: assignment_bytes(answer[member]) for member in answer}
 
     # Keeping partitions while rebalancing (KIP-429).

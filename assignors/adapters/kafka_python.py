@@ -34,9 +34,9 @@ __all__ = ["Adapter", "CooperativeSticky", "LagAware", "Range", "RoundRobin", "S
 class Adapter(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python has no types
     """Any assignor of quorate's as one of kafka-python's.
 
-    `cooperative`: consumers keep what they have while they rebalance (KIP-429). Left out, `cooperative-sticky` is cooperative and others are not; with `True` an
-    assignor of your own is, and the adapter sees to it that nothing is given away before it is free. All assignors of one consumer have to agree, and all
-    members of a group that use a name.
+    `cooperative`: consumers keep what they have while they rebalance (KIP-429). Left out, `cooperative-sticky` is cooperative and others are not; with `True` any
+    other than Java's is, and the adapter sees to it that nothing is given away before it is free. The group knows it as `cooperative-NAME` then.
+    A consumer whose assignors are not all cooperative is eager.
     """
 
     def __init__(self, assignor: Assignor, *, client_rack: str | None = None, cooperative: bool | None = None) -> None:
@@ -85,7 +85,7 @@ class Adapter(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python 
             joined = self._companion.as_joined(joined)
         found = self.membership.read(joined)
         topology = self.membership.topology(found, cluster_view(cluster))
-        answer = self.membership.lead(self.strategy, found, topology, cooperative=self._is_cooperative())
+        answer = self.membership.lead(self.strategy, found, topology)
         return {
             member: ConsumerProtocolAssignment(
                 VERSION, [(one.topic, list(one.partitions)) for one in by_topic(answer[member])], None
@@ -98,9 +98,6 @@ class Adapter(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python 
         self.membership.complete(assignment.partitions(), generation)
         if self._companion is not None:
             self._companion.check_racks()
-
-    def _is_cooperative(self) -> bool:
-        return self.strategy.cooperative if self._companion is None else self._companion.is_cooperative()
 
     def _for(self, companion: Companion) -> "Adapter":
         """The same assignor, for one consumer."""
@@ -160,7 +157,8 @@ class CooperativeSticky(_Named):
     registered = "cooperative-sticky"
 
 
-class LagAware(_Named):
-    """By lag (KIP-169, never released with Kafka); the options are those of `quorate.assignors.lag_aware.LagAwareAssignor`. Eager."""
+class LagAware(Adapter):
+    """By lag (KIP-169, never released with Kafka); the options are those of `quorate.assignors.lag_aware.LagAwareAssignor`. Eager, if not told otherwise."""
 
-    registered = "lag-aware"
+    def __init__(self, *, client_rack: str | None = None, cooperative: bool = False, **options: Any) -> None:
+        super().__init__(client_assignor("lag-aware", **options), client_rack=client_rack, cooperative=cooperative)

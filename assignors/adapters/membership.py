@@ -47,7 +47,9 @@ class Strategy:
 
     @property
     def name(self) -> str:
-        """What the group protocol calls it."""
+        """What the group protocol calls it. Members that keep partitions and members that do not must not meet under one name."""
+        if self.cooperative and self.assignor.name not in JAVA_NAMES:
+            return f"cooperative-{self.assignor.name}"
         return self.assignor.name
 
     @property
@@ -78,10 +80,11 @@ class Membership:
     ) -> bytes:
         """What to send with JoinGroup. `owned`: what the consumer keeps while it joins, `None` if it has given up everything.
 
-        An eager Java member tells its partitions only in `sticky`'s user data; assignors that Java does not have get to see them in the subscription.
+        An eager Java member tells its partitions only in `sticky`'s user data; eager assignors that Java does not have get to see them in the subscription.
         """
         if owned is None:
-            owned = () if strategy.is_javas or self.assigned is None else self.assigned
+            # To a cooperative leader "owned" means: not free.
+            owned = () if strategy.is_javas or strategy.cooperative else self.assigned or ()
         return subscription_bytes(
             topics,
             user_data=strategy.user_data(self.assigned, self.generation),
@@ -101,12 +104,10 @@ class Membership:
             self.watch.start(view, topics)
         return self.watch.topology(view, topics)
 
-    def lead(
-        self, strategy: Strategy, members: Mapping[str, Member], topology: Topology, *, cooperative: bool
-    ) -> Assignment:
-        """The assignment of a leader whose consumers keep partitions while they rebalance (`cooperative`) or not. Never raises."""
+    def lead(self, strategy: Strategy, members: Mapping[str, Member], topology: Topology) -> Assignment:
+        """The leader's assignment. Never raises."""
         # Kafka's own cooperative assignor holds back by itself, by rules of its own.
-        hold_back = cooperative and strategy.name != "cooperative-sticky"
+        hold_back = strategy.cooperative and not strategy.is_javas
         assign: Callable[[Group], Assignment] = strategy.assignor.assign_group
         if isinstance(strategy.assignor, StickyAssignor | CooperativeStickyAssignor):
             self._newest = max([self._newest, *(member.generation for member in members.values())])

@@ -285,10 +285,23 @@ def test_any_assignor_can_be_cooperative(client):
     with client.consumer(client.Adapter(Shuffle(), cooperative=True)) as consumer:
         consumer.metadata(RACKS, SIX)
         has = [("t", 0), ("t", 1)]
-        answer = consumer.lead("shuffle", {"m1": member(owned=has, generation=1), "m2": member(generation=1)})
+        answer = consumer.lead(
+            "cooperative-shuffle", {"m1": member(owned=has, generation=1), "m2": member(generation=1)}
+        )
         assert answer == {"m1": [], "m2": [("t", 2), ("t", 3), ("t", 4), ("t", 5)]}
-        answer = consumer.lead("shuffle", {"m1": member(generation=2), "m2": member(generation=2, owned=answer["m2"])})
+        answer = consumer.lead(
+            "cooperative-shuffle", {"m1": member(generation=2), "m2": member(generation=2, owned=answer["m2"])}
+        )
         assert answer["m2"] == [("t", number) for number in range(6)]
+
+
+def test_a_cooperative_member_keeps_what_it_has_under_any_assignor(client):
+    with client.consumer(client.LagAware(cooperative=True)) as consumer:
+        consumer.metadata(RACKS, SIX)
+        consumer.join()
+        consumer.complete("cooperative-lag-aware", [("t", 4)], 5)
+        [owned] = told(consumer.subscription("cooperative-lag-aware")).owned_partitions
+        assert owned.partitions == (4,)
 
 
 # ---- racks that change (KIP-881)
