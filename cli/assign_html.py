@@ -250,7 +250,7 @@ def _chip(partition: _Partition) -> str:
     about.append(partition.kind if partition.kind != "unknown" else "locality not known")
     if partition.came:
         about.append("new to this member")
-    if partition.reason is not None:
+    if partition.kind == "remote" and partition.reason is not None:
         about.append(WHY[partition.reason])
     came = (" came", "+") if partition.came else ("", "")
     name = f"{came[1]}{partition.name}{f' ({partition.source})' if partition.kind == 'remote' else ''}"

@@ -62,7 +62,8 @@ class Replay:
         self.seen: dict[str, None] = {}
         """All groups."""
         self.fullest: tuple[int, int] = (0, 0)
-        """The most members at a time, and when that was last so (ms)."""
+        """The most members at a time, and until when that was last so (ms). Records that belong together have the same time."""
+        self._time_ms = -1
         self._classic: GroupMetadataValue | None = None
         self._is_consumer = False
         self._other: str | None = None
@@ -83,10 +84,12 @@ class Replay:
             self.seen[group] = None
         if group != self.group_id:
             return
+        if timestamp_ms > self._time_ms:
+            self._time_ms = timestamp_ms
+            count = self._count()
+            if count and count >= self.fullest[0]:
+                self.fullest = count, timestamp_ms
         self._of_group(key, value)
-        count = self._count()
-        if count and count >= self.fullest[0]:
-            self.fullest = count, timestamp_ms
 
     def _of_group(self, key: Message, value: Any) -> None:
         match key:
@@ -160,7 +163,7 @@ class Replay:
 
         return (
             f"{source}: {self.group_id} has no members at the end",
-            f"it last had {most:,} of them at {time_text(when)} (UTC): --until {when + 1} shows the group as it was then",
+            f"it last had {most:,} just before {time_text(when)} (UTC): --until {when} shows the group as it was then",
         )
 
     # ---- classic groups
@@ -279,7 +282,7 @@ class Replay:
         """The topics that members subscribe to or have, and what had to be guessed."""
         if self.known.topology is not None:
             missing = sum(self.known.topology.number(*at) < 0 for member in members.values() for at in member.owned)
-            note = f"{missing:,} partitions that members have are not in the topology, and left out"
+            note = f"{missing:,} of the partitions that members have {'is' if missing == 1 else 'are'} not in the topology, and left out"
             return self.known.topology, (note,) if missing else ()
         most: dict[str, int] = {}
         for member in members.values():

@@ -1,0 +1,183 @@
+"""`quorate assign -b`: a group on a real broker, of either protocol, and brokers that are not there."""
+
+import json
+import subprocess
+import time
+from contextlib import closing, contextmanager
+
+import pytest
+
+from tests.broker.broker import LIB, Broker, free_ports
+from tests.broker.fixtures import need_broker
+from tests.oracle.client import LIB as ORACLE_LIB
+
+RACK = "rack-a"
+PATIENCE_S = 60
+
+
+@pytest.fixture(scope="module")
+def racked():
+    """A broker in a rack, with topics of this module."""
+    need_broker()
+    from kafka.admin import KafkaAdminClient, NewTopic
+
+    with Broker({"broker.rack": RACK}) as broker:
+        with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+            admin.create_topics([NewTopic("orders", 4, 1), NewTopic("stock", 2, 1)])
+        yield broker
+
+
+@contextmanager
+def classic_member(broker, group):
+    """A kafka-python consumer that has got its partitions, and has committed offset 4 of the 10 records in partition 0."""
+    from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
+
+    at = TopicPartition("orders", 0)
+    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap_servers)) as producer:
+        for _ in range(10):
+            producer.send(at.topic, b"x", partition=at.partition)
+        producer.flush()
+    consumer = KafkaConsumer(
+        "orders", "stock", bootstrap_servers=broker.bootstrap_servers, group_id=group, enable_auto_commit=False
+    )
+    with closing(consumer):
+        until = time.monotonic() + PATIENCE_S
+        while len(consumer.assignment()) < 6:
+            assert time.monotonic() < until, "the consumer got no partitions"
+            consumer.poll(timeout_ms=200)
+        consumer.commit({at: OffsetAndMetadata(4, "", -1)})
+        yield
+
+
+@contextmanager
+def consumer_members(broker, group, count):
+    """Members of a KIP-848 group: Kafka's console consumer, as no Python client speaks that protocol here."""
+    classes = f"{LIB}/*:{ORACLE_LIB}/*"
+    options = ("--bootstrap-server", broker.bootstrap_servers, "--topic", "orders", "--group", group)
+    properties = ("group.protocol=consumer", f"client.rack={RACK}")
+    command = ["java", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classes]
+    command += [
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+        "org.apache.kafka.tools.consumer.ConsoleConsumer",
+        *options,
+    ]
+    for one in properties:
+        command += ["--consumer-property", one]
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    members = [subprocess.Popen(command, **pipes) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for one in members:
+            one.kill()
+            one.wait()
+
+
+@pytest.mark.oracle
+def test_a_classic_group_with_its_lag_and_the_racks_of_replicas(quorate, racked):
+    with classic_member(racked, "web"):
+        ended = quorate("assign", "-b", racked.bootstrap_servers, "--group", "web", "--rack", "kafka*=rack-a", "--json")
+        shown = quorate("assign", "-b", racked.bootstrap_servers, "--group", "web")
+    assert (ended.status, ended.err) == (0, "")
+    told = json.loads(ended.out)
+    assert (told["input"]["protocol"], told["input"]["assignor"]) == ("classic", "range")
+    assert told["input"]["topics"]["orders"]["racks"] == [[RACK]] * 4
+    assert len(told["input"]["topics"]["orders"]["id"]) == 22
+    now, *others = told["outcomes"]
+    assert (now["partitions"], now["lag"], now["lag_unknown"]) == (6, 6, 5)
+    assert [one["name"] for one in others] == ["range", "cooperative-sticky", "lag-aware"]
+    assert all((one["moved"], one["local_share"]) == (0, 1.0) for one in others)
+    # kafka-python's own subscription tells no rack, whatever client_rack says.
+    assert any(line.startswith("no member tells a rack") for line in shown.lines)
+
+
+@pytest.mark.oracle
+def test_a_saved_group_can_be_tried_without_the_cluster(quorate, racked, tmp_path):
+    with classic_member(racked, "saved"):
+        told = json.loads(quorate("assign", "-b", racked.bootstrap_servers, "--group", "saved", "--json").out)
+    path = tmp_path / "saved.json"
+    path.write_text(json.dumps(told["input"]))
+    ended = quorate("assign", path, "--add", "spare", "--json")
+    outcomes = json.loads(ended.out)["outcomes"]
+    assert outcomes[0]["members"] == told["outcomes"][0]["members"]
+    assert outcomes[1]["members"]["spare"]["partitions"] == 3
+
+
+@pytest.mark.oracle
+def test_a_consumer_group_is_read_from_its_records(quorate, racked):
+    with consumer_members(racked, "reports", 2):
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            options = ("--assignor", "range", "--side", "client", "--json")
+            ended = quorate("assign", "-b", racked.bootstrap_servers, "--group", "reports", *options)
+            told = json.loads(ended.out) if ended.status == 0 else None
+            if told and len(told["input"]["members"]) == 2 and told["outcomes"][0]["balance"]["min"] == 2:
+                break
+            assert time.monotonic() < until, ended
+            time.sleep(0.5)
+    assert (told["input"]["protocol"], told["input"]["assignor"]) == ("consumer", "uniform")
+    now = told["outcomes"][0]
+    assert (now["partitions"], now["local"], now["unassigned"]) == (4, 4, 0)
+    assert {member["rack"] for member in now["members"].values()} == {RACK}
+    assert list(told["input"]["topics"]) == ["orders"]
+
+
+@pytest.mark.oracle
+def test_groups_that_cannot_be_tried(quorate, racked):
+    with classic_member(racked, "left"):
+        pass
+    for group, complaint in (("lefd", "did you mean left?"), ("left", "left has no members (Empty)")):
+        ended = quorate("assign", "-b", racked.bootstrap_servers, "--group", group)
+        assert (ended.status, ended.out) == (1, "")
+        assert complaint in ended.err
+        assert sum(line.startswith("error: ") for line in ended.err.splitlines()) == 1
+
+
+def test_an_unreachable_broker_is_one_line_in_bounded_time(quorate):
+    began = time.monotonic()
+    server = f"127.0.0.1:{free_ports(1)[0]}"
+    ended = quorate("assign", "-b", server, "--group", "g", "--connect-timeout-ms", 1000)
+    assert (ended.status, ended.out) == (1, "")
+    assert ended.err.startswith(f"error: {server}")
+    assert "within 1,000 ms" in ended.err
+    assert len(ended.err.splitlines()) == 1
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("-b", "nowhere"), "has no port"),
+        (("-b", "x:1", "--ssl-cafile", "ca.pem"), "--ssl-cafile has no effect with --security-protocol PLAINTEXT"),
+        (
+            ("-b", "x:1", "--security-protocol", "SSL", "--ssl-ciphers", "ALL"),
+            "--ssl-ciphers: kafka-python's admin client",
+        ),
+    ],
+)
+def test_connection_options_are_checked_before_connecting(quorate, options, complaint):
+    ended = quorate("assign", "--group", "g", *options)
+    assert (ended.status, ended.out) == (1, "")
+    assert complaint in ended.err
+
+
+@pytest.mark.parametrize(("group", "partition"), [("g", 3), ("polygenelubricants", 0), ("", 0)])
+def test_a_group_lies_where_kafka_puts_it(group, partition):
+    """Java's hash of "polygenelubricants" is the one number that has no absolute value."""
+    from quorate.cli.assign_live import _partition_of
+
+    assert _partition_of(group, 50) == partition
+
+
+def test_groups_of_captures_lie_where_kafka_put_them():
+    from quorate.cli.assign_live import _partition_of
+    from quorate.codecs.log import read_log
+    from tests.codecs.captures import CAPTURES
+
+    found = {
+        (entry.record.key.group, entry.partition)
+        for entry in read_log(CAPTURES / "classic-3.9")
+        if hasattr(getattr(entry.record, "key", None), "group")
+    }
+    assert len(found) > 5
+    assert {(group, _partition_of(group, 4)) for group, _ in found} == found
