@@ -118,7 +118,7 @@ class Group:
     @cached_property
     def hash_order(self) -> Ints:
         """Members in the order in which Java iterates a HashMap that they were put into as given."""
-        return java_order.hash_map_order(java_order.string_hashes(self.member_ids))
+        return java_order.hash_map_order(java_order.string_hashes(self.member_ids), keys=self.member_ids)
 
     @cached_property
     def id_order(self) -> Ints:

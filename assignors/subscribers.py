@@ -25,10 +25,13 @@ class SubscriberSets:
     places: Sequence[Ints]
 
 
-def subscriber_sets(group: Group) -> SubscriberSets:
-    """Who subscribes to which topic, subscribers compared once for all members with the same subscription."""
+def subscriber_sets(group: Group, order: Ints | None = None) -> SubscriberSets:
+    """Who subscribes to which topic, subscribers compared once for all members with the same subscription.
+
+    `order`: another order of the members than `Group.sorted_order`, for `members` and `places`.
+    """
     set_of = np.full(len(group.topology), -1, np.int64)
-    order = group.sorted_order
+    order = group.sorted_order if order is None else order
     subscriptions = group.subscriptions
     if len(subscriptions) == 1:
         set_of[subscriptions[0].topics] = 0

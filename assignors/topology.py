@@ -136,6 +136,17 @@ class Topology:
             return self._position[index].get(partition, -1)
         return int(self.first[index]) + partition if 0 <= partition < self.topics[index].partitions else -1
 
+    @cached_property
+    def id_halves(self) -> tuple[Ints, Ints]:
+        """The more and the less significant half of each topic's id, as signed numbers; zeros for a topic without one."""
+        halves = np.frombuffer(b"".join(topic.id or bytes(16) for topic in self.topics), ">i8").astype(np.int64)
+        return halves[0::2].copy(), halves[1::2].copy()
+
+    @cached_property
+    def without_id(self) -> Ints:
+        """The topics that have no id."""
+        return np.flatnonzero([topic.id is None for topic in self.topics])
+
     def topic_partitions(self, numbers: Ints) -> tuple[TopicPartition, ...]:
         """Partition numbers as topics and partitions."""
         topics = self.topics

@@ -4,6 +4,13 @@
 (HashSets that are copies, since 19), there is a parameter `jdk`.
 """
 
+from quorate.assignors.java_order.grouped import (
+    copied_set_capacities,
+    crowded_maps,
+    grouped_order,
+    grown,
+    table_sizes,
+)
 from quorate.assignors.java_order.hash_map import (
     JavaHashMap,
     JavaHashSet,
@@ -12,6 +19,8 @@ from quorate.assignors.java_order.hash_map import (
     table_size,
 )
 from quorate.assignors.java_order.hashes import (
+    Ints,
+    UInts,
     java_hash,
     partition_hashes,
     spread,
@@ -21,7 +30,6 @@ from quorate.assignors.java_order.hashes import (
     uuid_hashes,
 )
 from quorate.assignors.java_order.orders import (
-    capacities,
     computed_map_order,
     hash_map_capacity,
     hash_map_order,
@@ -29,12 +37,17 @@ from quorate.assignors.java_order.orders import (
 )
 
 __all__ = [
+    "Ints",
     "JavaHashMap",
     "JavaHashSet",
-    "capacities",
+    "UInts",
     "computed_map_order",
     "copied_map_capacity",
+    "copied_set_capacities",
     "copied_set_capacity",
+    "crowded_maps",
+    "grouped_order",
+    "grown",
     "hash_map_capacity",
     "hash_map_order",
     "java_hash",
@@ -44,6 +57,7 @@ __all__ = [
     "string_hashes",
     "string_key",
     "table_size",
+    "table_sizes",
     "timeline_order",
     "uuid_hashes",
 ]

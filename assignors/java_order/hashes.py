@@ -91,7 +91,8 @@ def java_hash(key: Any) -> int:
         most, least = _halves(key)
         both = most ^ least
         return ((both >> 32) ^ both) & _MASK
-    outer, partition = key
+    outer: str | Uuid = key[0]
+    partition: int = key[1]
     if isinstance(outer, str):
         return (31 * (31 + partition) + string_hash(outer)) & _MASK
     return (31 * java_hash(outer) + partition) & _MASK

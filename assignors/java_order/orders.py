@@ -15,7 +15,7 @@ import numpy as np
 from quorate.assignors.java_order.hash_map import TREE_FROM, JavaHashMap, JavaHashSet
 from quorate.assignors.java_order.hashes import Ints, UInts, comparable, spread
 
-__all__ = ["capacities", "computed_map_order", "crowded", "hash_map_capacity", "hash_map_order", "timeline_order"]
+__all__ = ["computed_map_order", "crowded", "hash_map_capacity", "hash_map_order", "timeline_order"]
 
 _TIMELINE_FACTOR = np.uint64((-7046029254386353131) % (1 << 64))
 
@@ -26,14 +26,6 @@ def hash_map_capacity(size: int, initial: int = 16) -> int:
     while size > capacity * 3 // 4:
         capacity *= 2
     return capacity
-
-
-def capacities(sizes: Ints, initial: Ints) -> Ints:
-    """The same for many maps: so many buckets are needed for these sizes, beginning with `initial`."""
-    grown = initial.copy()
-    while len(small := np.flatnonzero(sizes > grown * 3 // 4)):
-        grown[small] *= 2
-    return grown
 
 
 def hash_map_order(hashes: UInts, capacity: int | None = None, *, keys: Sequence[Any] | None = None) -> Ints:

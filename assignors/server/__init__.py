@@ -1,1 +1,14 @@
-"""Assignors of the server side: `uniform` and `range` of KIP-848, `simple` of share groups (KIP-932)."""
+"""Assignors of the server side: `uniform` and `range` of KIP-848.
+
+```python
+topology = Topology.of({"orders": 6}, ids={"orders": Uuid.parse("s3EzeZ2eYDCUdBwL6zrHEw")})
+target = UniformAssignor().target(Group({"m1": Member(topics=["orders"]), "m2": Member(topics=["orders"])}, topology))
+target.assignment["m1"], target.changed
+```
+"""
+
+from quorate.assignors.server.assignor import ServerAssignor, SubscriptionType, TargetAssignment
+from quorate.assignors.server.range import ServerRangeAssignor
+from quorate.assignors.server.uniform import UniformAssignor
+
+__all__ = ["ServerAssignor", "ServerRangeAssignor", "SubscriptionType", "TargetAssignment", "UniformAssignor"]

@@ -1,0 +1,108 @@
+"""Moves partitions of one topic from the most to the least loaded of its subscribers, until their loads differ by one at most or nothing can be moved.
+
+The mirror image of filling: those with the most give one each, from the end of the sorted subscribers backwards; then the level sinks by one, and those who
+are at it join in front. Who has no partition of the topic (left) changes places with the last of those that give, and is out.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from quorate.assignors.server.filling import lowest_first
+from quorate.assignors.topology import Ints
+
+__all__ = ["Move", "drained"]
+
+
+class Move(NamedTuple):
+    """A partition (by its place in the topic) that goes from one member to another."""
+
+    partition: int
+    giver: int
+    taker: int
+
+
+def drained(subscribers: Ints, loads: Ints, owners: Ints) -> list[Move]:
+    """The moves within one topic, in time. `subscribers` ascending, `loads` per member of the group, `owners` of the topic's partitions.
+
+    Changes nothing. Every owner has to be a subscriber.
+    """
+    sorted_members = lowest_first(subscribers, loads[subscribers])
+    level = loads[sorted_members]
+    if int(loads[owners].max(initial=0)) - int(level[0]) <= 1:
+        return []  # nobody who has some of the topic has too much
+    by_owner = np.argsort(owners, kind="stable")
+    ordered = owners[by_owner]
+    starts = np.searchsorted(ordered, sorted_members, side="left")
+    ends = np.searchsorted(ordered, sorted_members, side="right")
+    # Before the first who gives, all are out: changing places with oneself changes nothing.
+    top = int(np.flatnonzero(ends > starts)[-1])
+    return _moves(
+        _Drain(sorted_members.tolist(), level.tolist(), starts.tolist(), ends.tolist(), top), by_owner.tolist()
+    )
+
+
+class _Drain:
+    """Subscribers by their place in the sorted row; `row[i]` is the place of who stands there now, after changes of places."""
+
+    __slots__ = ("ends", "giver", "giving_end", "giving_level", "giving_start", "level", "member", "row", "starts")
+
+    def __init__(self, member: list[int], level: list[int], starts: list[int], ends: list[int], top: int) -> None:
+        self.member = member
+        self.level = level
+        self.starts = starts
+        self.ends = ends
+        self.row = list(range(len(member)))
+        self.giving_level = level[top]
+        self.giving_start = self.giving_end = top + 1
+        self._sink_to(self.giving_level)
+
+    def _sink_to(self, level: int) -> None:
+        self.giving_level = level
+        row, levels = self.row, self.level
+        start = self.giving_start
+        while start > 0 and levels[row[start - 1]] == level:
+            start -= 1
+        self.giving_start = start
+        self.giver = self.giving_end - 1
+
+    def next_giver(self) -> int:
+        """The place of the next who gives a partition; -1 if there is nobody."""
+        row, starts, ends = self.row, self.starts, self.ends
+        while True:
+            if self.giver < self.giving_start:
+                if self.giving_end <= self.giving_start and self.giving_start > 0:
+                    self._sink_to(self.level[row[self.giving_start - 1]])
+                else:
+                    self._sink_to(self.giving_level - 1)
+            if self.giver < 0:
+                return -1
+            place = row[self.giver]
+            if ends[place] > starts[place]:
+                self.giver -= 1
+                return place
+            self.giving_end -= 1
+            row[self.giver], row[self.giving_end] = row[self.giving_end], place
+            self.giver -= 1
+
+
+def _moves(drain: _Drain, by_owner: list[int]) -> list[Move]:
+    moves: list[Move] = []
+    row, level, member = drain.row, drain.level, drain.member
+    taking_level, taking_end, taker = level[row[0]] - 1, 0, 0
+    while (giving := drain.next_giver()) >= 0:
+        drain.ends[giving] -= 1
+        partition = by_owner[drain.ends[giving]]
+        if taker >= taking_end:
+            taking_level += 1
+            while taking_end < len(row) and level[row[taking_end]] == taking_level:
+                taking_end += 1
+            taker = 0
+        taking = row[taker]
+        taker += 1
+        if drain.giving_level - taking_level <= 1:
+            break
+        level[giving] -= 1
+        level[taking] += 1
+        moves.append(Move(partition, member[giving], member[taking]))
+    return moves

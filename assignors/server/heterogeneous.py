@@ -1,0 +1,268 @@
+"""`uniform` where subscriptions differ (since 4.0, KAFKA-17710): topics are balanced one after the other among their subscribers.
+
+1. Members keep what they have of the topics that they subscribe to.
+2. What nobody has is handed out topic by topic to the least loaded subscribers (`filling`), topics with the most partitions per subscriber first.
+3. Topic by topic, in the same order, partitions move from the most to the least loaded subscribers (`draining`), until a whole round of the topics moved
+   nothing, at most 16 times.
+
+Members are numbered in the order of the broker's HashMap here ("places").
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from quorate.assignors import java_order
+from quorate.assignors.group import Group
+from quorate.assignors.server.assignor import TargetAssignment
+from quorate.assignors.server.draining import drained
+from quorate.assignors.server.filling import vessels
+from quorate.assignors.server.ids import need_ids
+from quorate.assignors.server.layout import Step, lay_out, replayed
+from quorate.assignors.server.old_targets import OldTargets, old_targets
+from quorate.assignors.server.target import target_of_changed
+from quorate.assignors.subscribers import SubscriberSets, subscriber_sets
+from quorate.assignors.topology import Ints
+
+__all__ = ["assign_heterogeneous"]
+
+Bools = npt.NDArray[np.bool_]
+
+MOST_ROUNDS = 16
+"""Rounds of balancing through all topics."""
+
+
+def assign_heterogeneous(group: Group, jdk: int) -> TargetAssignment:
+    """The new target. Raises `AssignorError` if a topic has no id."""
+    topology = group.topology
+    order = group.hash_order
+    topics = group.subscribed_topics
+    need_ids(topology, topics)
+    sets = subscriber_sets(group, order)
+    counts = np.array([len(one) for one in sets.places])[sets.set_of[topics]]
+    partitions = topology.first[topics + 1] - topology.first[topics]
+    sorted_topics = topics[_topic_order(group, topics, partitions, counts)]
+    usable, owners, loads = _kept(group)
+    handed, takers = _filled(group, sorted_topics, sets, owners, loads)
+    owners[handed] = takers
+    moves = _balanced(group, sorted_topics, sets, owners, loads)
+    capacities = np.zeros(len(topology), np.int64)
+    capacities[topics] = java_order.table_sizes(-(-partitions // counts) * 4 // 3 + 1)
+    return _target(group, usable, _Changes(handed, takers, moves), capacities, jdk)
+
+
+def _topic_order(group: Group, topics: Ints, partitions: Ints, subscribers: Ints) -> Ints:
+    """Most partitions per subscriber first, then fewest subscribers, then by id."""
+    most, least = group.topology.id_halves
+    return np.lexsort((least[topics], most[topics], subscribers, -(partitions / subscribers)))
+
+
+# ---- 1. what is kept
+
+
+def _subscribes(group: Group, members: Ints, topics: Ints) -> Bools:
+    """Whether each of the members subscribes to the topic beside it."""
+    if len(group.subscriptions) == 1 or not len(members):
+        named = np.zeros(len(group.topology), np.bool_)
+        named[group.subscribed_topics] = True
+        all_name: Bools = named[topics]
+        return all_name
+    count = len(group.topology)
+    lengths = [len(subscription.topics) for subscription in group.subscriptions]
+    named_topics = np.concatenate([subscription.topics for subscription in group.subscriptions])
+    keys = np.repeat(np.arange(len(lengths)), lengths) * count + named_topics
+    wanted = group.subscription_of[members] * count + topics
+    if len(lengths) * count <= 1 << 26:
+        matrix = np.zeros(len(lengths) * count, np.bool_)
+        matrix[keys] = True
+        does: Bools = matrix[wanted]
+        return does
+    return np.isin(wanted, keys)
+
+
+def _kept(group: Group) -> tuple[Bools, Ints, Ints]:
+    """Which owned partitions stay; the place of each partition's owner (-1: nobody); how many partitions each place has."""
+    owned = group.owned
+    owners = np.full(group.topology.first[-1], -1, np.int64)
+    if not len(owned):
+        return np.zeros(0, np.bool_), owners, np.zeros(len(group), np.int64)
+    place_of = np.empty(len(group), np.int64)
+    place_of[group.hash_order] = np.arange(len(group))
+    members = np.repeat(np.arange(len(group)), np.diff(group.owned_offsets))
+    usable = _subscribes(group, members, group.topology.topic_of[owned]) & (owned >= 0)
+    numbers, places = owned[usable], place_of[members[usable]]
+    owners[numbers] = places
+    if int((owners >= 0).sum()) != len(numbers):  # of several owners the last one counts
+        np.maximum.at(owners, numbers, places)
+    return usable, owners, np.bincount(places, minlength=len(group))
+
+
+# ---- 2. what is handed out
+
+
+def _filled(group: Group, topics: Ints, sets: SubscriberSets, owners: Ints, loads: Ints) -> tuple[Ints, Ints]:
+    """The partitions that nobody has, in the order in which they are handed out, and the places that get them. Counts them in `loads`."""
+    topology = group.topology
+    free = np.flatnonzero(owners < 0)
+    bounds = np.searchsorted(free, topology.first)
+    free_counts = np.diff(bounds)[topics]
+    topics = topics[free_counts > 0]
+    if not len(topics):
+        return free[:0], free[:0]
+    counts = free_counts[free_counts > 0]
+    ends = np.cumsum(counts)
+    numbers = free[np.repeat(bounds[topics] - ends + counts, counts) + np.arange(ends[-1])]
+    made = vessels(sets.places, loads)
+    takers = [
+        made[number].pour(count) for number, count in zip(sets.set_of[topics].tolist(), counts.tolist(), strict=True)
+    ]
+    for vessel in made:
+        vessel.settle()
+    return numbers, np.concatenate(takers)
+
+
+# ---- 3. what is moved
+
+
+class _Moves(NamedTuple):
+    """Partition numbers that moved, in time, and the places between which they did."""
+
+    numbers: list[int]
+    givers: list[int]
+    takers: list[int]
+
+
+def _balanced(group: Group, topics: Ints, sets: SubscriberSets, owners: Ints, loads: Ints) -> _Moves:
+    moves = _Moves([], [], [])
+    shared = np.array([len(one) >= 2 for one in sets.places], np.bool_)
+    if not len(topics) or not any(_uneven(one, loads) for one in sets.places):
+        return moves
+    topics = topics[shared[sets.set_of[topics]]]
+    first = group.topology.first
+    todo = [
+        (number, int(first[topic]), int(first[topic + 1]))
+        for number, topic in zip(sets.set_of[topics].tolist(), topics.tolist(), strict=True)
+    ]
+    even_at: dict[int, int] = {}
+    quiet_at: dict[int, int] = {}
+    last_moved = -1
+    for _ in range(MOST_ROUNDS):
+        for index, (number, start, end) in enumerate(todo):
+            if index == last_moved:
+                return moves
+            now = len(moves.numbers)
+            if even_at.get(number) != now and quiet_at.get(index) != now:
+                if not _uneven(sets.places[number], loads):
+                    even_at[number] = now
+                else:
+                    found = drained(sets.places[number], loads, owners[start:end])
+                    if not found:
+                        quiet_at[index] = now
+                    for partition, giver, taker in found:
+                        owners[start + partition] = taker
+                        loads[giver] -= 1
+                        loads[taker] += 1
+                        moves.numbers.append(start + partition)
+                        moves.givers.append(giver)
+                        moves.takers.append(taker)
+            if len(moves.numbers) > now or last_moved == -1:
+                last_moved = index
+    return moves
+
+
+def _uneven(places: Ints, loads: Ints) -> bool:
+    some = loads[places]
+    return len(some) > 1 and int(some.max()) - int(some.min()) > 1
+
+
+# ---- the new target
+
+
+class _Changes(NamedTuple):
+    """What happened after `kept`, in time: partitions handed out to places, then moves."""
+
+    handed: Ints
+    takers: Ints
+    moves: _Moves
+
+
+def _target(group: Group, usable: Bools, changes: _Changes, capacities: Ints, jdk: int) -> TargetAssignment:
+    order = group.hash_order
+    lengths = np.diff(group.owned_offsets)
+    lost = np.zeros(len(group), np.bool_)
+    if not usable.all():
+        members = np.repeat(np.arange(len(group)), lengths)
+        lost[members[~usable]] = True
+    lost = lost[order]
+    touched = lost.copy()
+    touched[changes.takers] = True
+    gave = np.zeros(len(group), np.bool_)
+    gave[changes.moves.givers] = True
+    touched[changes.moves.takers] = True
+    touched |= gave
+    changing = np.flatnonzero(touched)
+    slot_of = np.full(len(group), -1, np.int64)
+    slot_of[changing] = np.arange(len(changing))
+    old = old_targets(group, order[changing], jdk)
+    kept = _subscribes(group, order[changing][old.slots], old.topics)
+    # Whoever gave something away is followed step by step; for the others, what they got is enough.
+    new_slots = slot_of[np.concatenate([changes.takers, np.array(changes.moves.takers, np.int64)])]
+    new_numbers = np.concatenate([changes.handed, np.array(changes.moves.numbers, np.int64)])
+    followed = gave[changing]
+    if followed.any():
+        single = ~followed[new_slots]
+        new_slots, new_numbers = new_slots[single], new_numbers[single]
+    by_slot = np.argsort(new_slots.astype(np.uint16) if len(changing) <= 1 << 16 else new_slots, kind="stable")
+    new_slots, new_numbers = new_slots[by_slot], new_numbers[by_slot]
+    numbers, crowded = lay_out(
+        group.topology, old, None if kept.all() else kept, new_slots, new_numbers, capacities, jdk
+    )
+    counts = np.bincount(old.slots[kept], minlength=len(changing)) + np.bincount(new_slots, minlength=len(changing))
+    exact = np.flatnonzero(crowded | followed)
+    if not len(exact):
+        return target_of_changed(group, order[changing], numbers, counts)
+    ends = np.cumsum(counts)
+    lists = {}
+    steps = _steps(old, kept, changes, changing[exact].tolist(), exact.tolist())
+    for slot, place in zip(exact.tolist(), changing[exact].tolist(), strict=True):
+        lists[slot] = replayed(group, int(order[place]), steps[place], capacities, jdk)
+    pieces: list[Ints] = []
+    start = 0
+    for slot, listed in lists.items():
+        pieces += [numbers[start : ends[slot] - counts[slot]], np.array(listed, np.int64)]
+        start = int(ends[slot])
+    numbers = np.concatenate([*pieces, numbers[start:]])
+    for slot, listed in lists.items():
+        counts[slot] = len(listed)
+    differ = np.ones(len(changing), np.bool_)
+    offsets = group.owned_offsets
+    for slot, listed in lists.items():
+        member = int(order[changing[slot]])
+        # What was given away may have come back.
+        if sorted(listed) == sorted(group.owned[offsets[member] : offsets[member + 1]].tolist()):
+            differ[slot] = False
+    if not differ.all():
+        numbers, counts, changing = numbers[np.repeat(differ, counts)], counts[differ], changing[differ]
+    return target_of_changed(group, order[changing], numbers, counts)
+
+
+def _steps(
+    old: OldTargets, kept: Bools, changes: _Changes, places: list[int], slots: list[int]
+) -> dict[int, list[tuple[Step, int]]]:
+    """What happened to the members at these places, in time."""
+    steps: dict[int, list[tuple[Step, int]]] = {place: [] for place in places}
+    for place, slot in zip(places, slots, strict=True):
+        here = (old.slots == slot) & ~kept
+        steps[place] += [(Step.DROP, topic) for topic in dict.fromkeys(old.topics[here].tolist())]
+    wanted = np.zeros(max(places) + 1, np.bool_)
+    wanted[places] = True
+    mine = np.flatnonzero((changes.takers <= places[-1]) & wanted[np.minimum(changes.takers, places[-1])])
+    for place, number in zip(changes.takers[mine].tolist(), changes.handed[mine].tolist(), strict=True):
+        steps[place].append((Step.ADD, number))
+    for number, giver, taker in zip(*changes.moves, strict=True):
+        if giver in steps:
+            steps[giver].append((Step.REMOVE, number))
+        if taker in steps:
+            steps[taker].append((Step.ADD, number))
+    return steps

@@ -1,0 +1,136 @@
+"""`uniform` where all members subscribe to the same topics: everyone gets the same number of partitions, or one more, and keeps what it can.
+
+Members are gone through in the order of the broker's HashMap. Each may keep its share of what it has; what is above that, and what nobody has, is handed out
+in one row to those that are below theirs. Those that get the one more: members that would have to give it up otherwise, and if they are too few, the
+last members (KAFKA-18688; in 4.0.0 the first members, whoever has it).
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from quorate.assignors.group import Group
+from quorate.assignors.kafka_version import KafkaVersion
+from quorate.assignors.model import AssignorError
+from quorate.assignors.server.assignor import TargetAssignment
+from quorate.assignors.server.ids import subscribed_set
+from quorate.assignors.server.layout import Step, lay_out, replayed
+from quorate.assignors.server.old_targets import OldTargets, old_targets
+from quorate.assignors.server.target import target_of_changed
+from quorate.assignors.topology import Ints
+
+__all__ = ["assign_homogeneous"]
+
+Bools = npt.NDArray[np.bool_]
+
+STABLE_SINCE = KafkaVersion(4, 0, 1)
+"""KAFKA-18688: who has one partition more than others keeps it."""
+
+
+def assign_homogeneous(group: Group, version: KafkaVersion, jdk: int) -> TargetAssignment:
+    """The new target. Raises `AssignorError` if a topic has no id, or if partitions are left over (only when more members own a partition than one)."""
+    topology = group.topology
+    order = group.hash_order
+    topics = subscribed_set(group, int(group.listing_of[order[0]]), jdk)
+    subscribed = np.zeros(len(topology), np.bool_)
+    subscribed[topics] = True
+    row = _unowned(group, topics)
+    lengths = np.diff(group.owned_offsets)[order]
+    has = _owned_of(group, subscribed)[order]
+    total = int((topology.first[topics + 1] - topology.first[topics]).sum())
+    shares = _shares(has, total, stable=version >= STABLE_SINCE)
+    keeps = np.minimum(has, shares)
+    wanted = shares - keeps
+    # From here on only members whose target changes. A slot is one of them, in the order of the HashMap.
+    changing = np.flatnonzero((keeps < lengths) | (wanted > 0))
+    old = old_targets(group, order[changing], jdk)
+    kept, revoked = _revoked(old, subscribed, keeps[changing])
+    row = np.concatenate([row, revoked]) if len(revoked) else row
+    if len(row) > wanted.sum():
+        raise AssignorError(
+            "partitions would be left over: a partition of the previous target belongs to more than one member; give each to one"
+        )
+    got = wanted[changing]
+    if len(row) < got.sum():  # partitions that several members own
+        got = np.diff(np.minimum(np.cumsum(got), len(row)), prepend=0)
+    new_slots = np.repeat(np.arange(len(changing)), got)
+    numbers, crowded = lay_out(topology, old, kept, new_slots, row, None, jdk)
+    counts = keeps[changing] + got
+    ends = np.cumsum(counts)
+    for slot in np.flatnonzero(crowded).tolist():
+        steps = _steps(old, kept, subscribed, slot, row[new_slots == slot])
+        numbers[ends[slot] - counts[slot] : ends[slot]] = replayed(group, int(order[changing[slot]]), steps, None, jdk)
+    if not (changed := (counts != lengths[changing]) | (got > 0)).all():
+        numbers, counts, changing = numbers[np.repeat(changed, counts)], counts[changed], changing[changed]
+    return target_of_changed(group, order[changing], numbers, counts)
+
+
+def _unowned(group: Group, topics: Ints) -> Ints:
+    """The partitions of the topics, one topic after the other, that nobody owns."""
+    topology = group.topology
+    counts = topology.first[topics + 1] - topology.first[topics]
+    ends = np.cumsum(counts)
+    row: Ints = np.repeat(topology.first[topics] - ends + counts, counts) + np.arange(counts.sum())
+    if not len(group.owned):
+        return row
+    free = np.ones(topology.first[-1] + 1, np.bool_)  # the last one is that of -1, a partition that is gone
+    free[group.owned] = False
+    return row[free[row]]
+
+
+def _owned_of(group: Group, subscribed: Bools) -> Ints:
+    """How many partitions of subscribed topics each member owns."""
+    owned = group.owned
+    if not len(owned) or (subscribed.all() and owned.min() >= 0):
+        return np.diff(group.owned_offsets)
+    counting = np.zeros(len(owned) + 1, np.int64)
+    np.cumsum(subscribed[group.topology.topic_of[owned]] & (owned >= 0), out=counting[1:])
+    return np.diff(counting[group.owned_offsets])
+
+
+def _shares(has: Ints, total: int, *, stable: bool) -> Ints:
+    """How many partitions each member gets, in the order of the HashMap."""
+    members = len(has)
+    least, extra = divmod(total, members)
+    shares = np.full(members, least)
+    if not stable:
+        shares[:extra] += 1
+    elif extra:
+        more = has > least
+        left = np.maximum(extra - np.cumsum(more) + more, 0)
+        # Once there are no more members than extra partitions, all of them get one.
+        rest = np.flatnonzero((np.arange(members, 0, -1) <= left) & (left > 0))
+        shares += more & (left > 0)
+        if len(rest):
+            shares[rest[0] :] = least + 1
+    return shares
+
+
+def _revoked(old: OldTargets, subscribed: Bools, keeps: Ints) -> tuple[Bools | None, Ints]:
+    """Which partitions the members keep (`None`: all of them), and those that they have above their share, in order."""
+    if not len(old.numbers):
+        return None, old.numbers
+    wanted = subscribed[old.topics]
+    before = np.arange(len(wanted)) if wanted.all() else np.cumsum(wanted) - wanted
+    starts = np.searchsorted(old.slots, np.arange(len(keeps)))
+    first = before[np.minimum(starts, len(before) - 1)]
+    within = before - first[old.slots] < keeps[old.slots]
+    kept = wanted & within
+    return (None if kept.all() else kept), old.numbers[wanted & ~within]
+
+
+def _steps(old: OldTargets, kept: Bools | None, subscribed: Bools, slot: int, new: Ints) -> Iterator[tuple[Step, int]]:
+    """What happens to one member's target, in time."""
+    here = np.flatnonzero(old.slots == slot)
+    dropped: set[int] = set()
+    for place in here.tolist() if kept is not None else ():
+        topic = int(old.topics[place])
+        if not subscribed[topic]:
+            if topic not in dropped:
+                dropped.add(topic)
+                yield Step.DROP, topic
+        elif kept is not None and not kept[place]:
+            yield Step.REMOVE, int(old.numbers[place])
+    for number in new.tolist():
+        yield Step.ADD, number

@@ -1,0 +1,48 @@
+"""Topics by their ids, as server-side assignors go through them."""
+
+import numpy as np
+
+from quorate.assignors import java_order
+from quorate.assignors.group import Group
+from quorate.assignors.java_order import UInts
+from quorate.assignors.model import AssignorError
+from quorate.assignors.topology import Ints, Topology
+
+__all__ = ["id_hashes", "need_ids", "subscribed_in_order", "subscribed_set"]
+
+
+def need_ids(topology: Topology, topics: Ints) -> None:
+    """Raise `AssignorError` if one of the topics has no id."""
+    if len(topology.without_id) and len(missing := np.intersect1d(topics, topology.without_id)):
+        name = topology.topics[int(missing[0])].name
+        raise AssignorError(
+            f"topic {name} has no id: server-side assignors go by topic ids (`Topic.id`, or `ids` of `Topology.of`)"
+        )
+
+
+def id_hashes(topology: Topology) -> UInts:
+    """The hash of each topic's id, as HashMap spreads it."""
+    return java_order.spread(java_order.uuid_hashes(*topology.id_halves))
+
+
+def subscribed_in_order(group: Group, listing: int, jdk: int) -> Ints:
+    """The topics of a list of names as the broker goes through the subscription: it keeps the names in a HashSet, and leaves out what does not exist."""
+    names = group.listings[listing]
+    index = group.topology.index
+    different = list(dict.fromkeys(names))
+    order = java_order.hash_map_order(
+        java_order.string_hashes(different), java_order.copied_set_capacity(len(names), jdk), keys=different
+    )
+    return np.array([index[name] for name in (different[place] for place in order.tolist()) if name in index], np.int64)
+
+
+def subscribed_set(group: Group, listing: int, jdk: int) -> Ints:
+    """The same topics in the order of a HashSet of their ids that is made of the subscription."""
+    topics = subscribed_in_order(group, listing, jdk)
+    need_ids(group.topology, topics)
+    most, least = group.topology.id_halves
+    # Sized by the names, whether they exist or not.
+    capacity = java_order.copied_set_capacity(len(set(group.listings[listing])), jdk)
+    hashes = java_order.uuid_hashes(most[topics], least[topics])
+    keys = list(zip(most[topics].tolist(), least[topics].tolist(), strict=True))
+    return topics[java_order.hash_map_order(hashes, capacity, keys=keys)]

@@ -1,0 +1,139 @@
+"""Puts the partitions of members whose target changed into the order of their records.
+
+The broker copies the previous target of such a member: a HashMap sized by the number of topics, with copies of the sets. It takes out what the member
+loses, and puts in what it gets: `computeIfAbsent` for topics, `add` for partitions. The record lists what that iterates.
+"""
+
+from collections.abc import Iterable
+from enum import Enum, auto
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from quorate.assignors import java_order
+from quorate.assignors.group import Group
+from quorate.assignors.java_order import JavaHashMap, JavaHashSet
+from quorate.assignors.server.ids import id_hashes
+from quorate.assignors.server.old_targets import OldTargets, Segments, gone_topics, in_numbers, read_target, topic_map
+from quorate.assignors.topology import Ints, Topology
+
+__all__ = ["Step", "lay_out", "replayed"]
+
+
+def lay_out(
+    topology: Topology,
+    old: OldTargets,
+    kept: npt.NDArray[np.bool_] | None,
+    new_slots: Ints,
+    new_numbers: Ints,
+    new_set_capacities: Ints | None,
+    jdk: int,
+) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """The partition numbers of all slots, slot after slot, each slot's as iterated; and which slots need `replayed` for their order.
+
+    `kept`: which partitions of `old` stay (`None`: all). `new_numbers`: what each of `new_slots` (ascending) gets, in time. `new_set_capacities`: the buckets
+    that a new set of partitions starts with, per topic of the topology; 16 if not given.
+    """
+    count = len(old.topic_counts)
+    old_sizes = old.segments.sizes[old.segments.of]
+    numbers, slots = (old.numbers, old.slots) if kept is None else (old.numbers[kept], old.slots[kept])
+    old_sizes = old_sizes if kept is None else old_sizes[kept]
+    if not len(numbers):
+        numbers, slots, old_sizes = new_numbers, new_slots, np.zeros(len(new_numbers), np.int64)
+    elif len(new_numbers):
+        merged = np.argsort(np.concatenate([slots, new_slots]), kind="stable")
+        numbers = np.concatenate([numbers, new_numbers])[merged]
+        slots = np.concatenate([slots, new_slots])[merged]
+        old_sizes = np.concatenate([old_sizes, np.zeros(len(new_numbers), np.int64)])[merged]
+    crowded = np.zeros(count, np.bool_)
+    if not len(numbers):
+        return numbers, crowded
+    topics = topology.topic_of[numbers]
+    found = Segments.found(slots, topics, len(topology))
+    copied = old_sizes[found.first] > 0
+    hashes = id_hashes(topology)[found.topics]
+    map_capacities = _map_capacities(old, found, copied, slots)
+    if copied.all():
+        by_segment = java_order.grouped_order(found.slots, hashes, map_capacities)
+    else:
+        places = np.arange(len(copied))
+        ranks = np.where(copied, places + len(copied), len(copied) - 1 - places)
+        by_segment = java_order.grouped_order(found.slots, hashes, map_capacities, ranks)
+    rank = np.empty(len(by_segment), np.int64)
+    rank[by_segment] = np.arange(len(by_segment))
+    values = java_order.spread(topology.partition_of[numbers].astype(np.uint32))
+    fresh = 16 if new_set_capacities is None else new_set_capacities[found.topics]
+    initial = np.where(copied, java_order.copied_set_capacities(old_sizes[found.first], jdk), fresh)
+    capacities = java_order.grown(initial, found.sizes)
+    order = java_order.grouped_order(rank[found.of], values, capacities[by_segment])
+    copies = java_order.table_sizes(old.topic_counts)
+    crowded |= java_order.crowded_maps(found.slots, hashes, copies, 8)
+    if kept is not None:  # what goes was in the copy as well
+        crowded |= java_order.crowded_maps(old.segments.slots, id_hashes(topology)[old.segments.topics], copies, 8)
+    together = found.of
+    if (together[1:] < together[:-1]).any():
+        by_first = np.argsort(together, kind="stable")
+        together, values = together[by_first], values[by_first]
+    crowded[found.slots[java_order.crowded_maps(together, values, initial, 9)]] = True
+    return numbers[order], crowded
+
+
+def _map_capacities(old: OldTargets, found: Segments, copied: npt.NDArray[np.bool_], slots: Ints) -> Ints:
+    """Buckets of each slot's map of topics, in the end."""
+    count = len(old.topic_counts)
+    capacities = java_order.grown(java_order.table_sizes(old.topic_counts), old.topic_counts)
+    if copied.all():
+        return capacities
+    topics = np.bincount(found.slots, minlength=count)
+    # `computeIfAbsent` grows a table that is too full before it looks a key up: a topic that only the last call brought is not yet counted.
+    last_elements = np.flatnonzero(np.append(slots[1:] != slots[:-1], True))
+    last_segments = found.of[last_elements]
+    brought = (found.first[last_segments] == last_elements) & ~copied[last_segments]
+    topics[slots[last_elements]] -= brought
+    return java_order.grown(capacities, topics)
+
+
+class Step(Enum):
+    """What happens to one member's target."""
+
+    DROP = auto()
+    """A topic goes, with all its partitions."""
+    REMOVE = auto()
+    """A partition goes, and with its last one the topic."""
+    ADD = auto()
+    """A partition comes."""
+
+
+def replayed(
+    group: Group, member: int, steps: Iterable[tuple[Step, int]], new_set_capacities: Ints | None, jdk: int
+) -> list[int]:
+    """One member's partition numbers in the order of its record, after steps in time: exact in every case, for one after the other.
+
+    A step is about a topic of the topology (`DROP`) or a partition number.
+    """
+    topology = group.topology
+    old = read_target(group, member, jdk)
+    # Topics that are gone take part in the size of the copy, but they are taken out again.
+    count = len(old) + gone_topics(group, member)
+    capacity = java_order.table_size(count)
+    target: JavaHashMap[int, JavaHashSet[int]] = topic_map(
+        topology, capacity if count == len(old) else java_order.hash_map_capacity(count, capacity)
+    )
+    for topic, partitions in old.items():
+        target.put(topic, JavaHashSet.of(partitions, jdk=jdk))
+    for step, number in steps:
+        if step is Step.DROP:
+            target.remove(number)
+            continue
+        topic, partition = int(topology.topic_of[number]), int(topology.partition_of[number])
+        if step is Step.ADD:
+            buckets = 16 if new_set_capacities is None else int(new_set_capacities[topic])
+            target.compute_if_absent(topic, partial(JavaHashSet, buckets)).add(partition)
+            continue
+        left = target.get(topic)
+        if left is not None:
+            left.discard(partition)
+            if not len(left):
+                target.remove(topic)
+    return in_numbers(topology, target)

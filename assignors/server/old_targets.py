@@ -1,0 +1,175 @@
+"""The previous targets of some members, in the order in which the broker iterates them.
+
+The broker reads a record into a HashMap of topics, each with a HashSet made of the list of partitions. Only members whose target changes have to be looked
+at like this, so it is done for those, not for the group.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from quorate.assignors import java_order
+from quorate.assignors.group import Group
+from quorate.assignors.java_order import JavaHashMap, JavaHashSet
+from quorate.assignors.server.ids import id_hashes
+from quorate.assignors.topology import Ints, Topology
+
+__all__ = [
+    "OldTargets",
+    "Segments",
+    "gone_topics",
+    "in_numbers",
+    "iterated_target",
+    "old_targets",
+    "read_target",
+    "topic_map",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """Elements (partitions) by member and topic: `of[e]` is the segment of element `e`; segments are numbered by slot, then by first appearance.
+
+    `slots`, `topics`, `first` (its first element) and `sizes` are per segment.
+    """
+
+    of: Ints
+    slots: Ints
+    topics: Ints
+    first: Ints
+    sizes: Ints
+
+    @classmethod
+    def found(cls, slots: Ints, topics: Ints, topic_count: int) -> "Segments":
+        """From the slot (ascending) and the topic of each element."""
+        if not len(slots):
+            return cls(slots, slots, slots, slots, slots)
+        keys = slots * topic_count + topics
+        starts = np.flatnonzero(keys[1:] != keys[:-1]) + 1
+        starts = np.concatenate([[0], starts])
+        lengths = np.diff(starts, append=len(keys))
+        run_keys = keys[starts]
+        # A topic that comes up again later goes on with the segment it had.
+        order = np.argsort(run_keys, kind="stable")
+        ordered = run_keys[order]
+        new = np.empty(len(order), np.bool_)
+        new[0] = True
+        np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+        if new.all():
+            of = np.repeat(np.arange(len(starts)), lengths)
+            return cls(of, slots[starts], topics[starts], starts, lengths)
+        firsts = order[new]
+        by_first = np.argsort(firsts)
+        rank = np.empty(len(firsts), np.int64)
+        rank[by_first] = np.arange(len(firsts))
+        of_run = np.empty(len(order), np.int64)
+        of_run[order] = rank[np.cumsum(new) - 1]
+        first = starts[firsts[by_first]]
+        sizes = np.bincount(of_run, weights=lengths).astype(np.int64)
+        return cls(np.repeat(of_run, lengths), slots[first], topics[first], first, sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class OldTargets:
+    """Partitions that the topology has, slot after slot, a slot's as the broker iterates them. Slot `i` is the `i`-th of the members asked for.
+
+    `slots` and `topics` of each partition; `segments` of partitions by slot and topic; `topic_counts`: topics of each slot, also those that are gone.
+    """
+
+    numbers: Ints
+    slots: Ints
+    topics: Ints
+    segments: Segments
+    topic_counts: Ints
+
+
+def old_targets(group: Group, members: Ints, jdk: int) -> OldTargets:
+    """The previous targets of these members."""
+    topology = group.topology
+    offsets = group.owned_offsets
+    lengths = offsets[members + 1] - offsets[members]
+    ends = np.cumsum(lengths)
+    numbers = group.owned[np.repeat(offsets[members] - ends + lengths, lengths) + np.arange(lengths.sum())]
+    slots = np.repeat(np.arange(len(members)), lengths)
+    gone = np.zeros(len(members), np.int64)
+    if (numbers < 0).any():
+        for slot in np.unique(slots[numbers < 0]).tolist():
+            gone[slot] = gone_topics(group, int(members[slot]))
+        slots, numbers = slots[numbers >= 0], numbers[numbers >= 0]
+    topics = topology.topic_of[numbers]
+    found = Segments.found(slots, topics, len(topology))
+    topic_counts = np.bincount(found.slots, minlength=len(members)) + gone
+    if not len(numbers):
+        return OldTargets(numbers, slots, topics, found, topic_counts)
+    # Of partitions given in several pieces per topic, the pieces come together in the record.
+    if (found.of[1:] < found.of[:-1]).any():
+        together = np.argsort(found.of, kind="stable")
+        numbers, slots, topics = numbers[together], slots[together], topics[together]
+        found = Segments.found(slots, topics, len(topology))
+    values = java_order.spread(topology.partition_of[numbers].astype(np.uint32))
+    hashes = id_hashes(topology)[found.topics]
+    initial = np.full(len(members), 16)
+    by_segment = java_order.grouped_order(found.slots, hashes, java_order.grown(initial, topic_counts))
+    rank = np.empty(len(by_segment), np.int64)
+    rank[by_segment] = np.arange(len(by_segment))
+    capacities = java_order.copied_set_capacities(found.sizes, jdk)
+    order = java_order.grouped_order(rank[found.of], values, capacities[by_segment])
+    crowded = java_order.crowded_maps(found.slots, hashes, initial, 9)
+    crowded[found.slots[java_order.crowded_maps(found.of, values, capacities, 9)]] = True
+    numbers = numbers[order]
+    for slot in np.flatnonzero(crowded).tolist():
+        numbers[slots == slot] = iterated_target(group, int(members[slot]), jdk)
+    topics = topology.topic_of[numbers]
+    return OldTargets(numbers, slots, topics, Segments.found(slots, topics, len(topology)), topic_counts)
+
+
+def topic_map(topology: Topology, capacity: int | None = None) -> JavaHashMap[int, Any]:
+    """`new HashMap(capacity)` from topics, by their numbers in the topology."""
+    most, least = topology.id_halves
+    hashes = java_order.uuid_hashes(most, least)
+    return JavaHashMap(
+        capacity,
+        hash_of=lambda topic: int(hashes[topic]),
+        order_of=lambda topic: (int(most[topic]), int(least[topic])),
+    )
+
+
+def read_target(group: Group, member: int, jdk: int) -> JavaHashMap[int, JavaHashSet[int]]:
+    """The previous target of one member as the broker holds it, without topics that are gone."""
+    topology = group.topology
+    numbers = group.owned[group.owned_offsets[member] : group.owned_offsets[member + 1]]
+    numbers = numbers[numbers >= 0]
+    lists: dict[int, list[int]] = {}
+    for topic, partition in zip(
+        topology.topic_of[numbers].tolist(), topology.partition_of[numbers].tolist(), strict=True
+    ):
+        lists.setdefault(topic, []).append(partition)
+    target: JavaHashMap[int, JavaHashSet[int]] = topic_map(topology)
+    for topic, partitions in lists.items():
+        target.put(topic, JavaHashSet.of(partitions, jdk=jdk))
+    return target
+
+
+def iterated_target(group: Group, member: int, jdk: int) -> list[int]:
+    """The partition numbers of `read_target`, as it is iterated."""
+    return in_numbers(group.topology, read_target(group, member, jdk))
+
+
+def in_numbers(topology: Topology, target: JavaHashMap[int, JavaHashSet[int]]) -> list[int]:
+    """Partition numbers of a map of topics and partitions, as it is iterated."""
+    return [
+        topology.number(topology.topics[topic].name, partition)
+        for topic, partitions in target.items()
+        for partition in partitions
+    ]
+
+
+def gone_topics(group: Group, member: int) -> int:
+    """How many topics of a member's previous target the topology does not have (or has none of the partitions of)."""
+    numbers = group.owned[group.owned_offsets[member] : group.owned_offsets[member + 1]]
+    if (numbers >= 0).all():
+        return 0
+    owned = group.members[group.member_ids[member]].owned
+    known = {topic for (topic, _), number in zip(owned, numbers.tolist(), strict=True) if number >= 0}
+    return len({topic for topic, _ in owned} - known)

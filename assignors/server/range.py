@@ -1,0 +1,145 @@
+"""The server-side `range`: each topic is cut into ranges, one per subscriber, static members first. What members had does not count.
+
+Who subscribes to topics with equally many partitions and subscribers gets the same partitions of each.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from quorate.assignors import java_order
+from quorate.assignors.group import Group
+from quorate.assignors.server.assignor import ServerAssignor, SubscriptionType, TargetAssignment
+from quorate.assignors.server.ids import id_hashes, need_ids, subscribed_in_order
+from quorate.assignors.server.old_targets import topic_map
+from quorate.assignors.server.target import target_of_all
+from quorate.assignors.subscribers import subscriber_sets
+from quorate.assignors.topology import Ints, Topology
+
+__all__ = ["ServerRangeAssignor"]
+
+
+class ServerRangeAssignor(ServerAssignor):
+    """Kafka's `org.apache.kafka.coordinator.group.assignor.RangeAssignor`, with its answers in its order."""
+
+    name: ClassVar[str] = "range"
+
+    def target(self, group: Group) -> TargetAssignment:
+        """See `ServerAssignor.target`."""
+        if not len(group):
+            return target_of_all(group, np.empty(0, np.int64), np.empty(0, np.int64))
+        everyone = group.sorted_order
+        if self._type_of(group) is SubscriptionType.HOMOGENEOUS:
+            # All get partitions of the topics that the one who sorts first subscribes to.
+            topics = subscribed_in_order(group, int(group.listing_of[everyone[0]]), self.jdk)
+            maps = _TopicMaps(group.topology, [topics], [len(topics)], np.zeros(len(group), np.int64))
+            return _assigned(group, maps, topics, np.zeros(len(topics), np.int64), [everyone])
+        # A member's map is sized by the names that it subscribes to, known or not.
+        maps = _TopicMaps(
+            group.topology,
+            [subscribed_in_order(group, listing, self.jdk) for listing in range(len(group.listings))],
+            [len(set(names)) for names in group.listings],
+            group.listing_of,
+        )
+        sets = subscriber_sets(group)
+        topics = group.subscribed_topics
+        return _assigned(group, maps, topics, sets.set_of[topics], sets.members)
+
+
+class _TopicMaps:
+    """In which order members with the same list of names iterate their topics. `topics`: per list, in the order in which they are put into the map."""
+
+    def __init__(self, topology: Topology, topics: Sequence[Ints], sizes: Sequence[int], listing_of: Ints) -> None:
+        for one in topics:
+            need_ids(topology, one)
+        self.topics = topics
+        self.listing_of = listing_of
+        self.capacities = [java_order.table_size(size * 4 // 3 + 1) for size in sizes]
+        hashes = id_hashes(topology)
+        self.orders: list[Ints] = []
+        self.crowded: list[int] = []
+        for number, (one, capacity) in enumerate(zip(topics, self.capacities, strict=True)):
+            maps = np.zeros(len(one), np.int64)
+            self.orders.append(one[java_order.grouped_order(maps, hashes[one], np.array([capacity]))])
+            if java_order.crowded_maps(maps, hashes[one], np.array([capacity]), 9).any():
+                self.crowded.append(number)
+
+    def ranks(self, topics: Ints, topic_count: int) -> Ints | None:
+        """The place of each topic in a common order that agrees with each list's; `None` if there is none that is easy to see."""
+        ranks = np.full(topic_count, -1, np.int64)
+        for order in self.orders:
+            if (ranks[order] >= 0).any():
+                return None
+            ranks[order] = np.arange(len(order))
+        return ranks[topics]
+
+
+def _assigned(group: Group, maps: _TopicMaps, topics: Ints, set_of: Ints, sets: Sequence[Ints]) -> TargetAssignment:
+    """`set_of[i]`: which of `sets` (members, sorted) subscribe to `topics[i]`."""
+    topology = group.topology
+    ranks = maps.ranks(topics, len(topology))
+    if ranks is not None:
+        order = np.argsort(ranks, kind="stable")
+        topics, set_of = topics[order], set_of[order]
+    counts = topology.first[topics + 1] - topology.first[topics]
+    ends = np.cumsum(counts)
+    numbers = np.repeat(topology.first[topics] - ends + counts, counts) + np.arange(counts.sum())
+    # Topics with the same subscribers and as many partitions are cut alike.
+    made: dict[tuple[int, int], Ints] = {}
+    cut: list[Ints] = [np.empty(0, np.int64)]
+    for key in zip(set_of.tolist(), counts.tolist(), strict=True):
+        if key not in made:
+            made[key] = _ranges(sets[key[0]], key[1])
+        cut.append(made[key])
+    owners = np.concatenate(cut)
+    if ranks is None:
+        by_rank = _by_rank(maps, topology, owners, numbers)
+        numbers, owners = numbers[by_rank], owners[by_rank]
+    order = np.argsort(owners.astype(np.uint16) if len(group) <= 1 << 16 else owners, kind="stable")
+    numbers, lengths = numbers[order], np.bincount(owners, minlength=len(group))
+    for listing in maps.crowded:
+        _follow(topology, maps, listing, numbers, lengths)
+    return target_of_all(group, numbers, lengths)
+
+
+def _ranges(members: Ints, count: int) -> Ints:
+    """The member of each of `count` partitions."""
+    share, extra = divmod(count, len(members))
+    if share == 0:
+        return members[:extra]
+    lengths = np.full(len(members), share)
+    lengths[:extra] += 1
+    return np.repeat(members, lengths)
+
+
+def _by_rank(maps: _TopicMaps, topology: Topology, owners: Ints, numbers: Ints) -> Ints:
+    """Partitions sorted by their topic's place in the map of the member that gets them."""
+    count = len(topology)
+    lengths = [len(order) for order in maps.orders]
+    keys = np.repeat(np.arange(len(lengths)), lengths) * count + np.concatenate(maps.orders)
+    places = np.concatenate([np.arange(length) for length in lengths])
+    wanted = maps.listing_of[owners] * count + topology.topic_of[numbers]
+    if len(lengths) * count <= 1 << 24:
+        table = np.zeros(len(lengths) * count, np.int64)
+        table[keys] = places
+        ranks = table[wanted]
+    else:
+        by_key = np.argsort(keys)
+        ranks = places[by_key][np.searchsorted(keys[by_key], wanted)]
+    return np.argsort(ranks.astype(np.uint16) if count <= 1 << 16 else ranks, kind="stable")
+
+
+def _follow(topology: Topology, maps: _TopicMaps, listing: int, numbers: Ints, lengths: Ints) -> None:
+    """Put right the order of members in whose map a bucket is crowded, one member after the other."""
+    ends = np.cumsum(lengths)
+    for member in np.flatnonzero(maps.listing_of == listing).tolist():
+        mine = numbers[ends[member] - lengths[member] : ends[member]]
+        by_topic: dict[int, list[int]] = {}
+        for number, topic in zip(mine.tolist(), topology.topic_of[mine].tolist(), strict=True):
+            by_topic.setdefault(topic, []).append(number)
+        target = topic_map(topology, maps.capacities[listing])
+        for topic in maps.topics[listing].tolist():
+            if topic in by_topic:
+                target.put(topic, by_topic[topic])
+        mine[:] = [number for _, listed in target.items() for number in listed]

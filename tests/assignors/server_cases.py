@@ -1,0 +1,238 @@
+"""Random groups for the server-side assignors, as lines of the oracle's op `serverAssign` (tests/oracle/README.md), from a seed.
+
+    case = server_case(Random(seed), "uniform")
+    group = read_server_case(case)
+
+A case is plain JSON: the very line that the oracle gets. What a case can hold: equal and different subscriptions, in equal and different words, topics that do
+not exist, topic ids whose hashes meet, static members, members in the order of the coordinator's TimelineHashMap, and previous targets: what a round before
+this one may have given, or stripes of partitions, so that the buckets of hash sets get crowded. `next_server_round` goes on from an answer.
+"""
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from quorate.assignors import Group, Member, Topic, Topology, java_order
+from quorate.codecs import Uuid
+
+__all__ = ["CROWDED", "MID", "SMALL", "WIDE", "Case", "Size", "next_server_round", "read_server_case", "server_case"]
+
+Case = dict[str, Any]
+"""A line of op `serverAssign`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Upper bounds of what a case has."""
+
+    members: int
+    topics: int
+    partitions: int
+    """Per topic."""
+    step: int = 1
+    """Partition counts are multiples of this."""
+
+
+SMALL = Size(members=6, topics=4, partitions=12)
+MID = Size(members=40, topics=25, partitions=60)
+WIDE = Size(members=12, topics=120, partitions=4)
+CROWDED = Size(members=20, topics=3, partitions=1200, step=16)
+"""Few members with many partitions: crowded buckets, trees."""
+
+
+def server_case(rng: Random, assignor: str, *, size: Size = SMALL) -> Case:
+    """One case, with or without previous targets."""
+    topics = _topics(rng, size)
+    names = [topic["name"] for topic in topics]
+    case: Case = {"op": "serverAssign", "assignor": assignor, "topics": topics}
+    if rng.random() < 0.3:
+        case["order"] = "timeline"
+    if rng.random() < 0.3:
+        case |= {"epoch": rng.randrange(1, 99), "nowMs": rng.choice((0, 1_700_000_000_000))}
+    wanted = _subscriptions(rng, names)
+    case["members"] = {
+        member: _member(rng, wanted, number)
+        for number, member in enumerate(_member_ids(rng, rng.randint(1, size.members)))
+    }
+    if rng.random() < 0.05:
+        case["subscriptionType"] = rng.choice(("HOMOGENEOUS", "HETEROGENEOUS"))
+    if rng.random() < 0.7:
+        _target(rng, case)
+    return case
+
+
+def _topics(rng: Random, size: Size) -> list[Case]:
+    alike = rng.random() < 0.3
+    count = rng.randint(1, size.topics)
+    partitions = size.step * rng.randint(1, max(1, size.partitions // size.step))
+    return [
+        {
+            "name": f"t{number}" if rng.random() < 0.5 else f"{rng.choice(('orders', 'x-y', 'Z'))}-{number}",
+            "id": str(_uuid(rng, number)),
+            "partitions": partitions if alike else size.step * rng.randint(1, max(1, size.partitions // size.step)),
+        }
+        for number in range(count)
+    ]
+
+
+def _uuid(rng: Random, number: int) -> Uuid:
+    if rng.random() < 0.1:  # its hash meets others', or differs from theirs only in high bits
+        return Uuid(
+            bytes(
+                [
+                    0,
+                    0,
+                    0,
+                    1 + number // 8,
+                    0,
+                    rng.choice((0, 64, 128)),
+                    0,
+                    0,
+                    *rng.randbytes(2),
+                    0,
+                    number % 8,
+                    0,
+                    0,
+                    0,
+                    1,
+                ]
+            )
+        )
+    return Uuid(rng.randbytes(16))
+
+
+def _member_ids(rng: Random, count: int) -> list[str]:
+    match rng.randrange(4):
+        case 0:
+            ids = [f"member{number}" for number in range(count)]
+        case 1:
+            ids = [str(Uuid(rng.randbytes(16))) for _ in range(count)]
+        case 2:
+            pairs = ["Aa", "BB"]  # equal hashes
+            ids = list(dict.fromkeys("m-" + "".join(rng.choice(pairs) for _ in range(5)) for _ in range(count)))
+        case _:
+            ids = [f"m-{number}" for number in rng.sample(range(100, 100 + 10 * count), count)]
+    rng.shuffle(ids)
+    return ids
+
+
+def _subscriptions(rng: Random, topics: Sequence[str]) -> Callable[[], list[str]]:
+    some = [*topics, "missing"] if rng.random() < 0.15 else list(topics)
+    chance = rng.choice((0.3, 0.6, 0.9))
+    match rng.randrange(4):
+        case 0 | 1:  # all alike, perhaps in different words
+            mixed = rng.random() < 0.4
+            repeated = rng.random() < 0.1
+            return lambda: (rng.sample(some, len(some)) if mixed else list(some)) + (some[:1] if repeated else [])
+        case 2:  # a few applications
+            few = [_subset(rng, some, chance) for _ in range(rng.randint(2, 3))]
+            return lambda: list(rng.choice(few))
+        case _:
+            return lambda: _subset(rng, some, chance)
+
+
+def _subset(rng: Random, topics: Sequence[str], chance: float) -> list[str]:
+    chosen = [topic for topic in topics if rng.random() < chance]
+    if not chosen and rng.random() < 0.9:
+        chosen = [rng.choice(topics)]
+    return chosen
+
+
+def _member(rng: Random, wanted: Callable[[], list[str]], number: int) -> Case:
+    member: Case = {"topics": wanted()}
+    if rng.random() < 0.25:
+        member["instanceId"] = f"i{(number * 7) % 10}-{number}"
+    if rng.random() < 0.1:
+        member["rackId"] = rng.choice("ab")
+    return member
+
+
+def _target(rng: Random, case: Case) -> None:
+    """Previous targets: each partition belongs to one member at most."""
+    members: dict[str, Case] = case["members"]
+    before = [name for name in members if rng.random() < 0.85]
+    targets: dict[str, dict[str, list[int]]] = {name: {} for name in before}
+    skew = rng.choice((0.0, 0.0, 0.4, 0.9))
+    topics = rng.sample(case["topics"], len(case["topics"]))
+    if rng.random() < 0.15:  # deleted since
+        topics.append({"name": str(Uuid(rng.randbytes(16))), "partitions": rng.randint(1, 4)})
+    for topic in topics:
+        able = [name for name in before if topic["name"] in members[name]["topics"] or rng.random() < 0.1]
+        if not able or rng.random() < 0.1:
+            continue
+        turn, stripes, holes = rng.randrange(len(able)), rng.random() < 0.5, rng.random() < 0.5
+        for partition in range(topic["partitions"]):
+            if holes and rng.random() < 0.1:
+                continue
+            if stripes or rng.random() >= 0.8:
+                turn += 0 if rng.random() < skew else 1
+            targets[able[turn % len(able)]].setdefault(topic["name"], []).append(partition)
+    ids = {topic["name"]: topic.get("id", topic["name"]) for topic in topics}
+    for name, target in targets.items():
+        listed = list(target.items())
+        if rng.random() < 0.3:
+            rng.shuffle(listed)
+            for _, partitions in listed:
+                rng.shuffle(partitions)
+        if listed or rng.random() < 0.5:
+            members[name]["target"] = {ids[topic]: partitions for topic, partitions in listed}
+
+
+def next_server_round(rng: Random, case: Case, assignment: dict[str, dict[str, list[int]]]) -> Case:
+    """The group one rebalance later: everybody has the target that `assignment` tells (topic id → partitions), and perhaps somebody joined, left or
+    subscribed to something else, or a topic grew or went."""
+    following = deepcopy(case)
+    members: dict[str, Case] = following["members"]
+    for name, member in members.items():
+        member["target"] = assignment.get(name, {})
+    for _ in range(rng.randint(0, 3)):
+        match rng.randrange(7):
+            case 0 | 1 if len(members) > 1:
+                del members[rng.choice(list(members))]
+            case 2 | 3:
+                like = deepcopy(members[rng.choice(list(members))])
+                like.pop("target", None)
+                like.pop("instanceId", None)
+                members[f"n-{rng.randrange(10_000)}"] = like
+            case 4:
+                rng.choice(following["topics"])["partitions"] += rng.randint(1, 5)
+            case 5:
+                members[rng.choice(list(members))]["topics"] = list(members[rng.choice(list(members))]["topics"])
+            case 6 if len(following["topics"]) > 1 and rng.random() < 0.3:
+                following["topics"].pop(rng.randrange(len(following["topics"])))
+    return following
+
+
+def read_server_case(case: Case) -> Group:
+    """A case as our assignors take it, read as the oracle reads it."""
+    topology = Topology(
+        Topic(name=topic["name"], partitions=_count(topic["partitions"]), id=Uuid.parse(topic["id"]))
+        for topic in case.get("topics", ())
+    )
+    names = {str(topic.id): topic.name for topic in topology.topics}
+    members = {name: _read_member(member, names) for name, member in case["members"].items()}
+    if case.get("order") == "timeline":
+        ids = list(members)
+        walked = java_order.timeline_order(java_order.string_hashes(ids)).tolist()
+        members = {ids[place]: members[ids[place]] for place in walked}
+    return Group(members, topology)
+
+
+def _count(partitions: int | Sequence[object]) -> int:
+    return partitions if isinstance(partitions, int) else len(partitions)
+
+
+def _read_member(member: Case, names: dict[str, str]) -> Member:
+    # A topic without partitions is told by the partition -1.
+    return Member(
+        topics=tuple(member["topics"]),
+        rack=member.get("rackId"),
+        instance_id=member.get("instanceId"),
+        owned=tuple(
+            (names.get(topic, topic), partition)
+            for topic, partitions in (member.get("target") or {}).items()
+            for partition in (partitions or [-1])
+        ),
+    )
