@@ -9,7 +9,7 @@ import numpy as np
 from quorate.assignors.adapters.protocol import unknown_topics
 from quorate.assignors.assignor import Assignor
 from quorate.assignors.group import Group
-from quorate.assignors.model import Assignment, Member
+from quorate.assignors.model import Assignment, AssignorError, Member
 from quorate.assignors.topology import Ints, Topology
 
 __all__ = ["assign", "hold_back", "keep_and_spread"]
@@ -55,6 +55,14 @@ def assign(
             assignor.name,
             type(assignor).__qualname__,
             fault,
+        )
+    except AssignorError as error:
+        log.error(
+            "group %s: assignor %s (%s) refuses: %s. Members keep what they have and the rest is spread evenly",
+            group,
+            assignor.name,
+            type(assignor).__qualname__,
+            error,
         )
     except Exception:
         log.exception(

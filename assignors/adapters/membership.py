@@ -12,6 +12,7 @@ from quorate.assignors.adapters.racks import ClusterView, RackWatch
 from quorate.assignors.assignor import Assignor
 from quorate.assignors.group import Group
 from quorate.assignors.model import Assignment, Member
+from quorate.assignors.server.assignor import ServerAssignor
 from quorate.assignors.sticky import CooperativeStickyAssignor, StickyAssignor
 from quorate.assignors.topology import Topology
 
@@ -35,6 +36,11 @@ class Strategy:
         if not isinstance(assignor, Assignor):
             raise TypeError(
                 f"{assignor!r} is not an assignor: give an instance of a subclass of quorate.assignors.Assignor"
+            )
+        if isinstance(assignor, ServerAssignor):
+            raise TypeError(
+                f"{type(assignor).__qualname__} is for brokers, and goes by topic ids that clients do not have: "
+                f"use one of the client side, or RackAwareUniformAssignor"
             )
         native = assignor.name == "cooperative-sticky"
         if cooperative not in (None, native) and assignor.name in JAVA_NAMES:

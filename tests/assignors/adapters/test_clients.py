@@ -6,7 +6,7 @@ import kafka
 import pytest
 from aiokafka import ConsumerRebalanceListener
 
-from quorate.assignors import Assignment, Assignor, Group
+from quorate.assignors import Assignment, Assignor, Group, server_assignor
 from quorate.assignors.adapters import aiokafka, kafka_python
 from quorate.assignors.adapters.protocol import subscription_bytes
 from quorate.assignors.range import RangeAssignor
@@ -138,6 +138,8 @@ def test_a_java_assignor_cannot_be_made_cooperative(client):
         client.Adapter(RangeAssignor(), cooperative=True)
     with pytest.raises(TypeError, match="is not an assignor"):
         client.Adapter(RangeAssignor)
+    with pytest.raises(TypeError, match="ServerRangeAssignor is for brokers"):
+        client.Adapter(server_assignor("range"))
 
 
 # ---- what a leader does
@@ -293,6 +295,17 @@ def test_any_assignor_can_be_cooperative(client):
             "cooperative-shuffle", {"m1": member(generation=2), "m2": member(generation=2, owned=answer["m2"])}
         )
         assert answer["m2"] == [("t", number) for number in range(6)]
+
+
+def test_the_rack_aware_assignor_for_brokers_works_in_clients(client):
+    with client.consumer(
+        client.Adapter(server_assignor("rack-aware-uniform"), client_rack="c", cooperative=True)
+    ) as consumer:
+        consumer.metadata(RACKS, SIX)
+        answer = consumer.lead(
+            "cooperative-rack-aware-uniform", {"m1": member("c"), "m2": member("a"), "m3": member("b")}
+        )
+        assert answer == {"m1": [("t", 2), ("t", 5)], "m2": [("t", 0), ("t", 3)], "m3": [("t", 1), ("t", 4)]}
 
 
 def test_a_cooperative_member_keeps_what_it_has_under_any_assignor(client):

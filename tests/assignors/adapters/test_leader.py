@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.assignors import Assignment, Assignor, Group, Member, Topology
+from quorate.assignors import Assignment, Assignor, AssignorError, Group, Member, Topology
 from quorate.assignors.adapters import leader
 
 TOPOLOGY = Topology.of({"t": 4, "u": 3})
@@ -95,6 +95,21 @@ def test_a_failing_assignor_leaves_kept_partitions_where_they_are(cooperative):
     }
     answer = leader.assign(Fails(), members, TOPOLOGY, group="g", cooperative=cooperative)
     assert {who: [at.partition for at in answer[who]] for who in answer} == {"m1": [0, 1, 2], "m2": [3]}
+
+
+def test_what_an_assignor_refuses_is_told_in_one_line(caplog):
+    class Refuses(Assignor):
+        name = "refuses"
+
+        def assign_group(self, group):
+            raise AssignorError("topic t has no id: give it one")
+
+    answer = leader.assign(Refuses(), {"m": Member(topics=["t"])}, TOPOLOGY, group="g")
+    assert len(answer["m"]) == 4
+    [record] = caplog.records
+    assert "group g: assignor refuses" in record.message
+    assert "refuses: topic t has no id: give it one." in record.message
+    assert record.exc_info is None
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ class Client:
     """One of the two clients, and its adapters."""
 
     def __init__(self, member, adapters):
-        self._member, self.adapters = member, adapters
+        self.kind, self.adapters = member, adapters
 
     def member(self, broker, topic, assignor, *, rack=None, **config):
         """A consumer of the group that has the topic's name. `assignor`: a name in the adapters."""
@@ -29,7 +29,7 @@ class Client:
             return Aio(broker, topic, [topic], **config)
         if rack:
             config["client_rack"] = rack
-        return self._member(broker, topic, [topic], getattr(self.adapters, assignor)(), **config)
+        return self.kind(broker, topic, [topic], getattr(self.adapters, assignor)(), **config)
 
 
 CLIENTS = {"kafka-python": Client(KafkaPython, kafka_python), "aiokafka": Client(Aio, aiokafka)}
@@ -102,6 +102,27 @@ def joining(member):
     if isinstance(member, Aio):
         return member.consumer._coordinator._performed_join_prepare
     return member.consumer._coordinator.rebalance_in_progress()
+
+
+def test_a_group_moves_from_an_eager_to_a_cooperative_assignor_by_restarts(broker, topic, client):
+    old, new = client.adapters.Range(), client.adapters.CooperativeSticky()
+
+    def start(stack, *assignors):
+        return stack.enter_context(client.kind(broker, topic, [topic], *assignors))
+
+    with ExitStack() as first, ExitStack() as second, ExitStack() as third:
+        members = [start(first, old), start(first, old)]
+        wait_for(lambda: spread(*members) == all_of(topic), *members)
+        members += [start(second, old, new), start(second, old, new)]
+        wait_for(lambda: spread(*members) == all_of(topic) and all(member.assigned for member in members), *members)
+        first.close()
+        members = members[2:]
+        wait_for(lambda: spread(*members) == all_of(topic), *members)
+        members += [start(third, new), start(third, new)]
+        wait_for(lambda: spread(*members) == all_of(topic) and all(member.assigned for member in members), *members)
+        second.close()
+        members = members[2:]
+        wait_for(lambda: spread(*members) == all_of(topic), *members)
 
 
 @pytest.mark.parametrize("assignor", ["Sticky", "CooperativeSticky"])
