@@ -2,7 +2,6 @@
 
 import base64
 import io
-import socket
 import tarfile
 import uuid
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ from quorate.integration.cluster import BrokerInfo, Cluster
 from quorate.integration.containers.engine import Session, engine
 from quorate.integration.containers.images import DEFAULT_VERSION, resolve_image
 from quorate.integration.containers.node import DATA, Node
-from quorate.integration.containers.ports import free_ports
+from quorate.integration.containers.ports import accepts, free_ports
 from quorate.integration.containers.security import Credentials
 from quorate.integration.errors import ClusterError
 from quorate.integration.waiting import wait_for
@@ -260,10 +259,7 @@ class KafkaCluster(Cluster):
         for node in (*self._controllers.values(), *self._nodes.values()):
             if node.exit_code not in (None, 137, 143):  # the latter two are what kill_broker and stop_broker leave
                 raise ClusterError(f"{node.name} ended by itself with exit code {node.exit_code}")
-        try:
-            # Brokers refuse connections until they are up; that, a client would log as errors, and try ever more rarely.
-            socket.create_connection(("127.0.0.1", self._ports[broker]), 1).close()
-        except OSError:
+        if not accepts(self._ports[broker]):
             return False
         with closing(
             KafkaAdminClient(

@@ -6,7 +6,9 @@ from contextlib import suppress
 
 from quorate.integration.errors import ClusterError
 
-__all__ = ["free_ports"]
+__all__ = ["accepts", "free_ports"]
+
+_PATIENCE_S = 0.2
 
 
 def free_ports(count: int) -> list[int]:
@@ -18,3 +20,19 @@ def free_ports(count: int) -> list[int]:
         if len(found) == count:
             return found
     raise ClusterError("no free port of 127.0.0.1 between 20000 and 32000")
+
+
+def accepts(port: int) -> bool:
+    """Whether something listens behind a port of 127.0.0.1 and keeps the connection.
+
+    The engine's proxy accepts connections before the broker does, and then closes them. A Kafka client would log that as an error, and try ever more
+    rarely.
+    """
+    try:
+        with socket.create_connection(("127.0.0.1", port), 1) as connection:
+            connection.settimeout(_PATIENCE_S)
+            return connection.recv(1) != b""
+    except TimeoutError:
+        return True  # it waits for us to speak
+    except OSError:
+        return False

@@ -123,13 +123,14 @@ class Member:
 
 
 def settled(members: Sequence[Member], expected: TopicPartitions, *, timeout_ms: int = 60_000) -> None:
-    """Wait until the members own exactly these partitions, none of them twice."""
+    """Wait until the members own exactly these partitions, none of them twice, in equal shares: the first to come had all of them for a while."""
 
     def owned() -> bool:
         each = [member.assigned for member in members]
-        return sum(map(len, each)) == len(expected) and frozenset().union(*each) == expected
+        counts = [len(one) for one in each]
+        return sum(counts) == len(expected) and frozenset().union(*each) == expected and max(counts) - min(counts) <= 1
 
-    wait_for(f"{[member.name for member in members]} own {len(expected)} partitions", owned, timeout_ms)
+    wait_for(f"{[member.name for member in members]} share {len(expected)} partitions", owned, timeout_ms)
 
 
 @dataclass

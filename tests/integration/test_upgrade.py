@@ -1,0 +1,127 @@
+"""4.0.2 → 4.3.1 → 4.0.2, broker by broker, while members consume: what KIP-1101 changes in the records, and that nobody notices otherwise."""
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import Producer
+
+from quorate.codecs import CoordinatorRecord
+from quorate.codecs.messages import consumer_group
+from quorate.integration import Cluster
+from quorate.integration.waiting import wait_for
+from tests.integration.conftest import QUICK
+from tests.integration.groups import Deliveries, GroupState, Member, expected_hash, group_state, settled
+
+OLD, NEW = "4.0.2", "4.3.1"
+TOPIC, GROUP, PARTITIONS = "orders", "upgraded", 6
+EVERYTHING = frozenset((TOPIC, partition) for partition in range(PARTITIONS))
+
+
+class Load:
+    """Numbered messages to every partition, at a bounded rate, until it is stopped."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.sent = 0
+        self._producer = Producer(
+            {"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "enable.idempotence": True, "log_level": 0}
+        )
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.05) and self.sent < 20_000:
+            for partition in range(PARTITIONS):
+                self._producer.produce(TOPIC, str(self.sent).encode(), partition=partition)
+            self.sent += 1
+            self._producer.poll(0)
+
+    def stop(self) -> int:
+        """How many messages each partition got."""
+        self._stop.set()
+        self._thread.join(30)
+        assert self._producer.flush(60) == 0
+        return self.sent
+
+
+@pytest.fixture(scope="module")
+def cluster(kafka_cluster_factory: Callable[..., Cluster]) -> Iterator[Cluster]:
+    quick = {name: value for name, value in QUICK.items() if "assignment.interval" not in name}  # 4.0 does not know it
+    with kafka_cluster_factory(version=OLD, properties=quick) as running:
+        yield running
+
+
+@pytest.mark.scenario("rolling upgrade and downgrade", versions=f"{OLD} > {NEW} > {OLD}")
+def test_members_go_on_through_an_upgrade_and_back(cluster: Cluster) -> None:
+    cluster.create_topic(TOPIC, partitions=PARTITIONS, replicas=3, config={"min.insync.replicas": "2"})
+    deliveries = Deliveries()
+    members = [Member(cluster, GROUP, [TOPIC], name=f"m{number}", deliveries=deliveries) for number in range(3)]
+    try:
+        settled(members, EVERYTHING)
+        load = Load(cluster)
+        owners = dict(deliveries.owners)
+        moves = deliveries.moves
+
+        before = group_state(cluster, GROUP)
+        assert before.has_partition_metadata  # the record that 4.0 keeps racks in
+        assert before.metadata_hash == 0
+
+        cluster.upgrade(NEW)
+        upgraded = _wait_for_hash(cluster)
+        assert upgraded.metadata_hash == expected_hash(cluster, TOPIC)
+        assert not upgraded.has_partition_metadata
+        assert _tombstones_since_hash(cluster) == 1
+        assert upgraded.epoch == before.epoch + 1
+        assert upgraded.target == before.target
+        offsets = _committed(cluster)
+
+        cluster.upgrade(OLD)
+        wait_for("the group has no hash again", lambda: group_state(cluster, GROUP).metadata_hash == 0, 60_000)
+        downgraded = group_state(cluster, GROUP)
+        assert downgraded.has_partition_metadata
+        assert downgraded.epoch > upgraded.epoch
+        assert downgraded.target == before.target
+        assert all(_committed(cluster)[partition] >= offset for partition, offset in offsets.items())
+
+        sent = load.stop()
+        wait_for("every message was consumed", lambda: _distinct(deliveries) == PARTITIONS * sent, 60_000)
+        # No partition went anywhere, not for a moment, and what was not lost was not given twice either.
+        assert deliveries.owners == owners
+        assert deliveries.moves == moves
+        assert deliveries.overlaps == []
+    finally:
+        for member in members:
+            member.close()
+
+
+def _distinct(deliveries: Deliveries) -> int:
+    return sum(len(set(values)) for values in deliveries.values.values())
+
+
+def _committed(cluster: Cluster) -> dict[int, int]:
+    found = cluster.admin.list_group_offsets([GROUP])[GROUP]
+    return {where.partition: offset.offset for where, offset in found.items()}
+
+
+def _wait_for_hash(cluster: Cluster) -> GroupState:
+    def state() -> GroupState | None:
+        found = group_state(cluster, GROUP)
+        return found if found.metadata_hash != 0 and not found.has_partition_metadata else None
+
+    return wait_for("the group has a hash and no partition metadata", state, 60_000)
+
+
+def _tombstones_since_hash(cluster: Cluster) -> int:
+    """Tombstones of ConsumerGroupPartitionMetadata from the first epoch with a hash on."""
+    hashed = False
+    tombstones = 0
+    for entry in cluster.read_offsets_topic(partitions=[cluster.offsets_partition_of(GROUP)]):
+        record = entry.record
+        if not isinstance(record, CoordinatorRecord) or getattr(record.key, "group_id", None) != GROUP:
+            continue
+        if isinstance(record.key, consumer_group.ConsumerGroupMetadataKey) and record.value is not None:
+            hashed = hashed or record.value.metadata_hash != 0
+        elif isinstance(record.key, consumer_group.ConsumerGroupPartitionMetadataKey) and hashed:
+            tombstones += record.value is None
+    return tombstones
