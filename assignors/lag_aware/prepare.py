@@ -10,13 +10,14 @@ import numpy.typing as npt
 
 from quorate.assignors import java_order
 from quorate.assignors.group import Group
+from quorate.assignors.lags import Lags
 from quorate.assignors.model import AssignorError
 from quorate.assignors.owners import previous_owners
 from quorate.assignors.topology import Ints, Topology
 
 __all__ = ["GivenLags", "Missing", "Table", "lag_array"]
 
-GivenLags = Mapping[tuple[str, int], int | None] | npt.NDArray[np.integer] | Sequence[int]
+GivenLags = Mapping[tuple[str, int], int | None] | Lags | npt.NDArray[np.integer] | Sequence[int]
 """Topic and partition → lag, or one lag per partition as the topology numbers them. `None`, no entry, and -1 in an array: not known."""
 
 Missing = Literal["zero", "median"]

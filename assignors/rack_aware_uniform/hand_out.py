@@ -28,8 +28,8 @@ def hand_out(groups: Kinds, problems: Sequence[Problem], flows: Sequence[Flow]) 
     entries: list[tuple[int, int, int]] = []
     for problem, flow in zip(problems, flows, strict=True):
         entered, left = len(problem.keeps), len(problem.keeps) + len(problem.entries)
-        for (cell, kind), amount in zip(problem.keeps, flow.arcs[:entered], strict=True):
-            kept[place[kind][cell]] = amount
+        for (cell, keeper), amount in zip(problem.keeps, flow.arcs[:entered], strict=True):
+            kept[place[keeper][cell]] = amount
         for (cell, (subscription, rack)), amount in zip(problem.entries, flow.arcs[entered:left], strict=True):
             if amount:
                 entries.append((cell, subscription * (groups.racks + 1) + rack, amount))

@@ -56,7 +56,7 @@ class Problem:
         for node, number in enumerate(self.kinds, first_kind):
             kind = groups.kinds[number]
             for cell, count in kind.owned.items():
-                if cell in node_of_cell and kind.subscription in groups.subscribed[groups.topics_of[cell]]:
+                if cell in node_of_cell:
                     self.keeps.append((cell, number))
                     add(
                         node_of_cell[cell],
@@ -65,10 +65,12 @@ class Problem:
                         remote=kind.rack not in groups.racks_of[cell],
                     )
         self.entries: list[tuple[int, tuple[int, int]]] = []
+        pools_of: dict[int, list[tuple[int, int]]] = {}
+        for pool in self.pools:
+            pools_of.setdefault(pool[0], []).append(pool)
         for cell in self.cells:
-            subscribed = groups.subscribed[groups.topics_of[cell]]
-            for pool in self.pools:
-                if pool[0] in subscribed:
+            for subscription in groups.subscribed[groups.topics_of[cell]]:
+                for pool in pools_of.get(subscription, ()):
                     self.entries.append((cell, pool))
                     remote = pool[1] not in groups.racks_of[cell]
                     add(node_of_cell[cell], node_of_pool[pool], groups.size_of[cell], remote=remote, pooled=True)
@@ -82,6 +84,8 @@ class Problem:
             add(node, sink, region.least * len(groups.kinds[number].members))
             if not region.exact:
                 add(node, sink, len(groups.kinds[number].members), extra=True)
+
+        self._heads, self._tails = network.head[0::2], network.head[1::2]
 
     def best(self, remote: int, pooled: int) -> Flow:
         """An assignment of least cost. `remote`, `pooled`: what a partition costs that is remote, or that does not stay; not negative."""
@@ -106,36 +110,37 @@ class Problem:
         Both have to be best for the same costs. Their difference is circles of exchanges; each circle is worth the same per partition pooled, and as many
         are taken as there is room for.
         """
-        head, tails = self._network.head[0::2], self._network.head[1::2]
+        head, tails = self._heads, self._tails
         change = [now - before for before, now in zip(fewer.arcs, more.arcs, strict=True)]
         leaving: dict[int, list[int]] = {}
         for arc, amount in enumerate(change):
             if amount:
                 leaving.setdefault(tails[arc] if amount > 0 else head[arc], []).append(arc)
         arcs, room = fewer.arcs.copy(), most - fewer.pooled
-        circles = []
         for start in list(leaving):
-            while any(change[arc] for arc in leaving[start]):
-                circle = self._circle(start, change, leaving)
+            while room and (circle := self._circle(start, change, leaving)):
                 amount = min(abs(change[arc]) for arc, _ in circle)
+                cost = sum(sign * self._pooled[arc] for arc, sign in circle)
+                times = min(amount, room // cost) if cost > 0 else 0
+                room -= times * cost
                 for arc, sign in circle:
                     change[arc] -= sign * amount
-                circles.append((sum(sign * self._pooled[arc] for arc, sign in circle), amount, circle))
-        for cost, amount, circle in sorted(circles, key=lambda one: -one[0]):
-            times = min(amount, room // cost) if cost > 0 else 0
-            room -= times * cost
-            for arc, sign in circle:
-                arcs[arc] += sign * times
+                    arcs[arc] += sign * times
         return self._flow(arcs)
 
     def _circle(self, start: int, change: list[int], leaving: dict[int, list[int]]) -> list[tuple[int, int]]:
-        """A circle of arcs that are still to change, each with its direction, without a node twice."""
-        head, tails = self._network.head[0::2], self._network.head[1::2]
+        """A circle of arcs that are still to change, each with its direction, without a node twice; none if nothing leaves `start` any more."""
+        head, tails = self._heads, self._tails
         path: list[tuple[int, int]] = []
         at = {start: 0}
         node = start
         while True:
-            arc = next(arc for arc in leaving[node] if change[arc])
+            arcs = leaving[node]
+            while arcs and not change[arcs[-1]]:
+                arcs.pop()
+            if not arcs:
+                return []
+            arc = arcs[-1]
             sign = 1 if change[arc] > 0 else -1
             path.append((arc, sign))
             node = head[arc] if sign > 0 else tails[arc]
