@@ -86,14 +86,14 @@ def topics_in_hash_order(group: Group) -> Ints:
     listings = group.listing_of[group.hash_order[np.sort(firsts)]].tolist()
     names = list(dict.fromkeys(name for listing in listings for name in group.listings[listing]))
     hashes = java_order.string_hashes(names)
-    walked = java_order.hash_map_order(hashes)
+    walked = java_order.hash_map_order(hashes, keys=names)
     index = topology.index
     counts = np.diff(topology.first)
     topics = np.array([index.get(names[place], -1) for place in walked.tolist()], np.int64)
     known = topics >= 0
     known[known] = counts[topics[known]] > 0
-    topics, hashes = topics[known], hashes[walked[known]]
-    return topics[java_order.hash_map_order(hashes)]
+    topics, walked = topics[known], walked[known]
+    return topics[java_order.hash_map_order(hashes[walked], keys=[names[place] for place in walked.tolist()])]
 
 
 def topics_by_name(group: Group, topics: Ints) -> Ints:
