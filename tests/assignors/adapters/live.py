@@ -115,6 +115,8 @@ class KafkaPython(Member):
             "enable_auto_commit": False,
             **config,
         }
+        pattern = self.config.pop("pattern", None)
+        self.subscription = {"topics": self.topics} if pattern is None else {"pattern": pattern}
 
     def _run(self) -> None:
         from kafka import ConsumerRebalanceListener, KafkaConsumer
@@ -132,7 +134,7 @@ class KafkaPython(Member):
                 member._note("lost", lost)
 
         with closing(KafkaConsumer(**self.config)) as self.consumer:
-            self.consumer.subscribe(self.topics, listener=Listener())
+            self.consumer.subscribe(**self.subscription, listener=Listener())
             while not self._stop.is_set():
                 self.polls.wait()
                 for at, records in self.consumer.poll(timeout_ms=100).items():
@@ -158,6 +160,8 @@ class Aio(Member):
             "enable_auto_commit": False,
             **config,
         }
+        pattern = self.config.pop("pattern", None)
+        self.subscription = {"topics": self.topics} if pattern is None else {"pattern": pattern}
 
     def _run(self) -> None:
         asyncio.run(self._consume())
@@ -175,7 +179,7 @@ class Aio(Member):
                 member._note("assigned", assigned)
 
         self.consumer = AIOKafkaConsumer(**self.config)
-        self.consumer.subscribe(self.topics, listener=Listener())
+        self.consumer.subscribe(**self.subscription, listener=Listener())
         try:
             await self.consumer.start()
             while not self._stop.is_set():

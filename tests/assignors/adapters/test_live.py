@@ -104,6 +104,17 @@ def joining(member):
     return member.consumer._coordinator.rebalance_in_progress()
 
 
+def test_a_subscription_by_pattern_follows_new_topics(broker, topic, client):
+    with (
+        client.member(broker, topic, "CooperativeSticky", pattern=f"^{topic}") as one,
+        client.member(broker, topic, "CooperativeSticky", pattern=f"^{topic}") as two,
+    ):
+        wait_for(lambda: len(one.assigned) == len(two.assigned) == 3, one, two)
+        create_topic(broker, f"{topic}-new", 2)
+        wait_for(lambda: len(one.assigned) == len(two.assigned) == 4, one, two)
+        assert spread(one, two) == [*all_of(topic), (f"{topic}-new", 0), (f"{topic}-new", 1)]
+
+
 def test_a_group_moves_from_an_eager_to_a_cooperative_assignor_by_restarts(broker, topic, client):
     old, new = client.adapters.Range(), client.adapters.CooperativeSticky()
 
@@ -226,4 +237,4 @@ def test_leaders_rebalance_when_a_broker_moves_to_another_rack(caplog):
             own.start()
             for name in CLIENTS:
                 text = f"group {name}: the leader rejoins, because the racks of partitions changed (KIP-881): {name}-0 was in the racks a and is now in b"
-                wait_for(lambda text=text: text in caplog.text, *members)
+                wait_for(lambda text=text: text in caplog.text, *members, limit_s=60)
