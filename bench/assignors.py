@@ -37,8 +37,15 @@ from quorate.assignors.registry import client_assignor, server_assignor
 
 ORACLE = Path(__file__).resolve().parents[1] / "tests" / "oracle" / "target"
 JAVA = "Kafka 4.3.1, Java"
-BESIDE_JAVA = ("client-range", "client-sticky", "client-cooperative-sticky", "server-uniform", "server-range")
-ALONE = ("client-roundrobin", "client-lag-aware", "server-rack-aware-uniform")
+BESIDE_JAVA = (
+    "client-range",
+    "client-roundrobin",
+    "client-sticky",
+    "client-cooperative-sticky",
+    "server-uniform",
+    "server-range",
+)
+ALONE = ("client-lag-aware", "server-rack-aware-uniform")
 FAMILIES = (*BESIDE_JAVA, *ALONE, "kafka-python")
 
 USUAL = (
@@ -61,7 +68,7 @@ def assignor_of(family: str) -> Assignor:
 
 
 def keeps(family: str) -> bool:
-    """Whether what members own counts, so that an incremental round is another one than a full one."""
+    """Whether an assignor looks at what members own, so that an incremental round is another one than a full one."""
     return family not in ("client-range", "client-roundrobin", "server-range")
 
 
@@ -212,7 +219,7 @@ def beside_java(report: Report, family: str) -> None:
 
 
 def alone(report: Report, family: str) -> None:
-    """Assignors that Kafka does not have, or whose peer is elsewhere."""
+    """Assignors that Kafka does not have."""
     points: tuple[tuple[int, int, int], ...] = ((1000, 100, 100), LARGEST, (10_000, 10, 1000))
     for point in points[1:2] if report.quick else points:
         for homogeneous in (True,) if report.quick else (True, False):
