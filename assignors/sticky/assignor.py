@@ -54,7 +54,7 @@ class _Sticky(Assignor):
         dealt = None
         if _looks_equal(group):
             dealt = assign_equal(group, owned, racks, topics, sort_owned=self._sort_owned)
-            if len(group.subscriptions) > 1 and not _subscribed(group, self._now(dealt)):
+            if len(group.subscriptions) > 1 and not _subscribed(group, dealt):
                 dealt = None
         if dealt is None:
             newest = max(max_generation, int(claims.generation.max()))
@@ -105,6 +105,12 @@ class CooperativeStickyAssignor(_Sticky):
 
     Its owner gives it up, which starts another rebalance, and that gives it away. Owned partitions come from the subscription, and the generation too, or
     else from the user data. What `StickyAssignor` says about answers of Kafka that are not valid holds here.
+
+    Two things that Kafka does are kept, since its answers are valid assignments:
+
+    - with different subscriptions, a member of an older generation may get a partition back that another one still has. The adapters hold it back
+      (`quorate.assignors.adapters.leader.hold_back`);
+    - with different subscriptions and racks, there are groups that never settle: what is outside its owner's rack is dealt anew in each rebalance.
     """
 
     name = "cooperative-sticky"

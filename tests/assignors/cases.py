@@ -32,6 +32,7 @@ __all__ = [
     "Owned",
     "Size",
     "client_case",
+    "concentrate",
     "minimise",
     "next_round",
     "read_case",
@@ -306,6 +307,21 @@ def _own(rng: Random, case: Case, how: Owned) -> None:
             tell_owned(
                 consumers[name], assignor, owned, max(-1, generations[name]), rng=rng if how == "claims" else None
             )
+
+
+def concentrate(rng: Random, case: Case) -> None:
+    """Let few members own nearly everything that they subscribe to, so that much has to move; some of them since an older generation."""
+    consumers: dict[str, Case] = case["consumers"]
+    chance = rng.choice((0.05, 0.3, 0.7))
+    few = [name for name in consumers if rng.random() < chance]
+    lists: dict[str, list[str]] = {name: [] for name in consumers}
+    for one in case["partitions"]:
+        able = [name for name in few if one["topic"] in consumers[name]["topics"]]
+        if able and rng.random() < 0.95:
+            lists[rng.choice(able)].append(f"{one['topic']}-{one['partition']}")
+    behind = rng.choice((0, 0, 0.1))
+    for name, owned in lists.items():
+        tell_owned(consumers[name], case["assignor"], owned, 4 if rng.random() < behind else 5)
 
 
 def next_round(rng: Random, case: Case, assignment: Mapping[str, Sequence[str]], generation: int) -> Case:
