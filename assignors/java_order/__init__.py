@@ -7,8 +7,9 @@
 from quorate.assignors.java_order.grouped import (
     copied_set_capacities,
     crowded_maps,
-    grouped_order,
+    crowded_numbers,
     grown,
+    nested_order,
     table_sizes,
 )
 from quorate.assignors.java_order.hash_map import (
@@ -46,11 +47,12 @@ __all__ = [
     "copied_set_capacities",
     "copied_set_capacity",
     "crowded_maps",
-    "grouped_order",
+    "crowded_numbers",
     "grown",
     "hash_map_capacity",
     "hash_map_order",
     "java_hash",
+    "nested_order",
     "partition_hashes",
     "spread",
     "string_hash",

@@ -6,9 +6,9 @@ Keys of all maps are in one array, map after map, within a map as they were inse
 import numpy as np
 import numpy.typing as npt
 
-from quorate.assignors.java_order.hashes import Ints, UInts
+from quorate.assignors.java_order.hashes import Ints, UInts, spread
 
-__all__ = ["copied_set_capacities", "crowded_maps", "grouped_order", "grown", "table_sizes"]
+__all__ = ["copied_set_capacities", "crowded_maps", "crowded_numbers", "grown", "nested_order", "table_sizes"]
 
 _COUNTED_AT_ONCE = 1 << 24
 """Buckets of many maps up to which one array counts them."""
@@ -35,70 +35,106 @@ def grown(capacities: Ints, sizes: Ints) -> Ints:
     return out
 
 
-def grouped_order(maps: Ints, spreaded: UInts, capacities: Ints, ranks: Ints | None = None) -> Ints:
-    """The positions of all keys, map after map, each map's in the order of iteration.
+def nested_order(
+    of: Ints,
+    maps: Ints,
+    spreaded: UInts,
+    capacities: Ints,
+    new: npt.NDArray[np.bool_] | None,
+    numbers: Ints,
+    set_capacities: Ints,
+) -> Ints:
+    """The positions of all numbers in maps of sets, in the order of iteration: map after map, a map's keys, a key's numbers.
 
-    `capacities`: the buckets of each map, in the end. `ranks`: within a bucket, keys go by rank (below twice the number of keys) instead of as inserted.
+    `of[i]`: the key (its position) of number `i`; within a key, numbers are as they were added. `maps` (ascending) and `spreaded` are per key, `capacities` per
+    map, `set_capacities` per key. `new`: which keys came by `computeIfAbsent`, after all that were put.
     """
-    count = len(maps)
-    if count == 0:
+    if not len(of):
         return np.empty(0, np.int64)
-    buckets = spreaded.astype(np.int64)
-    buckets &= (capacities - 1)[maps]
-    rank_bits, bucket_bits = (2 * count).bit_length(), int(capacities.max()).bit_length() - 1
-    if len(capacities).bit_length() + bucket_bits + rank_bits > 63:
-        return np.lexsort((np.arange(count) if ranks is None else ranks, buckets, maps))
-    keys = maps << bucket_bits
-    keys |= buckets
-    if ranks is None:
-        if (keys[1:] >= keys[:-1]).all():
-            return np.arange(count)
-        keys <<= rank_bits
-        keys |= np.arange(count)
-        # Nearly sorted as a rule, which is what NumPy's stable sort is fast at.
-        keys.sort(kind="stable")
-        keys &= (1 << rank_bits) - 1
-        return keys
-    keys <<= rank_bits
-    keys |= ranks
-    return np.argsort(keys, kind="stable")
+    sizes = np.bincount(maps, minlength=len(capacities))
+    ranks = np.arange(len(maps)) - (np.cumsum(sizes) - sizes)[maps]
+    most = int(sizes.max())
+    if new is not None:
+        ranks = np.where(new, most - 1 - ranks, most + ranks)
+    buckets = spreaded.astype(np.int64) & (capacities - 1)[maps]
+    places = _spread_numbers(numbers) & (set_capacities - 1)[of]
+    bits = [_bits(capacities) - 1, (2 * most).bit_length(), _bits(set_capacities) - 1, len(of).bit_length()]
+    if len(capacities).bit_length() + sum(bits) > 63:
+        return np.lexsort((np.arange(len(of)), places, ranks[of], buckets[of], maps[of]))
+    key = (((maps << bits[0]) | buckets) << bits[1]) | ranks
+    order = (key << bits[2])[of]
+    order |= places
+    if (order[1:] >= order[:-1]).all():
+        return np.arange(len(of))
+    order <<= bits[3]
+    order |= np.arange(len(of))
+    # Nearly sorted as a rule, which is what NumPy's stable sort is fast at.
+    order.sort(kind="stable")
+    order &= (1 << bits[3]) - 1
+    return order
 
 
-def crowded_maps(maps: Ints, spreaded: UInts, initial: Ints, limit: int) -> npt.NDArray[np.bool_]:
-    """For each map, whether some bucket comes to hold `limit` keys while it grows from its `initial` buckets to take them all.
+def _spread_numbers(numbers: Ints) -> Ints:
+    return numbers ^ (numbers >> 16)
+
+
+def _bits(numbers: Ints) -> int:
+    return int(numbers.max()).bit_length()
+
+
+def crowded_maps(spreaded: UInts, initial: Ints, limit: int, *, sizes: Ints) -> npt.NDArray[np.bool_]:
+    """For each map, whether some bucket comes to hold `limit` keys while it grows from its `initial` buckets to take all of its `sizes[m]` keys.
 
     Such maps have to be followed step by step (`JavaHashMap`): buckets of so many keys make a small table grow and become trees in a large one.
     """
     crowded = np.zeros(len(initial), np.bool_)
-    sizes = np.bincount(maps, minlength=len(initial))
-    big = sizes >= limit
-    if not big.any():
+    big = np.flatnonzero(sizes >= limit)
+    if not len(big):
         return crowded
     starts = np.cumsum(sizes) - sizes
-    if not big.all():
-        keep = big[maps]
-        places = (np.arange(len(maps)) - starts[maps])[keep]
-        maps, spreaded = maps[keep], spreaded[keep]
-    else:
-        places = np.arange(len(maps)) - starts[maps]
-    capacities = initial.astype(np.int64)
-    while len(maps):
-        full = capacities * 3 // 4
+    # From here on only maps that have so many keys, numbered anew.
+    starts, sizes = starts[big], sizes[big]
+    capacities = np.maximum(initial[big], _first_capacity(limit))
+    alive = np.arange(len(big))
+    while len(alive):
         # One more than fits: `put` grows afterwards, `computeIfAbsent` before the next.
-        present = places <= full[maps]
-        buckets = _offsets(capacities)[maps[present]] + (spreaded[present] & (capacities - 1)[maps[present]])
-        if int(capacities.sum()) <= _COUNTED_AT_ONCE:
+        present = np.minimum(sizes[alive], capacities[alive] * 3 // 4 + 1)
+        ends = np.cumsum(present)
+        keys = spreaded[np.repeat(starts[alive] - ends + present, present) + np.arange(ends[-1])]
+        tables = capacities[alive]
+        offsets = np.cumsum(tables) - tables
+        buckets = (keys & np.repeat((tables - 1).astype(np.uint32), present)) + np.repeat(offsets, present)
+        if int(tables.sum()) <= _COUNTED_AT_ONCE:
             many = np.flatnonzero(np.bincount(buckets) >= limit)
         else:
             different, counts = np.unique(buckets, return_counts=True)
             many = different[counts >= limit]
-        crowded[np.searchsorted(_offsets(capacities), many, side="right") - 1] = True
-        growing = (sizes > full) & big & ~crowded
-        keep = growing[maps]
-        maps, spreaded, places = maps[keep], spreaded[keep], places[keep]
-        capacities = np.where(growing, capacities * 2, capacities)
+        crowded[big[alive[np.searchsorted(offsets, many, side="right") - 1]]] = True
+        alive = alive[(sizes[alive] > capacities[alive] * 3 // 4) & ~crowded[big[alive]]]
+        capacities[alive] *= 2
     return crowded
 
 
-def _offsets(capacities: Ints) -> Ints:
-    return np.cumsum(capacities) - capacities
+def crowded_numbers(numbers: Ints, initial: Ints, *, sizes: Ints) -> npt.NDArray[np.bool_]:
+    """`crowded_maps` for sets of small numbers, which as a rule are too close together for nine of them to meet: then that is all that is looked at."""
+    crowded = np.zeros(len(initial), np.bool_)
+    if not len(numbers) or int(sizes.max()) < 9:
+        return crowded
+    starts = np.cumsum(sizes) - sizes
+    spans = np.maximum.reduceat(numbers, starts) - np.minimum.reduceat(numbers, starts)
+    # Nine numbers in one of n buckets are n apart; spreading leaves numbers of 16 bits as they are.
+    apart = (sizes >= 9) & ((spans >= 8 * initial) | (int(numbers.max()) >> 16 > 0))
+    if apart.any():
+        chosen = np.flatnonzero(apart)
+        keep = np.repeat(apart, sizes)
+        spreaded = spread(numbers[keep].astype(np.uint32))
+        crowded[chosen] = crowded_maps(spreaded, initial[chosen], 9, sizes=sizes[chosen])
+    return crowded
+
+
+def _first_capacity(limit: int) -> int:
+    """The smallest table that takes so many keys: smaller ones cannot have them in one bucket."""
+    capacity = 1
+    while capacity * 3 // 4 + 1 < limit:
+        capacity *= 2
+    return capacity

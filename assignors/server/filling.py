@@ -40,7 +40,8 @@ def poured(lowest: Ints, loads: Ints, count: int) -> Ints:
     used = int(np.searchsorted(given, count)) + 1
     ends, given = ends[:used], given[:used]
     places = np.arange(given[-1]) - np.repeat(given - ends, ends)
-    return lowest[places[:count]]
+    takers: Ints = lowest[places[:count]]
+    return takers
 
 
 class Vessel:
@@ -68,7 +69,7 @@ class Vessel:
         self.settle()
         loads = self._loads[self.subscribers]
         if self._alone:
-            row = self.subscribers[loads == loads.min()]
+            row: Ints = self.subscribers[loads == loads.min()]
             if count <= len(row):
                 self._row, self._next = row, count
                 return row[:count]

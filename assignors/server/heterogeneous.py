@@ -216,7 +216,14 @@ def _target(group: Group, usable: Bools, changes: _Changes, capacities: Ints, jd
     by_slot = np.argsort(new_slots.astype(np.uint16) if len(changing) <= 1 << 16 else new_slots, kind="stable")
     new_slots, new_numbers = new_slots[by_slot], new_numbers[by_slot]
     numbers, crowded = lay_out(
-        group.topology, old, None if kept.all() else kept, new_slots, new_numbers, capacities, jdk
+        group.topology,
+        old,
+        None if kept.all() else kept,
+        new_slots,
+        new_numbers,
+        capacities,
+        jdk,
+        each_once=not changes.moves.numbers,
     )
     counts = np.bincount(old.slots[kept], minlength=len(changing)) + np.bincount(new_slots, minlength=len(changing))
     exact = np.flatnonzero(crowded | followed)

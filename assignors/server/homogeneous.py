@@ -55,7 +55,7 @@ def assign_homogeneous(group: Group, version: KafkaVersion, jdk: int) -> TargetA
     if len(row) < got.sum():  # partitions that several members own
         got = np.diff(np.minimum(np.cumsum(got), len(row)), prepend=0)
     new_slots = np.repeat(np.arange(len(changing)), got)
-    numbers, crowded = lay_out(topology, old, kept, new_slots, row, None, jdk)
+    numbers, crowded = lay_out(topology, old, kept, new_slots, row, None, jdk, each_once=not len(revoked))
     counts = keeps[changing] + got
     ends = np.cumsum(counts)
     for slot in np.flatnonzero(crowded).tolist():

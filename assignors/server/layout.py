@@ -29,16 +29,19 @@ def lay_out(
     new_numbers: Ints,
     new_set_capacities: Ints | None,
     jdk: int,
+    *,
+    each_once: bool = False,
 ) -> tuple[Ints, npt.NDArray[np.bool_]]:
     """The partition numbers of all slots, slot after slot, each slot's as iterated; and which slots need `replayed` for their order.
 
     `kept`: which partitions of `old` stay (`None`: all). `new_numbers`: what each of `new_slots` (ascending) gets, in time. `new_set_capacities`: the buckets
-    that a new set of partitions starts with, per topic of the topology; 16 if not given.
+    that a new set of partitions starts with, per topic of the topology; 16 if not given. `each_once`: nobody gets partitions of a topic in several pieces.
     """
     count = len(old.topic_counts)
     old_sizes = old.segments.sizes[old.segments.of]
     numbers, slots = (old.numbers, old.slots) if kept is None else (old.numbers[kept], old.slots[kept])
     old_sizes = old_sizes if kept is None else old_sizes[kept]
+    each_once = each_once and not len(numbers)
     if not len(numbers):
         numbers, slots, old_sizes = new_numbers, new_slots, np.zeros(len(new_numbers), np.int64)
     elif len(new_numbers):
@@ -50,32 +53,32 @@ def lay_out(
     if not len(numbers):
         return numbers, crowded
     topics = topology.topic_of[numbers]
-    found = Segments.found(slots, topics, len(topology))
+    partitions = topology.partition_of[numbers]
+    found = Segments.found(slots, topics, len(topology), each_once=each_once)
     copied = old_sizes[found.first] > 0
     hashes = id_hashes(topology)[found.topics]
     map_capacities = _map_capacities(old, found, copied, slots)
-    if copied.all():
-        by_segment = java_order.grouped_order(found.slots, hashes, map_capacities)
-    else:
-        places = np.arange(len(copied))
-        ranks = np.where(copied, places + len(copied), len(copied) - 1 - places)
-        by_segment = java_order.grouped_order(found.slots, hashes, map_capacities, ranks)
-    rank = np.empty(len(by_segment), np.int64)
-    rank[by_segment] = np.arange(len(by_segment))
-    values = java_order.spread(topology.partition_of[numbers].astype(np.uint32))
-    fresh = 16 if new_set_capacities is None else new_set_capacities[found.topics]
-    initial = np.where(copied, java_order.copied_set_capacities(old_sizes[found.first], jdk), fresh)
-    capacities = java_order.grown(initial, found.sizes)
-    order = java_order.grouped_order(rank[found.of], values, capacities[by_segment])
+    initial = np.full(len(copied), 16) if new_set_capacities is None else new_set_capacities[found.topics]
+    if copied.any():
+        initial[copied] = java_order.copied_set_capacities(old_sizes[found.first[copied]], jdk)
+    order = java_order.nested_order(
+        found.of,
+        found.slots,
+        hashes,
+        map_capacities,
+        None if copied.all() else ~copied,
+        partitions,
+        java_order.grown(initial, found.sizes),
+    )
     copies = java_order.table_sizes(old.topic_counts)
-    crowded |= java_order.crowded_maps(found.slots, hashes, copies, 8)
+    crowded |= java_order.crowded_maps(hashes, copies, 8, sizes=np.bincount(found.slots, minlength=count))
     if kept is not None:  # what goes was in the copy as well
-        crowded |= java_order.crowded_maps(old.segments.slots, id_hashes(topology)[old.segments.topics], copies, 8)
-    together = found.of
-    if (together[1:] < together[:-1]).any():
-        by_first = np.argsort(together, kind="stable")
-        together, values = together[by_first], values[by_first]
-    crowded[found.slots[java_order.crowded_maps(together, values, initial, 9)]] = True
+        before = old.segments
+        sizes = np.bincount(before.slots, minlength=count)
+        crowded |= java_order.crowded_maps(id_hashes(topology)[before.topics], copies, 8, sizes=sizes)
+    if (found.of[1:] < found.of[:-1]).any():
+        partitions = partitions[np.argsort(found.of, kind="stable")]
+    crowded[found.slots[java_order.crowded_numbers(partitions, initial, sizes=found.sizes)]] = True
     return numbers[order], crowded
 
 

@@ -41,14 +41,16 @@ class Segments:
     sizes: Ints
 
     @classmethod
-    def found(cls, slots: Ints, topics: Ints, topic_count: int) -> "Segments":
-        """From the slot (ascending) and the topic of each element."""
+    def found(cls, slots: Ints, topics: Ints, topic_count: int, *, each_once: bool = False) -> "Segments":
+        """From the slot (ascending) and the topic of each element. `each_once`: no topic comes up again later in a slot."""
         if not len(slots):
             return cls(slots, slots, slots, slots, slots)
         keys = slots * topic_count + topics
         starts = np.flatnonzero(keys[1:] != keys[:-1]) + 1
         starts = np.concatenate([[0], starts])
         lengths = np.diff(starts, append=len(keys))
+        if each_once:
+            return cls(np.repeat(np.arange(len(starts)), lengths), slots[starts], topics[starts], starts, lengths)
         run_keys = keys[starts]
         # A topic that comes up again later goes on with the segment it had.
         order = np.argsort(run_keys, kind="stable")
@@ -107,21 +109,22 @@ def old_targets(group: Group, members: Ints, jdk: int) -> OldTargets:
         together = np.argsort(found.of, kind="stable")
         numbers, slots, topics = numbers[together], slots[together], topics[together]
         found = Segments.found(slots, topics, len(topology))
-    values = java_order.spread(topology.partition_of[numbers].astype(np.uint32))
     hashes = id_hashes(topology)[found.topics]
-    initial = np.full(len(members), 16)
-    by_segment = java_order.grouped_order(found.slots, hashes, java_order.grown(initial, topic_counts))
-    rank = np.empty(len(by_segment), np.int64)
-    rank[by_segment] = np.arange(len(by_segment))
+    partitions = topology.partition_of[numbers]
+    sixteen = np.full(len(members), 16)
     capacities = java_order.copied_set_capacities(found.sizes, jdk)
-    order = java_order.grouped_order(rank[found.of], values, capacities[by_segment])
-    crowded = java_order.crowded_maps(found.slots, hashes, initial, 9)
-    crowded[found.slots[java_order.crowded_maps(found.of, values, capacities, 9)]] = True
+    order = java_order.nested_order(
+        found.of, found.slots, hashes, java_order.grown(sixteen, topic_counts), None, partitions, capacities
+    )
+    crowded = java_order.crowded_maps(hashes, sixteen, 9, sizes=np.bincount(found.slots, minlength=len(members)))
+    crowded[found.slots[java_order.crowded_numbers(partitions, capacities, sizes=found.sizes)]] = True
     numbers = numbers[order]
     for slot in np.flatnonzero(crowded).tolist():
         numbers[slots == slot] = iterated_target(group, int(members[slot]), jdk)
     topics = topology.topic_of[numbers]
-    return OldTargets(numbers, slots, topics, Segments.found(slots, topics, len(topology)), topic_counts)
+    return OldTargets(
+        numbers, slots, topics, Segments.found(slots, topics, len(topology), each_once=True), topic_counts
+    )
 
 
 def topic_map(topology: Topology, capacity: int | None = None) -> JavaHashMap[int, Any]:

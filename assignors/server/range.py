@@ -60,9 +60,8 @@ class _TopicMaps:
         self.orders: list[Ints] = []
         self.crowded: list[int] = []
         for number, (one, capacity) in enumerate(zip(topics, self.capacities, strict=True)):
-            maps = np.zeros(len(one), np.int64)
-            self.orders.append(one[java_order.grouped_order(maps, hashes[one], np.array([capacity]))])
-            if java_order.crowded_maps(maps, hashes[one], np.array([capacity]), 9).any():
+            self.orders.append(one[np.argsort(hashes[one] & np.uint32(capacity - 1), kind="stable")])
+            if java_order.crowded_maps(hashes[one], np.array([capacity]), 9, sizes=np.array([len(one)])).any():
                 self.crowded.append(number)
 
     def ranks(self, topics: Ints, topic_count: int) -> Ints | None:

@@ -16,12 +16,12 @@ import pyarrow as pa
 
 from quorate.codecs.columnar.assemble import to_arrow
 from quorate.codecs.columnar.frame import Array, Ints
-from quorate.codecs.columnar.memory import expect_large_arrays
 from quorate.codecs.columnar.rows import columns_of, problem_row
 from quorate.codecs.columnar.schema import PROBLEMS, PROBLEMS_SCHEMA, message_schema, record_schema
 from quorate.codecs.columnar.slots import Slots, binary_array, int16_at, moved_together, read_slots, values_in
 from quorate.codecs.columnar.values import decode_version, decode_versions, is_flat, joined
 from quorate.codecs.errors import DecodeError, Reason
+from quorate.codecs.memory import expect_large_arrays
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, RecordType
 from quorate.codecs.records import CoordinatorRecord, decode_record
 
