@@ -129,6 +129,8 @@ def assign(
         version = KafkaVersion.NEWEST if kafka_version is None else KafkaVersion.parse(kafka_version)
     except ValueError as error:
         raise UserError(f"--kafka-version: {error}") from None
+    if version > KafkaVersion.NEWEST:
+        note(f"note: Kafka {version} is newer than what is known here; answers are those of {KafkaVersion.NEWEST}")
     if bootstrap_servers is not None:
         from quorate.cli.assign_live import read_group
 

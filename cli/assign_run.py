@@ -167,7 +167,8 @@ def _outcome(choice: Choice, situation: Situation, group: Group, kafka_version: 
         took_ms = (time.perf_counter() - began) * 1000
         assignment, rebalances = _settled(assignor, group, assignment)
     except (AssignorError, ValueError) as error:
-        raise UserError(f"{choice.label}: {error}") from error
+        asked = () if kafka_version == KafkaVersion.NEWEST else (f"it was asked by --kafka-version {kafka_version}",)
+        raise UserError(f"{choice.label}: {error}", *asked) from error
     explanation = explain(
         group, situation.topology, assignment, lags=situation.lags, previous=situation.current_assignment
     )

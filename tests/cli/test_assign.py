@@ -222,6 +222,47 @@ def test_range_is_that_of_the_protocol_unless_a_side_is_given(described):
     assert side("classic", "server") == "range (server)"
 
 
+def test_server_side_assignors_stand_side_by_side(quorate):
+    ended = quorate("assign", "examples/uneven")
+    assert (ended.status, ended.err) == (0, "")
+    titles = ["current", "uniform", "range (server)", "rack-aware-uniform"]
+    assert re.split(r"\s*│\s*", ended.lines[2])[1:] == titles
+    now, uniform, by_range, rack_aware = figures(ended.lines, "sum")
+    assert (now, uniform[1], by_range[1]) == (["14", "50%"], "50%", "57%")
+    assert int(rack_aware[1].rstrip("%")) > int(uniform[1].rstrip("%"))
+
+
+def test_balance_is_told_as_the_reason_where_it_is(outcomes):
+    told = outcomes("examples/uneven", "--assignor", "rack-aware-uniform", "--explain")
+    assert told["rack-aware-uniform"]["reasons"] == {"local_members_full": 1}
+
+
+def test_topics_without_ids_give_the_same_answer_each_time(outcomes, described):
+    topics = dict.fromkeys("abcdef", 5)
+    path = described(topics=topics, members={f"m{number}": {} for number in range(4)})
+    first, again = (outcomes(path, "--assignor", "uniform")["uniform"]["assignment"] for _ in range(2))
+    assert first == again
+    assert sorted(sum(len(numbers) for numbers in one.values()) for one in first.values()) == [7, 7, 8, 8]
+
+
+def test_older_releases_answer_as_they_did(outcomes, quorate, described):
+    """KAFKA-18688: since 4.0.1 who has one partition more than others keeps it; before, the first member in the coordinator's order got it."""
+    moved = {"4.0.0": [], "4.0.1": []}
+    for first in (6, 7):
+        members = {"m1": {"owned": {"t": [*range(first)]}}, "m2": {"owned": {"t": [*range(first, 13)]}}}
+        path = described(topics={"t": 13}, members=members)
+        for version, found in moved.items():
+            found.append(outcomes(path, "--assignor", "uniform", "--kafka-version", version)["uniform"]["moved"])
+    assert (sorted(moved["4.0.0"]), moved["4.0.1"]) == ([0, 1], [0, 0])
+    refused = quorate("assign", path, "--assignor", "uniform", "--kafka-version", "3.0")
+    assert refused.status == 1
+    assert "uniform answers like Kafka 4.0.0 to" in refused.err
+    assert refused.err.splitlines()[-1].strip() == "it was asked by --kafka-version 3.0.0"
+    newer = quorate("assign", path, "--assignor", "uniform", "--kafka-version", "99.0")
+    assert newer.status == 0
+    assert newer.err.startswith("note: Kafka 99.0.0 is newer than what is known here")
+
+
 def test_large_groups_are_cut_short(quorate, described):
     members = {f"m{number:03}": {} for number in range(300)}
     path = described(topics={"t": 600}, members=members)
