@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from quorate.assignors.topology import Ints
 
-__all__ = ["Vessel", "lowest_first", "poured"]
+__all__ = ["Vessel", "lowest_first", "poured", "vessels"]
 
 
 def lowest_first(subscribers: Ints, loads: Ints) -> Ints:
@@ -45,46 +45,81 @@ def poured(lowest: Ints, loads: Ints, count: int) -> Ints:
 
 
 class Vessel:
-    """The subscribers of some topics. `alone`: no other topic has subscribers of them, so while there are some of the lowest level left, they are the next.
+    """The subscribers of some topics. `alone`: no topic with other subscribers has any of them, so who is next is known without sorting them each time.
 
-    `loads` (per member of the group) is shared by all vessels; that of one who stands alone is up to date only after `settle`.
+    `loads` (per member of the group) is shared by all vessels; that of those who stand alone is up to date only after `settle`.
     """
 
-    __slots__ = ("_alone", "_loads", "_next", "_row", "subscribers")
+    __slots__ = ("_alone", "_flat", "_level", "_loads", "_next", "_row", "_row_members", "subscribers")
 
     def __init__(self, subscribers: Ints, loads: Ints, *, alone: bool) -> None:
         self.subscribers = subscribers
         self._loads = loads
         self._alone = alone
+        # Those of the lowest level, as places among the subscribers and as members; the first `_next` of them got theirs, and are one level higher.
         self._row: Ints = subscribers[:0]
+        self._row_members: Ints = subscribers[:0]
         self._next = 0
+        self._level = 0
+        # All others are just one level higher.
+        self._flat = False
 
     def pour(self, count: int) -> Ints:
         """Who gets the next `count` partitions, at least one, of a topic."""
         end = self._next + count
-        if end <= len(self._row):
-            some: Ints = self._row[self._next : end]
-            self._next = end
-            return some
-        self.settle()
-        loads = self._loads[self.subscribers]
-        if self._alone:
-            row: Ints = self.subscribers[loads == loads.min()]
-            if count <= len(row):
-                self._row, self._next = row, count
-                return row[:count]
-        lowest = lowest_first(self.subscribers, loads)
-        out = poured(lowest, self._loads[lowest], count)
-        if count <= len(self.subscribers) and count <= int((loads == loads.min()).sum()):
-            self._loads[out] += 1  # each once
-        else:
-            self._loads += np.bincount(out, minlength=len(self._loads))
-        return out
+        if end > len(self._row):
+            if not self._alone:
+                return self._generally(count)
+            if not self._flat:
+                self.settle()
+                self._look()
+                end = count
+            if end > len(self._row):
+                return self._round_and_round(count) if self._flat else self._generally(count)
+        takers: Ints = self._row_members[self._next : end]
+        self._next = end
+        return takers
 
     def settle(self) -> None:
-        """Count in what went to those of the lowest level."""
-        self._loads[self._row[: self._next]] += 1
-        self._row, self._next = self._row[:0], 0
+        """Bring the loads up to date."""
+        self._loads[self._row_members[: self._next]] = self._level + 1
+        if self._flat:
+            self._loads[self.subscribers] = self._level + 1
+            self._loads[self._row_members[self._next :]] = self._level
+        self._row, self._row_members, self._next, self._flat = self._row[:0], self._row_members[:0], 0, False
+
+    def _look(self) -> None:
+        loads = self._loads[self.subscribers]
+        self._level = int(loads.min())
+        self._row = np.flatnonzero(loads == self._level)
+        self._row_members = self.subscribers[self._row]
+        self._next = 0
+        self._flat = int(loads.max()) <= self._level + 1
+
+    def _round_and_round(self, count: int) -> Ints:
+        """All are at two levels: first what is left of the lower one, then all in the order in which they stand now, again and again."""
+        low = self._row[self._next :]
+        high = np.ones(len(self.subscribers), np.bool_)
+        high[low] = False
+        order = np.concatenate([low, np.flatnonzero(high)])
+        rounds, more = divmod(count - len(low), len(order))
+        takers: Ints = self.subscribers[np.concatenate([low, np.resize(order, count - len(low))])]
+        self._row = np.sort(order[more:])
+        self._row_members = self.subscribers[self._row]
+        self._next = 0
+        self._level += 1 + rounds
+        return takers
+
+    def _generally(self, count: int) -> Ints:
+        loads = self._loads[self.subscribers]
+        lowest = lowest_first(self.subscribers, loads)
+        takers = poured(lowest, self._loads[lowest], count)
+        self._row, self._row_members, self._next = self._row[:0], self._row_members[:0], 0
+        if count <= int((loads == loads.min()).sum()):
+            self._loads[takers] += 1  # each once
+        else:
+            self._loads += np.bincount(takers, minlength=len(self._loads))
+        return takers
 
 
 def vessels(places: Sequence[Ints], loads: Ints) -> list[Vessel]:

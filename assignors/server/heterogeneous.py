@@ -195,21 +195,23 @@ def _target(group: Group, usable: Bools, changes: _Changes, capacities: Ints, jd
         members = np.repeat(np.arange(len(group)), lengths)
         lost[members[~usable]] = True
     lost = lost[order]
-    touched = lost.copy()
-    touched[changes.takers] = True
-    gave = np.zeros(len(group), np.bool_)
+    gave, got = np.zeros(len(group), np.bool_), np.zeros(len(group), np.bool_)
     gave[changes.moves.givers] = True
-    touched[changes.moves.takers] = True
-    touched |= gave
-    changing = np.flatnonzero(touched)
+    got[changes.takers] = True
+    got[changes.moves.takers] = True
+    changing = np.flatnonzero(lost | gave | got)
     slot_of = np.full(len(group), -1, np.int64)
     slot_of[changing] = np.arange(len(changing))
     old = old_targets(group, order[changing], jdk)
     kept = _subscribes(group, order[changing][old.slots], old.topics)
-    # Whoever gave something away is followed step by step; for the others, what they got is enough.
+    if changes.moves.numbers:
+        moved = np.zeros(group.topology.first[-1], np.bool_)
+        moved[changes.moves.numbers] = True
+        kept &= ~(moved[old.numbers] & gave[changing][old.slots])
+    # Who both gave and got is followed step by step; for the others, it is enough what they have in the end.
     new_slots = slot_of[np.concatenate([changes.takers, np.array(changes.moves.takers, np.int64)])]
     new_numbers = np.concatenate([changes.handed, np.array(changes.moves.numbers, np.int64)])
-    followed = gave[changing]
+    followed = (gave & got)[changing]
     if followed.any():
         single = ~followed[new_slots]
         new_slots, new_numbers = new_slots[single], new_numbers[single]
@@ -231,7 +233,8 @@ def _target(group: Group, usable: Bools, changes: _Changes, capacities: Ints, jd
         return target_of_changed(group, order[changing], numbers, counts)
     ends = np.cumsum(counts)
     lists = {}
-    steps = _steps(old, kept, changes, changing[exact].tolist(), exact.tolist())
+    dropped = ~_subscribes(group, order[changing][old.slots], old.topics)
+    steps = _steps(old, dropped, changes, changing[exact].tolist(), exact.tolist())
     for slot, place in zip(exact.tolist(), changing[exact].tolist(), strict=True):
         lists[slot] = replayed(group, int(order[place]), steps[place], capacities, jdk)
     pieces: list[Ints] = []
@@ -255,16 +258,14 @@ def _target(group: Group, usable: Bools, changes: _Changes, capacities: Ints, jd
 
 
 def _steps(
-    old: OldTargets, kept: Bools, changes: _Changes, places: list[int], slots: list[int]
+    old: OldTargets, dropped: Bools, changes: _Changes, places: list[int], slots: list[int]
 ) -> dict[int, list[tuple[Step, int]]]:
     """What happened to the members at these places, in time."""
     steps: dict[int, list[tuple[Step, int]]] = {place: [] for place in places}
     for place, slot in zip(places, slots, strict=True):
-        here = (old.slots == slot) & ~kept
-        steps[place] += [(Step.DROP, topic) for topic in dict.fromkeys(old.topics[here].tolist())]
-    wanted = np.zeros(max(places) + 1, np.bool_)
-    wanted[places] = True
-    mine = np.flatnonzero((changes.takers <= places[-1]) & wanted[np.minimum(changes.takers, places[-1])])
+        topics = old.topics[(old.slots == slot) & dropped]
+        steps[place] += [(Step.DROP, topic) for topic in dict.fromkeys(topics.tolist())]
+    mine = np.flatnonzero(np.isin(changes.takers, places))
     for place, number in zip(changes.takers[mine].tolist(), changes.handed[mine].tolist(), strict=True):
         steps[place].append((Step.ADD, number))
     for number, giver, taker in zip(*changes.moves, strict=True):
