@@ -69,16 +69,15 @@ class _Topic:
         self.partitions: Ints = table.by_lag[first[topic] : first[topic + 1]]
         self.members: Ints = table.subscribers(topic)
         self._lags = table.lags[self.partitions]
-        place = np.full(len(table.number_of) + 1, -1, np.int64)
-        place[self.members] = np.arange(len(self.members))
-        self._owner: Ints = place[table.owners[self.partitions]]
+        owners = table.owners[self.partitions]
+        self._owner: Ints = np.where(owners < 0, -1, np.searchsorted(self.members, owners))
         self._holder = self._owner.copy()
         free = self._owner < 0
         had = self._owner[~free]
         counts = np.bincount(had, minlength=len(self.members))
         totals = np.zeros(len(self.members), np.int64)
         np.add.at(totals, had, self._lags[~free])
-        self._holder[free] = dealer.deal(topic, self.members, self.partitions[free], totals.tolist(), counts.tolist())
+        self._holder[free] = dealer.deal(topic, self.partitions[free], totals, counts)
         self._stuck: list[int] = []
         # Of all topics only the gaps are kept; who has what in detail only of those that are repaired.
         self._detail: tuple[Ints, Ints, dict[int, list[tuple[int, int]]]] | None = None

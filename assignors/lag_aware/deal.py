@@ -18,6 +18,8 @@ def deal(
     lane_of: Sequence[int],
     *,
     skew: int,
+    fewest: int,
+    others: int = 0,
     local_lanes: Sequence[Sequence[int]] | None = None,
     tolerance: int = 0,
     owners: Sequence[int] | None = None,
@@ -25,15 +27,16 @@ def deal(
     """Deal partitions in the order given. Returns the candidate that each goes to; `weights` and `counts` of the candidates are brought up to date.
 
     Candidates are numbers from 0, in the order that decides between equals. `lanes`: the same candidates by rack (one lane if racks do not count), each lane
-    sorted by (weight, count, number); `lane_of`: the lane of each candidate. A partition adds its amount to the weight and 1 to the count of who gets it; nobody gets one that would have more than
-    `skew` partitions more than the candidate with the fewest. Of those allowed:
+    sorted by (weight, count, number); `lane_of`: the lane of each candidate. Those that can get nothing in any case may be left out: `fewest` is the least
+    count of all, and `others` of those left out have it. A partition adds its amount to the weight and 1 to the count of who gets it; nobody gets one
+    that would have more than `skew` partitions more than the fewest that anybody has. Of those allowed:
 
     1. the lightest (then the one with the fewest partitions, then the first);
     2. but its `owners` entry (-1: none), if that one is as light and has as few;
     3. but the lightest in its `local_lanes`, if the lightest of all is not in them and that one is heavier by `tolerance` at most.
     """
-    fewest = min(counts)
     how_many = Counter(counts)
+    how_many[fewest] += others
     fresh = [0] * len(lanes)  # how far each lane is used up; candidates that got something are in the lane's heap
     heaps: list[list[tuple[int, int, int]]] = [[] for _ in lanes]
     touched: set[int] = set()

@@ -50,7 +50,7 @@ class Dealer:
     def __init__(self, table: Table, options: Options) -> None:
         self.table = table
         self.options = options
-        self._lanes: dict[int, tuple[list[list[int]], list[int]]] = {}
+        self._places: dict[int, list[Ints]] = {}
 
     def all_topics(self) -> Ints:
         """The member of each partition; -1 where nobody subscribes."""
@@ -61,70 +61,116 @@ class Dealer:
         for topic in table.topics:
             partitions = table.by_lag[first[topic] : first[topic + 1]]
             members = table.subscribers(topic)
+            nothing = np.zeros(len(members), np.int64)
             busy = int(np.count_nonzero(table.lags[partitions])) if self.options.spread_idle else len(partitions)
-            chosen = self.deal(topic, members, partitions[:busy], [0] * len(members), [0] * len(members))
+            chosen = self.deal(topic, partitions[:busy], nothing, nothing)
             owner[partitions[:busy]] = members[chosen]
+            np.add.at(totals, members[chosen], 1)
             if busy < len(partitions):
-                totals += np.bincount(members[chosen], minlength=len(totals))
-                idle.append((topic, members, partitions[busy:], chosen))
-            elif self.options.spread_idle:
-                totals += np.bincount(members[chosen], minlength=len(totals))
-        for topic, members, partitions, taken in idle:
+                idle.append((topic, partitions[busy:], chosen))
+        for topic, partitions, taken in idle:
+            members = table.subscribers(topic)
             counts = np.bincount(taken, minlength=len(members))
-            chosen = self.deal(topic, members, partitions, totals[members].tolist(), counts.tolist(), idle=True)
+            chosen = self.deal(topic, partitions, totals[members], counts, idle=True)
             owner[partitions] = members[chosen]
-            totals += np.bincount(members[chosen], minlength=len(totals))
+            np.add.at(totals, members[chosen], 1)
         return owner
 
-    def deal(
-        self, topic: int, members: Ints, partitions: Ints, weights: list[int], counts: list[int], *, idle: bool = False
-    ) -> Ints:
-        """Deal some partitions of one topic to its subscribers, as `deal` does: by lag, or, `idle`, by the number of partitions of all topics."""
+    def deal(self, topic: int, partitions: Ints, weights: Ints, counts: Ints, *, idle: bool = False) -> Ints:
+        """Deal some partitions of one topic to its subscribers, as `deal` does: by lag, or, `idle`, by the number of partitions of all topics.
+
+        `weights`, `counts`: what each subscriber has. Returns places in `Table.subscribers`.
+        """
         if not len(partitions):
             return np.empty(0, np.int64)
         table, options = self.table, self.options
-        lanes, lane_of = self._lanes_of(topic, members, weights, counts)
-        lags = table.lags[partitions]
-        local = None
-        if options.locality is not None:
-            local_lanes, lists = self._local_lanes, table.topology.replica_racks_of[partitions]
-            local = [local_lanes[one] for one in lists.tolist()]
+        members = table.subscribers(topic)
         owners = None
         if options.max_moved is not None:
-            place = np.full(len(table.number_of) + 1, -1, np.int64)
-            place[members] = np.arange(len(members))
-            owners = place[table.owners[partitions]].tolist()
+            owners = np.searchsorted(members, table.owners[partitions])
+            owners[table.owners[partitions] < 0] = -1
+        fewest = int(counts.min())
+        at_fewest = int(np.count_nonzero(counts == fewest))
+        # As long as somebody has the fewest, that number stays, and of each rack only so many members can get anything as there are partitions.
+        if at_fewest > len(partitions):
+            places = self._some(topic, len(partitions), weights, counts, fewest, owners)
+        else:
+            places = np.arange(len(members))
+        if options.shuffle:
+            places = places[np.argsort(table.in_turn(topic, members[places]), kind="stable")]
+        weights, counts = weights[places], counts[places]
+        lane_of = self._rack_of[members[places]] if options.locality is not None else np.zeros(len(places), np.int64)
+        order = np.lexsort((counts, weights, lane_of))
+        lanes = np.split(order, np.searchsorted(lane_of[order], np.arange(1, self._lanes)))
+        local = None
+        if options.locality is not None:
+            local = [self._local_lanes[one] for one in table.topology.replica_racks_of[partitions].tolist()]
+        lags = table.lags[partitions].tolist()
         everything = int(table.lags[table.topology.first[topic] : table.topology.first[topic + 1]].sum())
         chosen = deal(
-            [1] * len(lags) if idle else lags.tolist(),
-            weights,
-            counts,
-            lanes,
-            lane_of,
+            [1] * len(lags) if idle else lags,
+            weights.tolist(),
+            counts.tolist(),
+            [lane.tolist() for lane in lanes],
+            lane_of.tolist(),
             skew=options.max_count_skew,
+            fewest=fewest,
+            others=at_fewest - int(np.count_nonzero(counts == fewest)),
             local_lanes=local,
             tolerance=0 if idle else int(options.local_tolerance * everything / len(members)),
-            owners=owners,
+            owners=None if owners is None else _renumbered(owners, places, len(members)),
         )
-        return np.array(chosen, np.int64)
+        return places[chosen]
 
-    def _lanes_of(
-        self, topic: int, members: Ints, weights: list[int], counts: list[int]
-    ) -> tuple[list[list[int]], list[int]]:
-        equal = not any(weights) and not any(counts)
-        key = id(members)  # the table keeps the arrays of subscribers that are not shuffled
-        if equal and not self.options.shuffle and key in self._lanes:
-            return self._lanes[key]
-        order = np.arange(len(members)) if equal else np.lexsort((np.array(counts), np.array(weights)))
-        if self.options.locality is None:
-            made = [order.tolist()], [0] * len(members)
-        else:
-            racks = self._rack_of[members]
-            lanes = [order[racks[order] == rack].tolist() for rack in range(len(self.table.group.racks) + 1)]
-            made = lanes, racks.tolist()
-        if equal and not self.options.shuffle:
-            self._lanes[key] = made
-        return made
+    def _some(self, topic: int, size: int, weights: Ints, counts: Ints, fewest: int, owners: Ints | None) -> Ints:
+        """The first `size` candidates of each rack, and of the owners those that are allowed to get more; places, ascending."""
+        allowed = (
+            None
+            if int(counts.max()) - fewest < self.options.max_count_skew
+            else counts - fewest < self.options.max_count_skew
+        )
+        found = []
+        for lane in self._lanes_of(topic):
+            places = lane if allowed is None else lane[allowed[lane]]
+            found.append(
+                places if len(places) <= size else self._first(topic, size, places, weights[places], counts[places])
+            )
+        if owners is not None:
+            owners = owners[owners >= 0]
+            found.append(owners if allowed is None else owners[allowed[owners]])
+        return np.unique(np.concatenate(found))
+
+    def _first(self, topic: int, size: int, places: Ints, weights: Ints, counts: Ints) -> Ints:
+        """The first `size` of some places by weight, count, and what decides between equals."""
+        shift = int(counts.max()) + 1
+        if int(weights.max()) > (1 << 62) // shift:
+            turns = self.table.in_turn(topic, self.table.subscribers(topic)[places])
+            return places[np.lexsort((turns, counts, weights))][:size]
+        keys = weights * shift + counts
+        before, equal = places[:0], places
+        if int(keys.max()) > int(keys.min()):
+            limit = np.partition(keys, size - 1)[size - 1]
+            before, equal = places[keys < limit], places[keys == limit]
+        left = size - len(before)
+        if left < len(equal) and self.options.shuffle:
+            turns = self.table.in_turn(topic, self.table.subscribers(topic)[equal])
+            equal = equal[np.argpartition(turns, left - 1)]
+        return np.concatenate([before, equal[:left]])
+
+    @cached_property
+    def _lanes(self) -> int:
+        return 1 if self.options.locality is None else len(self.table.group.racks) + 1
+
+    def _lanes_of(self, topic: int) -> list[Ints]:
+        """The places of subscribers by rack; those without one are the last."""
+        members = self.table.subscribers(topic)
+        if id(members) not in self._places:  # the table keeps these arrays
+            everybody = np.arange(len(members))
+            racks = None if self.options.locality is None else self._rack_of[members]
+            self._places[id(members)] = (
+                [everybody] if racks is None else [everybody[racks == lane] for lane in range(self._lanes)]
+            )
+        return self._places[id(members)]
 
     @cached_property
     def _rack_of(self) -> Ints:
@@ -143,3 +189,12 @@ class Dealer:
             )
             for racks in self.table.topology.replica_racks
         ]
+
+
+def _renumbered(owners: Ints, places: Ints, size: int) -> list[int]:
+    """Owners as indexes of `places`; -1 for those that are not among them."""
+    index: Ints = np.full(size + 1, -1, np.int64)
+    index[places] = np.arange(len(places))
+    index[-1] = -1
+    found: list[int] = index[owners].tolist()
+    return found

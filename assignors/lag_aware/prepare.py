@@ -92,24 +92,38 @@ class Table:
         """Topics with subscribers, by name."""
 
     def subscribers(self, topic: int) -> Ints:
-        """Who subscribes to a topic, in the order in which equal candidates get partitions: by id, or shuffled for this topic."""
-        members = self._subscribers[self._key_of[topic]]
+        """Who subscribes to a topic, in the order of ids. The same array for topics with the same subscribers."""
+        return self._subscribers[self._key_of[topic]]
+
+    def in_turn(self, topic: int, members: Ints) -> npt.NDArray[np.uint64] | Ints:
+        """What members are sorted by where they are equal: their numbers, or, shuffled, a hash of topic and member."""
         if not self.shuffle:
             return members
-        name = np.uint64(_hash(self.topology.topics[topic].name))
-        mixed = self._hashes[members] ^ name
+        mixed = self._hashes[members]
+        mixed ^= np.uint64(_hash(self.topology.topics[topic].name))
         for shift, factor in zip((30, 27), _MIX, strict=True):
-            mixed = (mixed ^ (mixed >> np.uint64(shift))) * factor
-        return members[np.argsort(mixed ^ (mixed >> np.uint64(31)), kind="stable")]
+            mixed ^= mixed >> np.uint64(shift)
+            mixed *= factor
+        mixed ^= mixed >> np.uint64(31)
+        return mixed
 
-    def same_subscribers(self) -> list[tuple[Ints, list[int]]]:
-        """Topics that can be dealt together, as they have the same candidates in the same order."""
-        if self.shuffle:
-            return [(self.subscribers(topic), [topic]) for topic in self.topics]
+    def dealt_together(self) -> list[tuple[Ints, list[int]]]:
+        """Topics that have the same candidates in the same order, and these: as many as can get anything."""
         together: dict[bytes, list[int]] = {}
         for topic in self.topics:
             together.setdefault(self._key_of[topic], []).append(topic)
-        return [(self._subscribers[key], topics) for key, topics in together.items()]
+        if not self.shuffle:
+            return [(self._subscribers[key], topics) for key, topics in together.items()]
+        found = []
+        for topic in self.topics:
+            members = self.subscribers(topic)
+            keys = self.in_turn(topic, members)
+            size = int(self.topology.first[topic + 1] - self.topology.first[topic])
+            if 0 < size < len(members):
+                first = np.argpartition(keys, size - 1)[:size]
+                members, keys = members[first], keys[first]
+            found.append((members[np.argsort(keys, kind="stable")], [topic]))
+        return found
 
     @cached_property
     def _hashes(self) -> npt.NDArray[np.uint64]:

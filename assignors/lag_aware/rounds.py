@@ -18,7 +18,7 @@ _FEW = 96
 def by_rounds(table: Table) -> Ints:
     """The member of each partition; -1 where nobody subscribes."""
     owner: Ints = np.full(len(table.lags), -1, np.int64)
-    for members, topics in table.same_subscribers():
+    for members, topics in table.dealt_together():
         _deal(table, members, np.array(topics, np.int64), owner)
     return owner
 

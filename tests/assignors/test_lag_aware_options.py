@@ -1,6 +1,7 @@
 """What `lag-aware` can do beyond the KIP: each option against its definition, and the bound on moves."""
 
 from collections import Counter
+from itertools import product
 
 import numpy as np
 import pytest
@@ -85,6 +86,38 @@ def test_options_mean_what_they_are_defined_as(group, lags, options, tolerance):
     assignment = LagAwareAssignor(**options).assign(members, topology, lags=lags)
     check_valid(assignment, members, topology)
     assert numbers(assignment) == by_definition(members, topology, lags.tolist(), **options)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_options_mean_the_same_where_members_outnumber_partitions(seed):
+    """Only as many candidates are looked at as there are partitions."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 60, 12).tolist()
+    topology = Topology.of(
+        {f"t{at:02}": [["abc"[rng.integers(3)]] for _ in range(size)] for at, size in enumerate(sizes)}
+    )
+    names = np.array(list(topology.index))
+    owner = rng.integers(-20, 40, sum(sizes))
+    at = topology.topic_partitions(np.arange(sum(sizes)))
+    members = {
+        f"m{number:02}": Member(
+            topics=names.tolist() if seed % 2 else names[rng.random(12) < 0.7].tolist(),
+            rack="abcd"[rng.integers(4)],
+            owned=[at[place] for place in np.flatnonzero(owner == number)],
+        )
+        for number in range(40)
+    }
+    lags = (rng.random(sum(sizes)) < 0.6) * rng.integers(1, 6, sum(sizes))
+    for spread_idle, max_moved, locality, skew in product((False, True), (None, 10**6), (None, "replica"), (1, 3)):
+        options = {
+            "max_count_skew": skew,
+            "spread_idle": spread_idle,
+            "locality": locality,
+            "max_moved": max_moved,
+            "local_tolerance": 0.1 if locality else 0.0,
+        }
+        assignment = LagAwareAssignor(**options).assign(members, topology, lags=lags)
+        assert numbers(assignment) == by_definition(members, topology, lags.tolist(), **options), options
 
 
 @given(
