@@ -12,7 +12,9 @@ RangeAssignor().assign(members, topology)["m1"]  # (TopicPartition(topic="orders
 from quorate.assignors.assignor import Assignor
 from quorate.assignors.explain import Explanation, explain
 from quorate.assignors.group import Group
+from quorate.assignors.lag_aware import LagAwareAssignor
 from quorate.assignors.model import Assignment, AssignorError, Member
+from quorate.assignors.rack_aware_uniform import RackAwareUniformAssignor
 from quorate.assignors.range import RangeAssignor
 from quorate.assignors.registry import client_assignor, server_assignor
 from quorate.assignors.roundrobin import RoundRobinAssignor
@@ -24,7 +26,9 @@ __all__ = [
     "AssignorError",
     "Explanation",
     "Group",
+    "LagAwareAssignor",
     "Member",
+    "RackAwareUniformAssignor",
     "RangeAssignor",
     "RoundRobinAssignor",
     "Topic",
