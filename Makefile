@@ -47,7 +47,7 @@ format: .venv/.dev ## Put the sources into the shape that make lint asks for
 bench: .venv/.dev java ## Every benchmark, ours beside a peer's
 	@set -e; for bench in $(BENCHES); do echo "== $$bench"; .venv/bin/python "$$bench"; done
 
-bench-diff: .venv/.dev java ## The long differential sweeps against Kafka's own classes, seeds printed (about half an hour)
+bench-diff: .venv/.dev java ## The long differential sweeps against Kafka's own classes, seeds printed (about a quarter of an hour)
 	.venv/bin/python $(SWEEP) $(BENCH_ARGS)
 
 docs: .venv/.docs ## Build the documentation into site/

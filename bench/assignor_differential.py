@@ -11,7 +11,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from typing import Any
 sys.path.append(str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1]))
 
+import _server_sweep
 from _groups import Cell, members_of, topology_of
 from rich.console import Console
 from rich.table import Table
@@ -64,7 +64,7 @@ def sweep(name: str, module: Any, cases: int, seed: int, oracle: Oracle) -> Tall
     assignor = name.partition(" ")[2]
     while tally.cases < cases:
         left = cases - tally.cases
-        if number % 5 == 4 and hasattr(module, "histories"):
+        if number % 5 == 4:
             count = min(CHUNK, left) // (ROUNDS + 1) + 1
             tally.add(module.histories(oracle, assignor, range(seed, seed + count), rounds=ROUNDS), oracle)
         else:
@@ -137,16 +137,11 @@ def plans() -> dict[str, Callable[[int, int, Oracle], list[Tally]]]:
             large(name, oracle),
         ]
 
-    found = {f"client {assignor}": client(f"client {assignor}") for assignor in CLIENT}
-    if find_spec("tests.assignors.server_differential") is not None:
-        from tests.assignors import server_differential
+    def server(name: str) -> Callable[[int, int, Oracle], list[Tally]]:
+        return lambda cases, seed, oracle: [sweep(name, _server_sweep, cases, seed, oracle)]
 
-        for assignor in server_differential.ASSIGNORS:
-            name = f"server {assignor}"
-            found[name] = lambda cases, seed, oracle, name=name: [  # type: ignore[misc]
-                sweep(name, server_differential, cases, seed, oracle)
-            ]
-    return found
+    found = {f"client {assignor}": client(f"client {assignor}") for assignor in CLIENT}
+    return found | {f"server {assignor}": server(f"server {assignor}") for assignor in _server_sweep.ASSIGNORS}
 
 
 def main() -> None:
