@@ -16,7 +16,7 @@ DEV_EXTRAS := arrow,aiokafka,testcontainers,dev
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-quick fuzz lint format bench bench-diff docs picture constraints setup java clean
+.PHONY: help demo test test-quick fuzz lint format bench bench-diff docs picture constraints setup java containers clean
 
 help: ## This list
 	@echo "make targets:"
@@ -26,10 +26,10 @@ help: ## This list
 demo: .venv/.core ## Decode what real brokers wrote into __consumer_offsets during an upgrade (needs no Java)
 	@.venv/bin/quorate demo
 
-test: .venv/.dev java ## Everything, compared with Kafka's own classes
+test: .venv/.dev java containers ## Everything, compared with Kafka's own classes and on real brokers in containers
 	.venv/bin/pytest $(PYTEST_ARGS)
 
-test-quick: .venv/.dev java ## What needs no containers (today that is everything: none does yet)
+test-quick: .venv/.dev java ## Everything but the tests on brokers in containers
 	.venv/bin/pytest -m "not fuzz and not containers" $(PYTEST_ARGS)
 
 fuzz: .venv/.dev java ## Long random runs
@@ -61,6 +61,11 @@ constraints: .venv/bin/python ## Write constraints.txt anew (UPGRADE=1: with the
 	.venv/bin/python -P scripts/make_constraints.py $(if $(UPGRADE),--upgrade)
 
 setup: .venv/.dev .venv/.docs java ## All the set-up that the targets above share
+
+# Containers: an engine that answers, and Kafka's images.
+
+containers:
+	@docker/setup
 
 clean: ## Remove what was built, but not .venv
 	rm -rf build dist site tests/*/target
