@@ -9,21 +9,21 @@ with KafkaCluster(racks=["a", "b", "c"]) as kafka:
 `quorate.integration.plugin` is the pytest plugin that hands such a cluster to tests.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from quorate.integration.cluster import BrokerInfo, Cluster
-from quorate.integration.errors import ClusterError
-
 if TYPE_CHECKING:
+    from quorate.integration.cluster import BrokerInfo, Cluster
     from quorate.integration.containers import KafkaCluster
+    from quorate.integration.errors import ClusterError
 
 __all__ = ["BrokerInfo", "Cluster", "ClusterError", "KafkaCluster"]
 
+_MODULES = {"BrokerInfo": "cluster", "Cluster": "cluster", "ClusterError": "errors", "KafkaCluster": "containers"}
+
 
 def __getattr__(name: str) -> Any:
-    """`KafkaCluster` is imported when it is first asked for: it is not needed where the cluster is another."""
-    if name == "KafkaCluster":
-        from quorate.integration.containers import KafkaCluster
-
-        return KafkaCluster
+    """Names are imported when they are first asked for: pytest loads the plugin, and so this package, wherever quorate is installed."""
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -159,7 +159,7 @@ class AdminOperations:
     def _as_each_broker_sees(self, topic: str) -> Iterator[dict[str, Any]]:
         """A topic's metadata, asked of each broker that is up."""
         for broker in self.admin.describe_cluster()["brokers"]:
-            if not broker["is_fenced"]:
+            if not broker.get("is_fenced"):  # before Kafka 4.0, those that are fenced are not listed at all
                 yield metadata_from(self.admin, broker["broker_id"], topic)["topics"][0]
 
     # Configurations

@@ -49,7 +49,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker."""
+    """The marker, and peace for suites that take warnings for errors: clusters are asked by kafka-python, whose import warns on Python 3.11 and 3.12."""
+    config.addinivalue_line("filterwarnings", "ignore:(open|read)_text is deprecated:DeprecationWarning")
     config.addinivalue_line(
         "markers",
         "kafka_topic(partitions=6, replicas=1, assignment=None, config=None): what the fixture `topic` creates; arguments of Cluster.create_topic",

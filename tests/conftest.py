@@ -9,6 +9,8 @@ from collections.abc import Generator
 import pytest
 from hypothesis import settings
 
+pytest_plugins = ["pytester"]  # the tests of our own plugin run pytest in projects of other people
+
 CI = os.environ.get("CI", "").lower() == "true"
 
 # Generating and shrinking records takes a varying time on a loaded machine: no deadlines. CI repeats the same examples, so that a change is

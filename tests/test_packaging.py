@@ -63,7 +63,7 @@ def built(tmp_path_factory) -> Built:
     source = base / "source"
     for room in ROOMS:
         shutil.copytree(ROOT / room, source / room, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE", "MANIFEST.in"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "MANIFEST.in", "pytest_quorate.py"):
         if (ROOT / name).exists():
             shutil.copy(ROOT / name, source)
 
@@ -111,7 +111,10 @@ def test_wheel_holds_every_file_of_every_room_and_nothing_else(built, which):
     remedy = "list the package folder in [tool.setuptools] in pyproject.toml (packages; package-dir for a new room; package-data for data)"
     assert files_of_rooms(built.source) - packaged == set(), remedy
     assert packaged - files_of_rooms(built.source) == set()
-    assert {name.split("/")[0] for name in others} == {f"quorate-{PYPROJECT['project']['version']}.dist-info"}
+    assert {name.split("/")[0] for name in others} == {
+        "pytest_quorate.py",
+        f"quorate-{PYPROJECT['project']['version']}.dist-info",
+    }
 
 
 def test_every_room_is_typed_and_quorate_stays_a_namespace(built):
@@ -127,7 +130,7 @@ def test_every_room_has_an_import_contract():
 def test_sdist_holds_what_it_is_built_from_and_no_tests(built):
     with tarfile.open(built.sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert files_of_rooms(built.source) | {"pyproject.toml", "README.md", "LICENSE"} <= names
+    assert files_of_rooms(built.source) | {"pyproject.toml", "README.md", "LICENSE", "pytest_quorate.py"} <= names
     assert not [name for name in names if name.startswith(("tests", "bench"))]
 
 
@@ -195,6 +198,7 @@ def test_installed_package_works_from_the_repository_root(installed):
         ("quorate.codecs", HEAVY | TERMINAL),
         ("quorate.coordinator", HEAVY | TERMINAL),
         ("quorate.cli.main", HEAVY),
+        ("pytest_quorate", HEAVY | {"docker", "testcontainers"}),
     ],
 )
 @pytest.mark.parametrize("installed", ["wheel"], indirect=True)

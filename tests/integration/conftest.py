@@ -24,6 +24,7 @@ QUICK = {
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "without_containers: needs no container engine, unlike the rest of this folder")
     config.addinivalue_line("markers", "scenario(name, versions=...): a row of the table at the end of the run")
 
 
