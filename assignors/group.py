@@ -1,7 +1,8 @@
 """A group in numbers: members, topics, partitions and racks as arrays. Every assignor works on this; making it is done once per input."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -64,6 +65,11 @@ class Group:
 
     def __len__(self) -> int:
         return len(self.member_ids)
+
+    @cached_property
+    def from_subscriptions(self) -> dict[Hashable, Any]:
+        """Where assignors keep what they found out about members' subscriptions and the topology. `with_owned` hands it on."""
+        return {}
 
     @cached_property
     def owned_offsets(self) -> Ints:

@@ -101,9 +101,9 @@ class Vessel:
         low = self._row[self._next :]
         high = np.ones(len(self.subscribers), np.bool_)
         high[low] = False
-        order = np.concatenate([low, np.flatnonzero(high)])
+        order = np.concatenate([low, high.nonzero()[0]])
         rounds, more = divmod(count - len(low), len(order))
-        takers: Ints = self.subscribers[np.concatenate([low, np.resize(order, count - len(low))])]
+        takers: Ints = self.subscribers[np.concatenate([low, *[order] * rounds, order[:more]])]
         self._row = np.sort(order[more:])
         self._row_members = self.subscribers[self._row]
         self._next = 0

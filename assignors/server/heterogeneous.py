@@ -208,10 +208,13 @@ def _target(group: Group, usable: Bools, changes: _Changes, capacities: Ints, jd
         moved = np.zeros(group.topology.first[-1], np.bool_)
         moved[changes.moves.numbers] = True
         kept &= ~(moved[old.numbers] & gave[changing][old.slots])
-    # Who both gave and got is followed step by step; for the others, it is enough what they have in the end.
+    # Of some members who both gave and got it counts in which order they did; for the others, it is enough what they have in the end.
     new_slots = slot_of[np.concatenate([changes.takers, np.array(changes.moves.takers, np.int64)])]
     new_numbers = np.concatenate([changes.handed, np.array(changes.moves.numbers, np.int64)])
-    followed = (gave & got)[changing]
+    followed = np.zeros(len(group), np.bool_)
+    if changes.moves.numbers:
+        followed[_order_matters(group, gave & got, changes)] = True
+    followed = followed[changing]
     if followed.any():
         single = ~followed[new_slots]
         new_slots, new_numbers = new_slots[single], new_numbers[single]
@@ -255,6 +258,33 @@ def _target(group: Group, usable: Bools, changes: _Changes, capacities: Ints, jd
     if not differ.all():
         numbers, counts, changing = numbers[np.repeat(differ, counts)], counts[differ], changing[differ]
     return target_of_changed(group, order[changing], numbers, counts)
+
+
+def _order_matters(group: Group, both: Bools, changes: _Changes) -> list[int]:
+    """The places that have to be followed step by step, out of those that gave and got.
+
+    A set or map has as many buckets as it needed at its fullest. So order does not matter as long as nobody gives what he got or gets of a topic of which he
+    gave, and the map of topics need not grow for all new topics together.
+    """
+    topic_of, offsets, order = group.topology.topic_of, group.owned_offsets, group.hash_order
+    got: dict[int, set[int]] = {place: set() for place in np.flatnonzero(both).tolist()}
+    mine = np.flatnonzero(both[changes.takers])
+    takers = zip(changes.takers[mine].tolist(), topic_of[changes.handed[mine]].tolist(), strict=True)
+    moved = topic_of[changes.moves.numbers].tolist()
+    for place, topic in (*takers, *zip(changes.moves.takers, moved, strict=True)):
+        if place in got:
+            got[place].add(topic)
+    followed = {
+        place for place, topic in zip(changes.moves.givers, moved, strict=True) if place in got and topic in got[place]
+    }
+    for place in got.keys() - followed:
+        member = int(order[place])
+        owned = group.owned[offsets[member] : offsets[member + 1]]
+        before = set(topic_of[owned].tolist())
+        capacity = java_order.hash_map_capacity(len(before), java_order.table_size(len(before)))
+        if (owned < 0).any() or len(before | got[place]) > capacity * 3 // 4:
+            followed.add(place)
+    return sorted(followed)
 
 
 def _steps(

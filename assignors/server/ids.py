@@ -27,22 +27,27 @@ def id_hashes(topology: Topology) -> UInts:
 
 def subscribed_in_order(group: Group, listing: int, jdk: int) -> Ints:
     """The topics of a list of names as the broker goes through the subscription: it keeps the names in a HashSet, and leaves out what does not exist."""
-    names = group.listings[listing]
-    index = group.topology.index
-    different = list(dict.fromkeys(names))
-    order = java_order.hash_map_order(
-        java_order.string_hashes(different), java_order.copied_set_capacity(len(names), jdk), keys=different
-    )
-    return np.array([index[name] for name in (different[place] for place in order.tolist()) if name in index], np.int64)
+    made = group.from_subscriptions
+    key = ("broker's order", listing, jdk)
+    if key not in made:
+        names = group.listings[listing]
+        index = group.topology.index
+        different = list(dict.fromkeys(names))
+        capacity = java_order.copied_set_capacity(len(names), jdk)
+        order = java_order.hash_map_order(java_order.string_hashes(different), capacity, keys=different)
+        walked = [index[name] for name in (different[place] for place in order.tolist()) if name in index]
+        need_ids(group.topology, topics := np.array(walked, np.int64))
+        made[key] = topics
+    found: Ints = made[key]
+    return found
 
 
 def subscribed_set(group: Group, listing: int, jdk: int) -> Ints:
     """The same topics in the order of a HashSet of their ids that is made of the subscription."""
     topics = subscribed_in_order(group, listing, jdk)
-    need_ids(group.topology, topics)
-    most, least = group.topology.id_halves
+    topology = group.topology
+    most, least = topology.id_halves
     # Sized by the names, whether they exist or not.
     capacity = java_order.copied_set_capacity(len(set(group.listings[listing])), jdk)
-    hashes = java_order.uuid_hashes(most[topics], least[topics])
-    keys = list(zip(most[topics].tolist(), least[topics].tolist(), strict=True))
-    return topics[java_order.hash_map_order(hashes, capacity, keys=keys)]
+    keys = [topology.topics[topic].id for topic in topics.tolist()]
+    return topics[java_order.hash_map_order(java_order.uuid_hashes(most[topics], least[topics]), capacity, keys=keys)]

@@ -11,7 +11,7 @@ import numpy as np
 from quorate.assignors import java_order
 from quorate.assignors.group import Group
 from quorate.assignors.server.assignor import ServerAssignor, SubscriptionType, TargetAssignment
-from quorate.assignors.server.ids import id_hashes, need_ids, subscribed_in_order
+from quorate.assignors.server.ids import id_hashes, subscribed_in_order
 from quorate.assignors.server.old_targets import topic_map
 from quorate.assignors.server.target import target_of_all
 from quorate.assignors.subscribers import subscriber_sets
@@ -51,8 +51,6 @@ class _TopicMaps:
     """In which order members with the same list of names iterate their topics. `topics`: per list, in the order in which they are put into the map."""
 
     def __init__(self, topology: Topology, topics: Sequence[Ints], sizes: Sequence[int], listing_of: Ints) -> None:
-        for one in topics:
-            need_ids(topology, one)
         self.topics = topics
         self.listing_of = listing_of
         self.capacities = [java_order.table_size(size * 4 // 3 + 1) for size in sizes]
