@@ -44,7 +44,7 @@ format: .venv/.dev ## Put the sources into the shape that make lint asks for
 	.venv/bin/ruff check --fix-only .
 	.venv/bin/ruff format .
 
-bench: .venv/.dev java ## Every benchmark, ours beside a peer's
+bench: .venv/.dev java containers ## Every benchmark, ours beside a peer's
 	@set -e; for bench in $(BENCHES); do echo "== $$bench"; .venv/bin/python "$$bench"; done
 
 bench-diff: .venv/.dev java ## The long differential sweeps against Kafka's own classes, seeds printed (about a quarter of an hour)
