@@ -1,11 +1,11 @@
 """What scenarios say about groups: members that consume in threads, and what a group's records in `__consumer_offsets` hold."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, NamedTuple, Protocol, Self
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer
+from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka import TopicPartition as Where
 
 from quorate.codecs.messages import consumer_group
@@ -13,43 +13,92 @@ from quorate.coordinator import group_hash, topic_hash
 from quorate.integration import Cluster
 from quorate.integration.waiting import wait_for
 
-__all__ = ["Deliveries", "GroupState", "Member", "expected_hash", "group_state", "produce", "settled", "wait_for_epoch"]
+__all__ = [
+    "Deliveries",
+    "GroupState",
+    "Load",
+    "Member",
+    "Overlap",
+    "all_of",
+    "committed",
+    "confluent_config",
+    "expected_hash",
+    "group_state",
+    "produce",
+    "settled",
+    "wait_for_epoch",
+]
 
 TopicPartitions = frozenset[tuple[str, int]]
 
 
+def all_of(topic: str, partitions: int) -> TopicPartitions:
+    """Every partition of a topic."""
+    return frozenset((topic, partition) for partition in range(partitions))
+
+
+def confluent_config(cluster: Cluster) -> dict[str, Any]:
+    """Configuration by which librdkafka's clients reach a cluster, security included."""
+    names = {
+        "bootstrap_servers": "bootstrap.servers",
+        "security_protocol": "security.protocol",
+        "sasl_mechanism": "sasl.mechanism",
+        "sasl_plain_username": "sasl.username",
+        "sasl_plain_password": "sasl.password",
+        "ssl_cafile": "ssl.ca.location",
+    }
+    return {names[name]: value for name, value in cluster.client_config.items()} | {"log_level": 0}
+
+
+class Overlap(NamedTuple):
+    """A partition that a member was given while another, as far as that one knew, still had it."""
+
+    partition: tuple[str, int]
+    given_to: str
+    held_by: str
+
+
 class Deliveries:
-    """Who consumed what, and who owned which partition when, over all members of a group."""
+    """Who consumed what, who owned which partition when, and what was committed, over all members of a group. By what members were told, not brokers."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.values: dict[tuple[str, int], list[bytes]] = {}
         self.owners: dict[tuple[str, int], str] = {}
-        self.overlaps: list[str] = []
+        self.overlaps: list[Overlap] = []
         self.moves = 0
+        self.committed: dict[tuple[str, int], int] = {}
+        """The highest offset of each partition whose commit was acknowledged."""
+        self.refused: list[tuple[str, str]] = []
+        """Commits that were not: member and error."""
 
-    def given(self, member: str, partitions: Sequence[Where]) -> None:
+    def given(self, member: str, partitions: Iterable[tuple[str, int]]) -> None:
         with self._lock:
-            for where in partitions:
-                key = (where.topic, where.partition)
+            for key in partitions:
                 if key in self.owners and self.owners[key] != member:
-                    self.overlaps.append(f"{key} given to {member} while {self.owners[key]} has it")
+                    self.overlaps.append(Overlap(key, member, self.owners[key]))
                 self.owners[key] = member
                 self.moves += 1
 
-    def taken(self, member: str, partitions: Sequence[Where]) -> None:
+    def taken(self, member: str, partitions: Iterable[tuple[str, int]]) -> None:
         with self._lock:
-            for where in partitions:
-                if self.owners.get((where.topic, where.partition)) == member:
-                    del self.owners[where.topic, where.partition]
+            for key in partitions:
+                if self.owners.get(key) == member:
+                    del self.owners[key]
 
-    def got(self, message: Message) -> None:
+    def got(self, partition: tuple[str, int], value: bytes) -> None:
         with self._lock:
-            topic, partition, value = message.topic(), message.partition(), message.value()
-            assert topic is not None
-            assert partition is not None
-            assert value is not None
-            self.values.setdefault((topic, partition), []).append(value)
+            self.values.setdefault(partition, []).append(value)
+
+    def acknowledged(self, offsets: Iterable[tuple[tuple[str, int], int]]) -> None:
+        with self._lock:
+            for partition, offset in offsets:
+                self.committed[partition] = max(offset, self.committed.get(partition, 0))
+
+    def distinct(self) -> int:
+        """How many different messages were consumed, if those of a partition differ from one another."""
+        with self._lock:
+            return sum(len(set(values)) for values in self.values.values())
 
 
 class Member:
@@ -72,7 +121,7 @@ class Member:
         self.assigned: TopicPartitions = frozenset()
         self.deliveries = deliveries or Deliveries()
         settings = {
-            "bootstrap.servers": cluster.bootstrap_servers,
+            **confluent_config(cluster),
             "group.id": group,
             "group.protocol": "consumer",
             "client.id": name,
@@ -80,7 +129,7 @@ class Member:
             "auto.offset.reset": "earliest",
             "enable.auto.commit": True,
             "auto.commit.interval.ms": 500,
-            "log_level": 0,
+            "on_commit": self._on_commit,
             "topic.metadata.refresh.interval.ms": 1000,
             **({"group.instance.id": instance_id} if instance_id else {}),
             **config,
@@ -89,21 +138,37 @@ class Member:
         self._consumer.subscribe(
             list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
         )
+        self.polls = threading.Event()
+        """Cleared, it does not poll: a consumer that is busy with records."""
+        self.polls.set()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def _on_assign(self, consumer: Consumer, partitions: list[Where]) -> None:
-        self.deliveries.given(self.name, partitions)
+        self.deliveries.given(self.name, _pairs(partitions))
 
     def _on_revoke(self, consumer: Consumer, partitions: list[Where]) -> None:
-        self.deliveries.taken(self.name, partitions)
+        self.deliveries.taken(self.name, _pairs(partitions))
+
+    def _on_commit(self, error: KafkaError | None, partitions: list[Where]) -> None:
+        if error is None:
+            self.deliveries.acknowledged(
+                ((one.topic, one.partition), one.offset) for one in partitions if one.error is None and one.offset >= 0
+            )
+        else:
+            self.deliveries.refused.append((self.name, error.name()))
 
     def _run(self) -> None:
         while not self._stop.is_set():
+            self.polls.wait()
             message = self._consumer.poll(0.1)
             if message is not None and message.error() is None:
-                self.deliveries.got(message)
+                topic, partition, value = message.topic(), message.partition(), message.value()
+                assert topic is not None
+                assert partition is not None
+                assert value is not None
+                self.deliveries.got((topic, partition), value)
             elif message is not None:
                 self.error = message.error()
             self.assigned = frozenset((where.topic, where.partition) for where in self._consumer.assignment())
@@ -112,6 +177,7 @@ class Member:
         """Leave the group as a consumer does."""
         if not self._stop.is_set():
             self._stop.set()
+            self.polls.set()
             self._thread.join(30)
             self._consumer.close()
 
@@ -122,7 +188,17 @@ class Member:
         self.close()
 
 
-def settled(members: Sequence[Member], expected: TopicPartitions, *, timeout_ms: int = 60_000) -> None:
+def _pairs(partitions: Iterable[Where]) -> list[tuple[str, int]]:
+    return [(where.topic, where.partition) for where in partitions]
+
+
+class Consuming(Protocol):
+    """A member of a group, whatever client it is."""
+
+    assigned: TopicPartitions
+
+
+def settled(members: Sequence[Consuming], expected: TopicPartitions, *, timeout_ms: int = 60_000) -> None:
     """Wait until the members own exactly these partitions, none of them twice, in equal shares: the first to come had all of them for a while."""
 
     def owned() -> bool:
@@ -130,7 +206,7 @@ def settled(members: Sequence[Member], expected: TopicPartitions, *, timeout_ms:
         counts = [len(one) for one in each]
         return sum(counts) == len(expected) and frozenset().union(*each) == expected and max(counts) - min(counts) <= 1
 
-    wait_for(f"{[member.name for member in members]} share {len(expected)} partitions", owned, timeout_ms)
+    wait_for(f"{len(members)} members share {len(expected)} partitions", owned, timeout_ms)
 
 
 @dataclass
@@ -192,10 +268,51 @@ def wait_for_epoch(
     return wait_for(what, state, timeout_ms, every_ms=300)
 
 
+def committed(cluster: Cluster, group: str) -> dict[tuple[str, int], int]:
+    """The committed offsets of a group."""
+    found = cluster.admin.list_group_offsets([group])[group]
+    return {(where.topic, where.partition): offset.offset for where, offset in found.items()}
+
+
 def produce(cluster: Cluster, topic: str, partitions: int, count: int, *, first: int = 0) -> None:
     """`count` numbered messages to each partition."""
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "log_level": 0})
+    producer = Producer({**confluent_config(cluster), "acks": "all"})
     for number in range(first, first + count):
         for partition in range(partitions):
             producer.produce(topic, str(number).encode(), partition=partition)
     assert producer.flush(60) == 0
+
+
+class Load:
+    """Numbered messages to every partition of a topic, at a bounded rate, until it is stopped. None is lost or sent twice."""
+
+    def __init__(self, cluster: Cluster, topic: str, partitions: int) -> None:
+        self.sent = 0
+        self._topic, self._partitions = topic, partitions
+        self._producer = Producer(
+            {**confluent_config(cluster), "acks": "all", "enable.idempotence": True, "delivery.timeout.ms": 120_000}
+        )
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.05) and self.sent < 20_000:
+            for partition in range(self._partitions):
+                self._producer.produce(self._topic, str(self.sent).encode(), partition=partition)
+            self.sent += 1
+            self._producer.poll(0)
+
+    def stop(self) -> int:
+        """How many messages each partition got."""
+        self._stop.set()
+        self._thread.join(30)
+        assert self._producer.flush(120) == 0
+        return self.sent
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(30)

@@ -5,13 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from quorate.integration import Cluster
-from tests.integration.groups import Member, expected_hash, group_state, settled, wait_for_epoch
+from tests.integration.groups import Member, all_of, expected_hash, group_state, settled, wait_for_epoch
 
 pytestmark = pytest.mark.scenario("KIP-1101 metadata hash")
-
-
-def all_of(topic: str, partitions: int) -> frozenset[tuple[str, int]]:
-    return frozenset((topic, partition) for partition in range(partitions))
 
 
 @pytest.fixture

@@ -1,48 +1,29 @@
 """4.0.2 → 4.3.1 → 4.0.2, broker by broker, while members consume: what KIP-1101 changes in the records, and that nobody notices otherwise."""
 
-import threading
 from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka import Producer
 
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.messages import consumer_group
 from quorate.integration import Cluster
 from quorate.integration.waiting import wait_for
 from tests.integration.conftest import QUICK
-from tests.integration.groups import Deliveries, GroupState, Member, expected_hash, group_state, settled
+from tests.integration.groups import (
+    Deliveries,
+    GroupState,
+    Load,
+    Member,
+    all_of,
+    committed,
+    expected_hash,
+    group_state,
+    settled,
+)
 
 OLD, NEW = "4.0.2", "4.3.1"
 TOPIC, GROUP, PARTITIONS = "orders", "upgraded", 6
-EVERYTHING = frozenset((TOPIC, partition) for partition in range(PARTITIONS))
-
-
-class Load:
-    """Numbered messages to every partition, at a bounded rate, until it is stopped."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.sent = 0
-        self._producer = Producer(
-            {"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "enable.idempotence": True, "log_level": 0}
-        )
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._stop.wait(0.05) and self.sent < 20_000:
-            for partition in range(PARTITIONS):
-                self._producer.produce(TOPIC, str(self.sent).encode(), partition=partition)
-            self.sent += 1
-            self._producer.poll(0)
-
-    def stop(self) -> int:
-        """How many messages each partition got."""
-        self._stop.set()
-        self._thread.join(30)
-        assert self._producer.flush(60) == 0
-        return self.sent
+EVERYTHING = all_of(TOPIC, PARTITIONS)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +40,7 @@ def test_members_go_on_through_an_upgrade_and_back(cluster: Cluster) -> None:
     members = [Member(cluster, GROUP, [TOPIC], name=f"m{number}", deliveries=deliveries) for number in range(3)]
     try:
         settled(members, EVERYTHING)
-        load = Load(cluster)
+        load = Load(cluster, TOPIC, PARTITIONS)
         owners = dict(deliveries.owners)
         moves = deliveries.moves
 
@@ -74,7 +55,7 @@ def test_members_go_on_through_an_upgrade_and_back(cluster: Cluster) -> None:
         assert _tombstones_since_hash(cluster) == 1
         assert upgraded.epoch == before.epoch + 1
         assert upgraded.target == before.target
-        offsets = _committed(cluster)
+        offsets = committed(cluster, GROUP)
 
         cluster.upgrade(OLD)
         wait_for("the group has no hash again", lambda: group_state(cluster, GROUP).metadata_hash == 0, 60_000)
@@ -82,10 +63,10 @@ def test_members_go_on_through_an_upgrade_and_back(cluster: Cluster) -> None:
         assert downgraded.has_partition_metadata
         assert downgraded.epoch > upgraded.epoch
         assert downgraded.target == before.target
-        assert all(_committed(cluster)[partition] >= offset for partition, offset in offsets.items())
+        assert all(committed(cluster, GROUP)[partition] >= offset for partition, offset in offsets.items())
 
         sent = load.stop()
-        wait_for("every message was consumed", lambda: _distinct(deliveries) == PARTITIONS * sent, 60_000)
+        wait_for("every message was consumed", lambda: deliveries.distinct() == PARTITIONS * sent, 60_000)
         # No partition went anywhere, not for a moment, and what was not lost was not given twice either.
         assert deliveries.owners == owners
         assert deliveries.moves == moves
@@ -93,15 +74,6 @@ def test_members_go_on_through_an_upgrade_and_back(cluster: Cluster) -> None:
     finally:
         for member in members:
             member.close()
-
-
-def _distinct(deliveries: Deliveries) -> int:
-    return sum(len(set(values)) for values in deliveries.values.values())
-
-
-def _committed(cluster: Cluster) -> dict[int, int]:
-    found = cluster.admin.list_group_offsets([GROUP])[GROUP]
-    return {where.partition: offset.offset for where, offset in found.items()}
 
 
 def _wait_for_hash(cluster: Cluster) -> GroupState:
