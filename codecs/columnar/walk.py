@@ -210,6 +210,10 @@ def hop_tags(frame: Frame, counts: Ints, found: dict[int, tuple[Ints, Ints]] | N
             for tag, (starts, lengths) in found.items():
                 here = tags == tag
                 if bool(here.any()):
+                    # Kafka reads each of several by its type, whatever its size says; only the last one's size is compared.
+                    again = here & (starts[places] >= 0)
+                    if bool(again.any()):
+                        step.doubt(again)
                     starts[places[here]] = step.positions()[here]
                     lengths[places[here]] = sizes[here]
                     known |= here
