@@ -18,6 +18,8 @@ from quorate.assignors.why_remote import WHY, Bools, Reason, is_local, why_remot
 
 __all__ = ["WHY", "Explanation", "MemberFacts", "RackFacts", "Reason", "RemotePartition", "Spread", "explain"]
 
+_MOST = 2**63 - 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
@@ -346,8 +348,9 @@ def _racks(group: Group, counts: Ints, local_of: Ints, lag_of: Ints | None) -> t
 
 
 def _per_member(group: Group, owners: Ints, values: Ints | Bools) -> Ints:
-    """The sum of `values` for each member, exactly: lags may be larger than a float holds."""
-    sums = np.zeros(len(group), np.int64)
+    """The sum of `values` for each member, exactly: lags may be larger than a float holds, and their sum than 64 bits do."""
+    fits = not len(values) or int(values.max()) <= _MOST // len(values)
+    sums = np.zeros(len(group), np.int64 if fits else object)
     np.add.at(sums, owners, values)
     return sums
 
@@ -360,7 +363,7 @@ def _lags(topology: Topology, lags: Mapping[TopicPartition, int] | Mapping[tuple
     for (topic, partition), lag in lags.items():
         number = topology.number(topic, partition)
         if number >= 0:
-            found[number] = max(0, lag)
+            found[number] = min(max(0, lag), _MOST)
     return found
 
 

@@ -21,6 +21,12 @@ __all__ = ["described", "read_description", "read_topology"]
 MOST_PARTITIONS = 10_000_000
 """Of one topic: enough for any question, and few enough not to fill the memory by a slip of the finger."""
 
+MOST_LAG = 2**63 - 1
+"""Offsets are 64 bits."""
+
+MOST_NUMBER = 2**31 - 1
+"""Partition numbers are 32 bits."""
+
 _FIELDS = ("group", "protocol", "assignor", "brokers", "topics", "members")
 _TOPIC_FIELDS = ("partitions", "racks", "replicas", "id", "lag", "numbers")
 _MEMBER_FIELDS = ("topics", "rack", "instance_id", "owned", "generation")
@@ -114,7 +120,7 @@ def _topology(root: Node, fields: Mapping[str, Node]) -> tuple[Topology, Mapping
     racks: dict[int, str | None] = {}
     if "brokers" in fields:
         for broker, node in fields["brokers"].entries("broker id to rack"):
-            if not broker.isdigit():
+            if not _is_number(broker):
                 node.fail("broker ids are numbers", "brokers: {1: rack-a, 2: rack-b}")
             racks[int(broker)] = None if node.value is None else node.text() or None
     if "topics" not in fields:
@@ -163,7 +169,7 @@ def _topic(
         node.fail("does not say how many partitions", "give partitions, racks or replicas")
     numbers: list[int] | None = None
     if "numbers" in fields:
-        numbers = [one.number() for one in fields["numbers"].items("partition numbers")]
+        numbers = [one.number(most=MOST_NUMBER) for one in fields["numbers"].items("partition numbers")]
         if numbers != sorted(set(numbers)) or len(numbers) != partitions:
             fields["numbers"].fail(f"must be {partitions:,} different numbers, ascending")
     topic = Topic(
@@ -201,15 +207,24 @@ def _lag(node: Node, topic: Topic) -> dict[TopicPartition, int]:
         pairs = [(_partition(name, item, topic), item) for name, item in node.entries("partition to lag")]
     else:
         pairs = [(number, node) for number in numbers]
-    return {TopicPartition(topic.name, number): item.number() for number, item in pairs if item.value is not None}
+    return {
+        TopicPartition(topic.name, number): item.number(most=MOST_LAG)
+        for number, item in pairs
+        if item.value is not None
+    }
 
 
 def _partition(text: str, node: Node, topic: Topic) -> int:
-    number = int(text) if text.isdigit() else -1
+    number = int(text) if _is_number(text) else -1
     numbers = topic.numbers or range(topic.partitions)
     if number not in numbers:
         node.fail(f"{text} is not a partition of {topic.name}", _partitions_of(topic))
     return number
+
+
+def _is_number(text: str) -> bool:
+    """Digits that `int` takes, and not too many."""
+    return text.isascii() and text.isdigit() and len(text) < 20
 
 
 def _partitions_of(topic: Topic) -> str:

@@ -165,6 +165,8 @@ class Comparison:
                     f"{outcome.label}: {_count(facts.first_assigned, 'partition')} that nobody had "
                     f"{'is' if facts.first_assigned == 1 else 'are'} not counted as moved"
                 )
+            if not self.lags and outcome.choice is not None and outcome.choice.name == "lag-aware":
+                found.append(f"{outcome.label}: no lags are known, so it went by the numbers of partitions alone")
         if self.before.racks_known and not self.racks:
             found.append("no member tells a rack, so nothing is said of locality; --rack MEMBER=RACK tries one")
         unknown = {one.explanation.lag_unknown for one in self.outcomes}

@@ -6,12 +6,13 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from quorate.assignors import Assignment, Assignor, AssignorError, Explanation, Group, Topology, explain, java_order
 from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.registry import CLIENT_ASSIGNORS, SERVER_ASSIGNORS, client_assignor, server_assignor
-from quorate.cli.assign_situation import Situation, listed
+from quorate.cli.assign_options import arguments, split_options
+from quorate.cli.assign_situation import Situation
 from quorate.cli.errors import UserError
 from quorate.codecs import Uuid
 
@@ -31,11 +32,11 @@ MOST_REBALANCES = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """An assignor to run: `text` as the user called it, `options` for its constructor."""
+    """An assignor to run: `text` as the user called it, `options` as texts (`None` for one without a value)."""
 
     name: str
     side: Side
-    options: Mapping[str, Any]
+    options: Mapping[str, str | None]
     text: str
 
     @property
@@ -112,27 +113,8 @@ def _choice(text: str, side: Side | None, situation: Situation) -> Choice:
         chosen = side
     else:
         chosen = "server" if situation.protocol == "consumer" else "client"
-    options = dict(_option(one, text) for one in rest.split(",")) if colon else {}
+    options = split_options(rest, text) if colon else {}
     return Choice(name=name, side=chosen, options=options, text=text)
-
-
-def _option(text: str, whole: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    name = name.strip().replace("-", "_")
-    if not name.isidentifier() or (equals and not value):
-        raise UserError(
-            f"--assignor {whole}: {text!r} is not OPTION=VALUE", "for instance lag-aware:locality=replica,max_moved=3"
-        )
-    return name, _value(value) if equals else True
-
-
-def _value(text: str) -> Any:
-    for read in (int, float):
-        try:
-            return read(text)
-        except ValueError:
-            continue
-    return {"true": True, "false": False, "none": None}.get(text.lower(), text)
 
 
 def outcome_now(situation: Situation) -> Outcome | None:
@@ -190,15 +172,11 @@ def _made(choice: Choice, situation: Situation, kafka_version: KafkaVersion) -> 
         raise UserError(f"{choice.label}: is not there in this version of quorate: {error}") from error
     kind = type(assignor)
     there = inspect.signature(kind).parameters
-    options = dict(choice.options)
+    options = arguments(kind, choice.options, choice.text)
     if choice.name == "lag-aware":
-        options.setdefault("lags", situation.lags)
+        options["lags"] = situation.lags
     if kafka_version != KafkaVersion.NEWEST and "version" in there:  # those whose answers changed
         options.setdefault("version", kafka_version)
-    unknown = sorted(options.keys() - there.keys())
-    if unknown:
-        known = f"it has {listed(sorted(there), 10)}" if there else "it has none"
-        raise UserError(f"--assignor {choice.text}: {choice.name} has no option {unknown[0]}", known)
     return kind(**options)
 
 

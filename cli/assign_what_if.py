@@ -114,7 +114,7 @@ def _added(text: str, situation: Situation, members: Mapping[str, Member]) -> tu
 
 def _with_partitions(situation: Situation, text: str) -> Situation:
     name, equals, number = text.rpartition("=")
-    if not equals or not number.isdigit() or not 1 <= int(number[:9]) <= MOST_PARTITIONS:
+    if not equals or not number.isascii() or not number.isdigit() or not 1 <= int(number[:9]) <= MOST_PARTITIONS:
         raise UserError(
             f"--add-partitions {text}: is not TOPIC=N, with N from 1 to {MOST_PARTITIONS:,}",
             "N is how many more: orders=4",

@@ -182,6 +182,54 @@ def test_options_reach_the_assignor(outcomes, described, quorate):
 
 
 @pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ("lag-aware:max_moved=x", "max_moved cannot be 'x'\n       it takes a whole number or none"),
+        ("lag-aware:max_moved", "max_moved needs a value"),
+        ("lag-aware:max-count-skew=1.5", "max_count_skew cannot be '1.5'"),
+        ("lag-aware:shuffle=1", "shuffle cannot be '1'\n       it takes true, false"),
+        ("lag-aware:locality=rack", "locality cannot be 'rack'\n       it takes replica, leader or none"),
+        ("lag-aware:max_moved=1,max-moved=2", "max_moved is there twice"),
+        ("lag-aware:lags=5", "lag-aware has no option lags"),
+        ("sticky:version=new", "version cannot be 'new'\n       it takes a version such as 4.3.1"),
+        ("uniform:subscription_type=odd", "it takes homogeneous, heterogeneous or none"),
+        ("uniform:jdk=none", "jdk cannot be 'none'"),
+    ],
+)
+def test_values_that_an_option_cannot_have_are_told_with_those_that_it_can(quorate, described, asked, told):
+    ended = quorate("assign", described(), "--assignor", asked)
+    assert (ended.status, ended.out) == (1, "")
+    assert ended.err.startswith(f"error: --assignor {asked}: ")
+    assert told in ended.err
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "lag-aware:max_moved=none,shuffle,local_tolerance=1,locality=leader",
+        "lag-aware:spread-idle=FALSE",
+        "sticky:version=4.3.1",
+        "uniform:subscription_type=heterogeneous",
+        "rack-aware-uniform:prefer=stickiness,max_moved=1",
+    ],
+)
+def test_options_of_every_type_are_read(outcomes, described, asked):
+    assert outcomes(described(), "--assignor", asked)[asked]["partitions"] == 4
+
+
+def test_lag_aware_without_lags_says_what_it_went_by(quorate, described):
+    ended = quorate("assign", described(topics={"t": 4}), "--assignor", "lag-aware", "--assignor", "range")
+    assert ended.lines[-1] == "lag-aware: no lags are known, so it went by the numbers of partitions alone"
+    assert "no lags are known" not in quorate("assign", described(), "--assignor", "lag-aware").out
+
+
+def test_lags_are_added_up_beyond_64_bits(outcomes, described):
+    topics = {"t": {"partitions": 4, "lag": 2**63 - 1}}
+    told = outcomes(described(topics=topics, members={"m1": {}, "m2": {}}), "--assignor", "range")["range"]
+    assert (told["lag"], told["lag_balance"]["max"]) == (4 * (2**63 - 1), 2 * (2**63 - 1))
+
+
+@pytest.mark.parametrize(
     ("protocol", "side", "expected"),
     [
         ("classic", None, ["range", "cooperative-sticky", "lag-aware"]),
@@ -353,6 +401,7 @@ def test_a_file_of_that_name_goes_before_the_example(quorate, tmp_path, monkeypa
         (["FILE", "--rack", "m1"], "is not MEMBER=RACK"),
         (["FILE", "--add-partitions", "t"], "is not TOPIC=N"),
         (["FILE", "--add-partitions", "t=0"], "is not TOPIC=N"),
+        (["FILE", "--add-partitions", "t=²"], "is not TOPIC=N"),
         (["FILE", "--add-partitions", "t=99999999999"], "is not TOPIC=N"),
         (["FILE", "--add-partitions", "u=1"], "there is no topic u"),
         (

@@ -152,6 +152,16 @@ TOPICS = "topics: {t: {partitions: 3, racks: [[a], [b], [c]]}}"
             "topics: {t: {replicas: [[1]]}}\nmembers: {}",
             r"topics.t.replicas\[0\]\[0\]: broker 1 is not among the brokers",
         ),
+        ("brokers: {²: a}\ntopics: {}\nmembers: {}", "brokers.²: broker ids are numbers"),
+        ("topics: {t: {partitions: 2, lag: {²: 1}}}\nmembers: {}", "topics.t.lag.²: ² is not a partition of t"),
+        (
+            "topics: {t: {partitions: 1, lag: 9223372036854775808}}\nmembers: {}",
+            "topics.t.lag: 9,223,.* is out of bounds",
+        ),
+        (
+            "topics: {t: {partitions: 1, numbers: [2147483648]}}\nmembers: {}",
+            "numbers.0.: 2,147,483,648 is out of bounds",
+        ),
         ("brokers: {x: a}\ntopics: {}\nmembers: {}", "brokers.x: broker ids are numbers"),
         ("topics: {t: {partitions: 2, numbers: [1, 1]}}\nmembers: {}", "topics.t.numbers: must be 2 different numbers"),
         ("topics: {t: {partitions: 1, id: xyz}}\nmembers: {}", "topics.t.id: a uuid has 22"),
