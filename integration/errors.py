@@ -4,4 +4,9 @@ __all__ = ["ClusterError"]
 
 
 class ClusterError(RuntimeError):
-    """A cluster cannot be started, or does not do what it was told in time. The message says which broker, and what to do."""
+    """A cluster cannot be started, or does not do what it was told in time. `message` says what, and of which broker; `remedy` what to do, if that is known."""
+
+    def __init__(self, message: str, *remedy: str) -> None:
+        super().__init__("; ".join((message, *remedy)))
+        self.message = message
+        self.remedy = remedy

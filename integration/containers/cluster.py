@@ -1,22 +1,23 @@
 """`KafkaCluster`: real brokers with racks, in containers, in one call."""
 
-import base64
 import io
+import re
 import tarfile
-import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.integration.admin import metadata_from
 from quorate.integration.cluster import BrokerInfo, Cluster
-from quorate.integration.containers.engine import Session, engine
+from quorate.integration.containers.engine import Session, engine, engine_errors
 from quorate.integration.containers.images import DEFAULT_VERSION, resolve_image
-from quorate.integration.containers.node import DATA, Node
+from quorate.integration.containers.lab import check_name, find_lab, lab_labels, lab_ports
+from quorate.integration.containers.node import Node
+from quorate.integration.containers.plan import CLIENT_PORT, DATA, Plan
 from quorate.integration.containers.ports import accepts, free_ports
 from quorate.integration.containers.security import Credentials
 from quorate.integration.errors import ClusterError
@@ -24,35 +25,22 @@ from quorate.integration.waiting import wait_for
 
 __all__ = ["KafkaCluster"]
 
-_CLIENT_PORT = 9092
-
-_DEFAULTS: Mapping[str, object] = {
-    "auto.create.topics.enable": "false",
-    "group.initial.rebalance.delay.ms": 0,
-    "offsets.topic.num.partitions": 4,
-    "transaction.state.log.num.partitions": 2,
-    "share.coordinator.state.topic.num.partitions": 2,
-    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
-    # A stopped or killed broker is noticed in seconds, as in the tests that stop one.
-    "broker.session.timeout.ms": 4000,
-    "broker.heartbeat.interval.ms": 500,
-    "num.network.threads": 2,
-    "num.io.threads": 2,
-    "background.threads": 2,
-    "log.cleaner.dedupe.buffer.size": 2 * 1024 * 1024,
-}
-
 
 class KafkaCluster(Cluster):
     """Apache Kafka (KRaft) in containers: a broker per rack, or `brokers` of them in turn in `racks`.
 
     `version`: of Apache Kafka; `image`: see `resolve_image`. `controllers`: 0 for brokers that are controllers as well (the first three), otherwise that
     many controllers of their own. `properties`: added to every node's server.properties. `security`: of the listener for clients; `client_config` has what
-    they need (SASL_SSL: a certificate of its own, and a user by SCRAM-SHA-512). `heap_mb`: largest Java heap of a node. The cluster is up and
-    ready when the constructor returns. Raises `ClusterError`, with the end of the logs, if it does not come up within `timeout_ms`.
+    they need (SASL_SSL: a certificate of its own, and a user by SCRAM-SHA-512). `heap_mb`: largest Java heap of a node. `ports`: of this host, one for
+    each broker; free ones by default. `on_progress` is told what is being done. The cluster is up and ready when the constructor returns. Raises
+    `ClusterError`, with the end of the logs, if it does not come up within `timeout_ms`.
 
     Nothing outlives this process: containers, networks and volumes carry a label, and a watcher removes them when the process ends, even by a crash.
+    With `lab`, a name, they stay once the cluster is ready, for other processes to find with `attach`, until one calls `remove`.
     """
+
+    stop_timeout_ms: int = 60_000
+    """How long a broker may take to shut down before it is killed; without a majority of controllers it would wait for one."""
 
     def __init__(
         self,
@@ -66,130 +54,131 @@ class KafkaCluster(Cluster):
         security: Literal["PLAINTEXT", "SASL_SSL"] = "PLAINTEXT",
         heap_mb: int = 384,
         timeout_ms: int = 120_000,
+        lab: str | None = None,
+        ports: Sequence[int] | None = None,
+        on_progress: Callable[[str], None] = lambda _: None,
     ) -> None:
-        count = len(racks) if brokers is None else brokers
-        if count < 1:
-            raise ClusterError("a cluster has at least one broker")
-        self.timeout_ms = timeout_ms
-        self._image = image
-        self._version = version
-        self._extra = dict(properties or {})
-        self._racks: dict[int, str | None] = {
-            number + 1: racks[number % len(racks)] if racks else None for number in range(count)
-        }
-        self._cuts: list[tuple[Node, str]] = []
-        chosen = resolve_image(version, image)
+        count = Plan.count(brokers, racks)
+        chosen = resolve_image(version, image, on_progress)
+        if lab is not None:
+            check_name(lab)
+        plan = Plan.make(
+            brokers=brokers,
+            racks=racks,
+            version=version,
+            image=image,
+            controllers=controllers,
+            properties=properties or {},
+            secure=security == "SASL_SSL",
+            heap_mb=heap_mb,
+            ports=free_ports(count, lab_ports()) if ports is None else ports,
+        )
         with ExitStack() as undo:
-            self._session = Session()
-            undo.callback(self._session.close)
-            self._network = self._make_network()
-            ports = free_ports(count)
-            self._credentials: Credentials | None = None
-            if security == "SASL_SSL":
-                self._credentials = Credentials(chosen, self._session, [f"broker-{broker}" for broker in self._racks])
-                undo.callback(self._credentials.close)
-            environment = {"CLUSTER_ID": base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()}
-            self._ports = dict(zip(self._racks, ports, strict=True))
-            self._nodes = {
-                broker: Node(
-                    number=broker,
-                    name=f"broker-{broker}",
-                    session=self._session,
-                    network=self._network,
-                    ports={port: _CLIENT_PORT},
-                    heap_mb=heap_mb,
-                    environment=environment,
-                )
-                for broker, port in self._ports.items()
-            }
-            self._controllers = {
-                100 + number: Node(
-                    number=100 + number,
-                    name=f"controller-{100 + number}",
-                    session=self._session,
-                    network=self._network,
-                    ports={},
-                    heap_mb=heap_mb,
-                    environment=environment,
-                )
-                for number in range(1, controllers + 1)
-            }
-            with ThreadPoolExecutor(max_workers=count + controllers) as pool:
-                for started in [
-                    pool.submit(self._start, node, chosen)
-                    for node in (*self._controllers.values(), *self._nodes.values())
-                ]:
-                    started.result()
-            self.wait_ready()
+            session = Session(lab)
+            if lab is None:
+                session.watch()
+                undo.callback(session.close)
+            credentials = None
+            if plan.secure:
+                on_progress("making a certificate")
+                credentials = Credentials.make(chosen, session, [plan.names[broker] for broker in plan.ports])
+                undo.callback(credentials.close)
+            self._set_up(plan, session, credentials, timeout_ms, on_progress)
+            undo.callback(self.close_admin)
+            with engine_errors("the cluster's network cannot be made"):
+                self._network.create()
+            if lab is not None:
+                # Not earlier: where two start a lab of one name, the second fails at the network, and must not remove the first's.
+                session.watch()
+                undo.callback(session.close)
+            self._bring_up(self._nodes.values())
             undo.pop_all()
+        if lab is not None:
+            session.keep()
+            self._attached = True
 
-    def _make_network(self) -> Any:
+    @classmethod
+    def attach(
+        cls, lab: str, *, timeout_ms: int = 120_000, on_progress: Callable[[str], None] = lambda _: None
+    ) -> Self:
+        """The lab of this name, which another process has started; whatever state its brokers are in. Raises `ClusterError` if there is none."""
+        plan, credentials = find_lab(lab)
+        cluster = cls.__new__(cls)
+        cluster._set_up(plan, Session(lab), credentials, timeout_ms, on_progress)
+        cluster._attached = True
+        for node in cluster._nodes.values():
+            node.adopt()
+        return cluster
+
+    def _set_up(
+        self,
+        plan: Plan,
+        session: Session,
+        credentials: Credentials | None,
+        timeout_ms: int,
+        on_progress: Callable[[str], None],
+    ) -> None:
         from testcontainers.core.network import Network
 
-        return Network(docker_network_kw={"labels": self._session.labels}).create()
+        self.timeout_ms = timeout_ms
+        self._plan = plan
+        self._session = session
+        self._credentials = credentials
+        self._tell = on_progress
+        self._attached = False
+        self._cuts: list[tuple[Node, str]] = []
+        labels = {**session.labels, **lab_labels(plan, credentials)}
+        self._network: Network = Network(docker_network_kw={"labels": labels, "check_duplicate": True})
+        self._network.name = f"quorate-{session.name}"
+        self._nodes: dict[int, Node] = {
+            number: Node(
+                number=number,
+                name=name,
+                session=session,
+                network=self._network,
+                ports={plan.ports[number]: CLIENT_PORT} if number in plan.ports else {},
+                heap_mb=plan.heap_mb,
+                environment={"CLUSTER_ID": plan.cluster_id},
+                version=plan.version,
+                rack=plan.racks.get(number),
+            )
+            for number, name in plan.names.items()
+        }
 
-    def _start(self, node: Node, image: str) -> None:
+    def _bring_up(self, nodes: Iterable[Node]) -> None:
+        """Start nodes at the same time, and wait for all of them."""
+        chosen = list(nodes)
+        self._tell(f"starting {', '.join(node.name for node in chosen)}")
+        with ThreadPoolExecutor(max_workers=max(1, len(chosen))) as pool:
+            for started in [pool.submit(self._start, node) for node in chosen]:
+                started.result()
+        self.wait_ready()
+
+    def _start(self, node: Node, version: str | None = None, rack: str | None = None) -> None:
+        """Start a node, by default as it was. `rack`: "" for none."""
+        version = version or node.version
+        rack = node.rack if rack is None else rack or None
         secure = self._credentials
         node.start(
-            image,
-            self._version,
-            self._properties(node),
+            resolve_image(version, self._plan.image, self._tell),
+            version,
+            rack,
+            self._plan.server_properties(node.number, rack, secure.properties if secure else {}),
             format_options=secure.format_options if secure else "",
             files=secure.files if secure else (),
         )
-
-    # Configuration
-
-    def _voters(self) -> dict[int, str]:
-        nodes = self._controllers or {broker: self._nodes[broker] for broker in sorted(self._nodes)[:3]}
-        return {number: node.name for number, node in nodes.items()}
-
-    def _properties(self, node: Node) -> dict[str, object]:
-        voters = self._voters()
-        replicas = min(3, len(self._nodes))
-        in_sync = max(1, replicas - 1)
-        properties: dict[str, object] = {
-            "node.id": node.number,
-            "controller.quorum.voters": ",".join(f"{number}@{name}:9093" for number, name in voters.items()),
-            "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": f"INTERNAL:PLAINTEXT,CLIENT:{'SASL_SSL' if self._credentials else 'PLAINTEXT'},CONTROLLER:PLAINTEXT",
-            "log.dirs": DATA,
-            **_DEFAULTS,
-            "offsets.topic.replication.factor": replicas,
-            "transaction.state.log.replication.factor": replicas,
-            "transaction.state.log.min.isr": in_sync,
-            "share.coordinator.state.topic.replication.factor": replicas,
-            "share.coordinator.state.topic.min.isr": in_sync,
-        }
-        listeners = []
-        roles = []
-        if node.number in self._nodes:
-            roles.append("broker")
-            listeners += ["INTERNAL://:19092", f"CLIENT://:{_CLIENT_PORT}"]
-            properties["advertised.listeners"] = (
-                f"INTERNAL://{node.name}:19092,CLIENT://127.0.0.1:{self._ports[node.number]}"
-            )
-            properties["inter.broker.listener.name"] = "INTERNAL"
-            if self._racks[node.number] is not None:
-                properties["broker.rack"] = self._racks[node.number]
-        if node.number in voters:
-            roles.append("controller")
-            listeners.append("CONTROLLER://:9093")
-        properties["process.roles"] = ",".join(roles)
-        properties["listeners"] = ",".join(listeners)
-        return {**properties, **(self._credentials.properties if self._credentials else {}), **self._extra}
 
     # What is there
 
     @property
     def version(self) -> str:
-        """The Kafka version that brokers are started with."""
-        return self._version
+        """The newest Kafka version among the brokers."""
+        return max((node.version for node in self._nodes.values()), key=_release)
 
     @property
     def bootstrap_servers(self) -> str:
         """Addresses for clients on this host: "127.0.0.1:port" of every broker, separated by commas."""
-        return ",".join(f"127.0.0.1:{port}" for port in self._ports.values())
+        return ",".join(f"127.0.0.1:{port}" for port in self._plan.ports.values())
 
     @property
     def client_config(self) -> dict[str, Any]:
@@ -202,12 +191,12 @@ class KafkaCluster(Cluster):
         return [
             BrokerInfo(
                 id=broker,
-                rack=self._racks[broker],
-                address=f"127.0.0.1:{self._ports[broker]}",
-                version=node.version,
-                state=node.state,
+                rack=self._nodes[broker].rack,
+                address=f"127.0.0.1:{port}",
+                version=self._nodes[broker].version,
+                state=self._nodes[broker].state,
             )
-            for broker, node in self._nodes.items()
+            for broker, port in self._plan.ports.items()
         ]
 
     def logs(self, broker: int) -> str:
@@ -219,10 +208,9 @@ class KafkaCluster(Cluster):
         return self._node(broker).run(*command)
 
     def _node(self, broker: int) -> Node:
-        try:
-            return self._nodes[broker]
-        except KeyError:
-            raise ClusterError(f"there is no broker {broker}, only {', '.join(map(str, self._nodes))}") from None
+        if broker not in self._plan.ports:
+            raise ClusterError(f"there is no broker {broker}, only {', '.join(map(str, self._plan.ports))}")
+        return self._nodes[broker]
 
     # Readiness
 
@@ -230,16 +218,18 @@ class KafkaCluster(Cluster):
         """Wait until every broker that was started is registered and unfenced and each partition of `__consumer_offsets` has a leader."""
         from kafka.errors import KafkaError
 
-        running = {broker: self._racks[broker] for broker, node in self._nodes.items() if node.state == "running"}
+        running = {info.id: info.rack for info in self.brokers if info.state == "running"}
         self.close_admin()  # it may know brokers that are gone, and a controller that was another
         try:
-            for broker in running:
+            for done, broker in enumerate(running):
+                self._tell(f"waiting for brokers ({done} of {len(running)} ready)")
                 wait_for(
                     f"broker {broker} knows all of brokers {sorted(running)} and their racks",
                     partial(self._knows, broker, running),
                     self.timeout_ms,
                     also=(KafkaError,),
                 )
+            self._tell("waiting for __consumer_offsets")
             wait_for(
                 "__consumer_offsets has leaders",
                 self._offsets_topic_led,
@@ -247,23 +237,24 @@ class KafkaCluster(Cluster):
                 also=(KafkaError, ClusterError),
             )
         except ClusterError as error:
-            tails = "".join(
-                f"\n--- {node.name} ({node.state})\n{node.log_excerpt()}"
-                for node in (*self._controllers.values(), *self._nodes.values())
-            )
+            tails = "".join(f"\n--- {node.name} ({node.state})\n{node.log_excerpt()}" for node in self._nodes.values())
             raise ClusterError(f"{error}{tails}") from None
 
     def _knows(self, broker: int, others: Mapping[int, str | None]) -> bool:
         from kafka import KafkaAdminClient
 
-        for node in (*self._controllers.values(), *self._nodes.values()):
-            if node.exit_code not in (None, 137, 143):  # the latter two are what kill_broker and stop_broker leave
+        for node in self._nodes.values():
+            if node.wanted and node.exit_code not in (
+                None,
+                137,
+                143,
+            ):  # the latter two are left by whoever ends it from outside
                 raise ClusterError(f"{node.name} ended by itself with exit code {node.exit_code}")
-        if not accepts(self._ports[broker]):
+        if not accepts(self._plan.ports[broker]):
             return False
         with closing(
             KafkaAdminClient(
-                **{**self.client_config, "bootstrap_servers": f"127.0.0.1:{self._ports[broker]}"},
+                **{**self.client_config, "bootstrap_servers": f"127.0.0.1:{self._plan.ports[broker]}"},
                 bootstrap_timeout_ms=2000,
             )
         ) as admin:
@@ -284,7 +275,7 @@ class KafkaCluster(Cluster):
 
     def stop_broker(self, broker: int) -> None:
         """Shut a broker down as an operator does: leaders move away first."""
-        self._node(broker).stop(self.timeout_ms)
+        self._node(broker).stop(self.stop_timeout_ms)
         self.close_admin()
 
     def kill_broker(self, broker: int) -> None:
@@ -292,13 +283,23 @@ class KafkaCluster(Cluster):
         self._node(broker).kill()
         self.close_admin()
 
-    def start_broker(self, broker: int, *, rack: str | None = None) -> None:
-        """Start a stopped broker, in another rack if one is given, and wait until it is registered and unfenced."""
-        node = self._node(broker)
-        if rack is not None:
-            self._racks[broker] = rack
-        self._start(node, resolve_image(self._version, self._image))
+    def start_broker(self, broker: int, *, rack: str | None = None, version: str | None = None) -> None:
+        """Start a stopped broker, in another rack ("" for none) or with another Kafka version if one is given, and wait until it is registered and unfenced."""
+        self._start(self._node(broker), version, rack)
         self.wait_ready()
+
+    def restart_broker(self, broker: int, *, rack: str | None = None, version: str | None = None) -> None:
+        """`stop_broker`, then `start_broker`."""
+        if version is not None:
+            resolve_image(version, self._plan.image, self._tell)  # before the broker is stopped for nothing
+        self.stop_broker(broker)
+        self.start_broker(broker, rack=rack, version=version)
+
+    def start_all(self) -> None:
+        """Let frozen brokers go on, start those that are stopped, controllers included, and wait until all are ready."""
+        for node in self._nodes.values():
+            node.resume()
+        self._bring_up([node for node in self._nodes.values() if node.state == "stopped"])
 
     def pause_broker(self, broker: int) -> None:
         """Freeze a broker: connections stay open and nothing answers."""
@@ -313,11 +314,11 @@ class KafkaCluster(Cluster):
 
         Feature levels (metadata.version) stay as they are, so that the way back is open; `admin.update_features` finalises them.
         """
-        image = resolve_image(version, self._image)
-        self._version = version
-        for node in (*self._controllers.values(), *self._nodes.values()):
-            node.stop(self.timeout_ms)
-            self._start(node, image)
+        resolve_image(version, self._plan.image, self._tell)
+        for node in self._nodes.values():
+            self._tell(f"moving {node.name} from {node.version} to {version}")
+            node.stop(self.stop_timeout_ms)
+            self._start(node, version)
             self.wait_ready()
             self._wait_in_sync()
 
@@ -369,11 +370,21 @@ class KafkaCluster(Cluster):
                 archive.extractall(destination, filter="data")
         return destination
 
+    def remove(self) -> None:
+        """End the cluster and remove its data, also if it is a lab."""
+        self._attached = False
+        self.close()
+
     def close(self) -> None:
-        """End the cluster and remove its data."""
+        """End the cluster and remove its data. A lab goes on: this process only lets go of it."""
         self.close_admin()
-        self._session.close()
+        if not self._attached:
+            self._session.close()
         if self._credentials is not None:
             self._credentials.close()
         engine().close()
         engine.cache_clear()
+
+
+def _release(version: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", version)]

@@ -4,6 +4,7 @@ import contextlib
 import subprocess
 import sys
 import uuid
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -12,10 +13,13 @@ from quorate.integration.errors import ClusterError
 if TYPE_CHECKING:
     from docker import DockerClient
 
-__all__ = ["LABEL", "Session", "engine", "remove_labelled"]
+__all__ = ["LAB", "LABEL", "Session", "engine", "engine_errors", "remove_labelled"]
 
 LABEL = "io.quorate.session"
 """Label of containers, networks and volumes; its value names the session."""
+
+LAB = "io.quorate.lab"
+"""The label instead of it where they outlive the process that started them; its value is the lab's name."""
 
 
 @lru_cache(maxsize=1)
@@ -26,16 +30,31 @@ def engine() -> "DockerClient":
 
         import docker
     except ModuleNotFoundError as missing:
-        raise ClusterError(f"{missing.name} is not installed: pip install 'quorate[testcontainers]'") from None
+        raise ClusterError(
+            f"containers need the package {missing.name}, which is not installed",
+            "pip install 'quorate[testcontainers]'",
+        ) from None
     try:
         client = docker.from_env()
         client.ping()
     except DockerException as error:
         raise ClusterError(
-            f"no container engine answers ({str(error).splitlines()[0]}); start Docker, or name its address in DOCKER_HOST. "
-            "On Debian and Ubuntu docker/engine of quorate's repository installs and starts one"
+            f"no container engine answers ({str(error).splitlines()[0]})",
+            "start Docker, or name its address in DOCKER_HOST. On Debian and Ubuntu docker/engine of quorate's repository installs and starts one",
         ) from None
     return client
+
+
+@contextlib.contextmanager
+def engine_errors(what: str) -> Iterator[None]:
+    """Say in one line what the engine refused. `what`: what was to be done."""
+    from docker.errors import APIError
+
+    try:
+        yield
+    except APIError as error:
+        reason = str(error.explanation or error).strip().splitlines()[0]
+        raise ClusterError(f"{what}: the container engine refuses: {reason}") from None
 
 
 class Session:
@@ -43,12 +62,19 @@ class Session:
 
     testcontainers' own watcher (Ryuk) is a container, whose image cannot be had everywhere; ours is a small Python process. It notices the end of this
     process by the end of its standard input.
+
+    `lab`: the name under which everything goes on without this process, once `keep` is called.
     """
 
-    def __init__(self) -> None:
-        self.name = uuid.uuid4().hex[:12]
+    def __init__(self, lab: str | None = None) -> None:
+        self.name = lab or uuid.uuid4().hex[:12]
+        self._label = LAB if lab else LABEL
+        self._watcher: subprocess.Popen[bytes] | None = None
+
+    def watch(self) -> None:
+        """Start the watcher."""
         self._watcher = subprocess.Popen(
-            [sys.executable, "-P", "-m", "quorate.integration.containers.watcher", self.name],
+            [sys.executable, "-P", "-m", "quorate.integration.containers.watcher", self._label, self.name],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -58,37 +84,53 @@ class Session:
     @property
     def labels(self) -> dict[str, str]:
         """To be put on everything that is started."""
-        return {LABEL: self.name}
+        return {self._label: self.name}
 
     def close(self) -> None:
         """Remove what is left and end the watcher."""
-        remove_labelled(self.name)
-        if self._watcher.stdin is not None:
+        remove_labelled(self._label, self.name)
+        self._end_watcher(b"")
+
+    def keep(self) -> None:
+        """End the watcher and leave everything as it is."""
+        self._end_watcher(b"keep")
+
+    def _end_watcher(self, word: bytes) -> None:
+        watcher, self._watcher = self._watcher, None
+        if watcher is None:
+            return
+        if watcher.stdin is not None:
             with contextlib.suppress(BrokenPipeError):  # it has ended: nothing to tell it
-                self._watcher.stdin.close()
+                watcher.stdin.write(word)
+                watcher.stdin.close()
         try:
-            self._watcher.wait(20)
+            watcher.wait(20)
         except subprocess.TimeoutExpired:
-            self._watcher.kill()
-            self._watcher.wait()
+            watcher.kill()
+            watcher.wait()
 
 
-def remove_labelled(session: str) -> None:
-    """Remove the containers, networks and volumes of a session. What is gone already does not matter."""
+def remove_labelled(label: str, value: str) -> int:
+    """Remove the containers, networks and volumes with a label; returns how many. What is gone already does not matter."""
     from docker.errors import APIError, NotFound
 
     client = engine()
-    chosen = {"label": f"{LABEL}={session}"}
+    chosen = {"label": f"{label}={value}"}
+    removed = 0
     for container in client.containers.list(all=True, filters=chosen, ignore_removed=True):
         with contextlib.suppress(NotFound):
             try:
                 container.remove(force=True, v=True)
+                removed += 1
             except APIError as error:
                 if error.status_code != 409:  # someone else is removing it
                     raise
     for network in client.networks.list(filters=chosen):
         with contextlib.suppress(NotFound):
             network.remove()
+            removed += 1
     for volume in client.volumes.list(filters=chosen):
         with contextlib.suppress(NotFound):
             volume.remove(force=True)
+            removed += 1
+    return removed

@@ -1,6 +1,7 @@
 """Which image a broker runs from: the official one, or its equivalent that docker/image builds where no registry can be reached."""
 
 import os
+from collections.abc import Callable
 
 from quorate.integration.containers.engine import engine
 from quorate.integration.errors import ClusterError
@@ -13,30 +14,32 @@ OFFICIAL = "apache/kafka"
 EQUIVALENT = "quorate/kafka"
 
 
-def resolve_image(version: str, image: str | None = None) -> str:
+def resolve_image(version: str, image: str | None = None, tell: Callable[[str], None] = lambda _: None) -> str:
     """The image to run a Kafka version from.
 
     `image`, or `QUORATE_KAFKA_IMAGE` in the environment: taken as it is ("{version}" is replaced). Otherwise whichever of apache/kafka and quorate/kafka
-    (docker/image) is there, and if neither is, apache/kafka is pulled. Raises `ClusterError`.
+    (docker/image) is there, and if neither is, apache/kafka. An image that is not there is pulled, which `tell` is told. Raises `ClusterError`.
     """
     from docker.errors import APIError, ImageNotFound
 
     chosen = image or os.environ.get("QUORATE_KAFKA_IMAGE")
     client = engine()
-    if chosen:
-        return chosen.replace("{version}", version)
-    for name in (f"{OFFICIAL}:{version}", f"{EQUIVALENT}:{version}"):
+    names = [chosen.replace("{version}", version)] if chosen else [f"{OFFICIAL}:{version}", f"{EQUIVALENT}:{version}"]
+    for name in names:
         try:
             client.images.get(name)
         except ImageNotFound:
             continue
         return name
+    tell(f"pulling {names[0]}")
     try:
-        client.images.pull(OFFICIAL, version)
+        client.images.pull(names[0])
     except APIError as error:
         reason = str(error.explanation or error).splitlines()[0]
         raise ClusterError(
-            f"image {OFFICIAL}:{version} cannot be pulled ({reason}); build an equivalent with docker/image {version} of quorate's repository, "
-            "or name another with QUORATE_KAFKA_IMAGE"
+            f"image {names[0]} cannot be pulled ({reason})",
+            "check the name, which comes from the option for an image or from QUORATE_KAFKA_IMAGE"
+            if chosen
+            else f"build an equivalent with docker/image {version} of quorate's repository, or name another with QUORATE_KAFKA_IMAGE",
         ) from None
-    return f"{OFFICIAL}:{version}"
+    return names[0]

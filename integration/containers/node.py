@@ -8,17 +8,19 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from quorate.integration.containers.engine import Session, engine
+from quorate.integration.containers.engine import Session, engine, engine_errors
+from quorate.integration.containers.plan import DATA
 from quorate.integration.errors import ClusterError
 
 if TYPE_CHECKING:
     from docker.models.containers import Container
     from testcontainers.core.network import Network
 
-__all__ = ["DATA", "Node"]
+__all__ = ["Node"]
 
-DATA = "/var/lib/kafka/data"
-"""Where a node's log directory is mounted."""
+_VERSION = "io.quorate.version"
+_RACK = "io.quorate.rack"
+"""Labels of the container: what it was started with."""
 
 _PROPERTIES = "/tmp/server.properties"
 # Formatting is a JVM of its own, so it is done once. Both steps as the same user, whatever the image's.
@@ -40,7 +42,7 @@ _WRONG = (" ERROR ", " FATAL ", "Exception", "Caused by")
 
 
 class Node:
-    """A broker, a controller, or both. `ports`: port of this host → port of the container."""
+    """A broker, a controller, or both. `ports`: port of this host → port of the container. `rack`, `version`: of the latest start."""
 
     def __init__(
         self,
@@ -52,23 +54,38 @@ class Node:
         ports: Mapping[int, int],
         heap_mb: int,
         environment: Mapping[str, str],
+        version: str,
+        rack: str | None,
     ) -> None:
         self.number = number
         self.name = name
-        self.version = ""
+        self.version = version
+        self.rack = rack
+        self.wanted = False
+        """Whether it was started and not stopped since."""
         self._session = session
         self._network = network
         self._ports = dict(ports)
         self._environment = {**_ENVIRONMENT, "KAFKA_HEAP_OPTS": f"-Xms128m -Xmx{heap_mb}m", **environment}
         self._earlier_logs = ""
         self._container: Container | None = None
-        self._volume = f"quorate-{session.name}-{name}"
-        engine().volumes.create(self._volume, labels=session.labels)
+        self._volume = self._full_name = f"quorate-{session.name}-{name}"
+
+    def adopt(self) -> None:
+        """Take over what another process has started."""
+        from docker.errors import NotFound
+
+        with contextlib.suppress(NotFound):  # that process ended between two starts
+            self._container = engine().containers.get(self._full_name)
+            self.version = self._container.labels[_VERSION]
+            self.rack = self._container.labels[_RACK] or None
+            self.wanted = self.state != "stopped"
 
     def start(
         self,
         image: str,
         version: str,
+        rack: str | None,
         properties: Mapping[str, object],
         *,
         format_options: str = "",
@@ -83,13 +100,14 @@ class Node:
 
         # Our own watcher cleans up (engine.py); Ryuk's image cannot be had everywhere.
         testcontainers_config.ryuk_disabled = True
+        engine().volumes.create(self._volume, labels=self._session.labels)  # or nothing, if it is there
         self._discard()
         text = "".join(f"{name}={_escape(str(value))}\n" for name, value in properties.items())
         container = (
             DockerContainer(
                 image,
                 command=f"sh {_START_SCRIPT}",
-                name=f"quorate-{self._session.name}-{self.name}",
+                name=self._full_name,
                 network=self._network,
                 network_aliases=[self.name],
                 transferables=[(text.encode(), _PROPERTIES, 0o644), (_START.encode(), _START_SCRIPT, 0o644), *files],
@@ -97,7 +115,7 @@ class Node:
                 entrypoint="",
                 user="root",
                 cap_add=["NET_ADMIN"],  # for cut()
-                labels=self._session.labels,
+                labels={**self._session.labels, _VERSION: version, _RACK: rack or ""},
                 stop_signal="SIGTERM",
             )
             .with_envs(**self._environment, FORMAT_OPTIONS=format_options)
@@ -105,8 +123,9 @@ class Node:
         )
         ports: dict[Any, Any] = container.ports  # its own methods publish on every interface
         ports.update({inside: ("127.0.0.1", outside) for outside, inside in self._ports.items()})
-        container.start()
-        self.version = version
+        with engine_errors(f"{self.name} cannot be started"):
+            container.start()
+        self.version, self.rack, self.wanted = version, rack, True
         self._container = container.get_wrapped_container()
 
     @property
@@ -125,6 +144,11 @@ class Node:
         return self._container.status if self._container.status in ("running", "paused") else "stopped"
 
     @property
+    def image(self) -> str:
+        """What it runs from, as it was named at the latest start; empty before that."""
+        return "" if self._container is None else str(self._container.attrs["Config"]["Image"])
+
+    @property
     def exit_code(self) -> int | None:
         """What the process ended with; `None` while it runs."""
         if self._container is None:
@@ -134,19 +158,30 @@ class Node:
 
     def stop(self, timeout_ms: int) -> None:
         """Ask the process to end, and end it after `timeout_ms` if it does not."""
-        self.container.stop(timeout=max(1, timeout_ms // 1000))
+        with engine_errors(f"{self.name} cannot be stopped"):
+            self.resume()  # a frozen process cannot be asked
+            if self.state == "running":
+                self.container.stop(timeout=max(1, timeout_ms // 1000))
+        self.wanted = False
 
     def kill(self) -> None:
-        """End the process at once."""
-        self.container.kill()
+        """End the process at once. One that has ended is left as it is."""
+        with engine_errors(f"{self.name} cannot be killed"):
+            self.resume()
+            if self.state == "running":
+                self.container.kill()
+        self.wanted = False
 
     def pause(self) -> None:
         """Freeze the process."""
-        self.container.pause()
+        with engine_errors(f"{self.name} cannot be paused"):
+            self.container.pause()
 
     def resume(self) -> None:
-        """Let it go on."""
-        self.container.unpause()
+        """Let it go on, if it is frozen."""
+        if self.state == "paused":
+            with engine_errors(f"{self.name} cannot be resumed"):
+                self.container.unpause()
 
     def run(self, *command: str) -> str:
         """Run a command in the container; its standard output. Raises `ClusterError` with its output if it fails."""

@@ -2,6 +2,7 @@
 
 import random
 import socket
+from collections.abc import Collection
 from contextlib import suppress
 
 from quorate.integration.errors import ClusterError
@@ -11,10 +12,13 @@ __all__ = ["accepts", "free_ports"]
 _PATIENCE_S = 0.2
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that nothing listens on, below those that the system hands out for outgoing connections, which would take them away again."""
+def free_ports(count: int, avoid: Collection[int] = ()) -> list[int]:
+    """Ports of 127.0.0.1 that nothing listens on, below those that the system hands out for outgoing connections, which would take them away again.
+
+    `avoid`: ports of brokers that are stopped at the moment.
+    """
     found: list[int] = []
-    for port in random.sample(range(20_000, 32_000), 1000):
+    for port in random.sample([port for port in range(20_000, 32_000) if port not in avoid], 1000):
         with suppress(OSError), socket.create_server(("127.0.0.1", port)):
             found.append(port)
         if len(found) == count:

@@ -3,8 +3,9 @@
 import base64
 import secrets
 import tempfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from quorate.integration.containers.engine import Session, engine
 from quorate.integration.errors import ClusterError
@@ -14,7 +15,7 @@ __all__ = ["Credentials"]
 _KEYSTORE = "/tmp/keystore.p12"
 # keytool comes with the Java that every Kafka image has. The certificate is its own authority, and holds for every broker.
 _MAKE_CERTIFICATE = """set -e
-keytool -genkeypair -alias kafka -keyalg EC -groupname secp256r1 -validity 30 -dname CN=quorate-test-cluster -ext bc:c=ca:true \
+keytool -genkeypair -alias kafka -keyalg EC -groupname secp256r1 -validity 3650 -dname CN=quorate-test-cluster -ext bc:c=ca:true \
     -ext "SAN=ip:127.0.0.1,dns:localhost,$NAMES" -keystore /tmp/made.p12 -storetype PKCS12 -storepass "$PASSWORD" >/dev/null 2>&1
 keytool -exportcert -rfc -alias kafka -keystore /tmp/made.p12 -storepass "$PASSWORD" 2>/dev/null
 base64 /tmp/made.p12
@@ -22,14 +23,25 @@ base64 /tmp/made.p12
 
 
 class Credentials:
-    """Made anew for each cluster, and good for nothing else."""
+    """What brokers and clients share. `facts`: all of it, in a form that JSON can hold."""
 
-    def __init__(self, image: str, session: Session, names: list[str]) -> None:
+    def __init__(self, facts: Mapping[str, str]) -> None:
+        self.facts = dict(facts)
+        self.username = facts["username"]
+        self.password = facts["password"]
+        self.certificate = facts["certificate"]
+        self._store_password = facts["store_password"]
+        self._keystore = base64.b64decode(facts["keystore"])
+        self._folder = tempfile.TemporaryDirectory(prefix="quorate-cluster-")
+        self.ca_file = Path(self._folder.name) / "ca.pem"
+        self.ca_file.write_text(self.certificate, "utf-8")
+
+    @classmethod
+    def make(cls, image: str, session: Session, names: Iterable[str]) -> Self:
+        """Made anew for each cluster, and good for nothing else. `names`: of the brokers. Raises `ClusterError`."""
         from docker.errors import ContainerError
 
-        self.username = "quorate"
-        self.password = secrets.token_hex(16)
-        self._store_password = secrets.token_hex(16)
+        store_password = secrets.token_hex(16)
         try:
             made: bytes = engine().containers.run(
                 image,
@@ -38,17 +50,22 @@ class Credentials:
                 user="root",
                 remove=True,
                 labels=session.labels,
-                environment={"NAMES": ",".join(f"dns:{name}" for name in names), "PASSWORD": self._store_password},
+                environment={"NAMES": ",".join(f"dns:{name}" for name in names), "PASSWORD": store_password},
             )
         except ContainerError as error:
             raise ClusterError(f"no certificate could be made with keytool in {image}: {error}") from None
-        certificate, _, keystore = made.decode().rpartition("-----END CERTIFICATE-----\n")
+        certificate, end, keystore = made.decode().rpartition("-----END CERTIFICATE-----\n")
         if not certificate or not keystore:
             raise ClusterError(f"keytool in {image} made no certificate: {made.decode(errors='replace')[:200]!r}")
-        self._keystore = base64.b64decode(keystore)
-        self._folder = tempfile.TemporaryDirectory(prefix="quorate-cluster-")
-        self.ca_file = Path(self._folder.name) / "ca.pem"
-        self.ca_file.write_text(f"{certificate}-----END CERTIFICATE-----\n", "utf-8")
+        return cls(
+            {
+                "username": "quorate",
+                "password": secrets.token_hex(16),
+                "certificate": certificate + end,
+                "keystore": "".join(keystore.split()),
+                "store_password": store_password,
+            }
+        )
 
     @property
     def files(self) -> list[tuple[bytes, str, int]]:

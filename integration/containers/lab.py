@@ -1,0 +1,73 @@
+"""Clusters that outlive the process that started them, found again by what the engine knows: no file tells of them.
+
+A lab is everything that carries the label LAB with its name. What stays the same (`Plan`, credentials) is in labels of its network; what may change, a broker's
+rack and version, in labels of its container.
+"""
+
+import json
+import re
+
+from quorate.integration.containers.engine import LAB, engine, remove_labelled
+from quorate.integration.containers.plan import Plan
+from quorate.integration.containers.security import Credentials
+from quorate.integration.errors import ClusterError
+
+__all__ = ["check_name", "find_lab", "lab_labels", "lab_names", "lab_ports", "remove_lab"]
+
+_PLAN = "io.quorate.plan"
+_CREDENTIALS = "io.quorate.credentials"
+_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}")
+
+
+def check_name(name: str) -> None:
+    """Raises `ClusterError` for names that containers cannot have, and for those of labs that are there."""
+    if not _NAME.fullmatch(name):
+        raise ClusterError(
+            f"a lab cannot be named {name!r}", "use at most 40 small letters, digits, dots, dashes and underscores"
+        )
+    if name in lab_names():
+        raise ClusterError(f"there is a lab named {name} already")
+
+
+def lab_names() -> list[str]:
+    """The labs of which anything is there."""
+    client = engine()
+    chosen = {"label": LAB}
+    labels = [container.labels for container in client.containers.list(all=True, filters=chosen, ignore_removed=True)]
+    labels += [network.attrs.get("Labels") or {} for network in client.networks.list(filters=chosen)]
+    labels += [volume.attrs.get("Labels") or {} for volume in client.volumes.list(filters=chosen)]
+    return sorted({found[LAB] for found in labels if LAB in found})
+
+
+def lab_labels(plan: Plan, credentials: Credentials | None) -> dict[str, str]:
+    """Labels of a cluster's network, by which `find_lab` knows all of it again."""
+    facts = {} if credentials is None else {_CREDENTIALS: json.dumps(credentials.facts)}
+    return {_PLAN: plan.to_json(), **facts}
+
+
+def lab_ports() -> set[int]:
+    """Ports of this host that belong to labs, also while their brokers are stopped."""
+    networks = engine().networks.list(filters={"label": LAB})
+    plans = [network.attrs["Labels"][_PLAN] for network in networks if _PLAN in network.attrs["Labels"]]
+    return {port for plan in plans for port in Plan.from_json(plan).ports.values()}
+
+
+def find_lab(name: str) -> tuple[Plan, Credentials | None]:
+    """What a lab consists of. Raises `ClusterError` if there is no such lab, or not all of it."""
+    networks = engine().networks.list(filters={"label": f"{LAB}={name}"})
+    labels = [network.attrs["Labels"] for network in networks if _PLAN in network.attrs["Labels"]]
+    if not labels:
+        there = lab_names()
+        if name in there:
+            raise ClusterError(f"of the lab {name} only remains are there", "remove them: quorate cluster down")
+        raise ClusterError(
+            f"there is no lab named {name}" + (f", only {', '.join(there)}" if there else ""),
+            "start it: quorate cluster up",
+        )
+    secret = labels[0].get(_CREDENTIALS)
+    return Plan.from_json(labels[0][_PLAN]), None if secret is None else Credentials(json.loads(secret))
+
+
+def remove_lab(name: str) -> bool:
+    """Remove a lab with its data, or what is left of one; whether there was anything."""
+    return remove_labelled(LAB, name) > 0

@@ -1,0 +1,92 @@
+"""What a cluster's brokers say about it at the moment: who is there, who leads and coordinates, what is missing. Nothing is changed or waited for."""
+
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from quorate.codecs import CONSUMER_OFFSETS
+
+if TYPE_CHECKING:
+    from kafka import KafkaAdminClient
+
+    from quorate.integration.cluster import Cluster
+
+__all__ = ["Survey", "survey"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """One broker's view of the cluster.
+
+    `unfenced`: brokers that take part; `controller`: the active one, if there is one; `leads`, `coordinates`: broker → how many partitions it leads, of all
+    topics and of `__consumer_offsets`. Of all `partitions`, some have no leader, and some have replicas that are not in sync.
+    """
+
+    unfenced: frozenset[int]
+    controller: int | None
+    topics: int
+    partitions: int
+    without_leader: int
+    not_in_sync: int
+    leads: dict[int, int]
+    coordinates: dict[int, int]
+
+
+def survey(cluster: "Cluster", timeout_ms: int = 5000) -> Survey | None:
+    """Ask the brokers that run, one after the other, until one answers within `timeout_ms`; `None` if none does."""
+    from kafka import KafkaAdminClient
+    from kafka.errors import KafkaError
+
+    for broker in cluster.brokers:
+        if broker.state != "running":
+            continue
+        config = {**cluster.client_config, "bootstrap_servers": broker.address, "request_timeout_ms": timeout_ms}
+        try:
+            with closing(
+                KafkaAdminClient(**config, client_id="quorate-survey", bootstrap_timeout_ms=timeout_ms)
+            ) as admin:
+                found = _metadata(admin, broker.id)
+                return _counted(found, _controller(admin))
+        except KafkaError:
+            continue
+    return None
+
+
+def _metadata(admin: "KafkaAdminClient", broker: int) -> dict[str, Any]:
+    """Everything that one broker knows. kafka-python's own calls ask whichever is idle, which may be one that is frozen."""
+    from kafka.protocol.metadata import MetadataRequest
+
+    manager = admin._manager
+
+    async def ask() -> dict[str, Any]:
+        request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+        answer: dict[str, Any] = (await manager.send(request, node_id=broker)).to_dict()
+        return answer
+
+    found: dict[str, Any] = manager.run(ask)
+    return found
+
+
+def _controller(admin: "KafkaAdminClient") -> int | None:
+    from kafka.errors import KafkaError
+
+    try:
+        leader: int = admin.describe_metadata_quorum()["topics"][0]["partitions"][0]["leader_id"]
+    except (KafkaError, LookupError):  # no majority of controllers
+        return None
+    return leader if leader >= 0 else None
+
+
+def _counted(found: dict[str, Any], controller: int | None) -> Survey:
+    partitions = [(topic["name"], part) for topic in found["topics"] for part in topic["partitions"]]
+    return Survey(
+        unfenced=frozenset(broker["node_id"] for broker in found["brokers"]),
+        controller=controller,
+        topics=len(found["topics"]),
+        partitions=len(partitions),
+        without_leader=sum(part["leader_id"] < 0 for _, part in partitions),
+        not_in_sync=sum(set(part["isr_nodes"]) != set(part["replica_nodes"]) for _, part in partitions),
+        leads=Counter(part["leader_id"] for _, part in partitions),
+        coordinates=Counter(part["leader_id"] for name, part in partitions if name == CONSUMER_OFFSETS),
+    )
