@@ -1,8 +1,12 @@
-"""The group coordinator without sockets, threads or a clock. So far: the hash by which a group notices that its topics have changed (KIP-1101).
+"""The group coordinator without sockets, threads or a clock.
 
-- `topic_hash`, `group_hash`: equal to Apache Kafka's bit by bit; `HashAlgorithm` selects the KIP text's variant instead.
+- `CoordinatorState`: what a partition of `__consumer_offsets` says, record by record: groups of every kind, and offsets.
+- `CoordinatorShard`: requests in, records and responses out; `CoordinatorRuntime` writes, replays and answers.
+- `topic_hash`, `group_hash`: the hash by which a group notices that its topics have changed (KIP-1101), equal to Apache Kafka's bit by bit;
+  `HashAlgorithm` selects the KIP text's variant instead.
 """
 
 from quorate.coordinator.metadata_hash import HashAlgorithm, group_hash, topic_hash
+from quorate.coordinator.state import CoordinatorState
 
-__all__ = ["HashAlgorithm", "group_hash", "topic_hash"]
+__all__ = ["CoordinatorState", "HashAlgorithm", "group_hash", "topic_hash"]

@@ -1,6 +1,7 @@
 """The order in which Java iterates its hash maps, where Kafka's answers show it. Nothing else in the house knows about it.
 
-`hashes` are Java's hash codes, `orders` the orders of many keys at once, `hash_map` maps and sets step by step. Verified for JDK 17 to 25; where JDKs differ
+`hashes` are Java's hash codes, `orders` the orders of many keys at once, `hash_map` maps and sets step by step, `timeline_map`
+Kafka's own map. Verified for JDK 17 to 25; where JDKs differ
 (HashSets that are copies, since 19), there is a parameter `jdk`.
 """
 
@@ -10,6 +11,7 @@ from quorate.assignors.java_order.grouped import (
     crowded_numbers,
     grown,
     nested_order,
+    set_order,
     table_sizes,
 )
 from quorate.assignors.java_order.hash_map import (
@@ -36,11 +38,13 @@ from quorate.assignors.java_order.orders import (
     hash_map_order,
     timeline_order,
 )
+from quorate.assignors.java_order.timeline_map import TimelineMap
 
 __all__ = [
     "Ints",
     "JavaHashMap",
     "JavaHashSet",
+    "TimelineMap",
     "UInts",
     "computed_map_order",
     "copied_map_capacity",
@@ -54,6 +58,7 @@ __all__ = [
     "java_hash",
     "nested_order",
     "partition_hashes",
+    "set_order",
     "spread",
     "string_hash",
     "string_hashes",

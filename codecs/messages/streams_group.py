@@ -132,7 +132,7 @@ class TaskIds(Message):
 
 @value(StreamsGroupCurrentMemberAssignmentKey, versions=range(0, 1), flexible_since=0)
 class StreamsGroupCurrentMemberAssignmentValue(Message):
-    """What a member runs, and what it still has to give up. `state`: 0 stable, 1 unrevoked, 2 unreleased tasks."""
+    """What a member runs, and what it still has to give up. `state`: 1 stable, 2 unrevoked, 3 unreleased tasks (not as in consumer groups)."""
 
     member_epoch: Int32
     previous_member_epoch: Int32

@@ -1,0 +1,115 @@
+"""The coordinator's configuration, by Kafka's names and with Kafka 4.3's defaults."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from typing import Any, Self
+
+from quorate.assignors.kafka_version import KafkaVersion
+from quorate.coordinator.metadata_hash import HashAlgorithm
+
+__all__ = ["ConfigError", "CoordinatorConfig", "GroupConfig", "MigrationPolicy"]
+
+
+class ConfigError(ValueError):
+    """A setting that is not known, or has a value that it cannot have."""
+
+
+class MigrationPolicy(StrEnum):
+    """`group.consumer.migration.policy`: which groups of consumers become groups of the other protocol while members are in them."""
+
+    BIDIRECTIONAL = "bidirectional"
+    UPGRADE = "upgrade"
+    DOWNGRADE = "downgrade"
+    DISABLED = "disabled"
+
+    @property
+    def upgrades(self) -> bool:
+        """Whether a classic group becomes a consumer group when a member of the new protocol joins."""
+        return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.UPGRADE)
+
+    @property
+    def downgrades(self) -> bool:
+        """Whether a consumer group becomes a classic group when its last member of the new protocol leaves."""
+        return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.DOWNGRADE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorConfig:
+    """Settings of a broker that its coordinators follow. A field's name is Kafka's with underscores; durations are in ms unless the name says otherwise.
+
+    Beyond Kafka's: `kafka_version`, whose behaviour to follow; `hash_algorithm`, how metadata is hashed (KIP-1101); `jdk`, whose collections to follow.
+    """
+
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_min_session_timeout_ms: int = 45_000
+    group_consumer_max_session_timeout_ms: int = 60_000
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_min_heartbeat_interval_ms: int = 5_000
+    group_consumer_max_heartbeat_interval_ms: int = 15_000
+    group_consumer_max_size: int = 2_147_483_647
+    group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    group_consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
+    group_consumer_regex_refresh_interval_ms: int = 600_000
+    group_consumer_assignment_interval_ms: int = 1_000
+    group_share_session_timeout_ms: int = 45_000
+    group_share_heartbeat_interval_ms: int = 5_000
+    group_share_max_size: int = 200
+    group_share_assignment_interval_ms: int = 1_000
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_initial_rebalance_delay_ms: int = 3_000
+    group_max_size: int = 2_147_483_647
+    classic_group_new_member_join_timeout_ms: int = 300_000
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_minutes: int = 10_080
+    offsets_retention_check_interval_ms: int = 600_000
+    kafka_version: KafkaVersion = KafkaVersion.NEWEST
+    hash_algorithm: HashAlgorithm = HashAlgorithm.XXH3
+    jdk: int = 17
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, Any]) -> Self:
+        """From Kafka's names, such as {"group.consumer.session.timeout.ms": 45000}; lists may be texts with commas. Raises `ConfigError`."""
+        known = {field.name.replace("_", "."): field for field in fields(cls)}
+        chosen: dict[str, Any] = {}
+        for name, value in properties.items():
+            if name not in known:
+                raise ConfigError(f"{name} is not a setting of the group coordinator")
+            chosen[known[name].name] = _converted(name, value, getattr(cls(), known[name].name))
+        return cls(**chosen)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConfig:
+    """Dynamic settings of one group (KIP-848, KIP-932); `None` where the broker's count."""
+
+    consumer_session_timeout_ms: int | None = None
+    consumer_heartbeat_interval_ms: int | None = None
+    consumer_assignment_interval_ms: int | None = None
+    share_session_timeout_ms: int | None = None
+    share_heartbeat_interval_ms: int | None = None
+    share_assignment_interval_ms: int | None = None
+
+    def with_properties(self, properties: Mapping[str, Any]) -> Self:
+        """With settings by Kafka's names, such as "consumer.session.timeout.ms"; `None` takes one back. Raises `ConfigError`."""
+        known = {field.name.replace("_", "."): field.name for field in fields(self)}
+        chosen: dict[str, int | None] = {}
+        for name, value in properties.items():
+            if name not in known:
+                raise ConfigError(f"{name} is not a setting of a group")
+            chosen[known[name]] = None if value is None else _converted(name, value, 0)
+        return replace(self, **chosen)
+
+
+def _converted(name: str, value: Any, default: Any) -> Any:
+    try:
+        if isinstance(default, tuple):
+            return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else tuple(value)
+        if isinstance(default, KafkaVersion):
+            return value if isinstance(value, KafkaVersion) else KafkaVersion.parse(str(value))
+        if isinstance(default, StrEnum):
+            return type(default)(str(value).lower())
+        return int(value)
+    except (TypeError, ValueError):
+        raise ConfigError(f"{name} cannot be {value!r}") from None

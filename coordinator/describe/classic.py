@@ -1,0 +1,61 @@
+"""DescribeGroups v0–6: classic groups. v6 says when a group is not there (KIP-1043); before, it is described as dead."""
+
+from quorate.assignors.java_order import JavaHashMap
+from quorate.codecs.api import DescribeGroupsRequest, DescribeGroupsResponse
+from quorate.codecs.api.describe_groups import DescribedGroup, DescribedGroupMember
+from quorate.codecs.messages.classic_group import MemberMetadata
+from quorate.coordinator.errors import ErrorCode
+from quorate.coordinator.results import RequestContext, Result
+from quorate.coordinator.shard import CoordinatorShard, handles
+from quorate.coordinator.state.classic import ClassicGroup, ClassicState
+
+__all__ = ["describe_groups", "described"]
+
+
+@handles(DescribeGroupsRequest)
+def describe_groups(
+    shard: CoordinatorShard, request: DescribeGroupsRequest, context: RequestContext
+) -> Result[DescribeGroupsResponse]:
+    """Describe classic groups; another kind of group is as if it were not there."""
+    groups = []
+    for group_id in request.groups:
+        group = shard.state.groups.get(group_id)
+        if isinstance(group, ClassicGroup):
+            groups.append(described(group))
+        elif context.api_version >= 6:
+            groups.append(
+                DescribedGroup(
+                    group_id=group_id,
+                    group_state=ClassicState.DEAD,
+                    error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+                    error_message=f"there is no classic group {group_id}",
+                )
+            )
+        else:
+            groups.append(DescribedGroup(group_id=group_id, group_state=ClassicState.DEAD))
+    return Result(response=DescribeGroupsResponse(groups=tuple(groups)))
+
+
+def described(group: ClassicGroup) -> DescribedGroup:
+    """A group as the API has it: subscriptions and assignments of a stable one only."""
+    stable = group.state == ClassicState.STABLE
+    members: JavaHashMap[str, MemberMetadata] = JavaHashMap()
+    for member_id, member in group.members.items():
+        members.put(member_id, member)
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state,
+        protocol_type=group.protocol_type,
+        protocol_data=(group.protocol or "") if stable else "",
+        members=tuple(
+            DescribedGroupMember(
+                member_id=member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.subscription if stable else b"",
+                member_assignment=member.assignment if stable else b"",
+            )
+            for member_id, member in members.items()
+        ),
+    )

@@ -1,0 +1,78 @@
+"""ConsumerGroupDescribe v0–1 (KIP-848, KIP-1099)."""
+
+from collections.abc import Iterable, Sequence
+
+from quorate.assignors.java_order import JavaHashSet
+from quorate.codecs import Uuid
+from quorate.codecs.api import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from quorate.codecs.api.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
+from quorate.coordinator.describe.order import in_map_order
+from quorate.coordinator.errors import ErrorCode
+from quorate.coordinator.image import MetadataImage
+from quorate.coordinator.results import RequestContext, Result
+from quorate.coordinator.shard import CoordinatorShard, handles
+from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
+
+__all__ = ["consumer_group_describe", "described"]
+
+
+@handles(ConsumerGroupDescribeRequest)
+def consumer_group_describe(
+    shard: CoordinatorShard, request: ConsumerGroupDescribeRequest, context: RequestContext
+) -> Result[ConsumerGroupDescribeResponse]:
+    """Describe consumer groups; another kind of group is not found."""
+    groups = []
+    for group_id in request.group_ids:
+        group = shard.state.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            groups.append(described(shard, group))
+        else:
+            groups.append(
+                DescribedGroup(
+                    group_id=group_id,
+                    error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+                    error_message=f"there is no consumer group {group_id}",
+                )
+            )
+    return Result(response=ConsumerGroupDescribeResponse(groups=tuple(groups)))
+
+
+def described(shard: CoordinatorShard, group: ConsumerGroup) -> DescribedGroup:
+    """A group as the API has it. Topics that no longer exist are left out of assignments."""
+    votes = sorted(group.assignor_votes.ordered(), key=lambda vote: vote[1])
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=votes[-1][0] if votes else shard.config.group_consumer_assignors[0],
+        members=tuple(_member(shard.image, group, member) for _, member in group.members.ordered()),
+    )
+
+
+def _member(image: MetadataImage, group: ConsumerGroup, member: ConsumerMember) -> Member:
+    metadata = member.metadata
+    target = group.targets.get(member.member_id, ())
+    return Member(
+        member_id=member.member_id,
+        instance_id=metadata.instance_id,
+        rack_id=metadata.rack_id,
+        member_epoch=member.epoch,
+        client_id=metadata.client_id,
+        client_host=metadata.client_host,
+        subscribed_topic_names=tuple(JavaHashSet.of(metadata.subscribed_topic_names)),
+        subscribed_topic_regex=metadata.subscribed_topic_regex,
+        assignment=_assignment(image, ((topic_id, list(owned)) for topic_id, owned in member.assigned.items())),
+        target_assignment=_assignment(image, ((topic.topic_id, topic.partitions) for topic in target)),
+        member_type=0 if member.uses_classic_protocol else 1,
+    )
+
+
+def _assignment(image: MetadataImage, topics: Iterable[tuple[Uuid, Sequence[int]]]) -> Assignment:
+    return Assignment(
+        topic_partitions=tuple(
+            TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=tuple(partitions))
+            for topic_id, partitions in in_map_order(topics)
+            if (topic := image.topics_by_id.get(topic_id)) is not None
+        )
+    )

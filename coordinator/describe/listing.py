@@ -1,0 +1,31 @@
+"""ListGroups v0–5: filters by state (KIP-518) and type (KIP-848), both regardless of case."""
+
+from quorate.codecs.api import ListGroupsRequest, ListGroupsResponse
+from quorate.codecs.api.list_groups import ListedGroup
+from quorate.coordinator.results import RequestContext, Result
+from quorate.coordinator.shard import CoordinatorShard, handles
+
+__all__ = ["list_groups"]
+
+
+@handles(ListGroupsRequest)
+def list_groups(
+    shard: CoordinatorShard, request: ListGroupsRequest, context: RequestContext
+) -> Result[ListGroupsResponse]:
+    """Name the groups, in the order of Kafka's map."""
+    states = {state.lower() for state in request.states_filter}
+    kinds = {kind.lower() for kind in request.types_filter}
+    return Result(
+        response=ListGroupsResponse(
+            groups=tuple(
+                ListedGroup(
+                    group_id=group_id,
+                    protocol_type=group.protocol_type,
+                    group_state=group.state,
+                    group_type=group.kind,
+                )
+                for group_id, group in shard.state.groups.ordered()
+                if (not states or group.state.lower() in states) and (not kinds or group.kind.lower() in kinds)
+            )
+        )
+    )

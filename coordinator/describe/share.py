@@ -1,0 +1,69 @@
+"""ShareGroupDescribe v1 (KIP-932)."""
+
+from quorate.assignors.java_order import JavaHashSet
+from quorate.codecs.api import ShareGroupDescribeRequest, ShareGroupDescribeResponse
+from quorate.codecs.api.share_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
+from quorate.coordinator.describe.order import in_map_order
+from quorate.coordinator.errors import ErrorCode
+from quorate.coordinator.image import MetadataImage
+from quorate.coordinator.results import RequestContext, Result
+from quorate.coordinator.shard import CoordinatorShard, handles
+from quorate.coordinator.state.share import ShareGroup, ShareMember
+
+__all__ = ["described", "share_group_describe"]
+
+ASSIGNOR = "simple"
+"""The only assignor of share groups."""
+
+
+@handles(ShareGroupDescribeRequest)
+def share_group_describe(
+    shard: CoordinatorShard, request: ShareGroupDescribeRequest, context: RequestContext
+) -> Result[ShareGroupDescribeResponse]:
+    """Describe share groups; another kind of group is not found."""
+    groups = []
+    for group_id in request.group_ids:
+        group = shard.state.groups.get(group_id)
+        if isinstance(group, ShareGroup):
+            groups.append(described(shard, group))
+        else:
+            groups.append(
+                DescribedGroup(
+                    group_id=group_id,
+                    error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+                    error_message=f"there is no share group {group_id}",
+                )
+            )
+    return Result(response=ShareGroupDescribeResponse(groups=tuple(groups)))
+
+
+def described(shard: CoordinatorShard, group: ShareGroup) -> DescribedGroup:
+    """A group as the API has it. Topics that no longer exist are left out of assignments."""
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=ASSIGNOR,
+        members=tuple(_member(shard.image, member) for _, member in group.members.ordered()),
+    )
+
+
+def _member(image: MetadataImage, member: ShareMember) -> Member:
+    metadata = member.metadata
+    topics = in_map_order((topic.topic_id, topic.partitions) for topic in member.assigned)
+    return Member(
+        member_id=member.member_id,
+        rack_id=metadata.rack_id,
+        member_epoch=member.epoch,
+        client_id=metadata.client_id,
+        client_host=metadata.client_host,
+        subscribed_topic_names=tuple(JavaHashSet.of(metadata.subscribed_topic_names)),
+        assignment=Assignment(
+            topic_partitions=tuple(
+                TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=tuple(partitions))
+                for topic_id, partitions in topics
+                if (topic := image.topics_by_id.get(topic_id)) is not None
+            )
+        ),
+    )

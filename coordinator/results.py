@@ -1,0 +1,68 @@
+"""What a handler gives back: records to write, and a response, now or later."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from quorate.codecs import CoordinatorRecord
+
+__all__ = ["Pending", "RequestContext", "Result"]
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestContext:
+    """What a request comes with, beside its body. `client_host`: as records have it, such as "/1.2.3.4"."""
+
+    api_version: int
+    now_ms: int
+    client_id: str = ""
+    client_host: str = "/127.0.0.1"
+
+
+class Pending(Generic[R]):
+    """A response that is yet to come, such as that of a JoinGroup that waits for other members. Completed once; whoever listens hears it once."""
+
+    __slots__ = ("_listeners", "response")
+
+    def __init__(self) -> None:
+        self.response: R | None = None
+        self._listeners: list[Callable[[R], None]] = []
+
+    @property
+    def done(self) -> bool:
+        """Whether the response is there."""
+        return self.response is not None
+
+    def complete(self, response: R) -> None:
+        """Give the response. A second one is ignored, as the first was sent."""
+        if self.response is not None:
+            return
+        self.response = response
+        for listener in self._listeners:
+            listener(response)
+        self._listeners.clear()
+
+    def on_complete(self, listener: Callable[[R], None]) -> None:
+        """Call `listener` with the response: when it comes, or at once."""
+        if self.response is not None:
+            listener(self.response)
+        else:
+            self._listeners.append(listener)
+
+
+@dataclass(slots=True, kw_only=True)
+class Result(Generic[R]):
+    """`records`: to be written in this order, as one batch if `atomic`; then, unless `replay` is False because the state was changed already, to be replayed.
+
+    `response`: of the request, to be sent when the records are written; `None` for timers. `on_appended` is called after the replay; `on_failed` with the
+    error code if the records could not be written, and may give another response.
+    """
+
+    response: R | Pending[R] | None = None
+    records: Sequence[CoordinatorRecord] = field(default_factory=list)
+    replay: bool = True
+    atomic: bool = True
+    on_appended: Callable[[], None] | None = None
+    on_failed: Callable[[int], None] | None = None

@@ -1,0 +1,35 @@
+"""What one partition of `__consumer_offsets` says: groups of every kind, and committed offsets.
+
+```python
+state = CoordinatorState()
+for entry in read_log("__consumer_offsets-1"):
+    state.replay(entry.record, offset=entry.offset, producer_id=entry.producer_id if entry.transactional else -1)
+state.groups["billing"].state
+```
+"""
+
+from quorate.coordinator.state.classic import ClassicGroup, ClassicState
+from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember, MemberState
+from quorate.coordinator.state.groups import Group, GroupKind, ReplayError
+from quorate.coordinator.state.offsets import CommittedOffset, Offsets
+from quorate.coordinator.state.replayed import CoordinatorState
+from quorate.coordinator.state.share import ShareGroup, ShareMember
+from quorate.coordinator.state.streams import StreamsGroup, StreamsMember
+
+__all__ = [
+    "ClassicGroup",
+    "ClassicState",
+    "CommittedOffset",
+    "ConsumerGroup",
+    "ConsumerMember",
+    "CoordinatorState",
+    "Group",
+    "GroupKind",
+    "MemberState",
+    "Offsets",
+    "ReplayError",
+    "ShareGroup",
+    "ShareMember",
+    "StreamsGroup",
+    "StreamsMember",
+]

@@ -1,0 +1,242 @@
+"""Consumer groups of KIP-848, as their records tell them."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import ClassVar
+
+from quorate.assignors.java_order import TimelineMap
+from quorate.codecs import Uuid
+from quorate.codecs.messages.consumer_group import (
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupRegularExpressionValue,
+    TopicPartition,
+    TopicPartitions,
+)
+from quorate.coordinator.state.groups import CONSUMER_PROTOCOL, GroupKind, ReplayError
+from quorate.coordinator.state.modern import ModernGroup
+
+__all__ = ["ConsumerGroup", "ConsumerMember", "MemberState", "Owned", "owned_of"]
+
+Owned = Mapping[Uuid, Mapping[int, int]]
+"""Topic id → partition → the epoch at which the member got it (KIP-1251), in the record's order."""
+
+
+class MemberState(IntEnum):
+    """Where a member stands in its reconciliation; the numbers are those of the record."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    """It has to give up partitions first."""
+    UNRELEASED_PARTITIONS = 2
+    """Others have to give up partitions that it is to get."""
+    UNKNOWN = 127
+
+    @classmethod
+    def of(cls, value: int) -> "MemberState":
+        """From a record's byte; whatever is not known is `UNKNOWN`."""
+        return cls(value) if value in (0, 1, 2) else cls.UNKNOWN
+
+
+_NEW = ConsumerGroupMemberMetadataValue(
+    instance_id=None,
+    rack_id=None,
+    client_id="",
+    client_host="",
+    subscribed_topic_names=(),
+    subscribed_topic_regex="",
+    server_assignor=None,
+    classic_member_metadata=None,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerMember:
+    """A member: what it announced (`metadata`, as in its record), the epoch that it reached, and what it owns."""
+
+    member_id: str
+    metadata: ConsumerGroupMemberMetadataValue = _NEW
+    epoch: int = 0
+    previous_epoch: int = -1
+    state: MemberState = MemberState.STABLE
+    assigned: Owned = field(default_factory=dict)
+    pending_revocation: Owned = field(default_factory=dict)
+
+    @property
+    def uses_classic_protocol(self) -> bool:
+        """Whether it came by JoinGroup (a group in online migration)."""
+        return self.metadata.classic_member_metadata is not None
+
+    def is_reconciled_to(self, epoch: int) -> bool:
+        """Whether it owns exactly what the target assignment of that epoch gives it."""
+        return self.state is MemberState.STABLE and self.epoch == epoch
+
+
+class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
+    """A consumer group.
+
+    `partition_epochs`: topic id → partition → epoch of the member that has it, or has to give it up; a partition that is not there is free.
+    `regexes`: resolved regular expressions. `topic_subscribers`: topic → how many members name it and how many resolved expressions match it;
+    `regex_subscribers`, `assignor_votes`, `classic_protocols`: members per expression, server assignor, and protocol that classic members offer.
+    `has_partition_metadata_record`: a record of type 4 (before KIP-1101) still waits for its tombstone.
+    """
+
+    __slots__ = (
+        "assignor_votes",
+        "classic_members",
+        "classic_protocols",
+        "has_partition_metadata_record",
+        "partition_epochs",
+        "regex_subscribers",
+        "regexes",
+        "static_members",
+        "topic_subscribers",
+    )
+
+    kind: ClassVar[GroupKind] = GroupKind.CONSUMER
+
+    def __init__(self, group_id: str) -> None:
+        super().__init__(group_id)
+        self.partition_epochs: dict[Uuid, dict[int, int]] = {}
+        self.regexes: TimelineMap[str, ConsumerGroupRegularExpressionValue] = TimelineMap()
+        self.topic_subscribers: TimelineMap[str, tuple[int, int]] = TimelineMap()
+        self.regex_subscribers: TimelineMap[str, int] = TimelineMap()
+        self.assignor_votes: TimelineMap[str, int] = TimelineMap()
+        self.classic_protocols: TimelineMap[str, int] = TimelineMap()
+        self.static_members: dict[str, str] = {}
+        self.classic_members = 0
+        self.has_partition_metadata_record = False
+
+    @property
+    def protocol_type(self) -> str:
+        """Always "consumer"."""
+        return CONSUMER_PROTOCOL
+
+    def partition_epoch(self, topic_id: Uuid, partition: int) -> int:
+        """The epoch of the member that has a partition; -1 if it is free."""
+        return self.partition_epochs.get(topic_id, {}).get(partition, -1)
+
+    def subscribed_topics(self, metadata: ConsumerGroupMemberMetadataValue) -> Iterator[str]:
+        """The topics that a member with this metadata subscribes to, by name or by what its expression matched. May repeat."""
+        yield from metadata.subscribed_topic_names
+        resolved = self.regexes.get(metadata.subscribed_topic_regex or "")
+        if resolved is not None:
+            yield from resolved.topics
+
+    # What replay does
+
+    def put_member(self, member: ConsumerMember) -> None:
+        """Add or replace a member, and everything that is counted over members. Raises `ReplayError`, see `_take`."""
+        old = self.members.get(member.member_id)
+        self.members[member.member_id] = member
+        if old is None or old.metadata is not member.metadata:
+            self._recount(None if old is None else old.metadata, member.metadata)
+            if member.metadata.instance_id is not None:
+                self.static_members[member.metadata.instance_id] = member.member_id
+        if old is not None:
+            self._release(old.assigned, old.epoch)
+            self._release(old.pending_revocation, old.epoch)
+        self._take(member.assigned, member.epoch)
+        self._take(member.pending_revocation, member.epoch)
+
+    def remove_member(self, member_id: str) -> None:
+        """Remove a member that is there."""
+        old = self.members.pop(member_id)
+        self._recount(old.metadata, None)
+        self._release(old.assigned, old.epoch)
+        self._release(old.pending_revocation, old.epoch)
+        instance_id = old.metadata.instance_id
+        if instance_id is not None and self.static_members.get(instance_id) == member_id:
+            del self.static_members[instance_id]
+
+    def put_regex(self, regex: str, value: ConsumerGroupRegularExpressionValue) -> None:
+        """Keep what an expression matched."""
+        old = self.regexes.get(regex)
+        self.regexes[regex] = value
+        _count_topics(self.topic_subscribers, () if old is None else old.topics, value.topics, regex=True)
+
+    def remove_regex(self, regex: str) -> None:
+        """Forget what an expression matched, if it is there."""
+        old = self.regexes.pop(regex, None)
+        if old is not None:
+            _count_topics(self.topic_subscribers, old.topics, (), regex=True)
+
+    def _recount(
+        self, old: ConsumerGroupMemberMetadataValue | None, new: ConsumerGroupMemberMetadataValue | None
+    ) -> None:
+        _count_topics(
+            self.topic_subscribers,
+            () if old is None else old.subscribed_topic_names,
+            () if new is None else new.subscribed_topic_names,
+            regex=False,
+        )
+        for metadata, change in ((old, -1), (new, 1)):
+            if metadata is None:
+                continue
+            if metadata.subscribed_topic_regex:
+                _count(self.regex_subscribers, metadata.subscribed_topic_regex, change)
+            if metadata.server_assignor is not None:
+                _count(self.assignor_votes, metadata.server_assignor, change)
+            if metadata.classic_member_metadata is not None:
+                self.classic_members += change
+                for protocol in metadata.classic_member_metadata.supported_protocols:
+                    _count(self.classic_protocols, protocol.name, change)
+
+    def _take(self, owned: Owned, epoch: int) -> None:
+        """Raises `ReplayError` where somebody has a partition at the same or a later epoch (KAFKA-19862: an earlier one is overwritten)."""
+        for topic_id, partitions in owned.items():
+            epochs = self.partition_epochs.setdefault(topic_id, {})
+            for partition in partitions:
+                previous = epochs.get(partition)
+                if previous is not None and previous >= epoch:
+                    raise ReplayError(
+                        f"group {self.group_id}: partition {topic_id}-{partition} is given at epoch {epoch}, but has an owner at epoch {previous}"
+                    )
+                epochs[partition] = epoch
+
+    def _release(self, owned: Owned, epoch: int) -> None:
+        """Where another member has the partition by now, it stays that one's."""
+        for topic_id, partitions in owned.items():
+            epochs = self.partition_epochs.get(topic_id)
+            if epochs is None:
+                continue
+            for partition in partitions:
+                if epochs.get(partition) == epoch:
+                    del epochs[partition]
+            if not epochs:
+                del self.partition_epochs[topic_id]
+
+
+def owned_of(topics: Iterable[TopicPartitions], member_epoch: int) -> Owned:
+    """From a record. Without assignment epochs (before 4.3), or with another number of them, all partitions were got at the member's epoch."""
+    owned: dict[Uuid, dict[int, int]] = {}
+    for topic in topics:
+        epochs = topic.assignment_epochs
+        if epochs is None or len(epochs) != len(topic.partitions):
+            epochs = (max(member_epoch, 0),) * len(topic.partitions)
+        owned[topic.topic_id] = dict(zip(topic.partitions, epochs, strict=True))
+    return owned
+
+
+def _count(counts: TimelineMap[str, int], name: str, change: int) -> None:
+    count = counts.get(name, 0) + change
+    if count > 0:
+        counts[name] = count
+    else:
+        counts.pop(name, None)
+
+
+def _count_topics(
+    counts: TimelineMap[str, tuple[int, int]], old: Iterable[str], new: Iterable[str], *, regex: bool
+) -> None:
+    before, after = set(old), set(new)
+    for change, names in ((-1, old), (1, new)):
+        for name in dict.fromkeys(names):
+            if name in before and name in after:
+                continue
+            by_name, by_regex = counts.get(name, (0, 0))
+            count = (by_name, by_regex + change) if regex else (by_name + change, by_regex)
+            if count > (0, 0):
+                counts[name] = count
+            else:
+                counts.pop(name, None)

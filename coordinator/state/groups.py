@@ -1,0 +1,51 @@
+"""What groups of all kinds share: their kind, and how a group tells what it is."""
+
+from enum import StrEnum
+from typing import ClassVar
+
+__all__ = ["CONSUMER_PROTOCOL", "Group", "GroupKind", "ReplayError"]
+
+CONSUMER_PROTOCOL = "consumer"
+"""The protocol type of consumers, classic or not."""
+
+
+class ReplayError(ValueError):
+    """A record that contradicts those before it. Kafka's coordinator fails to load a partition with one."""
+
+
+class GroupKind(StrEnum):
+    """What `ListGroups` and `kafka-groups` call the type of a group."""
+
+    CLASSIC = "Classic"
+    CONSUMER = "Consumer"
+    SHARE = "Share"
+    STREAMS = "Streams"
+
+
+class Group:
+    """A group of some kind. `kind` and `protocol_type` are what ListGroups tells; `state` is derived from the rest."""
+
+    __slots__ = ("group_id",)
+
+    kind: ClassVar[GroupKind]
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.group_id!r}, {self.state})"
+
+    @property
+    def protocol_type(self) -> str:
+        """What kind of clients it has, "" for a group that only has offsets."""
+        raise NotImplementedError
+
+    @property
+    def state(self) -> str:
+        """Kafka's name of the state."""
+        raise NotImplementedError
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody is a member."""
+        raise NotImplementedError

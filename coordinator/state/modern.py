@@ -1,0 +1,64 @@
+"""What consumer, share and streams groups have in common (KIP-848): an epoch, a target assignment with its own epoch, and members that follow it.
+
+These classes hold what the log says. Handlers read them and return records; `replay` changes them. A member is immutable, a change is another member.
+"""
+
+from typing import Generic, Protocol, TypeVar
+
+from quorate.assignors.java_order import TimelineMap
+from quorate.coordinator.state.groups import Group
+
+__all__ = ["LEFT", "ModernGroup", "ModernMember"]
+
+LEFT = -1
+"""The epoch of a member that has left, of which only its metadata is still there; and of a target assignment that was deleted."""
+
+
+class ModernMember(Protocol):
+    """What every kind of member has."""
+
+    @property
+    def member_id(self) -> str:
+        """Its id."""
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that it has reached: 0 before its first assignment, -1 when it left, -2 when it will be back (static members)."""
+
+    def is_reconciled_to(self, epoch: int) -> bool:
+        """Whether it owns exactly what the target assignment of that epoch gives it."""
+
+
+M = TypeVar("M", bound=ModernMember)
+T = TypeVar("T")
+
+
+class ModernGroup(Group, Generic[M, T]):
+    """A group of the new protocols. `members` and `targets` by member id."""
+
+    __slots__ = ("assignment_epoch", "assignment_timestamp_ms", "epoch", "members", "metadata_hash", "targets")
+
+    def __init__(self, group_id: str) -> None:
+        super().__init__(group_id)
+        self.epoch = 0
+        self.metadata_hash = 0
+        self.assignment_epoch = 0
+        self.assignment_timestamp_ms = 0
+        self.members: TimelineMap[str, M] = TimelineMap()
+        self.targets: TimelineMap[str, T] = TimelineMap()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody is a member."""
+        return not self.members
+
+    @property
+    def state(self) -> str:
+        """Empty, Assigning (the target is behind the group), Reconciling (somebody is behind the target) or Stable."""
+        if not self.members:
+            return "Empty"
+        if self.epoch > self.assignment_epoch:
+            return "Assigning"
+        if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
+            return "Stable"
+        return "Reconciling"

@@ -1,0 +1,115 @@
+"""Committed offsets, and those of transactions that are not over yet (KIP-447)."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from quorate.assignors.java_order import TimelineMap
+from quorate.codecs.messages.offsets import LegacyOffsetCommitValue, OffsetCommitValue
+
+__all__ = ["CommittedOffset", "Offsets"]
+
+
+class CommittedOffset(NamedTuple):
+    """What was committed, as in its record, and the record's own offset in the log (-1 if it is not known)."""
+
+    value: OffsetCommitValue | LegacyOffsetCommitValue
+    record_offset: int
+
+    @property
+    def leader_epoch(self) -> int:
+        """-1 if the record has none."""
+        return self.value.leader_epoch if isinstance(self.value, OffsetCommitValue) else -1
+
+    @property
+    def expire_timestamp_ms(self) -> int:
+        """When it expires; -1 if the broker's retention decides."""
+        return self.value.expire_timestamp if isinstance(self.value, OffsetCommitValue) else -1
+
+
+Partitions = TimelineMap[int, CommittedOffset]
+Topics = TimelineMap[str, Partitions]
+
+
+class Offsets:
+    """Group → topic → partition → offset. `pending`: the same of each producer whose transaction is open.
+
+    A transaction's offset counts when its marker comes, unless a later record has committed the partition meanwhile; a deleted partition is
+    forgotten in open transactions, too.
+    """
+
+    __slots__ = ("committed", "pending")
+
+    def __init__(self) -> None:
+        self.committed: TimelineMap[str, Topics] = TimelineMap()
+        self.pending: dict[int, TimelineMap[str, Topics]] = {}
+
+    def get(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
+        """What is committed; `None` if nothing is."""
+        found = self.committed.get(group)
+        partitions = None if found is None else found.get(topic)
+        return None if partitions is None else partitions.get(partition)
+
+    def of_group(self, group: str) -> Iterator[tuple[str, int, CommittedOffset]]:
+        """Topic, partition and offset of all that a group has committed."""
+        for topic, partitions in self.committed.get(group, {}).items():
+            for partition, offset in partitions.items():
+                yield topic, partition, offset
+
+    def is_pending(self, group: str, topic: str, partition: int) -> bool:
+        """Whether an open transaction has an offset for it."""
+        return any(partition in groups.get(group, {}).get(topic, ()) for groups in self.pending.values())
+
+    # What replay does
+
+    def put(self, group: str, topic: str, partition: int, offset: CommittedOffset) -> None:
+        """Commit."""
+        _put(self.committed, group, topic, partition, offset)
+
+    def put_pending(self, producer_id: int, group: str, topic: str, partition: int, offset: CommittedOffset) -> None:
+        """Keep for the end of the producer's transaction."""
+        groups = self.pending.get(producer_id)
+        if groups is None:
+            groups = self.pending[producer_id] = TimelineMap()
+        _put(groups, group, topic, partition, offset)
+
+    def remove(self, group: str, topic: str, partition: int) -> None:
+        """Delete what is committed, and what open transactions have."""
+        _remove(self.committed, group, topic, partition)
+        for producer_id, groups in list(self.pending.items()):
+            _remove(groups, group, topic, partition)
+            if not groups:
+                del self.pending[producer_id]
+
+    def end_transaction(self, producer_id: int, *, commit: bool) -> None:
+        """The marker of a producer's transaction has come."""
+        groups = self.pending.pop(producer_id, None)
+        if groups is None or not commit:
+            return
+        for group, topics in groups.items():
+            for topic, partitions in topics.items():
+                for partition, offset in partitions.items():
+                    stored = self.get(group, topic, partition)
+                    if stored is None or offset.record_offset > stored.record_offset:
+                        self.put(group, topic, partition, offset)
+
+
+def _put(groups: TimelineMap[str, Topics], group: str, topic: str, partition: int, offset: CommittedOffset) -> None:
+    topics = groups.get(group)
+    if topics is None:
+        topics = groups[group] = TimelineMap()
+    partitions = topics.get(topic)
+    if partitions is None:
+        partitions = topics[topic] = TimelineMap()
+    partitions[partition] = offset
+
+
+def _remove(groups: TimelineMap[str, Topics], group: str, topic: str, partition: int) -> None:
+    topics = groups.get(group)
+    partitions = None if topics is None else topics.get(topic)
+    if topics is None or partitions is None or partition not in partitions:
+        return
+    del partitions[partition]
+    if not partitions:
+        del topics[topic]
+        if not topics:
+            del groups[group]

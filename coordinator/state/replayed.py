@@ -1,0 +1,356 @@
+"""`CoordinatorState`: everything that one partition of `__consumer_offsets` says, record by record. Replaying a record is the only thing that changes it.
+
+The rules are those of Kafka's loader (GroupMetadataManager and OffsetMetadataManager): which records make a group, what a tombstone takes away, and which
+records contradict those before them. Compaction may have removed any record that a later one of the same key replaced, so nothing is taken for granted.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from quorate.assignors.java_order import TimelineMap
+from quorate.codecs import CoordinatorRecord, MalformedRecord, UnknownRecord
+from quorate.codecs.batches.model import ControlRecord
+from quorate.codecs.message import CONSUMER_OFFSETS
+from quorate.codecs.messages import classic_group as classic
+from quorate.codecs.messages import consumer_group as consumer
+from quorate.codecs.messages import offsets as commits
+from quorate.codecs.messages import share_group as share
+from quorate.codecs.messages import streams_group as streams
+from quorate.coordinator.state.classic import ClassicGroup
+from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember, MemberState, owned_of
+from quorate.coordinator.state.groups import Group, ReplayError
+from quorate.coordinator.state.modern import LEFT, ModernGroup
+from quorate.coordinator.state.offsets import CommittedOffset, Offsets
+from quorate.coordinator.state.share import ShareGroup, ShareMember
+from quorate.coordinator.state.streams import StreamsGroup, StreamsMember
+
+__all__ = ["CoordinatorState"]
+
+G = TypeVar("G", bound=Group)
+
+
+class CoordinatorState:
+    """Groups and offsets of one partition.
+
+    `skipped`: why records were left out, and how many. `groups_by_topic`: which consumer and share groups subscribe to a topic; of value is that it is
+    there, so that a change of the topic finds them.
+    """
+
+    def __init__(self) -> None:
+        self.groups: TimelineMap[str, Group] = TimelineMap()
+        self.offsets = Offsets()
+        self.skipped: Counter[str] = Counter()
+        self._replay: dict[type, Callable[..., None]] = {
+            commits.LegacyOffsetCommitKey: self._offset,
+            commits.OffsetCommitKey: self._offset,
+            classic.GroupMetadataKey: self._classic,
+            consumer.ConsumerGroupMetadataKey: self._consumer_metadata,
+            consumer.ConsumerGroupPartitionMetadataKey: self._consumer_partition_metadata,
+            consumer.ConsumerGroupMemberMetadataKey: self._consumer_member,
+            consumer.ConsumerGroupTargetAssignmentMetadataKey: self._consumer_target_metadata,
+            consumer.ConsumerGroupTargetAssignmentMemberKey: self._consumer_target,
+            consumer.ConsumerGroupCurrentMemberAssignmentKey: self._consumer_current,
+            consumer.ConsumerGroupRegularExpressionKey: self._consumer_regex,
+            share.ShareGroupMemberMetadataKey: self._share_member,
+            share.ShareGroupMetadataKey: self._share_metadata,
+            share.ShareGroupTargetAssignmentMetadataKey: self._share_target_metadata,
+            share.ShareGroupTargetAssignmentMemberKey: self._share_target,
+            share.ShareGroupCurrentMemberAssignmentKey: self._share_current,
+            share.ShareGroupStatePartitionMetadataKey: self._share_state_partitions,
+            streams.StreamsGroupMetadataKey: self._streams_metadata,
+            streams.StreamsGroupMemberMetadataKey: self._streams_member,
+            streams.StreamsGroupTargetAssignmentMetadataKey: self._streams_target_metadata,
+            streams.StreamsGroupTargetAssignmentMemberKey: self._streams_target,
+            streams.StreamsGroupCurrentMemberAssignmentKey: self._streams_current,
+            streams.StreamsGroupTopologyKey: self._streams_topology,
+        }
+
+    def replay(
+        self,
+        record: CoordinatorRecord | UnknownRecord | MalformedRecord | ControlRecord,
+        *,
+        offset: int = -1,
+        producer_id: int | None = -1,
+        strict: bool = False,
+    ) -> None:
+        """Take one record in. `offset`: where it is in the log; `producer_id`: that of its batch if the batch is transactional.
+
+        What is not understood, or contradicts what is there, is counted in `skipped` and changes nothing; with `strict` it raises `ReplayError`, except for
+        records of unknown types, which Kafka's loader skips, too.
+        """
+        try:
+            if isinstance(record, CoordinatorRecord):
+                if record.topic != CONSUMER_OFFSETS:
+                    raise ReplayError(f"{record.name} is a record of {record.topic}")
+                if type(record.key) in (commits.OffsetCommitKey, commits.LegacyOffsetCommitKey):
+                    self._offset(record.key, record.value, offset, -1 if producer_id is None else producer_id)
+                else:
+                    self._replay[type(record.key)](record.key, record.value)
+            elif isinstance(record, ControlRecord):
+                self._control(record, producer_id)
+            elif isinstance(record, UnknownRecord) and record.key is None:
+                self.skipped[str(record.problem)] += 1
+            else:
+                raise ReplayError(str(record.problem))
+        except ReplayError as error:
+            if strict:
+                raise
+            self.skipped[str(error)] += 1
+
+    def _control(self, record: ControlRecord, producer_id: int | None) -> None:
+        if record.name in ("COMMIT", "ABORT") and producer_id is not None:
+            self.offsets.end_transaction(producer_id, commit=record.name == "COMMIT")
+
+    # Which group a record is about
+
+    def _group(self, cls: type[G], group_id: str) -> G | None:
+        """The group, if it is there. Raises `ReplayError` if it is of another kind."""
+        found = self.groups.get(group_id)
+        if found is None or isinstance(found, cls):
+            return found
+        if isinstance(found, ClassicGroup) and found.is_simple:
+            return None
+        raise ReplayError(f"group {group_id} is a {found.kind.lower()} group, not a {cls.kind.lower()} group")
+
+    def _made(self, cls: type[G], group_id: str) -> G:
+        """The group, made if it is not there, or only for offsets."""
+        found = self._group(cls, group_id)
+        if found is None:
+            found = cls(group_id)
+            self.groups[group_id] = found
+        return found
+
+    # Offsets and classic groups
+
+    def _offset(self, key: Any, value: Any, offset: int = -1, producer_id: int = -1) -> None:
+        if value is None:
+            self.offsets.remove(key.group, key.topic, key.partition)
+            return
+        if key.group not in self.groups:
+            self.groups[key.group] = ClassicGroup(key.group)
+        stored = CommittedOffset(value, offset)
+        if producer_id < 0:
+            self.offsets.put(key.group, key.topic, key.partition, stored)
+        else:
+            self.offsets.put_pending(producer_id, key.group, key.topic, key.partition, stored)
+
+    def _classic(self, key: Any, value: Any) -> None:
+        if value is None:
+            self.groups.pop(key.group, None)
+        else:
+            self.groups[key.group] = ClassicGroup(key.group, value)
+
+    # Consumer groups
+
+    def _consumer_metadata(self, key: Any, value: Any) -> None:
+        if value is None:
+            self._delete(ConsumerGroup, key.group_id)
+            return
+        group = self._made(ConsumerGroup, key.group_id)
+        group.epoch, group.metadata_hash = value.epoch, value.metadata_hash
+
+    def _consumer_partition_metadata(self, key: Any, value: Any) -> None:
+        if value is not None:
+            self._made(ConsumerGroup, key.group_id).has_partition_metadata_record = True
+        elif (group := self._group(ConsumerGroup, key.group_id)) is not None:
+            group.has_partition_metadata_record = False
+
+    def _consumer_member(self, key: Any, value: Any) -> None:
+        if value is not None:
+            group = self._made(ConsumerGroup, key.group_id)
+            member = group.members.get(key.member_id) or ConsumerMember(member_id=key.member_id)
+            group.put_member(replace(member, metadata=value))
+        elif (found := self._gone(ConsumerGroup, key)) is not None:
+            found.remove_member(key.member_id)
+
+    def _consumer_target_metadata(self, key: Any, value: Any) -> None:
+        self._target_metadata(ConsumerGroup, key, value)
+
+    def _consumer_target(self, key: Any, value: Any) -> None:
+        self._target(ConsumerGroup, key, None if value is None else value.topic_partitions)
+
+    def _consumer_current(self, key: Any, value: Any) -> None:
+        if value is not None:
+            group = self._made(ConsumerGroup, key.group_id)
+            member = group.members.get(key.member_id) or ConsumerMember(member_id=key.member_id)
+            group.put_member(
+                replace(
+                    member,
+                    epoch=value.member_epoch,
+                    previous_epoch=value.previous_member_epoch,
+                    state=MemberState.of(value.state),
+                    assigned=owned_of(value.assigned_partitions, value.member_epoch),
+                    pending_revocation=owned_of(value.partitions_pending_revocation, value.member_epoch),
+                )
+            )
+            return
+        found = self._group(ConsumerGroup, key.group_id)
+        left = None if found is None else found.members.get(key.member_id)
+        if found is not None and left is not None:
+            found.put_member(
+                replace(
+                    left,
+                    epoch=LEFT,
+                    previous_epoch=LEFT,
+                    state=MemberState.STABLE,
+                    assigned={},
+                    pending_revocation={},
+                )
+            )
+
+    def _consumer_regex(self, key: Any, value: Any) -> None:
+        if value is not None:
+            self._made(ConsumerGroup, key.group_id).put_regex(key.regular_expression, value)
+        elif (group := self._group(ConsumerGroup, key.group_id)) is not None:
+            group.remove_regex(key.regular_expression)
+
+    # Share groups
+
+    def _share_metadata(self, key: Any, value: Any) -> None:
+        if value is None:
+            self._delete(ShareGroup, key.group_id)
+            return
+        group = self._made(ShareGroup, key.group_id)
+        group.epoch, group.metadata_hash = value.epoch, value.metadata_hash
+
+    def _share_member(self, key: Any, value: Any) -> None:
+        if value is not None:
+            group = self._made(ShareGroup, key.group_id)
+            member = group.members.get(key.member_id) or ShareMember(member_id=key.member_id)
+            group.put_member(replace(member, metadata=value))
+        elif (found := self._gone(ShareGroup, key)) is not None:
+            found.remove_member(key.member_id)
+
+    def _share_target_metadata(self, key: Any, value: Any) -> None:
+        self._target_metadata(ShareGroup, key, value)
+
+    def _share_target(self, key: Any, value: Any) -> None:
+        self._target(ShareGroup, key, None if value is None else value.topic_partitions)
+
+    def _share_current(self, key: Any, value: Any) -> None:
+        if value is not None:
+            group = self._made(ShareGroup, key.group_id)
+            member = group.members.get(key.member_id) or ShareMember(member_id=key.member_id)
+            group.put_member(
+                replace(
+                    member,
+                    epoch=value.member_epoch,
+                    previous_epoch=value.previous_member_epoch,
+                    state=value.state,
+                    assigned=value.assigned_partitions,
+                )
+            )
+            return
+        found = self._group(ShareGroup, key.group_id)
+        left = None if found is None else found.members.get(key.member_id)
+        if found is not None and left is not None:
+            found.put_member(replace(left, epoch=LEFT, previous_epoch=LEFT, assigned=()))
+
+    def _share_state_partitions(self, key: Any, value: Any) -> None:
+        if value is not None:
+            self._made(ShareGroup, key.group_id).state_partitions = value
+        elif (group := self._group(ShareGroup, key.group_id)) is not None:
+            group.state_partitions = None
+
+    # Streams groups
+
+    def _streams_metadata(self, key: Any, value: Any) -> None:
+        if value is None:
+            self._delete(StreamsGroup, key.group_id)
+            return
+        group = self._made(StreamsGroup, key.group_id)
+        group.metadata, group.epoch, group.metadata_hash = value, value.epoch, value.metadata_hash
+
+    def _streams_member(self, key: Any, value: Any) -> None:
+        if value is not None:
+            group = self._made(StreamsGroup, key.group_id)
+            member = group.members.get(key.member_id) or StreamsMember(member_id=key.member_id)
+            group.members[key.member_id] = replace(member, metadata=value)
+        elif (found := self._gone(StreamsGroup, key)) is not None:
+            del found.members[key.member_id]
+
+    def _streams_target_metadata(self, key: Any, value: Any) -> None:
+        self._target_metadata(StreamsGroup, key, value)
+
+    def _streams_target(self, key: Any, value: Any) -> None:
+        self._target(StreamsGroup, key, value)
+
+    def _streams_current(self, key: Any, value: Any) -> None:
+        if value is not None:
+            group = self._made(StreamsGroup, key.group_id)
+            member = group.members.get(key.member_id) or StreamsMember(member_id=key.member_id)
+            group.members[key.member_id] = replace(member, current=value)
+            return
+        found = self._group(StreamsGroup, key.group_id)
+        left = None if found is None else found.members.get(key.member_id)
+        if found is not None and left is not None:
+            found.members[key.member_id] = replace(left, current=_STREAMS_LEFT)
+
+    def _streams_topology(self, key: Any, value: Any) -> None:
+        if value is not None:
+            self._made(StreamsGroup, key.group_id).topology = value
+        elif (group := self._group(StreamsGroup, key.group_id)) is not None:
+            group.topology = None
+
+    # Tombstones that the kinds have in common
+
+    def _delete(self, cls: type[ModernGroup[Any, Any]], group_id: str) -> None:
+        group = self._group(cls, group_id)
+        if group is None:
+            return
+        for left, what in (
+            (group.members, "members"),
+            (group.targets and cls is not StreamsGroup, "target assignments"),
+            (group.assignment_epoch != LEFT, "a target assignment epoch"),
+        ):
+            if left:
+                raise ReplayError(f"group {group_id} is deleted while it has {what}")
+        del self.groups[group_id]
+
+    def _gone(self, cls: type[G], key: Any) -> G | None:
+        """The group of a member that is to be removed; `None` if there is no such member. Raises `ReplayError` if it has not left."""
+        group: Any = self._group(cls, key.group_id)
+        member = None if group is None else group.members.get(key.member_id)
+        if member is None:
+            return None
+        if member.epoch != LEFT:
+            raise ReplayError(f"group {key.group_id}: member {key.member_id} is removed at epoch {member.epoch}")
+        if key.member_id in group.targets:
+            raise ReplayError(
+                f"group {key.group_id}: member {key.member_id} is removed while it has a target assignment"
+            )
+        found: G = group
+        return found
+
+    def _target_metadata(self, cls: type[ModernGroup[Any, Any]], key: Any, value: Any) -> None:
+        if value is not None:
+            group = self._made(cls, key.group_id)
+            group.assignment_epoch, group.assignment_timestamp_ms = value.assignment_epoch, value.assignment_timestamp
+            return
+        found = self._group(cls, key.group_id)
+        if found is None:
+            return
+        if found.targets:
+            raise ReplayError(f"group {key.group_id}: the target assignment is deleted while members have one")
+        found.assignment_epoch, found.assignment_timestamp_ms = LEFT, 0
+
+    def _target(self, cls: type[ModernGroup[Any, Any]], key: Any, target: Any) -> None:
+        if target is not None:
+            self._made(cls, key.group_id).targets[key.member_id] = target
+        elif (group := self._group(cls, key.group_id)) is not None:
+            group.targets.pop(key.member_id, None)
+
+
+_STREAMS_LEFT = streams.StreamsGroupCurrentMemberAssignmentValue(
+    member_epoch=LEFT,
+    previous_member_epoch=LEFT,
+    state=1,
+    active_tasks=(),
+    standby_tasks=(),
+    warmup_tasks=(),
+    active_tasks_pending_revocation=(),
+    standby_tasks_pending_revocation=(),
+    warmup_tasks_pending_revocation=(),
+)

@@ -1,0 +1,79 @@
+"""Share groups (KIP-932), as their records in `__consumer_offsets` tell them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from quorate.assignors.java_order import TimelineMap
+from quorate.codecs.messages.consumer_group import TopicPartition
+from quorate.codecs.messages.share_group import ShareGroupMemberMetadataValue, ShareGroupStatePartitionMetadataValue
+from quorate.coordinator.state.groups import GroupKind
+from quorate.coordinator.state.modern import ModernGroup
+
+__all__ = ["ShareGroup", "ShareMember"]
+
+_NEW = ShareGroupMemberMetadataValue(rack_id=None, client_id="", client_host="", subscribed_topic_names=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareMember:
+    """A member: what it announced, the epoch that it reached, and what it consumes, together with others."""
+
+    member_id: str
+    metadata: ShareGroupMemberMetadataValue = _NEW
+    epoch: int = 0
+    previous_epoch: int = -1
+    state: int = 0
+    assigned: tuple[TopicPartition, ...] = field(default=())
+
+    def is_reconciled_to(self, epoch: int) -> bool:
+        """Whether it has what the target assignment of that epoch gives it. Nothing is given up first in share groups."""
+        return self.epoch == epoch
+
+
+class ShareGroup(ModernGroup[ShareMember, tuple[TopicPartition, ...]]):
+    """A share group. `topic_subscribers`: topic → members that name it; `state_partitions`: which partitions have share state (record type 15)."""
+
+    __slots__ = ("state_partitions", "topic_subscribers")
+
+    kind: ClassVar[GroupKind] = GroupKind.SHARE
+
+    def __init__(self, group_id: str) -> None:
+        super().__init__(group_id)
+        self.topic_subscribers: TimelineMap[str, int] = TimelineMap()
+        self.state_partitions: ShareGroupStatePartitionMetadataValue | None = None
+
+    @property
+    def protocol_type(self) -> str:
+        """Always "share"."""
+        return "share"
+
+    @property
+    def state(self) -> str:
+        """Empty or Stable: members need not wait for each other."""
+        return "Stable" if self.members else "Empty"
+
+    def put_member(self, member: ShareMember) -> None:
+        """Add or replace a member."""
+        old = self.members.get(member.member_id)
+        self.members[member.member_id] = member
+        self._recount(
+            () if old is None else old.metadata.subscribed_topic_names, member.metadata.subscribed_topic_names
+        )
+
+    def remove_member(self, member_id: str) -> None:
+        """Remove a member that is there."""
+        old = self.members.pop(member_id)
+        self._recount(old.metadata.subscribed_topic_names, ())
+
+    def _recount(self, old: Iterable[str], new: Iterable[str]) -> None:
+        before, after = dict.fromkeys(old), dict.fromkeys(new)
+        for name in before:
+            if name not in after:
+                if self.topic_subscribers[name] > 1:
+                    self.topic_subscribers[name] -= 1
+                else:
+                    del self.topic_subscribers[name]
+        for name in after:
+            if name not in before:
+                self.topic_subscribers[name] = self.topic_subscribers.get(name, 0) + 1

@@ -1,0 +1,62 @@
+"""Streams groups (KIP-1071), as their records tell them."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from quorate.codecs.messages.streams_group import (
+    StreamsGroupCurrentMemberAssignmentValue,
+    StreamsGroupMemberMetadataValue,
+    StreamsGroupMetadataValue,
+    StreamsGroupTargetAssignmentMemberValue,
+    StreamsGroupTopologyValue,
+)
+from quorate.coordinator.state.groups import GroupKind
+from quorate.coordinator.state.modern import ModernGroup
+
+__all__ = ["StreamsGroup", "StreamsMember"]
+
+STABLE = 1
+"""The state in a member's record: unlike those of consumer groups, these count from 1 (2 unrevoked, 3 unreleased tasks)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsMember:
+    """A member: what it announced, and the tasks that it runs or has to give up. Either may be missing where a compacted log begins."""
+
+    member_id: str
+    metadata: StreamsGroupMemberMetadataValue | None = None
+    current: StreamsGroupCurrentMemberAssignmentValue | None = None
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that it has reached; 0 before its first tasks."""
+        return 0 if self.current is None else self.current.member_epoch
+
+    def is_reconciled_to(self, epoch: int) -> bool:
+        """Whether it runs exactly what the target assignment of that epoch gives it."""
+        return self.epoch == epoch and self.current is not None and self.current.state == STABLE
+
+
+class StreamsGroup(ModernGroup[StreamsMember, StreamsGroupTargetAssignmentMemberValue]):
+    """A streams group. `metadata`: its latest record of type 17; `topology`: of type 23."""
+
+    __slots__ = ("metadata", "topology")
+
+    kind: ClassVar[GroupKind] = GroupKind.STREAMS
+
+    def __init__(self, group_id: str) -> None:
+        super().__init__(group_id)
+        self.metadata: StreamsGroupMetadataValue | None = None
+        self.topology: StreamsGroupTopologyValue | None = None
+
+    @property
+    def protocol_type(self) -> str:
+        """Always "streams"."""
+        return "streams"
+
+    @property
+    def state(self) -> str:
+        """As of other groups; before a member's topology is known and valid, NotReady."""
+        if self.members and (self.topology is None or self.metadata is None):
+            return "NotReady"
+        return super().state

@@ -1,0 +1,76 @@
+"""Timers as data: what is to happen when, by key. Nothing here waits; whoever owns the clock asks what is due."""
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from quorate.coordinator.results import Result
+
+__all__ = ["Timer", "Timers"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timer:
+    """At `at_ms`, `operation` is called; what it returns is written and replayed like the result of a request."""
+
+    key: str
+    at_ms: int
+    operation: "Callable[[], Result[None]]"
+
+
+class Timers:
+    """Timers by key: a key has one at most. Timers that are due at once fire in the order in which they were set."""
+
+    def __init__(self) -> None:
+        self._timers: dict[str, Timer] = {}
+        self._queue: list[tuple[int, int, str]] = []
+        self._order = 0
+        self._order_of: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._timers)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._timers
+
+    def schedule(self, key: str, at_ms: int, operation: "Callable[[], Result[None]]") -> None:
+        """Set a timer; one with the same key is replaced."""
+        self._order += 1
+        self._timers[key] = Timer(key=key, at_ms=at_ms, operation=operation)
+        self._order_of[key] = self._order
+        heapq.heappush(self._queue, (at_ms, self._order, key))
+        if len(self._queue) > 64 + 4 * len(self._timers):  # heartbeats replace their timers again and again
+            self._queue = [(timer.at_ms, self._order_of[key], key) for key, timer in self._timers.items()]
+            heapq.heapify(self._queue)
+
+    def schedule_if_absent(self, key: str, at_ms: int, operation: "Callable[[], Result[None]]") -> None:
+        """Set a timer unless there is one with this key."""
+        if key not in self._timers:
+            self.schedule(key, at_ms, operation)
+
+    def cancel(self, key: str) -> None:
+        """Take a timer back, if there is one."""
+        self._timers.pop(key, None)
+        self._order_of.pop(key, None)
+
+    def pending(self) -> list[Timer]:
+        """All timers, in the order in which they will fire."""
+        return sorted(self._timers.values(), key=lambda timer: (timer.at_ms, self._order_of[timer.key]))
+
+    def next_due(self, now_ms: int) -> Timer | None:
+        """Take out the first timer that is due; `None` if none is."""
+        while self._queue and self._queue[0][0] <= now_ms:
+            _, order, key = heapq.heappop(self._queue)
+            if self._order_of.get(key) == order:
+                timer = self._timers[key]
+                self.cancel(key)
+                return timer
+        return None
+
+    def next_at_ms(self) -> int | None:
+        """When the next timer is due; `None` without timers."""
+        while self._queue and self._order_of.get(self._queue[0][2]) != self._queue[0][1]:
+            heapq.heappop(self._queue)
+        return self._queue[0][0] if self._queue else None

@@ -1,0 +1,59 @@
+"""Captures for the coordinator's tests: the log of each partition up to each checkpoint, and what the brokers said there (tests/data/README.md)."""
+
+import gzip
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from quorate.codecs import LogEntry, Uuid, read_log
+from quorate.coordinator.image import MetadataImage, TopicImage
+
+__all__ = ["CAPTURES", "Checkpoint", "checkpoints", "entries", "folders"]
+
+CAPTURES = Path(__file__).resolve().parents[1] / "data" / "captures"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A quiet moment: nothing was written while the brokers were asked."""
+
+    capture: str
+    label: str
+    end_offsets: dict[str, int]
+    image: MetadataImage
+    groups: list[dict[str, Any]]
+
+    def __str__(self) -> str:
+        return f"{self.capture} at {self.label}"
+
+
+def folders(capture: str) -> list[Path]:
+    """The partitions of `__consumer_offsets`."""
+    return [path for path in sorted((CAPTURES / capture).glob("__consumer_offsets-*")) if path.is_dir()]
+
+
+@cache
+def entries(folder: Path) -> list[LogEntry]:
+    """All records of a partition."""
+    return [entry for entry in read_log(folder) if isinstance(entry, LogEntry)]
+
+
+def checkpoints(capture: str) -> Iterator[Checkpoint]:
+    """Those that the log still tells of: of a compacted log, the last one."""
+    manifest = json.loads(gzip.decompress((CAPTURES / capture / "manifest.json.gz").read_bytes()))
+    for found in manifest["checkpoints"]:
+        if "compacted" in capture and found["label"] != "end":
+            continue
+        cluster = found["cluster"]
+        image = MetadataImage(brokers={broker["id"]: broker["rack"] for broker in cluster["brokers"]}).with_topics(
+            TopicImage(
+                name=topic["name"],
+                id=Uuid.parse(topic["topicId"]),
+                replicas=tuple(tuple(part["replicas"]) for part in topic["partitions"]),
+            )
+            for topic in cluster["topics"]
+        )
+        yield Checkpoint(capture, found["label"], found["logEndOffsets"], image, found["groups"])

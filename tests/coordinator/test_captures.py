@@ -1,0 +1,95 @@
+"""Replayed logs of real brokers say what the brokers themselves said of their groups, at every checkpoint of every capture."""
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from quorate.codecs import to_kafka_json
+from quorate.coordinator.describe import classic, consumer, share
+from quorate.coordinator.shard import CoordinatorShard
+from quorate.coordinator.state import ClassicGroup, ConsumerGroup, Group, ShareGroup, StreamsGroup
+from tests.coordinator.captures import CAPTURES, Checkpoint, checkpoints, entries, folders
+
+NAMES = sorted(path.name for path in CAPTURES.iterdir())
+
+
+def loaded(at: Checkpoint) -> list[CoordinatorShard]:
+    """A shard per partition that has replayed its log up to the checkpoint."""
+    shards = []
+    for folder in folders(at.capture):
+        shard = CoordinatorShard(image=at.image, new_id=uuid4)
+        for entry in entries(folder):
+            if entry.offset < at.end_offsets.get(folder.name, 0):
+                producer_id = entry.producer_id if entry.transactional else -1
+                shard.replay(entry.record, offset=entry.offset, producer_id=producer_id, strict=True)
+        assert not shard.state.skipped
+        shards.append(shard)
+    return shards
+
+
+def described(shard: CoordinatorShard, group: Group, version: int) -> dict[str, Any]:
+    """As the Describe API of the group's kind has it. Streams groups: what of it needs no topology."""
+    match group:
+        case ConsumerGroup():
+            return to_kafka_json(consumer.described(shard, group), version)
+        case ShareGroup():
+            return to_kafka_json(share.described(shard, group), version)
+        case ClassicGroup():
+            return to_kafka_json(classic.described(group), version)
+        case StreamsGroup():
+            return {
+                "groupEpoch": group.epoch,
+                "assignmentEpoch": group.assignment_epoch,
+                "groupState": group.state,
+                "members": {member_id: member.epoch for member_id, member in group.members.items()},
+            }
+    raise AssertionError(group)
+
+
+def said(raw: dict[str, Any], group: Group) -> dict[str, Any]:
+    if isinstance(group, StreamsGroup):
+        kept = {name: raw[name] for name in ("groupEpoch", "assignmentEpoch", "groupState")}
+        return {**kept, "members": {member["memberId"]: member["memberEpoch"] for member in raw["members"]}}
+    return raw
+
+
+@pytest.mark.parametrize("capture", NAMES)
+def test_groups_are_what_the_brokers_described(capture: str) -> None:
+    compared = 0
+    for at in checkpoints(capture):
+        shards = loaded(at)
+        for told in at.groups:
+            if "raw" not in told:
+                continue
+            (shard,) = [shard for shard in shards if told["groupId"] in shard.state.groups]
+            group = shard.state.groups[told["groupId"]]
+            (raw,) = told["raw"]["data"]["groups"]
+            assert (group.kind, group.protocol_type) == (told["type"], told["protocolType"]), f"{at}: {group}"
+            assert described(shard, group, told["raw"]["apiVersion"]) == said(raw, group), f"{at}: {group}"
+            compared += 1
+    assert compared > 0
+
+
+@pytest.mark.parametrize("capture", NAMES)
+def test_committed_offsets_are_what_the_brokers_told(capture: str) -> None:
+    compared = 0
+    for at in checkpoints(capture):
+        found: dict[str, dict[str, tuple[int, int, str]]] = {}
+        for shard in loaded(at):
+            for group_id in shard.state.offsets.committed:
+                found[group_id] = {
+                    f"{topic}-{partition}": (offset.value.offset, offset.leader_epoch, offset.value.metadata)
+                    for topic, partition, offset in shard.state.offsets.of_group(group_id)
+                }
+        for told in at.groups:
+            if told.get("type") == "Share" or "offsets" not in told:
+                continue  # their offsets are in __share_group_state
+            wanted = {
+                where: (one["offset"], one["leaderEpoch"], one["metadata"])
+                for where, one in told["offsets"].items()
+                if one
+            }
+            assert found.get(told["groupId"], {}) == wanted, f"{at}: {told['groupId']}"
+            compared += len(wanted)
+    assert compared > 0
