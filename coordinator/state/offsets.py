@@ -57,7 +57,11 @@ class Offsets:
 
     def is_pending(self, group: str, topic: str, partition: int) -> bool:
         """Whether an open transaction has an offset for it."""
-        return any(partition in groups.get(group, {}).get(topic, ()) for groups in self.pending.values())
+        for groups in self.pending.values():
+            topics = groups.get(group)
+            if topics is not None and topic in topics and partition in topics[topic]:
+                return True
+        return False
 
     # What replay does
 
