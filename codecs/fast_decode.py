@@ -150,7 +150,7 @@ class _Reading:
         carried = [f for f in self.spec.fields if self.version in f.versions]
         for f in carried:
             if f.tag is None:
-                self.read(f.type, f"f_{f.name}", f.nullable)
+                self.read(f.type, f"f_{f.name}", f.nullable_in(self.version))
         self.tags([f for f in carried if f.tag is not None])
         self.flush()
         source.add(f"o = new({source.bind('T', open_twin(self.spec.cls))})")
@@ -187,7 +187,7 @@ class _Reading:
             # Kafka does not compare the size of a tagged field that it knows with what it reads.
             source.add(f"if t == {f.tag}:")
             source.depth += 1
-            self.read(f.type, f"f_{f.name}", f.nullable, in_tag=True)
+            self.read(f.type, f"f_{f.name}", f.nullable_in(self.version), in_tag=True)
             self.flush()
             source.add("continue")
             source.depth -= 1

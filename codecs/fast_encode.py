@@ -128,6 +128,12 @@ class _Writing:
 
     def write(self, wire: WireType, expression: str, nullable: bool, *, in_tag: bool = False) -> None:
         match wire:
+            case FixedType(code="?"):
+                x = self.local("x", expression)
+                self.source.add(
+                    f"if {x}.__class__ is not bool: raise Inexact"
+                )  # `pack` would take anything for true or false
+                self.fixed(x, wire.code)
             case FixedType():
                 self.fixed(expression, wire.code)
             case UuidType():
@@ -181,7 +187,7 @@ class _Writing:
         """An expression for the elements of a list, without their number."""
         source = self.source
         match element:
-            case FixedType(code=code):
+            case FixedType(code=code) if code != "?":
                 source.names[f"row_{code}"] = _ROWS[code]
                 return f"row_{code}[len({x})](*{x})"
             case StructType(spec):
@@ -201,7 +207,7 @@ class _Writing:
                 if not f.ignorable:
                     self.source.add(f"if o.{f.name} != {self.source.bind('d', f.default)}: raise Inexact")
             elif f.tag is None:
-                self.write(f.type, f"o.{f.name}", f.nullable)
+                self.write(f.type, f"o.{f.name}", f.nullable_in(self.version))
             else:
                 tagged.append(f)
         self.flush()
@@ -220,7 +226,9 @@ class _Writing:
             payloads.append((f.tag or 0, data))
             source.add(f"if o.{f.name} != {source.bind('d', f.default)}:")
             source.depth += 1
-            source.add(f"{data} = {_together(self.apart(f.type, f'o.{f.name}', nullable=f.nullable, in_tag=True))}")
+            source.add(
+                f"{data} = {_together(self.apart(f.type, f'o.{f.name}', nullable=f.nullable_in(self.version), in_tag=True))}"
+            )
             source.depth -= 1
         given = "".join(f"({tag}, {data}), " for tag, data in payloads)
         given = f"[field for field in ({given}) if field[1]]"

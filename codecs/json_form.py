@@ -57,6 +57,8 @@ def _bytes_or_opened(value: bytes) -> Json:
 
 def _convert(wire: WireType, version: int, kafka: bool) -> Callable[[Any], Json]:
     match wire:
+        case FixedType(code="?"):
+            return bool
         case FixedType():
             return int
         case UuidType():
@@ -149,7 +151,7 @@ def _read_struct(spec: MessageSpec, data: Json, version: int, path: str) -> Mess
         if nested is not None and isinstance(item, Mapping):
             values[f.name] = _read_nested(nested, item, f"{path}.{name}")
         else:
-            values[f.name] = _read(f.type, item, version, f"{path}.{name}", f.nullable)
+            values[f.name] = _read(f.type, item, version, f"{path}.{name}", f.nullable_in(version))
     for f in spec.fields:
         values.setdefault(f.name, f.default)
     return spec.cls(**values)
@@ -221,6 +223,10 @@ def _read(wire: WireType, item: Json, version: int, path: str, nullable: bool) -
             raise EncodeError(f"{path} may not be null")
         return None
     match wire:
+        case FixedType(code="?"):
+            if not isinstance(item, bool):
+                raise EncodeError(f"{path}: true or false is expected, not {_kind(item)}")
+            return item
         case FixedType():
             if not isinstance(item, int) or isinstance(item, bool):
                 raise EncodeError(f"{path}: a whole number is expected, not {item!r}")

@@ -103,8 +103,15 @@ class UnsignedVarint(Construct):  # type: ignore[misc]
         return obj
 
 
+def _truth(flag: bool) -> bool:
+    if not isinstance(flag, bool):
+        raise TypeError(flag)  # Flag would take anything for true or false
+    return flag
+
+
 _UVARINT = UnsignedVarint()
 _FIXED = {
+    "?": construct.ExprAdapter(construct.Flag, lambda flag, _: flag, lambda flag, _: _truth(flag)),
     "b": construct.Int8sb,
     "h": construct.Int16sb,
     "H": construct.Int16ub,
@@ -341,10 +348,12 @@ def _type_layout(wire: WireType, version: int, flexible: bool, nullable: bool, i
 def _struct_layout(spec: MessageSpec, version: int, flexible: bool) -> Construct:
     carried = [f for f in spec.fields if version in f.versions]
     fields = [
-        f.name / _Located(f.name, _type_layout(f.type, version, flexible, f.nullable)) for f in carried if f.tag is None
+        f.name / _Located(f.name, _type_layout(f.type, version, flexible, f.nullable_in(version)))
+        for f in carried
+        if f.tag is None
     ]
     known = {
-        f.tag: (f, _type_layout(f.type, version, flexible, f.nullable, in_tag=True))
+        f.tag: (f, _type_layout(f.type, version, flexible, f.nullable_in(version), in_tag=True))
         for f in carried
         if f.tag is not None
     }

@@ -5,6 +5,8 @@
         epoch: Int32
         metadata_hash: Int64 = tagged(0, default=0, release="4.1")
 
+A field's default may be given as such (`epoch: Int32 = 0`); `field` and `tagged` are for those with more to say.
+
 A declaration yields a `MessageSpec`, from which the construct layout, the generated fast path, the column decoder, the JSON forms and the Arrow
 schema are derived. This module knows nothing about bytes.
 """
@@ -65,7 +67,10 @@ M = TypeVar("M", bound=Message)
 
 @dataclass(frozen=True, slots=True)
 class FieldSpec:
-    """The wire facts of one field. `versions` are the message versions that carry it; `release` is the Kafka release that brought it later than its message."""
+    """The wire facts of one field. `versions` are the message versions that carry it; `release` is the Kafka release that brought it later than its message.
+
+    `nullable`: it may be null, in versions from `nullable_since` on. `map_key`: Kafka's classes find the elements of the array around it by this field.
+    """
 
     name: str
     json_name: str
@@ -76,6 +81,12 @@ class FieldSpec:
     default: Any
     ignorable: bool
     release: str | None
+    nullable_since: int = 0
+    map_key: bool = False
+
+    def nullable_in(self, version: int) -> bool:
+        """Whether `version` has a null for it."""
+        return self.nullable and version >= self.nullable_since
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,6 +137,8 @@ class _Declared:
     default: Any
     ignorable: bool
     release: str | None
+    nullable_since: int = 0
+    map_key: bool = False
 
 
 _MISSING = dataclasses.MISSING
@@ -138,12 +151,15 @@ def field(
     default: Any = _MISSING,
     ignorable: bool = False,
     release: str | None = None,
+    nullable_since: int = 0,
+    map_key: bool = False,
 ) -> Any:
-    """A field with more to say than its type: carried by versions `since` to `until`, both included.
+    """A field with more to say than its type and default: carried by versions `since` to `until`, both included.
 
     `ignorable`: dropped silently when a version that lacks it is written; otherwise writing a value other than the default raises.
+    `nullable_since`: the first version in which a field annotated with `| None` may be null.
     """
-    return _Declared(since, until, None, default, ignorable, release)
+    return _Declared(since, until, None, default, ignorable, release, nullable_since, map_key)
 
 
 def tagged(tag: int, *, default: Any, since: int = 0, ignorable: bool = False, release: str | None = None) -> Any:
@@ -179,7 +195,7 @@ def _field_spec(name: str, annotation: Any, declared: Any, last_version: int) ->
     if declared is _MISSING:
         declared = _Declared(0, None, None, _MISSING, False, None)
     elif not isinstance(declared, _Declared):
-        raise TypeError(f"{name}: say the default with field(default=...) or tagged(..., default=...)")
+        declared = _Declared(0, None, None, declared, False, None)
     until = last_version if declared.until is None else declared.until
     return FieldSpec(
         name=name,
@@ -191,6 +207,8 @@ def _field_spec(name: str, annotation: Any, declared: Any, last_version: int) ->
         default=default_of(wire) if declared.default is _MISSING else declared.default,
         ignorable=declared.ignorable,
         release=declared.release,
+        nullable_since=declared.nullable_since,
+        map_key=declared.map_key,
     )
 
 
@@ -205,7 +223,7 @@ def _declare(cls: type[M], versions: range | None, flexible_since: int | None) -
     }
     for spec in fields:
         explicit = cls.__dict__.get(spec.name, _MISSING)
-        if isinstance(explicit, _Declared) and explicit.default is not _MISSING:
+        if explicit is not _MISSING and not (isinstance(explicit, _Declared) and explicit.default is _MISSING):
             namespace[spec.name] = spec.default
     # The slot of `unknown_tags` is the base's; only its default is added here, so every message can be built without naming it.
     namespace["__annotations__"] = {**cls.__annotations__, "unknown_tags": tuple[TaggedField, ...]}

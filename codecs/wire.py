@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Array",
     "ArrayType",
+    "Bool",
     "Bytes",
     "BytesType",
     "FixedType",
@@ -72,7 +73,7 @@ Uuid.ZERO = Uuid(bytes(16))
 
 @dataclass(frozen=True, slots=True)
 class FixedType:
-    """An integer of fixed width, big-endian. `code` is its `struct` format character."""
+    """An integer of fixed width, big-endian, or a truth value in one byte. `code` is its `struct` format character."""
 
     name: str
     size: int
@@ -132,6 +133,7 @@ class StructType:
 
 WireType: TypeAlias = FixedType | StringType | BytesType | UuidType | ArrayType | StructType
 
+BOOL = FixedType("bool", 1, "?")
 INT8 = FixedType("int8", 1, "b")
 INT16 = FixedType("int16", 2, "h")
 UINT16 = FixedType("uint16", 2, "H")
@@ -140,6 +142,7 @@ INT64 = FixedType("int64", 8, "q")
 
 T = TypeVar("T")
 
+Bool = Annotated[bool, BOOL]
 Int8 = Annotated[int, INT8]
 Int16 = Annotated[int, INT16]
 UInt16 = Annotated[int, UINT16]
@@ -172,8 +175,10 @@ def readable(text: str) -> str:
 
 
 def default_of(wire: WireType) -> Any:
-    """Kafka's default for a field whose schema names none: 0, "", no bytes, no elements, the zero uuid, a struct of defaults."""
+    """Kafka's default for a field whose schema names none: 0, false, "", no bytes, no elements, the zero uuid, a struct of defaults."""
     match wire:
+        case FixedType(code="?"):
+            return False
         case FixedType():
             return 0
         case StringType():

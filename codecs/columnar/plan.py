@@ -101,7 +101,7 @@ def plan_of(spec: MessageSpec, version: int, flexible: bool) -> Plan:
     for f in carried:
         if f.tag is not None:
             continue
-        item = _item(f.type, version, flexible, f.nullable)
+        item = _item(f.type, version, flexible, f.nullable_in(version))
         if isinstance(item, str):
             fixed.append((f.name, item))
         else:
@@ -110,7 +110,9 @@ def plan_of(spec: MessageSpec, version: int, flexible: bool) -> Plan:
     if fixed:
         steps.append(Step(tuple(fixed)))
     known = tuple(
-        (f.tag, f, _item(f.type, version, flexible, f.nullable, in_tag=True)) for f in carried if f.tag is not None
+        (f.tag, f, _item(f.type, version, flexible, f.nullable_in(version), in_tag=True))
+        for f in carried
+        if f.tag is not None
     )
     absent = tuple(f for f in spec.fields if version not in f.versions)
     return Plan(spec, version, flexible, tuple(steps), TagPlan(known) if flexible else None, absent)

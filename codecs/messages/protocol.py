@@ -8,7 +8,7 @@ from quorate.codecs.wire import Array, Bytes, Int32, String
 class ProtocolTopicPartition(Message):
     """Partitions of one topic."""
 
-    topic: String
+    topic: String = field(map_key=True)
     partitions: Array[Int32]
 
 

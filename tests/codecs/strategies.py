@@ -76,7 +76,9 @@ _TEXT = _SHORT_TEXT | _SPECIAL
 _BYTES = st.binary(max_size=20) | st.sampled_from([b"", b"\x00" * 126, b"\xff" * 127, b"\x01" * 16383, b"\x02" * 40000])
 
 
-def _integers(wire: FixedType) -> SearchStrategy[int]:
+def _fixed(wire: FixedType) -> SearchStrategy[int]:
+    if wire.code == "?":
+        return st.booleans()
     low, high = wire.bounds
     return st.integers(low, high) | st.sampled_from([low, high, 0, 1, high // 2])
 
@@ -93,7 +95,7 @@ def _arrays(elements: SearchStrategy[Any], *, many: bool) -> SearchStrategy[tupl
 def _values(wire: WireType, version: int, options: "_Options") -> SearchStrategy[Any]:
     match wire:
         case FixedType():
-            return _integers(wire)
+            return _fixed(wire)
         case StringType():
             return _TEXT
         case BytesType():
@@ -101,7 +103,7 @@ def _values(wire: WireType, version: int, options: "_Options") -> SearchStrategy
         case UuidType():
             return st.binary(min_size=16, max_size=16).map(Uuid) | st.just(Uuid.ZERO)
         case ArrayType(FixedType() as element):
-            return _arrays(_integers(element), many=True)
+            return _arrays(_fixed(element), many=True)
         case ArrayType(StringType()):
             return _arrays(_SHORT_TEXT, many=True)  # long ones, repeated and nested, would fill the memory
         case ArrayType(element):
@@ -126,7 +128,7 @@ def _field(field: FieldSpec, version: int, options: _Options) -> SearchStrategy[
     if version not in field.versions or not _is_in(field.release, options.release):
         return st.just(field.default)
     values = _values(field.type, version, options)
-    if field.nullable:
+    if field.nullable_in(version):
         values = st.none() | values
     return st.just(field.default) | values if field.tag is not None else values
 

@@ -78,17 +78,22 @@ def as_schema_field(field: FieldSpec, message: str, versions: range) -> SchemaFi
         name=field.json_name,
         type=type_name(field.type, message),
         versions=carried,
-        nullable=carried if field.nullable else range(0),
+        nullable=range(max(carried.start, field.nullable_since), carried.stop) if field.nullable else range(0),
         tag=field.tag,
         default=default,
         ignorable=field.ignorable,
+        map_key=field.map_key,
         fields=tuple(as_schema_field(f, message, carried) for f in fields if released(f.release)),
     )
 
 
 def as_schema(spec: MessageSpec, kind: str, api_key: int | None) -> Schema:
     assert spec.versions is not None
-    flexible = range(0) if spec.flexible_since is None else range(spec.flexible_since, spec.versions.stop)
+    flexible = (
+        range(0)
+        if spec.flexible_since is None
+        else range(max(spec.flexible_since, spec.versions.start), spec.versions.stop)
+    )
     fields = tuple(as_schema_field(f, spec.name, spec.versions) for f in spec.fields if released(f.release))
     return Schema(spec.name, kind, api_key, spec.versions, flexible, fields)
 
@@ -153,6 +158,7 @@ def test_the_comparison_sees_every_fact() -> None:
         "tag": 5,
         "default": 5,
         "ignorable": True,
+        "map_key": True,
         "fields": (),
     }
     assert set(changes) == set(SchemaField.__dataclass_fields__)

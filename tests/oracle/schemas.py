@@ -16,7 +16,7 @@ __all__ = ["Schema", "SchemaField", "facts", "kafka_version", "schema", "schema_
 
 @dataclass(frozen=True, slots=True)
 class SchemaField:
-    """A field as the schema has it. `default` is the generated class's: 0, "", (), a type's name in brackets for a struct of defaults."""
+    """A field as the schema has it, in versions that the message has. `default` is the generated class's: 0, "", (), a type's name in brackets for a struct of defaults."""
 
     name: str
     type: str
@@ -25,6 +25,7 @@ class SchemaField:
     tag: int | None
     default: Any
     ignorable: bool
+    map_key: bool
     fields: tuple["SchemaField", ...]
 
 
@@ -71,7 +72,8 @@ def _field_facts(fields: tuple[SchemaField, ...], path: str) -> list[str]:
     out = []
     for f in fields:
         text = f"{path}{f.name}: {f.type} versions {_span(f.versions)}, nullable {_span(f.nullable)}, tag {f.tag}, default {f.default!r}"
-        out += [text + (", ignorable" if f.ignorable else ""), *_field_facts(f.fields, f"{path}{f.name}.")]
+        text += (", ignorable" if f.ignorable else "") + (", map key" if f.map_key else "")
+        out += [text, *_field_facts(f.fields, f"{path}{f.name}.")]
     return out
 
 
@@ -93,23 +95,28 @@ def _range(text: str | None, last: int) -> range:
     return range(int(first), min(int(end or first), last) + 1)
 
 
+def _within(text: str | None, around: range) -> range:
+    """As above, as far as what is `around` has these versions: the generator writes no code for others."""
+    found = _range(text, around.stop - 1)
+    return range(max(found.start, around.start), found.stop) if found else found
+
+
 def _schema(raw: dict[str, Any]) -> Schema:
     versions = _range(raw["validVersions"], 0x7FFF)
-    last = versions[-1] if versions else -1
     structs = {struct["name"]: struct["fields"] for struct in raw.get("commonStructs", ())}
     return Schema(
         name=raw["name"],
         kind=raw["type"],
         api_key=raw.get("apiKey"),
         versions=versions,
-        flexible=_range(raw["flexibleVersions"], last),
-        fields=tuple(_field(field, last, structs) for field in raw["fields"]),
+        flexible=_within(raw["flexibleVersions"], versions),
+        fields=tuple(_field(field, versions, structs) for field in raw["fields"]),
     )
 
 
-def _field(raw: dict[str, Any], last: int, structs: dict[str, Any]) -> SchemaField:
-    tagged = _range(raw.get("taggedVersions"), last)
-    versions = _range(raw["versions"], last) if "versions" in raw else tagged
+def _field(raw: dict[str, Any], around: range, structs: dict[str, Any]) -> SchemaField:
+    tagged = _within(raw.get("taggedVersions"), around)
+    versions = _within(raw["versions"], around) if "versions" in raw else tagged
     if "tag" in raw:
         assert tagged == versions, (
             f"{raw['name']} is tagged in only some of its versions: the declarations cannot say that"
@@ -119,11 +126,12 @@ def _field(raw: dict[str, Any], last: int, structs: dict[str, Any]) -> SchemaFie
         name=raw["name"][0].lower() + raw["name"][1:],
         type=raw["type"],
         versions=versions,
-        nullable=_range(raw.get("nullableVersions"), last),
+        nullable=_within(raw.get("nullableVersions"), versions),
         tag=raw.get("tag"),
         default=_default(raw["type"], raw.get("default")),
         ignorable=raw.get("ignorable", False),
-        fields=tuple(_field(field, last, structs) for field in nested),
+        map_key=raw.get("mapKey", False),
+        fields=tuple(_field(field, versions, structs) for field in nested),
     )
 
 

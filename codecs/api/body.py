@@ -1,0 +1,52 @@
+"""Bodies of requests and responses to bytes and back; the headers in front of them are the caller's."""
+
+from typing import TypeVar, overload
+
+from quorate.codecs.api.declare import api_of
+from quorate.codecs.errors import DecodeError, Reason
+from quorate.codecs.exact import decode_exactly
+from quorate.codecs.fast_decode import message_decoder
+from quorate.codecs.fast_encode import encode_message, span
+from quorate.codecs.message import Message
+
+__all__ = ["decode_api", "encode_api"]
+
+M = TypeVar("M", bound=Message)
+
+
+def encode_api(message: Message, version: int) -> bytes:
+    """The body of a request or response in one version, byte for byte as Kafka writes it.
+
+    Raises `EncodeError` naming the field that the version cannot carry, and for a version that the API lacks.
+    """
+    return encode_message(message, version)
+
+
+@overload
+def decode_api(which: type[M], data: bytes, version: int, *, position: int = 0, strict: bool = False) -> M: ...
+
+
+@overload
+def decode_api(which: int | str, data: bytes, version: int, *, position: int = 0, strict: bool = False) -> Message: ...
+
+
+def decode_api(
+    which: type[Message] | int | str, data: bytes, version: int, *, position: int = 0, strict: bool = False
+) -> Message:
+    """The message whose body starts at `position`, behind the header.
+
+    `which` is a request or response class; an API key or name means its request, as a server has it. A bytearray or memoryview is copied. Bytes behind
+    the body are not looked at, as in Kafka, unless `strict`. Raises `DecodeError` for bytes that are no such body, and `ValueError` for an API or
+    version that is not declared.
+    """
+    spec = which.spec if isinstance(which, type) else api_of(which).request
+    if spec.versions is None or version not in spec.versions:
+        raise ValueError(f"{spec.name} has no version {version}; it has {span(spec.versions)}")
+    data = bytes(data)
+    try:
+        return message_decoder(spec, version)(data, position)
+    except Exception:  # noqa: BLE001  # whatever the fast path stumbled over, `decode_exactly` names it or reads it
+        found, end = decode_exactly(spec, version, data, position, spec.name)
+    if strict and end < len(data):
+        raise DecodeError(Reason.TRAILING, where=spec.name, position=end, detail=f"{len(data) - end} of them")
+    return found

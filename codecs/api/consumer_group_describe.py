@@ -1,0 +1,69 @@
+"""ConsumerGroupDescribe v0–1 (KIP-848). v1 tells classic members from others (KIP-1099)."""
+
+from quorate.codecs.api.declare import request, response
+from quorate.codecs.message import Message, field, struct
+from quorate.codecs.wire import Array, Bool, Int8, Int16, Int32, String, Uuid
+
+
+@request(api_key=69, versions=range(0, 2), flexible_since=0)
+class ConsumerGroupDescribeRequest(Message):
+    """Which groups to describe."""
+
+    group_ids: Array[String] = ()
+    include_authorized_operations: Bool = False
+
+
+@struct
+class TopicPartitions(Message):
+    """Partitions of one topic."""
+
+    topic_id: Uuid = Uuid.ZERO
+    topic_name: String = ""
+    partitions: Array[Int32] = ()
+
+
+@struct
+class Assignment(Message):
+    """Partitions that a member has or shall have."""
+
+    topic_partitions: Array[TopicPartitions] = ()
+
+
+@struct
+class Member(Message):
+    """A member. `member_type`: 0 classic, 1 consumer, -1 unknown."""
+
+    member_id: String = ""
+    instance_id: String | None = None
+    rack_id: String | None = None
+    member_epoch: Int32 = 0
+    client_id: String = ""
+    client_host: String = ""
+    subscribed_topic_names: Array[String] = ()
+    subscribed_topic_regex: String | None = None
+    assignment: Assignment = Assignment()
+    target_assignment: Assignment = Assignment()
+    member_type: Int8 = field(since=1, default=-1, ignorable=True)
+
+
+@struct
+class DescribedGroup(Message):
+    """A group, or why it is not described. `authorized_operations`: a bit for each, or -2147483648 if it was not asked for."""
+
+    error_code: Int16 = 0
+    error_message: String | None = None
+    group_id: String = ""
+    group_state: String = ""
+    group_epoch: Int32 = 0
+    assignment_epoch: Int32 = 0
+    assignor_name: String = ""
+    members: Array[Member] = ()
+    authorized_operations: Int32 = -2147483648
+
+
+@response(ConsumerGroupDescribeRequest)
+class ConsumerGroupDescribeResponse(Message):
+    """The groups in the order in which they were asked for."""
+
+    throttle_time_ms: Int32 = 0
+    groups: Array[DescribedGroup] = ()

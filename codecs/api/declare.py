@@ -1,0 +1,125 @@
+"""Declares the requests and responses of Kafka's APIs, and keeps the list of them.
+
+    @request(api_key=12, versions=range(0, 5), flexible_since=4)
+    class HeartbeatRequest(Message): ...
+
+    @response(HeartbeatRequest)
+    class HeartbeatResponse(Message): ...
+
+Every field has a default, as in Kafka's generated classes: a message is built with just the fields that matter.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar, dataclass_transform
+
+from quorate.codecs.fast_encode import span
+from quorate.codecs.message import Message, MessageSpec, field, message, tagged
+from quorate.codecs.wire import ArrayType, StructType
+
+__all__ = ["APIS", "Api", "api_of", "request", "response"]
+
+M = TypeVar("M", bound=Message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Api:
+    """One API of Kafka: the int16 that requests name it by, Kafka's name for it, and its two messages."""
+
+    key: int
+    name: str
+    request: MessageSpec
+    response: MessageSpec
+
+    @property
+    def versions(self) -> range:
+        """The versions that both messages have."""
+        assert self.request.versions is not None
+        return self.request.versions
+
+    def request_header_version(self, version: int) -> int:
+        """The version of the header in front of a request body: 2 has tagged fields (KIP-482). Raises `ValueError` for a version that the API lacks."""
+        self._check(version)
+        return 2 if self.request.is_flexible(version) else 1
+
+    def response_header_version(self, version: int) -> int:
+        """The version of the header in front of a response body: 1 has tagged fields (KIP-482). Raises `ValueError` for a version that the API lacks."""
+        self._check(version)
+        return 1 if self.response.is_flexible(version) else 0
+
+    def _check(self, version: int) -> None:
+        if version not in self.versions:
+            raise ValueError(f"{self.name} has no version {version}; it has {span(self.versions)}")
+
+
+APIS: dict[int, Api] = {}
+"""API key → API. Complete once `quorate.codecs.api` is imported."""
+
+_KEYS: dict[type[Message], int] = {}
+_BY_NAME: dict[str, Api] = {}
+_BY_CLASS: dict[type[Message], Api] = {}
+
+
+def api_of(which: int | str | type[Message]) -> Api:
+    """The API with that key, of that name, or that a request or response class belongs to. Raises `ValueError` if none is declared."""
+    found = (
+        APIS.get(which)
+        if isinstance(which, int)
+        else _BY_NAME.get(which)
+        if isinstance(which, str)
+        else _BY_CLASS.get(which)
+    )
+    if found is None:
+        asked = which.__name__ if isinstance(which, type) else repr(which)
+        raise ValueError(
+            f"no API {asked} is declared; there are {', '.join(f'{a.name} ({a.key})' for a in APIS.values())}"
+        )
+    return found
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field, tagged))
+def request(*, api_key: int, versions: range, flexible_since: int | None = None) -> Callable[[type[M]], type[M]]:
+    """Declare the request of an API. Its class is named by the API, with "Request" behind."""
+
+    def declare(cls: type[M]) -> type[M]:
+        built = _built(cls, versions, flexible_since, "Request")
+        _KEYS[built] = api_key
+        return built
+
+    return declare
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field, tagged))
+def response(request: type[Message]) -> Callable[[type[M]], type[M]]:
+    """Declare the response to `request`, with the same versions, which completes the API."""
+    spec = request.spec
+
+    def declare(cls: type[M]) -> type[M]:
+        assert spec.versions is not None
+        built = _built(cls, spec.versions, spec.flexible_since, "Response")
+        api = Api(key=_KEYS[request], name=spec.name.removesuffix("Request"), request=spec, response=built.spec)
+        APIS[api.key] = _BY_NAME[api.name] = _BY_CLASS[request] = _BY_CLASS[built] = api
+        return built
+
+    return declare
+
+
+def _built(cls: type[M], versions: range, flexible_since: int | None, suffix: str) -> type[M]:
+    if not cls.__name__.endswith(suffix):
+        raise TypeError(f"{cls.__name__}: the class is named by its API, with {suffix} behind")
+    built = message(versions=versions, flexible_since=flexible_since)(cls)
+    _check_defaults(built.spec)
+    return built
+
+
+def _check_defaults(spec: MessageSpec) -> None:
+    without = [f.name for f in dataclasses.fields(spec.cls) if f.default is dataclasses.MISSING]
+    if without:
+        raise TypeError(
+            f"{spec.name}.{without[0]} has no default; give it Kafka's, as all fields of requests and responses have"
+        )
+    for f in spec.fields:
+        inner = f.type.element if isinstance(f.type, ArrayType) else f.type
+        if isinstance(inner, StructType):
+            _check_defaults(inner.spec)

@@ -1,0 +1,28 @@
+"""DeleteGroups v0–2 (KIP-229). v2 flexible."""
+
+from quorate.codecs.api.declare import request, response
+from quorate.codecs.message import Message, field, struct
+from quorate.codecs.wire import Array, Int16, Int32, String
+
+
+@request(api_key=42, versions=range(0, 3), flexible_since=2)
+class DeleteGroupsRequest(Message):
+    """Which groups shall go."""
+
+    groups_names: Array[String] = ()
+
+
+@struct
+class DeletableGroupResult(Message):
+    """What became of one group."""
+
+    group_id: String = field(default="", map_key=True)
+    error_code: Int16 = 0
+
+
+@response(DeleteGroupsRequest)
+class DeleteGroupsResponse(Message):
+    """What became of each group."""
+
+    throttle_time_ms: Int32 = 0
+    results: Array[DeletableGroupResult] = ()

@@ -1,0 +1,153 @@
+"""StreamsGroupHeartbeat v0 (KIP-1071)."""
+
+from quorate.codecs.api.declare import request, response
+from quorate.codecs.message import Message, struct
+from quorate.codecs.wire import Array, Bool, Int8, Int16, Int32, Int64, String, UInt16
+
+
+@struct
+class KeyValue(Message):
+    """A configuration of a topic, or a client tag."""
+
+    key: String = ""
+    value: String = ""
+
+
+@struct
+class TopicInfo(Message):
+    """A changelog or repartition topic. 0 partitions: as many as the source topics have; replication factor 0: the cluster's default."""
+
+    name: String = ""
+    partitions: Int32 = 0
+    replication_factor: Int16 = 0
+    topic_configs: Array[KeyValue] = ()
+
+
+@struct
+class CopartitionGroup(Message):
+    """Topics that must have equal partition counts, as indexes into the subtopology's lists."""
+
+    source_topics: Array[Int16] = ()
+    source_topic_regex: Array[Int16] = ()
+    repartition_source_topics: Array[Int16] = ()
+
+
+@struct
+class Subtopology(Message):
+    """A part of the topology that runs on its own."""
+
+    subtopology_id: String = ""
+    source_topics: Array[String] = ()
+    source_topic_regex: Array[String] = ()
+    state_changelog_topics: Array[TopicInfo] = ()
+    repartition_sink_topics: Array[String] = ()
+    repartition_source_topics: Array[TopicInfo] = ()
+    copartition_groups: Array[CopartitionGroup] = ()
+
+
+@struct
+class Topology(Message):
+    """What the application runs."""
+
+    epoch: Int32 = 0
+    subtopologies: Array[Subtopology] = ()
+
+
+@struct
+class TaskIds(Message):
+    """Tasks of one subtopology."""
+
+    subtopology_id: String = ""
+    partitions: Array[Int32] = ()
+
+
+@struct
+class TaskOffset(Message):
+    """How far a task has come in its changelogs, or could come, summed up."""
+
+    subtopology_id: String = ""
+    partition: Int32 = 0
+    offset: Int64 = 0
+
+
+@struct
+class Endpoint(Message):
+    """Where a member answers interactive queries."""
+
+    host: String = ""
+    port: UInt16 = 0
+
+
+@request(api_key=88, versions=range(0, 1), flexible_since=0)
+class StreamsGroupHeartbeatRequest(Message):
+    """A member's sign of life, and what changed with it since the last one: a null, and a timeout of -1, mean "as before".
+
+    `member_epoch`: 0 joins (and brings the topology), -1 leaves, -2 has a static member leave for a while.
+    """
+
+    group_id: String = ""
+    member_id: String = ""
+    member_epoch: Int32 = 0
+    endpoint_information_epoch: Int32 = 0
+    instance_id: String | None = None
+    rack_id: String | None = None
+    rebalance_timeout_ms: Int32 = -1
+    topology: Topology | None = None
+    active_tasks: Array[TaskIds] | None = None
+    standby_tasks: Array[TaskIds] | None = None
+    warmup_tasks: Array[TaskIds] | None = None
+    process_id: String | None = None
+    user_endpoint: Endpoint | None = None
+    client_tags: Array[KeyValue] | None = None
+    task_offsets: Array[TaskOffset] | None = None
+    task_end_offsets: Array[TaskOffset] | None = None
+    shutdown_application: Bool = False
+
+
+@struct
+class Status(Message):
+    """Something that the member should know.
+
+    `status_code`: 0 stale topology, 1 missing source topics, 2 incorrectly partitioned topics, 3 missing internal topics, 4 shut down the application,
+    5 assignment delayed.
+    """
+
+    status_code: Int8 = 0
+    status_detail: String = ""
+
+
+@struct
+class TopicPartition(Message):
+    """Partitions of one topic."""
+
+    topic: String = ""
+    partitions: Array[Int32] = ()
+
+
+@struct
+class EndpointToPartitions(Message):
+    """What can be queried where."""
+
+    user_endpoint: Endpoint = Endpoint()
+    active_partitions: Array[TopicPartition] = ()
+    standby_partitions: Array[TopicPartition] = ()
+
+
+@response(StreamsGroupHeartbeatRequest)
+class StreamsGroupHeartbeatResponse(Message):
+    """The member's epoch, and its tasks if they changed."""
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: String | None = None
+    member_id: String = ""
+    member_epoch: Int32 = 0
+    heartbeat_interval_ms: Int32 = 0
+    acceptable_recovery_lag: Int32 = 0
+    task_offset_interval_ms: Int32 = 0
+    status: Array[Status] | None = ()
+    active_tasks: Array[TaskIds] | None = None
+    standby_tasks: Array[TaskIds] | None = None
+    warmup_tasks: Array[TaskIds] | None = None
+    endpoint_information_epoch: Int32 = 0
+    partitions_by_user_endpoint: Array[EndpointToPartitions] | None = None
