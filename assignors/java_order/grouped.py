@@ -8,7 +8,15 @@ import numpy.typing as npt
 
 from quorate.assignors.java_order.hashes import Ints, UInts, spread
 
-__all__ = ["copied_set_capacities", "crowded_maps", "crowded_numbers", "grown", "nested_order", "table_sizes"]
+__all__ = [
+    "copied_set_capacities",
+    "crowded_maps",
+    "crowded_numbers",
+    "grown",
+    "nested_order",
+    "set_order",
+    "table_sizes",
+]
 
 _COUNTED_AT_ONCE = 1 << 24
 """Buckets of many maps up to which one array counts them."""
@@ -33,6 +41,14 @@ def grown(capacities: Ints, sizes: Ints) -> Ints:
     while len(small := np.flatnonzero(sizes > out * 3 // 4)):
         out[small] *= 2
     return out
+
+
+def set_order(maps: Ints, spreaded: UInts, capacities: Ints) -> Ints:
+    """The positions of all keys, map after map as each is iterated, where keys only came by `add` or `put`. `capacities`: buckets of each map in the end.
+
+    Not for crowded maps.
+    """
+    return np.lexsort((spreaded.astype(np.int64) & (capacities - 1)[maps], maps))
 
 
 def nested_order(

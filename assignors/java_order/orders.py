@@ -45,22 +45,24 @@ def hash_map_order(hashes: UInts, capacity: int | None = None, *, keys: Sequence
     return np.argsort(buckets.astype(np.uint16) if len(buckets) < 1 << 15 else buckets, kind="stable")
 
 
-def computed_map_order(hashes: UInts, *, last_is_new: bool, keys: Sequence[Any] | None = None) -> Ints:
-    """The order of a default HashMap that was filled by `computeIfAbsent`, keys given in the order in which they first came.
+def computed_map_order(
+    hashes: UInts, *, last_is_new: bool, capacity: int | None = None, keys: Sequence[Any] | None = None
+) -> Ints:
+    """The order of a HashMap that was filled by `computeIfAbsent`, keys given in the order in which they first came.
 
-    Unlike `put`, it adds at the head of a bucket, and grows, if too many keys are there already, before it looks the key up: so it also counts whether
-    the last call brought a new key.
+    `capacity`: buckets when it was made (a power of two; the default constructor's are 16). Unlike `put`, it adds at the head of a bucket, and grows, if too
+    many keys are there already, before it looks the key up: so it also counts whether the last call brought a new key.
     """
+    initial = capacity or 16
     spreaded = spread(hashes)
-    if crowded(spreaded, 16, TREE_FROM):
-        made: JavaHashMap[int, int] = JavaHashMap(**_positions(hashes, keys))
+    if crowded(spreaded, initial, TREE_FROM):
+        made: JavaHashMap[int, int] = JavaHashMap(initial, **_positions(hashes, keys))
         for position in range(len(hashes)):
             made.compute_if_absent(position, int)
         if not last_is_new:
             made.compute_if_absent(0, int)
         return np.array(list(made), np.int64)
-    capacity = hash_map_capacity(len(hashes) - last_is_new)
-    buckets = spreaded & np.uint32(capacity - 1)
+    buckets = spreaded & np.uint32(hash_map_capacity(len(hashes) - last_is_new, initial) - 1)
     order: Ints = len(hashes) - 1 - np.argsort(buckets[::-1], kind="stable")
     return order
 
