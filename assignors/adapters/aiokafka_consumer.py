@@ -6,7 +6,7 @@ aiokafka 0.14 sends the bytes that an assignor makes, and its metadata has the r
 - it assigns in the event loop, where a large group or a slow source of lags would hold up the program;
 - a leader does not notice that partitions changed racks (KIP-881);
 - it gives up everything at each rebalance: there is no cooperative protocol (KIP-429);
-- its heartbeats carry no `group_instance_id`, so that two static members with the same one take turns in replacing each other (KIP-345).
+- its heartbeats and commits carry no `group_instance_id`, so that two static members with the same one take turns in replacing each other (KIP-345).
 
 The companion does these. It replaces methods on the one coordinator that it is for; nothing is changed for other consumers.
 """
@@ -18,10 +18,12 @@ from typing import Any
 
 from aiokafka.errors import KafkaError
 from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.commit import OffsetCommitRequest, OffsetCommitResponse_v3
 from aiokafka.protocol.group import HeartbeatRequest
-from aiokafka.protocol.types import Int16, Int32, Schema, String
+from aiokafka.protocol.types import Array, Int16, Int32, Int64, Schema, String
 from aiokafka.structs import TopicPartition
 
+from quorate.assignors.adapters.aiokafka_requests import StaticHeartbeat, StaticJoinGroup, StaticOffsetCommit
 from quorate.assignors.adapters.membership import Membership, Strategy, subscribed_topics
 from quorate.assignors.adapters.protocol import Joined, assignment_bytes, fenced, partitions_of
 from quorate.assignors.adapters.racks import ClusterView
@@ -39,34 +41,10 @@ class FencedInstanceIdError(KafkaError):  # type: ignore[misc]  # aiokafka has n
     """Another consumer joined the group with the same `group_instance_id` (KIP-345)."""
 
 
-class _HeartbeatResponseV3(Response):  # type: ignore[misc]
-    API_KEY = 12
-    API_VERSION = 3
-    SCHEMA = Schema(("throttle_time_ms", Int32), ("error_code", Int16))
+class _Skipped:
+    """Stands for the answer to a JoinGroup that was not sent."""
 
-
-class _HeartbeatRequestV3(RequestStruct):  # type: ignore[misc]
-    API_KEY = 12
-    API_VERSION = 3
-    RESPONSE_TYPE = _HeartbeatResponseV3
-    SCHEMA = Schema(
-        ("group", String("utf-8")),
-        ("generation_id", Int32),
-        ("member_id", String("utf-8")),
-        ("group_instance_id", String("utf-8")),
-    )
-
-
-class _StaticHeartbeat(Request[_HeartbeatRequestV3]):  # type: ignore[misc]
-    """A heartbeat that names the instance (version 3; brokers 2.3 and newer)."""
-
-    API_KEY = 12
-
-    def __init__(self, *fields: Any) -> None:
-        self._fields = fields
-
-    def build(self, request_struct_class: type[_HeartbeatRequestV3]) -> _HeartbeatRequestV3:
-        return request_struct_class(*self._fields)
+    error_code = 0
 
 
 def cluster_view(cluster: Any) -> ClusterView:
@@ -97,9 +75,10 @@ class Companion:
             coordinator._on_join_prepare = self._on_join_prepare
             coordinator._on_join_complete = self._on_join_complete
             coordinator.reset_generation = self._reset_generation
+        coordinator._send_req = self._send_req
         if coordinator._group_instance_id is not None:
-            coordinator._send_req = self._send_req
             coordinator._do_heartbeat = self._do_heartbeat
+            coordinator._do_commit_offsets = self._do_commit_offsets
             coordinator._do_rejoin_group = self._do_rejoin_group
 
     @property
@@ -139,11 +118,12 @@ class Companion:
 
     async def _perform_assignment(self, response: Any) -> Any:
         coordinator = self._coordinator
+        # Before version 5 there are no instance ids.
+        joined = [Joined(one[0], one[2], one[1]) if len(one) > 2 else Joined(one[0], one[1]) for one in response.members]
         strategy = getattr(coordinator._lookup_assignor(response.group_protocol), "strategy", None)
-        if not isinstance(strategy, Strategy):
-            return await self._type._perform_assignment(coordinator, response)
-        # Version 5 of the answer has instance ids, those before it do not.
-        joined = [Joined(one[0], one[-1], one[1] if len(one) == 3 else None) for one in response.members]
+        skips = getattr(response, "skip_assignment", False)
+        if not (skips or isinstance(strategy, Strategy)):
+            return await self._type._perform_assignment(coordinator, _as_v5(response, joined))
         members = self.membership.read(joined)
         coordinator._group_subscription = subscribed_topics(members)
         if not coordinator._subscription.subscribed_pattern:
@@ -152,6 +132,10 @@ class Companion:
         # aiokafka rejoins when the numbers of partitions differ from these.
         coordinator._metadata_snapshot = coordinator._get_metadata_snapshot()
         topology = self.membership.topology(members, cluster_view(coordinator._cluster))
+        if skips:
+            # A static leader is back within its session: everybody keeps what they have, and it watches again (KIP-814).
+            log.info("group %s: the leader is back; nothing is assigned anew", coordinator.group_id)
+            return {}
         answer = await asyncio.to_thread(self.membership.lead, strategy, members, topology)
         return {member: assignment_bytes(answer[member]) for member in answer}
 
@@ -235,21 +219,50 @@ class Companion:
 
     async def _send_req(self, request: Any) -> Any:
         coordinator = self._coordinator
-        if isinstance(request, HeartbeatRequest):
-            request = _StaticHeartbeat(
-                coordinator.group_id, coordinator.generation, coordinator.member_id, coordinator._group_instance_id
-            )
-        response = await self._type._send_req(coordinator, request)
-        if self._fenced is None and getattr(response, "error_code", 0) == FENCED_INSTANCE_ID:
+        if isinstance(request, JoinGroupRequest) and len(request._group_protocols) < len(coordinator._assignors):
+            return _Skipped  # only the last one's answer counts
+        if coordinator._group_instance_id is None:
+            return await self._type._send_req(coordinator, request)
+        commits = isinstance(request, OffsetCommitRequest)
+        if commits and self._fenced is not None:
+            raise self._fenced
+        response = await self._type._send_req(coordinator, self._as_static(request))
+        if _says_fenced(response):
+            self._put_out()
+            if commits:
+                raise self._put_out()
+        return response
+
+    def _as_static(self, request: Any) -> Any:
+        instance = self._coordinator._group_instance_id
+        if isinstance(request, JoinGroupRequest):
+            return StaticJoinGroup(request)
+        # Without a member id, an instance id means that of somebody else.
+        if self._coordinator.member_id:
+            if isinstance(request, HeartbeatRequest):
+                return StaticHeartbeat(request, instance)
+            if isinstance(request, OffsetCommitRequest):
+                return StaticOffsetCommit(request, instance)
+        return request
+
+    def _put_out(self) -> FencedInstanceIdError:
+        coordinator = self._coordinator
+        if self._fenced is None:
             text = fenced(coordinator.group_id, coordinator._group_instance_id, coordinator.member_id)
             log.error("%s", text)
             self._fenced = FencedInstanceIdError(text)
             coordinator._subscription.begin_reassignment()
-        return response
+        return self._fenced
 
     async def _do_heartbeat(self) -> bool:
         try:
             return bool(await self._type._do_heartbeat(self._coordinator))
+        except KafkaError as error:
+            raise self._clearer(error) from error
+
+    async def _do_commit_offsets(self, assignment: Any, offsets: Any) -> None:
+        try:
+            await self._type._do_commit_offsets(self._coordinator, assignment, offsets)
         except KafkaError as error:
             raise self._clearer(error) from error
 
@@ -263,3 +276,32 @@ class Companion:
 
     def _clearer(self, error: KafkaError) -> KafkaError:
         return error if self._fenced is None else self._fenced
+
+
+def _errors(response: Any) -> set[int]:
+    """The error codes in an answer of the coordinator."""
+    if isinstance(response, _OffsetCommitResponseV7):
+        return {code for _, partitions in response.topics for _, code in partitions}
+    return {getattr(response, "error_code", 0)}
+
+
+def _says_fenced(response: Any) -> bool:
+    """Whether a broker says that another member has the instance id: for the request, or for partitions of a commit."""
+    if getattr(response, "error_code", 0) == FENCED_INSTANCE_ID:
+        return True
+    topics = getattr(response, "topics", ())
+    # A commit's partitions are pairs; those of fetched offsets are not.
+    return any(FENCED_INSTANCE_ID in one[1:2] for _, partitions in topics for one in partitions if len(one) == 2)
+
+
+def _as_v5(response: Any, joined: list[Joined]) -> Any:
+    """JoinGroup's answer as aiokafka's own code reads it."""
+    return JoinGroupResponse_v5(
+        0,
+        response.error_code,
+        response.generation_id,
+        response.group_protocol,
+        response.leader_id,
+        response.member_id,
+        [(one.member_id, one.group_instance_id, one.subscription) for one in joined],
+    )

@@ -192,6 +192,20 @@ def test_a_duplicate_instance_puts_the_first_one_out_and_tells_it_why(broker, to
             wait_for(lambda: len(second.assigned) == 6, second)
 
 
+def test_a_commit_tells_of_a_duplicate_as_a_heartbeat_does(broker, topic, client):
+    # Heartbeats are rare: the first one hears of it by a commit, and must not take it for a reason to join again.
+    quiet = {"group_instance_id": "i", "heartbeat_interval_ms": 5000, "session_timeout_ms": 30000}
+    commits = {"enable_auto_commit": True, "auto_commit_interval_ms": 100}
+    with client.member(broker, topic, "Range", **quiet, **commits) as first, produced(broker, topic, 6):
+        wait_for(lambda: len(first.records) > 20, first)
+        with client.member(broker, topic, "Range", **quiet, **commits) as second:
+            wait_for(lambda: first.error, second)
+            assert f"another consumer joined group {topic} with group_instance_id 'i'" in str(first.error)
+            wait_for(lambda: len(second.assigned) == 6, second)
+            before = len(second.records)
+            wait_for(lambda: len(second.records) > before + 20, second)
+
+
 @pytest.mark.parametrize(
     ("to_consumer", "to_assignor"),
     [({"client_rack": "a"}, {}), ({}, {"client_rack": "a"}), ({"client_rack": "a"}, {"client_rack": "a"})],
