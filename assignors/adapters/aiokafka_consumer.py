@@ -6,7 +6,9 @@ aiokafka 0.14 sends the bytes that an assignor makes, and its metadata has the r
 - it assigns in the event loop, where a large group or a slow source of lags would hold up the program;
 - a leader does not notice that partitions changed racks (KIP-881);
 - it gives up everything at each rebalance: there is no cooperative protocol (KIP-429);
-- its heartbeats and commits carry no `group_instance_id`, so that two static members with the same one take turns in replacing each other (KIP-345).
+- its heartbeats and commits carry no `group_instance_id`, so that two static members with the same one take turns in replacing each other (KIP-345);
+- its JoinGroup is too old to tell a static leader that was restarted that it still is the leader (KIP-814);
+- it joins once per assignor, first with one, then with two, and so on, which is a rebalance each time.
 
 The companion does these. It replaces methods on the one coordinator that it is for; nothing is changed for other consumers.
 """
@@ -17,10 +19,8 @@ import weakref
 from typing import Any
 
 from aiokafka.errors import KafkaError
-from aiokafka.protocol.api import Request, RequestStruct, Response
-from aiokafka.protocol.commit import OffsetCommitRequest, OffsetCommitResponse_v3
-from aiokafka.protocol.group import HeartbeatRequest
-from aiokafka.protocol.types import Array, Int16, Int32, Int64, Schema, String
+from aiokafka.protocol.commit import OffsetCommitRequest
+from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, JoinGroupResponse_v5
 from aiokafka.structs import TopicPartition
 
 from quorate.assignors.adapters.aiokafka_requests import StaticHeartbeat, StaticJoinGroup, StaticOffsetCommit
@@ -78,7 +78,6 @@ class Companion:
         coordinator._send_req = self._send_req
         if coordinator._group_instance_id is not None:
             coordinator._do_heartbeat = self._do_heartbeat
-            coordinator._do_commit_offsets = self._do_commit_offsets
             coordinator._do_rejoin_group = self._do_rejoin_group
 
     @property
@@ -119,7 +118,9 @@ class Companion:
     async def _perform_assignment(self, response: Any) -> Any:
         coordinator = self._coordinator
         # Before version 5 there are no instance ids.
-        joined = [Joined(one[0], one[2], one[1]) if len(one) > 2 else Joined(one[0], one[1]) for one in response.members]
+        joined = [
+            Joined(one[0], one[2], one[1]) if len(one) > 2 else Joined(one[0], one[1]) for one in response.members
+        ]
         strategy = getattr(coordinator._lookup_assignor(response.group_protocol), "strategy", None)
         skips = getattr(response, "skip_assignment", False)
         if not (skips or isinstance(strategy, Strategy)):
@@ -260,12 +261,6 @@ class Companion:
         except KafkaError as error:
             raise self._clearer(error) from error
 
-    async def _do_commit_offsets(self, assignment: Any, offsets: Any) -> None:
-        try:
-            await self._type._do_commit_offsets(self._coordinator, assignment, offsets)
-        except KafkaError as error:
-            raise self._clearer(error) from error
-
     async def _do_rejoin_group(self, subscription: Any) -> bool:
         if self._fenced is not None:
             raise self._fenced
@@ -276,13 +271,6 @@ class Companion:
 
     def _clearer(self, error: KafkaError) -> KafkaError:
         return error if self._fenced is None else self._fenced
-
-
-def _errors(response: Any) -> set[int]:
-    """The error codes in an answer of the coordinator."""
-    if isinstance(response, _OffsetCommitResponseV7):
-        return {code for _, partitions in response.topics for _, code in partitions}
-    return {getattr(response, "error_code", 0)}
 
 
 def _says_fenced(response: Any) -> bool:

@@ -1,0 +1,193 @@
+"""Requests of static members that aiokafka 0.14 lacks: with `group_instance_id` (KIP-345), and a JoinGroup that lets a restarted leader know that it leads (KIP-814).
+
+aiokafka's own requests are made into these; a broker that is too old for them gets aiokafka's. Fields are named as aiokafka's code reads them.
+"""
+
+from typing import Any
+
+from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.commit import OffsetCommitRequest, OffsetCommitRequest_v3
+from aiokafka.protocol.group import HeartbeatRequest, HeartbeatRequest_v1, JoinGroupRequest, JoinGroupRequest_v5
+from aiokafka.protocol.types import (
+    Array,
+    Boolean,
+    CompactArray,
+    CompactBytes,
+    CompactString,
+    Int16,
+    Int32,
+    Int64,
+    Schema,
+    String,
+    TaggedFields,
+)
+
+__all__ = ["StaticHeartbeat", "StaticJoinGroup", "StaticOffsetCommit"]
+
+
+class _HeartbeatResponseV3(Response):  # type: ignore[misc]  # aiokafka has no types
+    API_KEY = 12
+    API_VERSION = 3
+    SCHEMA = Schema(("throttle_time_ms", Int32), ("error_code", Int16))
+
+
+class _HeartbeatRequestV3(RequestStruct):  # type: ignore[misc]
+    API_KEY = 12
+    API_VERSION = 3
+    RESPONSE_TYPE = _HeartbeatResponseV3
+    SCHEMA = Schema(
+        ("group", String("utf-8")),
+        ("generation_id", Int32),
+        ("member_id", String("utf-8")),
+        ("group_instance_id", String("utf-8")),
+    )
+
+
+class StaticHeartbeat(Request[HeartbeatRequest_v1 | _HeartbeatRequestV3]):  # type: ignore[misc]
+    """A heartbeat that names the instance: version 3, of brokers 2.3 and newer."""
+
+    API_KEY = 12
+
+    def __init__(self, plain: HeartbeatRequest, instance: str) -> None:
+        self._plain = plain
+        self._instance = instance
+
+    def build(self, struct: Any) -> Any:
+        """The request in the version that the broker takes."""
+        plain = self._plain.build(struct if struct is HeartbeatRequest_v1 else HeartbeatRequest_v1)
+        if struct is HeartbeatRequest_v1:
+            return plain
+        return struct(plain.group, plain.generation_id, plain.member_id, self._instance)
+
+
+class _OffsetCommitResponseV7(Response):  # type: ignore[misc]
+    API_KEY = 8
+    API_VERSION = 7
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "topics",
+            Array(("topic", String("utf-8")), ("partitions", Array(("partition", Int32), ("error_code", Int16)))),
+        ),
+    )
+
+
+class _OffsetCommitRequestV7(RequestStruct):  # type: ignore[misc]
+    API_KEY = 8
+    API_VERSION = 7
+    RESPONSE_TYPE = _OffsetCommitResponseV7
+    SCHEMA = Schema(
+        ("consumer_group", String("utf-8")),
+        ("consumer_group_generation_id", Int32),
+        ("consumer_id", String("utf-8")),
+        ("group_instance_id", String("utf-8")),
+        (
+            "topics",
+            Array(
+                ("topic", String("utf-8")),
+                (
+                    "partitions",
+                    Array(
+                        ("partition", Int32), ("offset", Int64), ("leader_epoch", Int32), ("metadata", String("utf-8"))
+                    ),
+                ),
+            ),
+        ),
+    )
+
+
+class StaticOffsetCommit(Request[OffsetCommitRequest_v3 | _OffsetCommitRequestV7]):  # type: ignore[misc]
+    """A commit that names the instance: version 7, of brokers 2.3 and newer. Leader epochs are not known here (-1)."""
+
+    API_KEY = 8
+
+    def __init__(self, plain: OffsetCommitRequest, instance: str) -> None:
+        self._plain = plain
+        self._instance = instance
+
+    def build(self, struct: Any) -> Any:
+        """The request in the version that the broker takes."""
+        plain = self._plain.build(OffsetCommitRequest_v3)
+        if struct is OffsetCommitRequest_v3:
+            return plain
+        topics = [
+            (topic, [(number, offset, -1, metadata) for number, offset, metadata in partitions])
+            for topic, partitions in plain.topics
+        ]
+        return struct(
+            plain.consumer_group, plain.consumer_group_generation_id, plain.consumer_id, self._instance, topics
+        )
+
+
+class _JoinGroupResponseV9(Response):  # type: ignore[misc]
+    API_KEY = 11
+    API_VERSION = 9
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        ("error_code", Int16),
+        ("generation_id", Int32),
+        ("protocol_type", CompactString("utf-8")),
+        ("group_protocol", CompactString("utf-8")),
+        ("leader_id", CompactString("utf-8")),
+        ("skip_assignment", Boolean),
+        ("member_id", CompactString("utf-8")),
+        (
+            "members",
+            CompactArray(
+                ("member_id", CompactString("utf-8")),
+                ("group_instance_id", CompactString("utf-8")),
+                ("member_metadata", CompactBytes),
+                ("tags", TaggedFields),
+            ),
+        ),
+        ("tags", TaggedFields),
+    )
+
+
+class _JoinGroupRequestV9(RequestStruct):  # type: ignore[misc]
+    FLEXIBLE_VERSION = True
+    API_KEY = 11
+    API_VERSION = 9
+    RESPONSE_TYPE = _JoinGroupResponseV9
+    SCHEMA = Schema(
+        ("group", CompactString("utf-8")),
+        ("session_timeout", Int32),
+        ("rebalance_timeout", Int32),
+        ("member_id", CompactString("utf-8")),
+        ("group_instance_id", CompactString("utf-8")),
+        ("protocol_type", CompactString("utf-8")),
+        (
+            "group_protocols",
+            CompactArray(
+                ("protocol_name", CompactString("utf-8")), ("protocol_metadata", CompactBytes), ("tags", TaggedFields)
+            ),
+        ),
+        ("reason", CompactString("utf-8")),
+        ("tags", TaggedFields),
+    )
+
+
+class StaticJoinGroup(Request[JoinGroupRequest_v5 | _JoinGroupRequestV9]):  # type: ignore[misc]
+    """A JoinGroup whose answer tells a leader that was restarted that it leads, and that nothing is to be assigned: version 9, of brokers 3.2 and newer."""
+
+    API_KEY = 11
+
+    def __init__(self, plain: JoinGroupRequest) -> None:
+        self._plain = plain
+
+    def build(self, struct: Any) -> Any:
+        """The request in the version that the broker takes."""
+        plain = self._plain.build(JoinGroupRequest_v5)
+        if struct is JoinGroupRequest_v5:
+            return plain
+        return struct(
+            plain.group,
+            plain.session_timeout,
+            plain.rebalance_timeout,
+            plain.member_id,
+            plain.group_instance_id,
+            plain.protocol_type,
+            [(name, metadata, {}) for name, metadata in plain.group_protocols],
+            None,
+            {},
+        )
