@@ -1,4 +1,4 @@
-"""The server-side part of assignor_differential.py: op `serverAssign` on generated groups, records included, and histories of them."""
+"""The server-side part of assignor_differential.py: ops `serverAssign` and `shareAssign` on generated groups, records included, and histories of them."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -8,12 +8,12 @@ from typing import Any
 
 from tests.assignors.client_differential import Outcome
 from tests.assignors.server_cases import CROWDED, MID, SMALL, WIDE, next_server_round, server_case
-from tests.differential.ops_server_assign import server_assign
+from tests.differential.ops_server_assign import server_assign, share_assign
 from tests.oracle.client import Oracle
 
 __all__ = ["ASSIGNORS", "histories", "run"]
 
-ASSIGNORS = ("uniform", "range")
+ASSIGNORS = ("uniform", "range", "simple")
 SIZES = (*[SMALL] * 44, *[MID] * 3, *[WIDE] * 2, CROWDED)
 """In turn: mostly small groups."""
 
@@ -84,6 +84,6 @@ def _kafka(oracle: Oracle, cases: Sequence[Case]) -> list[Answer]:
 
 def _ours(case: Case) -> Answer:
     try:
-        return server_assign(case)
+        return share_assign(case) if case["op"] == "shareAssign" else server_assign(case)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is a difference that has a seed
         return {"error": {"class": type(error).__name__, "message": str(error)}}

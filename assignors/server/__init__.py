@@ -1,4 +1,4 @@
-"""Assignors of the server side: `uniform` and `range` of KIP-848.
+"""Assignors of the server side: `uniform` and `range` of KIP-848, and `simple` of KIP-932.
 
 ```python
 topology = Topology.of({"orders": 6}, ids={"orders": Uuid.parse("s3EzeZ2eYDCUdBwL6zrHEw")})
@@ -7,8 +7,17 @@ target.assignment["m1"], target.changed
 ```
 """
 
-from quorate.assignors.server.assignor import ServerAssignor, SubscriptionType, TargetAssignment
+from quorate.assignors.server.assignor import Record, ServerAssignor, SubscriptionType, TargetAssignment
 from quorate.assignors.server.range import ServerRangeAssignor
+from quorate.assignors.server.simple import SimpleAssignor
 from quorate.assignors.server.uniform import UniformAssignor
 
-__all__ = ["ServerAssignor", "ServerRangeAssignor", "SubscriptionType", "TargetAssignment", "UniformAssignor"]
+__all__ = [
+    "Record",
+    "ServerAssignor",
+    "ServerRangeAssignor",
+    "SimpleAssignor",
+    "SubscriptionType",
+    "TargetAssignment",
+    "UniformAssignor",
+]

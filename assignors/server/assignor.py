@@ -9,18 +9,23 @@ names without partitions, which only `simple` ever writes.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from itertools import groupby
+from operator import itemgetter
 
 from quorate.assignors.assignor import Assignor
 from quorate.assignors.group import Group
 from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.model import Assignment, AssignorError
 from quorate.assignors.topology import Ints
+from quorate.codecs import Uuid
 
-__all__ = ["ServerAssignor", "SubscriptionType", "TargetAssignment"]
+__all__ = ["Record", "ServerAssignor", "SubscriptionType", "TargetAssignment"]
+
+Record = tuple[tuple[Uuid, tuple[int, ...]], ...]
+"""A member's target assignment as the coordinator writes it: topic ids with partitions, in order."""
 
 
 class SubscriptionType(Enum):
@@ -48,14 +53,25 @@ class TargetAssignment:
     group: Group
     assignment: Assignment
     changed: Ints
+    told: Mapping[int, Record] = field(default_factory=dict)
+    """The records that `assignment` cannot tell: those with topics that are gone or without partitions."""
 
-    def by_topic(self, member: int) -> Iterator[tuple[int, list[int]]]:
-        """A changed member's record: topics by number in the topology, and the partitions of each."""
+    def record(self, member: int) -> Record:
+        """A changed member's record; `member` is its number in the group."""
+        if member in self.told:
+            return self.told[member]
         topology = self.group.topology
         numbers = self.assignment.partitions[self.assignment.offsets[member] : self.assignment.offsets[member + 1]]
         pairs = zip(topology.topic_of[numbers].tolist(), topology.partition_of[numbers].tolist(), strict=True)
-        for topic, partitions in groupby(pairs, key=lambda pair: pair[0]):
-            yield topic, [partition for _, partition in partitions]
+        return tuple(
+            (_known(topology.topics[topic].id), tuple(partition for _, partition in partitions))
+            for topic, partitions in groupby(pairs, key=itemgetter(0))
+        )
+
+
+def _known(topic_id: Uuid | None) -> Uuid:
+    assert topic_id is not None  # what is assigned has an id
+    return topic_id
 
 
 class ServerAssignor(Assignor):

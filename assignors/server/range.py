@@ -10,6 +10,7 @@ import numpy as np
 
 from quorate.assignors import java_order
 from quorate.assignors.group import Group
+from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.server.assignor import ServerAssignor, SubscriptionType, TargetAssignment
 from quorate.assignors.server.ids import id_hashes, subscribed_in_order
 from quorate.assignors.server.old_targets import topic_map
@@ -21,12 +22,16 @@ __all__ = ["ServerRangeAssignor"]
 
 
 class ServerRangeAssignor(ServerAssignor):
-    """Kafka's `org.apache.kafka.coordinator.group.assignor.RangeAssignor`, with its answers in its order."""
+    """Kafka's `org.apache.kafka.coordinator.group.assignor.RangeAssignor`, with its answers in its order.
+
+    `version` from 4.0.0 on: early-access releases looked at racks (until KAFKA-16694) or at what members had, which is not known here.
+    """
 
     name: ClassVar[str] = "range"
 
     def target(self, group: Group) -> TargetAssignment:
         """See `ServerAssignor.target`."""
+        self._need_at_least(KafkaVersion(4, 0, 0))
         if not len(group):
             return target_of_all(group, np.empty(0, np.int64), np.empty(0, np.int64))
         everyone = group.sorted_order

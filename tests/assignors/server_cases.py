@@ -1,16 +1,17 @@
-"""Random groups for the server-side assignors, as lines of the oracle's op `serverAssign` (tests/oracle/README.md), from a seed.
+"""Random groups for the server-side assignors, as lines of the oracle's ops `serverAssign` and `shareAssign` (tests/oracle/README.md), from a seed.
 
-    case = server_case(Random(seed), "uniform")
+    case = server_case(Random(seed), "uniform")  # or "range", "simple"
     group = read_server_case(case)
 
 A case is plain JSON: the very line that the oracle gets. What a case can hold: equal and different subscriptions, in equal and different words, topics that do
 not exist, topic ids whose hashes meet, static members, members in the order of the coordinator's TimelineHashMap, and previous targets: what a round before
-this one may have given, or stripes of partitions, so that the buckets of hash sets get crowded. `next_server_round` goes on from an answer.
+this one may have given, or stripes of partitions, so that the buckets of hash sets get crowded. In share groups (`simple`) several members may have the
+same partition, and some partitions may not be assignable. `next_server_round` goes on from an answer.
 """
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -20,7 +21,7 @@ from quorate.codecs import Uuid
 __all__ = ["CROWDED", "MID", "SMALL", "WIDE", "Case", "Size", "next_server_round", "read_server_case", "server_case"]
 
 Case = dict[str, Any]
-"""A line of op `serverAssign`."""
+"""A line of op `serverAssign`, or for `simple` of `shareAssign`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,11 @@ def server_case(rng: Random, assignor: str, *, size: Size = SMALL) -> Case:
     """One case, with or without previous targets."""
     topics = _topics(rng, size)
     names = [topic["name"] for topic in topics]
-    case: Case = {"op": "serverAssign", "assignor": assignor, "topics": topics}
+    share = assignor == "simple"
+    case: Case = {"op": "shareAssign"} if share else {"op": "serverAssign", "assignor": assignor}
+    case["topics"] = topics
+    if share:
+        size = replace(size, members=size.members * rng.choice((1, 1, 3)))
     if rng.random() < 0.3:
         case["order"] = "timeline"
     if rng.random() < 0.3:
@@ -58,8 +63,14 @@ def server_case(rng: Random, assignor: str, *, size: Size = SMALL) -> Case:
     }
     if rng.random() < 0.05:
         case["subscriptionType"] = rng.choice(("HOMOGENEOUS", "HETEROGENEOUS"))
+    if share and rng.random() < 0.1:
+        case["assignable"] = {
+            topic["name"]: [partition for partition in range(topic["partitions"]) if rng.random() < 0.8]
+            for topic in topics
+            if rng.random() < 0.9
+        }
     if rng.random() < 0.7:
-        _target(rng, case)
+        _target(rng, case, owners=rng.choice((1, 1, 2, 4)) if share else 1)
     return case
 
 
@@ -149,8 +160,8 @@ def _member(rng: Random, wanted: Callable[[], list[str]], number: int) -> Case:
     return member
 
 
-def _target(rng: Random, case: Case) -> None:
-    """Previous targets: each partition belongs to one member at most."""
+def _target(rng: Random, case: Case, *, owners: int = 1) -> None:
+    """Previous targets: each partition belongs to at most so many members."""
     members: dict[str, Case] = case["members"]
     before = [name for name in members if rng.random() < 0.85]
     targets: dict[str, dict[str, list[int]]] = {name: {} for name in before}
@@ -168,7 +179,8 @@ def _target(rng: Random, case: Case) -> None:
                 continue
             if stripes or rng.random() >= 0.8:
                 turn += 0 if rng.random() < skew else 1
-            targets[able[turn % len(able)]].setdefault(topic["name"], []).append(partition)
+            for name in {able[(turn + more) % len(able)] for more in range(rng.randint(1, owners))}:
+                targets[name].setdefault(topic["name"], []).append(partition)
     ids = {topic["name"]: topic.get("id", topic["name"]) for topic in topics}
     for name, target in targets.items():
         listed = list(target.items())

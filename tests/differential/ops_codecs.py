@@ -4,6 +4,7 @@ import base64
 from dataclasses import replace
 from typing import Any
 
+from quorate.assignors.sticky import user_data
 from quorate.codecs import (
     CONSUMER_OFFSETS,
     RECORD_TYPES,
@@ -27,19 +28,15 @@ from quorate.codecs.message import Message, RecordType
 from quorate.codecs.messages import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
-    CooperativeStickyAssignorUserData,
-    ProtocolTopicPartition,
     StickyAssignorUserData,
 )
 from quorate.codecs.sticky_user_data import (
     decode_cooperative_sticky_user_data,
     decode_sticky_user_data,
-    encode_cooperative_sticky_user_data,
     encode_sticky_user_data,
 )
 from quorate.codecs.wire import readable
 from quorate.coordinator import group_hash, topic_hash
-from tests.differential.java import hash_map_order
 from tests.differential.ops import OPS, Answer, BadInput, need, op, unhex
 
 __all__ = ["OPS"]
@@ -212,24 +209,10 @@ def sticky_user_data(asked: Answer) -> Answer:
     assigned = asked.get("partitions")
     generation = asked.get("generation", -1) if assigned is not None else -1
     if cooperative:
-        return {
-            "hex": encode_cooperative_sticky_user_data(CooperativeStickyAssignorUserData(generation=generation)).hex()
-        }
+        return {"hex": user_data.cooperative_user_data(generation).hex()}
     if assigned is None:
         return {"hex": None}
-    owned = _topic_partitions(assigned)
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in owned:
-        by_topic.setdefault(topic, []).append(partition)
-    previous = tuple(
-        ProtocolTopicPartition(topic=t, partitions=tuple(by_topic[t]))
-        for t in hash_map_order(topic for topic, _ in owned)
-    )
-    return {
-        "hex": encode_sticky_user_data(
-            StickyAssignorUserData(previous_assignment=previous, generation=generation)
-        ).hex()
-    }
+    return {"hex": user_data.sticky_user_data(_topic_partitions(assigned), generation).hex()}
 
 
 def _without_generation(data: bytes | None, read: StickyAssignorUserData) -> bool:

@@ -16,7 +16,6 @@ from tests.codecs.newer_fields import has_newer_fields
 from tests.codecs.strategies import KAFKA, damaged, records
 from tests.differential.compare import compare
 from tests.differential.driver import answers
-from tests.differential.java import hash_map_order, string_hash
 from tests.oracle.client import Oracle
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -189,11 +188,6 @@ def test_what_only_one_side_can_know_is_no_difference(ours: dict[str, Any], kafk
 # ---- Java
 
 
-def test_string_hash_is_javas() -> None:
-    hashes = {"member-0": -649440835, "uniform": -286926412, "range": 108280125, "ü🚀": 2015199}
-    assert {text: (string_hash(text) + 2**31) % 2**32 - 2**31 for text in hashes} == hashes
-
-
 @pytest.mark.parametrize(
     ("data", "shown"),
     [
@@ -208,7 +202,3 @@ def test_string_hash_is_javas() -> None:
 )
 def test_text_that_is_not_utf8_is_shown_as_java_does(data: str, shown: str) -> None:
     assert readable(bytes.fromhex(data).decode("utf-8", "surrogateescape")) == shown
-
-
-def test_members_iterate_in_hash_map_order() -> None:
-    assert hash_map_order(f"member-{n}" for n in range(5)) == [f"member-{n}" for n in (1, 2, 0, 3, 4)]

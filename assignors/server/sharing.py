@@ -1,0 +1,195 @@
+"""Shares out the partitions of a share group (KIP-932): each partition goes to as many members as it takes to give every member one.
+
+What is shared out together is a pool: all topics where everybody subscribes to the same, otherwise each topic by itself. In a pool of `n` partitions and `m`
+subscribers each partition has `ceil(m / n)` holders, and the subscribers' parts differ by one at most.
+
+1. Who holds more than his part gives partitions up, and who does not subscribe gives up all.
+2. Of a partition with too many holders the first ones give it up.
+3. Partitions with too few are dealt to members with too few, one each, round after round (`dealing`).
+
+Which ones these are follows from the order of the broker's hash sets. Members are numbered in the order of its HashMap here ("places").
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from quorate.assignors import java_order
+from quorate.assignors.java_order import JavaHashSet, UInts
+from quorate.assignors.server.dealing import dealt
+from quorate.assignors.topology import Ints
+
+__all__ = ["Held", "Pool", "share_out"]
+
+Bools = npt.NDArray[np.bool_]
+
+
+class Pool:
+    """`subscribers`: places, ascending. `partitions`: the numbers of those that can be assigned, in the order in which the broker lists them."""
+
+    def __init__(self, subscribers: Ints, partitions: Ints) -> None:
+        self.subscribers = subscribers
+        self.partitions = partitions
+        self.holders = -(-len(subscribers) // len(partitions)) if len(partitions) else 0
+        """How many members shall hold each partition."""
+
+    @cached_property
+    def parts(self) -> Ints:
+        """How many partitions each subscriber shall hold. As doubles, because Kafka's rounding shows."""
+        each = self.holders * len(self.partitions) / len(self.subscribers)
+        sums: Ints = np.ceil(each * np.arange(len(self.subscribers) + 1)).astype(np.int64)
+        return sums[1:] - sums[:-1]
+
+    def parts_of(self, places: Ints) -> Ints:
+        """The same for some places, nothing for those that do not subscribe."""
+        found = np.minimum(np.searchsorted(self.subscribers, places), len(self.subscribers) - 1)
+        return np.where(self.subscribers[found] == places, self.parts[found], 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Who holds what: `pools[i]`, `places[i]`, `numbers[i]`, by pool, then by place, then as the broker iterates that member's partitions."""
+
+    pools: Ints
+    places: Ints
+    numbers: Ints
+
+
+def share_out(pools: Sequence[Pool], held: Held, hashes: UInts, members: int) -> tuple[Bools, Ints, Ints]:
+    """Which of `held` are given up; and the places and numbers of what is dealt, in time.
+
+    `hashes`: of each partition of the topology, as the key that it is in the broker's maps. Raises `AssignorError` where Kafka fails.
+    """
+    bounds = np.searchsorted(held.pools, np.arange(len(pools) + 1))
+    given_up = _above_part(pools, held, bounds, hashes)
+    given_up |= _too_many_holders(pools, held, given_up)
+    kept = ~given_up
+    places: list[Ints] = []
+    numbers: list[Ints] = []
+    # Where nobody holds anything of two pools of the same size, they are dealt in the same way.
+    made: dict[tuple[int, bytes, bytes], tuple[Ints, Ints]] = {}
+    for pool, start, end in zip(pools, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        if not len(pool.partitions):
+            continue
+        if start < end:
+            mine = slice(start, end)
+            taking, taken = _dealt(pool, held, mine, kept[mine], hashes, members)
+        else:
+            base = pool.partitions[0]
+            key = (len(pool.subscribers), (pool.partitions - base).tobytes(), hashes[pool.partitions].tobytes())
+            if key not in made:
+                row, taken = _dealt(pool, held, slice(0, 0), kept[:0], hashes, members)
+                made[key] = np.searchsorted(pool.subscribers, row), taken - base
+            taking, taken = pool.subscribers[made[key][0]], made[key][1] + base
+        places.append(taking)
+        numbers.append(taken)
+    empty = np.empty(0, np.int64)
+    return given_up, np.concatenate([empty, *places]), np.concatenate([empty, *numbers])
+
+
+def _above_part(pools: Sequence[Pool], held: Held, bounds: Ints, hashes: UInts) -> Bools:
+    """What members hold above their parts: of each the first partitions, as a HashSet of them is iterated."""
+    given_up = np.zeros(len(held.places), np.bool_)
+    starts = np.flatnonzero((np.diff(held.pools, prepend=-1) != 0) | (np.diff(held.places, prepend=-1) != 0))
+    sizes = np.diff(starts, append=len(held.places))
+    pool_bounds = np.searchsorted(starts, bounds)
+    parts = [
+        pool.parts_of(held.places[starts[first:last]])
+        for pool, first, last in zip(pools, pool_bounds[:-1].tolist(), pool_bounds[1:].tolist(), strict=True)
+        if first < last
+    ]
+    excess = sizes - np.concatenate([np.empty(0, np.int64), *parts])
+    over = np.flatnonzero(excess > 0)
+    if not len(over):
+        return given_up
+    chosen = np.flatnonzero(np.repeat(excess > 0, sizes))
+    order = _iterated(hashes[held.numbers[chosen]], sizes[over], np.ones(len(chosen), np.bool_))
+    first_ones = _ranks(sizes[over]) < np.repeat(excess[over], sizes[over])
+    given_up[chosen[order[first_ones]]] = True
+    return given_up
+
+
+def _too_many_holders(pools: Sequence[Pool], held: Held, given_up: Bools) -> Bools:
+    """Of partitions that still have too many holders the first ones of these, as a HashSet of them is iterated."""
+    more = np.zeros(len(held.places), np.bool_)
+    if not len(held.numbers):
+        return more
+    limits = np.array([pool.holders for pool in pools])[held.pools]
+    counts = np.bincount(held.numbers[~given_up], minlength=int(held.numbers.max()) + 1)
+    chosen = np.flatnonzero(counts[held.numbers] > limits)
+    if not len(chosen):
+        return more
+    # One partition after the other; holders went into its set in the order of their places.
+    chosen = chosen[np.argsort(held.numbers[chosen], kind="stable")]
+    starts = np.flatnonzero(np.diff(held.numbers[chosen], prepend=-1))
+    sizes = np.diff(starts, append=len(chosen))
+    alive = ~given_up[chosen]
+    # Those who gave it up made the set grow, too.
+    order = _iterated(held.places[chosen].astype(np.uint32), sizes, alive)
+    excess = counts[held.numbers[chosen[starts]]] - limits[chosen[starts]]
+    walked = chosen[order]
+    still = np.cumsum(alive[order])
+    before = np.repeat(np.append(0, still)[starts], sizes)
+    more[walked[alive[order] & (still - before <= np.repeat(excess, sizes))]] = True
+    return more
+
+
+def _iterated(hashes: UInts, sizes: Ints, alive: Bools) -> Ints:
+    """The positions of the keys of default HashSets, `sizes[i]` in the `i`-th, set after set as they are iterated.
+
+    Keys that are not `alive` are taken out again after all were added; where they come does not count.
+    """
+    sets = np.repeat(np.arange(len(sizes)), sizes)
+    sixteen = np.full(len(sizes), 16)
+    spreaded = java_order.spread(hashes)
+    order = java_order.set_order(sets, spreaded, java_order.grown(sixteen, sizes))
+    starts = np.cumsum(sizes) - sizes
+    for number in np.flatnonzero(java_order.crowded_maps(spreaded, sixteen, 9, sizes=sizes)).tolist():
+        start, end = int(starts[number]), int(starts[number] + sizes[number])
+        here = hashes[start:end].tolist()
+        # Numbers are compared as such where their hashes are; pairs of topic and partition cannot be.
+        walked: JavaHashSet[int] = JavaHashSet(hash_of=here.__getitem__, order_of=here.__getitem__)
+        for key in range(end - start):
+            walked.add(key)
+        out = [key for key in range(end - start) if not alive[start + key]]
+        for key in out:
+            walked.discard(key)
+        order[start:end] = np.array([*walked, *out]) + start
+    return order
+
+
+def _ranks(sizes: Ints) -> Ints:
+    return np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+
+
+def _dealt(pool: Pool, held: Held, mine: slice, kept: Bools, hashes: UInts, members: int) -> tuple[Ints, Ints]:
+    """The places and numbers of what is dealt in one pool."""
+    places, numbers = held.places[mine], held.numbers[mine]
+    left = pool.parts - np.bincount(places[kept], minlength=members)[pool.subscribers]
+    row = np.flatnonzero(left > 0)
+    if not len(row):
+        return places[:0], numbers[:0]
+    # The broker's map of partitions: those that somebody held, then those that it has not yet seen.
+    known = numbers[np.sort(np.unique(numbers, return_index=True)[1])]
+    new = pool.partitions[~np.isin(pool.partitions, known)] if len(known) else pool.partitions
+    keys = np.concatenate([known, new])
+    base = keys.min()
+    places, numbers = places[kept], numbers[kept]
+    needs = pool.holders - np.bincount(numbers - base, minlength=int(keys.max() - base) + 1)[keys - base]
+    wanting = needs > 0
+    if not wanting.any():
+        return places[:0], numbers[:0]
+    order = java_order.computed_map_order(
+        hashes[keys],
+        last_is_new=len(new) > 0 and bool(new[-1] == pool.partitions[-1]),
+        capacity=java_order.table_size((len(pool.partitions) + 1) * 4 // 3 + 1),
+    )
+    order = order[wanting[order]]
+    by_bucket = row[np.argsort(java_order.spread(pool.subscribers[row].astype(np.uint32)), kind="stable")]
+    if len(numbers):
+        touched = np.isin(numbers, keys[order])
+        places, numbers = places[touched], numbers[touched]
+    return dealt(keys[order], needs[order], pool.subscribers[by_bucket], left[by_bucket], places, numbers, members)

@@ -1,0 +1,131 @@
+"""`simple` of KIP-932: share groups, where several members may have the same partition. Balanced, and as sticky as balance allows."""
+
+from collections.abc import Collection, Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from quorate.assignors import java_order
+from quorate.assignors.group import Group
+from quorate.assignors.kafka_version import KafkaVersion
+from quorate.assignors.model import AssignorError
+from quorate.assignors.server.assignor import ServerAssignor, SubscriptionType, TargetAssignment
+from quorate.assignors.server.ids import subscribed_in_order
+from quorate.assignors.server.old_targets import old_targets
+from quorate.assignors.server.share_target import share_target
+from quorate.assignors.server.sharing import Held, Pool, share_out
+from quorate.assignors.server.target import target_of_changed
+from quorate.assignors.subscribers import subscriber_sets
+from quorate.assignors.topology import Ints, Topology
+
+__all__ = ["SimpleAssignor", "assignable_partitions"]
+
+
+class SimpleAssignor(ServerAssignor):
+    """Kafka's `org.apache.kafka.coordinator.group.assignor.SimpleAssignor`, with its answers in its order.
+
+    `assignable`: by topic, the partitions that may be handed out; a topic that it does not name has none. The coordinator hands out those whose share-group
+    state is initialised (KIP-932). By default all. `version` from 4.2.0 on, the first release with share groups for production.
+
+    What is odd is Kafka's: where subscriptions differ, members keep what they have of topics that nobody subscribes to any more, deleted ones, too; and a
+    record goes on naming topics of which nothing is left. In `Member.owned`, -1 stands for a topic without partitions, and the text of a topic's id for the
+    name of a topic that is gone. `Group.with_owned` forgets both.
+    """
+
+    name: ClassVar[str] = "simple"
+
+    def __init__(
+        self,
+        *,
+        version: KafkaVersion = KafkaVersion.NEWEST,
+        jdk: int = 17,
+        subscription_type: SubscriptionType | None = None,
+        assignable: Mapping[str, Collection[int]] | None = None,
+    ) -> None:
+        super().__init__(version=version, jdk=jdk, subscription_type=subscription_type)
+        if assignable is not None and not isinstance(assignable, Mapping):
+            raise AssignorError(f"`assignable` maps topics to partitions, and is not {assignable!r}")
+        self.assignable = assignable
+
+    def target(self, group: Group) -> TargetAssignment:
+        """See `ServerAssignor.target`. Raises `AssignorError` also where Kafka's assignor fails: if members hold partitions that may not be handed out."""
+        self._need_at_least(KafkaVersion(4, 2, 0))
+        if not len(group):
+            return _nothing(group)
+        homogeneous = self._type_of(group) is SubscriptionType.HOMOGENEOUS
+        topology = group.topology
+        topics = _of_the_first(group, self.jdk) if homogeneous else _of_all(group, self.jdk)
+        if not len(topics):
+            return _nothing(group)
+        pool_of = np.full(len(topology), -1, np.int64)
+        if homogeneous:
+            pool_of[topics] = 0
+            pools = [Pool(np.arange(len(group)), assignable_partitions(topology, topics, self.assignable))]
+        else:
+            pool_of[topics] = np.arange(len(topics))
+            pools = _pools(group, topics, self.assignable)
+        held = _held(group, pool_of, self.jdk)
+        given_up, places, numbers = share_out(pools, held, _key_hashes(topology, homogeneous), len(group))
+        given = Held(held.pools[given_up], held.places[given_up], held.numbers[given_up])
+        return share_target(group, given, places, numbers, pool_of >= 0 if homogeneous else None, self.jdk)
+
+
+def assignable_partitions(topology: Topology, topics: Ints, assignable: Mapping[str, Collection[int]] | None) -> Ints:
+    """The partitions of these topics that may be handed out, topic after topic, ascending."""
+    counts = topology.first[topics + 1] - topology.first[topics]
+    ends = np.cumsum(counts)
+    numbers: Ints = np.repeat(topology.first[topics] - ends + counts, counts) + np.arange(counts.sum())
+    if assignable is None:
+        return numbers
+    names = [topology.topics[topic].name for topic in topics.tolist()]
+    wanted = [topology.number(name, partition) for name in names for partition in assignable.get(name, ())]
+    return numbers[np.isin(numbers, np.array(wanted, np.int64))]
+
+
+def _of_the_first(group: Group, jdk: int) -> Ints:
+    """The topics of the first member, as the broker goes through its subscription."""
+    return subscribed_in_order(group, int(group.listing_of[group.hash_order[0]]), jdk)
+
+
+def _of_all(group: Group, jdk: int) -> Ints:
+    """The topics that some member subscribes to, in the order of the HashSet into which the broker adds their ids, member after member."""
+    topology = group.topology
+    _, firsts = np.unique(group.listing_of[group.hash_order], return_index=True)
+    listings = group.listing_of[group.hash_order[np.sort(firsts)]].tolist()
+    added = [topic for listing in listings for topic in subscribed_in_order(group, listing, jdk).tolist()]
+    topics = np.array(list(dict.fromkeys(added)), np.int64)
+    most, least = topology.id_halves
+    ids = [topology.topics[topic].id for topic in topics.tolist()]
+    return topics[java_order.hash_map_order(java_order.uuid_hashes(most[topics], least[topics]), keys=ids)]
+
+
+def _pools(group: Group, topics: Ints, assignable: Mapping[str, Collection[int]] | None) -> list[Pool]:
+    """One for each topic."""
+    sets = subscriber_sets(group, group.hash_order)
+    numbers = assignable_partitions(group.topology, topics, assignable)
+    counts = np.bincount(group.topology.topic_of[numbers], minlength=len(group.topology))[topics]
+    parts = np.split(numbers, np.cumsum(counts)[:-1])
+    return [Pool(sets.places[number], part) for number, part in zip(sets.set_of[topics].tolist(), parts, strict=True)]
+
+
+def _held(group: Group, pool_of: Ints, jdk: int) -> Held:
+    old = old_targets(group, group.hash_order, jdk)
+    pools = pool_of[old.topics]
+    wanted = np.flatnonzero(pools >= 0)
+    by_pool = wanted[np.argsort(pools[wanted], kind="stable")]
+    return Held(pools[by_pool], old.slots[by_pool], old.numbers[by_pool])
+
+
+def _key_hashes(topology: Topology, homogeneous: bool) -> java_order.UInts:
+    """The hash of each partition as the key that the broker makes of it: `TopicIdPartition`, or within one topic the number."""
+    partitions = topology.partition_of.astype(np.uint32)
+    if not homogeneous:
+        return partitions
+    hashes: java_order.UInts = java_order.uuid_hashes(*topology.id_halves)[topology.topic_of] * np.uint32(31)
+    return hashes + partitions
+
+
+def _nothing(group: Group) -> TargetAssignment:
+    """Nobody gets anything."""
+    changed = group.hash_order[np.diff(group.owned_offsets)[group.hash_order] > 0]
+    return target_of_changed(group, changed, np.empty(0, np.int64), np.zeros(len(changed), np.int64))
