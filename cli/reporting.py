@@ -18,6 +18,7 @@ _NEXT_BATCH = "use --skip-corrupt to go on with the next batch"
 _REMEDIES = {
     ProblemReason.CRC_MISMATCH: _NEXT_BATCH,
     ProblemReason.UNKNOWN_MAGIC: _NEXT_BATCH,
+    ProblemReason.NO_BEGINNING: "use --skip-corrupt to begin with the first whole batch",
     ProblemReason.BAD_LENGTH: "use --skip-corrupt to look for the next whole batch and go on there",
 }
 _REMEDIES_WITHOUT_RECORDS = {

@@ -5,14 +5,16 @@ the next one behind damage.
 """
 
 import re
+import zlib
 from collections.abc import Iterator
 from struct import Struct
 from typing import BinaryIO
 
+from quorate.codecs.batches import legacy
 from quorate.codecs.batches.model import BatchProblem, ProblemReason
 from quorate.codecs.batches.v2 import CRC_START, HEADER, HEADER_BYTES
 
-__all__ = ["MAX_BATCH_BYTES", "Frame", "frames", "next_batch", "not_a_log"]
+__all__ = ["MAX_BATCH_BYTES", "Frame", "begins_with_no_batch", "crcs", "frames", "least_bytes", "next_batch"]
 
 Frame = tuple[bytes, int, int, int]
 """A buffer, where the frame begins and ends in it, and the position of its beginning in the file."""
@@ -22,6 +24,7 @@ MAX_BATCH_BYTES = 128 * 1024 * 1024
 
 _BLOCK_BYTES = 1 << 20
 _LENGTH = Struct(">i")
+_OFFSET = Struct(">q")
 _LENGTH_OFFSET = 8
 _OVERHEAD = 12
 _UP_TO_MAGIC = 17
@@ -55,7 +58,8 @@ def frames(
     while True:
         available = len(buffer)
         need = _UP_TO_MAGIC
-        while available - start >= _UP_TO_MAGIC:
+        strange = base == 0 and begins_with_no_batch(buffer)
+        while available - start >= _UP_TO_MAGIC and not strange:
             (length,) = unpack_length(buffer, start + _LENGTH_OFFSET)
             end = start + _OVERHEAD + length
             if end > available or length < _MIN_LENGTH or length > most:
@@ -94,10 +98,44 @@ def frames(
         # A batch begins with zeros, its offset: at most so many that its magic byte is the first that is not.
         skipped = max(0, zeros - _MAGIC_OFFSET)
         found = next_batch(bytes(zeros - skipped) + rest, base + skipped, file, size, max_batch_bytes=max_batch_bytes)
-        yield _judged(problem, header, found and found[1], resynchronise)
+        yield _judged(problem, header, found, resynchronise)
         if not resynchronise or found is None:
             return
         buffer, base = found
+
+
+def begins_with_no_batch(buffer: bytes) -> bool:
+    """Whether the bytes at the beginning of a file are no batch, although they have a length that leads to some place in `buffer`.
+
+    No offset ever gets to where its first byte is not zero. But no CRC covers it, so that what has the right CRC is a batch all the same.
+    """
+    if len(buffer) < _UP_TO_MAGIC or not buffer[0]:
+        return False
+    end = _OVERHEAD + _LENGTH.unpack_from(buffer, _LENGTH_OFFSET)[0]
+    if not _OVERHEAD + _MIN_LENGTH <= end <= len(buffer):
+        return False
+    magic = buffer[_MAGIC_OFFSET]
+    if magic > 2 or end < least_bytes(magic):
+        return True
+    written, computed = crcs(buffer, 0, end)
+    return written != computed
+
+
+def least_bytes(magic: int) -> int:
+    """How many bytes a batch of magic 0, 1 or 2 has at least."""
+    return HEADER_BYTES if magic == 2 else legacy.MIN_BYTES[magic]
+
+
+def crcs(buffer: bytes, start: int, end: int) -> tuple[int, int]:
+    """The CRC that a frame of magic 0, 1 or 2 says it has, and the one that it has."""
+    if buffer[start + _MAGIC_OFFSET] == 2:
+        import google_crc32c
+
+        return int.from_bytes(buffer[start + 17 : start + CRC_START]), google_crc32c.value(
+            buffer[start + CRC_START : end]
+        )
+    written = int.from_bytes(buffer[start + 12 : start + legacy.CRC_START])
+    return written, zlib.crc32(buffer[start + legacy.CRC_START : end])
 
 
 def next_batch(
@@ -165,36 +203,43 @@ def _problem(header: bytes, position: int, left: int, max_batch_bytes: int, zero
             detail = f"the batch has {need:,} bytes by its header, {max_batch_bytes:,} are allowed"
             if need > left:
                 detail += f" and only {left:,} are left in the file"
+        elif need <= left:  # `begins_with_no_batch`
+            reason = ProblemReason.BAD_LENGTH
+            detail = f"the offset of the batch would be {_OFFSET.unpack_from(header)[0]:,}"
         else:
             detail += f"; the batch has {need:,} bytes by its header"
     return BatchProblem(position=position, size_bytes=left, reason=reason, detail=detail)
 
 
-def _judged(problem: BatchProblem, header: bytes, found: int | None, resynchronise: bool) -> BatchProblem:
-    """The problem in the light of where the next whole batch is, if there is one."""
+def _judged(problem: BatchProblem, header: bytes, found: tuple[bytes, int] | None, resynchronise: bool) -> BatchProblem:
+    """The problem in the light of the next whole batch and where it is, if there is one."""
     position, reason, detail, size = problem.position, problem.reason, problem.detail, problem.size_bytes
-    if found is not None:
-        if reason is ProblemReason.TORN_TAIL:
-            reason = ProblemReason.BAD_LENGTH
-        detail += f"; a whole batch begins {found - position:,} bytes behind, at {found:,}"
-        size = found - position if resynchronise else size
-        return BatchProblem(position=position, size_bytes=size, reason=reason, detail=detail)
     magic = header[_MAGIC_OFFSET] if len(header) > _MAGIC_OFFSET else 0
+    if found is not None:
+        buffer, place = found
+        first, following = _OFFSET.unpack_from(header)[0], _OFFSET.unpack_from(buffer)[0]
+        if position == 0 and (magic > 2 or not 0 <= first < following):
+            # What is read as a length here is none, so nothing is said of it.
+            reason = ProblemReason.NO_BEGINNING
+            detail = "the file does not begin with a batch, its first bytes are missing or overwritten"
+            detail += f"; the first whole batch begins at {place:,}, with offset {following:,}"
+        else:
+            if reason is ProblemReason.TORN_TAIL:
+                reason = ProblemReason.BAD_LENGTH
+            detail += f"; a whole batch begins {place - position:,} bytes behind, at {place:,}"
+        size = place - position if resynchronise else size
+        return BatchProblem(position=position, size_bytes=size, reason=reason, detail=detail)
     plausible = header[0] == 0 and magic <= 2
     if reason is ProblemReason.TORN_TAIL and plausible:
         return problem
     if position == 0 and not (reason is ProblemReason.TOO_LARGE and plausible):
-        reason, detail = ProblemReason.NOT_A_LOG, not_a_log(header, detail)
+        packed = ": it is gzip, unpack it first" if header.startswith(_GZIP) else ""
+        reason = ProblemReason.NOT_A_LOG
+        detail = f"this is not a log segment, or its beginning is damaged{packed}; {detail}"
     elif reason is ProblemReason.TORN_TAIL:
         reason = ProblemReason.BAD_LENGTH
         detail += f"; its magic would be {magic}" if magic > 2 else "; no batch begins like that"
     return BatchProblem(position=position, size_bytes=size, reason=reason, detail=detail, rest_lost=True)
-
-
-def not_a_log(begins: bytes, detail: str) -> str:
-    """What to say of a file that begins with something else than a batch."""
-    packed = ": it is gzip, unpack it first" if begins.startswith(_GZIP) else ""
-    return f"this is not a log segment, or its beginning is damaged{packed}; {detail}"
 
 
 def _past_zeros(buffer: bytes, file: BinaryIO, left: int) -> tuple[int, bytes]:

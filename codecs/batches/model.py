@@ -55,6 +55,8 @@ class ProblemReason(StrEnum):
     """The file ends inside a batch although a later segment follows it: nobody was still writing this one."""
     NOT_A_LOG = "not a log segment"
     """The file begins with no batch, and is neither empty nor all zeros: it is something else, or damaged from its beginning."""
+    NO_BEGINNING = "beginning missing"
+    """The file begins with no batch, but whole ones follow: its first bytes are missing or overwritten."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,14 +4,13 @@ This is the plain interface, batch by batch. `quorate.codecs.log` goes over the 
 """
 
 import io
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from quorate.codecs.batches import legacy, v2
 from quorate.codecs.batches.compression import DecompressionError, TooLargeError, decompress
-from quorate.codecs.batches.frames import MAX_BATCH_BYTES, frames, not_a_log
+from quorate.codecs.batches.frames import MAX_BATCH_BYTES, crcs, frames, least_bytes
 from quorate.codecs.batches.model import (
     COMPRESSIONS,
     BatchHeader,
@@ -89,32 +88,16 @@ def read_batches(
 
 def check(buffer: bytes, start: int, end: int, position: int) -> BatchProblem | None:
     """What is wrong with the frame at `start`, if anything: its magic, its length for that magic, its CRC, its base offset."""
-    problem = _check(buffer, start, end, position)
-    if problem is None or position or not buffer[start] or problem.reason is ProblemReason.BAD_RECORDS:
-        return problem
-    # No offset ever gets to where its first byte is not zero: this is some other file, whose bytes happen to be a length that is possible.
-    detail = not_a_log(buffer[start : start + v2.LOG_OVERHEAD], problem.detail)
-    return BatchProblem(position=0, size_bytes=problem.size_bytes, reason=ProblemReason.NOT_A_LOG, detail=detail)
-
-
-def _check(buffer: bytes, start: int, end: int, position: int) -> BatchProblem | None:
     magic = buffer[start + 16]
     size = end - start
     if magic > 2:
         detail = f"the batch has magic {magic - 256 if magic > 127 else magic}; 0, 1 and 2 are known"
         return BatchProblem(position=position, size_bytes=size, reason=ProblemReason.UNKNOWN_MAGIC, detail=detail)
-    least = v2.HEADER_BYTES if magic == 2 else legacy.MIN_BYTES[magic]
+    least = least_bytes(magic)
     if size < least:
         detail = f"the batch has {size:,} bytes by its header, magic {magic} needs {least}"
         return BatchProblem(position=position, size_bytes=size, reason=ProblemReason.BAD_LENGTH, detail=detail)
-    if magic == 2:
-        import google_crc32c
-
-        written = int.from_bytes(buffer[start + 17 : start + 21])
-        computed = google_crc32c.value(buffer[start + v2.CRC_START : end])
-    else:
-        written = int.from_bytes(buffer[start + 12 : start + 16])
-        computed = zlib.crc32(buffer[start + legacy.CRC_START : end])
+    written, computed = crcs(buffer, start, end)
     if computed != written:
         return BatchProblem(
             position=position,

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from quorate.codecs.batches.control import control_record
-from quorate.codecs.batches.frames import MAX_BATCH_BYTES, frames
+from quorate.codecs.batches.frames import MAX_BATCH_BYTES, begins_with_no_batch, frames
 from quorate.codecs.batches.model import BatchProblem, BatchRecord
 from quorate.codecs.batches.reader import Batch, check, header_at
 from quorate.codecs.batches.v2 import CONTROL, TRANSACTIONAL
@@ -205,7 +205,8 @@ class _PartitionColumns:
             left = segment.size_bytes - position - len(block)
             more = file.read(min(self._wanted(block), left)) if left > 0 else b""
             block += more
-            starts, end = batch_starts(block, self.limit_bytes)
+            strange = position == 0 and begins_with_no_batch(block)
+            starts, end = (np.empty(0, np.int64), 0) if strange else batch_starts(block, self.limit_bytes)
             if len(starts):
                 batches, problems, complete = self._intact(headers_of(block, starts, end), segment, position)
                 yield from self._records(batches, problems, segment, position)
@@ -215,7 +216,7 @@ class _PartitionColumns:
             position += end
             if not block and position >= segment.size_bytes:
                 return
-            if not self._continues(block, segment.size_bytes - position) or not more:
+            if strange or not self._continues(block, segment.size_bytes - position) or not more:
                 resumed = None
                 for problem in self._ending(file, block, segment, position):
                     yield _Found([self.files.problem(segment, problem)])

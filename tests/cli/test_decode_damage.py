@@ -100,6 +100,19 @@ def test_a_file_that_is_no_log_fails_and_says_what_to_give(quorate, tmp_path):
     )
 
 
+def test_a_segment_without_its_beginning_says_where_batches_begin(quorate, partition, segment):
+    _, second = batches(segment)[:2]
+    segment.write_bytes(segment.read_bytes()[70:])
+    ended = quorate("decode", partition)
+    assert ended.status == 1
+    assert ended.err.splitlines() == [
+        f"error: {segment}, position 0: the file does not begin with a batch, its first bytes are missing or overwritten; "
+        f"the first whole batch begins at {second.position - 70:,}, with offset {second.base_offset:,}",
+        "       use --skip-corrupt to begin with the first whole batch",
+    ]
+    assert quorate("decode", partition, "--skip-corrupt").status == 0
+
+
 def test_damage_at_the_beginning_says_nothing_of_records_before_it(quorate, partition, segment):
     flip(segment, 80)
     assert quorate("decode", partition).err.splitlines()[1] == "       use --skip-corrupt to go on with the next batch"

@@ -127,6 +127,18 @@ def test_damaged_segments(seed: int, tmp_path: Path) -> None:
     assert by_columns(folder, block_bytes=block_bytes, **options) == by_entries(folder, **options), f"seed {seed}"
 
 
+@pytest.mark.parametrize("cut", [1, 5, 16, 19, 40, 61, 99, 100, 143, 200])
+@pytest.mark.parametrize("skip_corrupt", [False, True])
+def test_segments_whose_beginning_is_missing(cut: int, skip_corrupt: bool, tmp_path: Path) -> None:
+    source = max((segment for p in PARTITIONS for segment in p.segments), key=lambda segment: segment.stat().st_size)
+    folder = tmp_path / source.parent.name
+    folder.mkdir()
+    (folder / "00000000000000000000.log").write_bytes(source.read_bytes()[cut:])
+    entries = by_entries(folder, skip_corrupt=skip_corrupt)
+    for block_bytes in (1000, 16 << 20):
+        assert by_columns(folder, skip_corrupt=skip_corrupt, block_bytes=block_bytes) == entries
+
+
 def commits(count: int, random: Random) -> list[BatchRecord]:
     out = []
     for i in range(count):

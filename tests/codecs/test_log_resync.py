@@ -101,6 +101,41 @@ def test_a_log_whose_first_length_is_damaged_is_still_a_log(read):
     assert (offsets, problem.reason) == ([], ProblemReason.BAD_LENGTH)
 
 
+# ---- a beginning that is missing
+
+
+@pytest.mark.parametrize("cut", [1, 7, 12, 16, 30, 61, 70, 110])
+def test_a_file_whose_first_bytes_are_missing_is_told_from_one_large_batch(read, cut):
+    data = (batch(3, 4) + batch(5) + batch(6))[cut:]
+    first = len(batch(3, 4)) - cut
+    offsets, (problem,) = read(data)
+    assert (offsets, problem.reason) == ([], ProblemReason.NO_BEGINNING)
+    assert (problem.position, problem.size_bytes, problem.rest_lost) == (0, len(data), False)
+    assert problem.detail == (
+        "the file does not begin with a batch, its first bytes are missing or overwritten; "
+        f"the first whole batch begins at {first}, with offset 5"
+    )
+    offsets, (problem,) = read(data, skip_corrupt=True)
+    assert (offsets, problem.reason, problem.size_bytes) == ([5, 6], ProblemReason.NO_BEGINNING, first)
+
+
+@pytest.mark.parametrize("magic", [2, 3])
+@pytest.mark.parametrize("length", [14, 100, 700])
+def test_a_length_that_is_none_is_not_followed_past_whole_batches(read, length, magic):
+    """Where it leads to is inside the file, and only the offset in front of it shows that it is none."""
+    garbage = b"UU" + bytes(6) + length.to_bytes(4) + bytes([0, 0, 0, 0, magic]) + Random(6).randbytes(40)
+    offsets, (problem,) = read(garbage + b"".join(batch(at) for at in range(9)), skip_corrupt=True)
+    assert (offsets, problem.reason) == ([*range(9)], ProblemReason.NO_BEGINNING)
+    assert problem.size_bytes == len(garbage)
+
+
+def test_an_offset_that_nobody_has_does_not_make_a_sound_batch_garbage(read):
+    offsets, problems = read(b"\x01" + batch(0)[1:])
+    assert (offsets, problems) == ([1 << 56], [])
+    offsets, (problem,) = read(b"\x80" + batch(0)[1:] + batch(1))
+    assert problem.reason is ProblemReason.BAD_RECORDS
+
+
 # ---- going on behind it
 
 
