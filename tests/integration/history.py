@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from quorate.codecs import CoordinatorRecord, LogEntry
@@ -40,7 +41,7 @@ class History:
         return [
             f"{topic}-{number}: {before} then {after}"
             for (topic, number), written in self.commits.items()
-            for before, after in zip(written, written[1:], strict=False)
+            for before, after in pairwise(written)
             if after < before
         ]
 

@@ -1,0 +1,95 @@
+"""KIP-345 on real brokers: static members are bounced without a rebalance, put out by the session timeout, and fenced by a duplicate."""
+
+import pytest
+
+from quorate.integration import Cluster
+from quorate.integration.waiting import wait_for
+from tests.integration.clients import CLIENTS, Crowd
+from tests.integration.groups import all_of
+from tests.integration.history import history
+
+pytestmark = pytest.mark.scenario("KIP-345 static members")
+
+NAMES = ("i0", "i1", "i2")
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_rolling_bounce_moves_nothing_and_keeps_the_generation(
+    kafka_cluster: Cluster, topic: str, group_id: str, client: str
+) -> None:
+    with Crowd(client, kafka_cluster, group_id, [topic], session_timeout_ms=45_000) as crowd:
+        for name in NAMES:
+            crowd.start(name, instance=name)
+        crowd.settle(all_of(topic, 6))
+        before, generation = crowd.assigned(), history(kafka_cluster, group_id).generation
+        moves = crowd.deliveries.moves
+        for name in NAMES:
+            crowd.stop(name)
+            one = crowd.start(name, instance=name)
+            wait_for(f"{name} is back", lambda one=one, name=name: one.assigned == before[name], 60_000)
+        after = history(kafka_cluster, group_id)
+        assert after.generation == generation
+        assert after.owned_twice == []
+        assert crowd.assigned() == before
+        # Each member was told of its own partitions once more, and nobody of anything else.
+        assert crowd.deliveries.moves == moves + 6
+        assert crowd.deliveries.overlaps == []
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_session_timeout_moves_the_partitions_of_one_that_stays_away(
+    kafka_cluster: Cluster, topic: str, group_id: str, client: str
+) -> None:
+    with Crowd(client, kafka_cluster, group_id, [topic], session_timeout_ms=5_000) as crowd:
+        crowd.start("i0", instance="i0")
+        crowd.start("i1", instance="i1")
+        crowd.settle(all_of(topic, 6))
+        generation = history(kafka_cluster, group_id).generation
+        crowd.stop("i1")
+        crowd.settle(all_of(topic, 6))
+        after = history(kafka_cluster, group_id)
+        assert after.generation > generation
+        assert after.owned_twice == []
+        crowd.start("i1", instance="i1")
+        crowd.settle(all_of(topic, 6))
+        assert history(kafka_cluster, group_id).generation > after.generation
+
+
+@pytest.mark.parametrize("client", ["kafka-python", "aiokafka"])
+def test_a_duplicate_puts_the_first_one_out_and_tells_it_why(
+    kafka_cluster: Cluster, topic: str, group_id: str, client: str
+) -> None:
+    with Crowd(client, kafka_cluster, group_id, [topic], session_timeout_ms=45_000) as crowd:
+        first = crowd.start("first", instance="i")
+        crowd.settle(all_of(topic, 6))
+        before = history(kafka_cluster, group_id)
+        second = crowd.start("second", instance="i")
+        error = wait_for("the first is told", lambda: first.error, 60_000)
+        assert type(error).__name__ == "FencedInstanceIdError"
+        assert f"another consumer joined group {group_id} with group_instance_id 'i', so this one" in str(error)
+        wait_for("the second has everything", lambda: second.assigned == all_of(topic, 6), 60_000)
+        # It took the place of the first one, in the same generation.
+        after = history(kafka_cluster, group_id)
+        assert after.generations == before.generations
+        assert len(set(after.owners.values())) == 1
+
+
+def test_a_duplicate_is_refused_while_the_first_one_lives_in_a_kip_848_group(
+    kafka_cluster: Cluster, topic: str, group_id: str
+) -> None:
+    with Crowd("confluent-kafka", kafka_cluster, group_id, [topic], session_timeout_ms=45_000) as crowd:
+        first = crowd.start("first", instance="i")
+        crowd.settle(all_of(topic, 6))
+        before = history(kafka_cluster, group_id)
+        second = crowd.start("second", instance="i")
+        error = wait_for("the second is told", lambda: second.error, 60_000)
+        assert "The instance ID is still used by another member in the consumer group" in error.str()
+        assert not second.assigned
+        assert first.assigned == all_of(topic, 6)
+        assert history(kafka_cluster, group_id).generations == before.generations
+        # Once the first has left, even for a moment, the place is free.
+        crowd.stop("first")
+        crowd.start("third", instance="i")
+        crowd.members.pop("second")
+        crowd.settle(all_of(topic, 6))
+        assert history(kafka_cluster, group_id).generations == before.generations
