@@ -6,7 +6,40 @@
   `HashAlgorithm` selects the KIP text's variant instead.
 """
 
-from quorate.coordinator.metadata_hash import HashAlgorithm, group_hash, topic_hash
-from quorate.coordinator.state import CoordinatorState
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["CoordinatorState", "HashAlgorithm", "group_hash", "topic_hash"]
+from quorate.coordinator.metadata_hash import HashAlgorithm, group_hash, topic_hash
+
+if TYPE_CHECKING:
+    from quorate.coordinator.config import CoordinatorConfig
+    from quorate.coordinator.image import MetadataImage
+    from quorate.coordinator.runtime import CoordinatorRuntime
+    from quorate.coordinator.shard import CoordinatorShard
+    from quorate.coordinator.state import CoordinatorState
+
+__all__ = [
+    "CoordinatorConfig",
+    "CoordinatorRuntime",
+    "CoordinatorShard",
+    "CoordinatorState",
+    "HashAlgorithm",
+    "MetadataImage",
+    "group_hash",
+    "topic_hash",
+]
+
+_MODULES = {
+    "CoordinatorConfig": "config",
+    "CoordinatorRuntime": "runtime",
+    "CoordinatorShard": "shard",
+    "CoordinatorState": "state",
+    "MetadataImage": "image",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Names that bring NumPy along are imported when they are first asked for; the hashes do without."""
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 from quorate.codecs import CoordinatorRecord
 
-__all__ = ["Pending", "RequestContext", "Result"]
+__all__ = ["Pending", "RequestContext", "Result", "Task"]
 
 R = TypeVar("R")
 
@@ -57,12 +57,22 @@ class Result(Generic[R]):
     """`records`: to be written in this order, as one batch if `atomic`; then, unless `replay` is False because the state was changed already, to be replayed.
 
     `response`: of the request, to be sent when the records are written; `None` for timers. `on_appended` is called after the replay; `on_failed` with the
-    error code if the records could not be written, and may give another response.
+    error code if the records could not be written, and may give another response. `producer_id`, `producer_epoch`: of the transaction that they are part of.
     """
 
     response: R | Pending[R] | None = None
     records: Sequence[CoordinatorRecord] = field(default_factory=list)
     replay: bool = True
     atomic: bool = True
+    producer_id: int = -1
+    producer_epoch: int = -1
     on_appended: Callable[[], None] | None = None
     on_failed: Callable[[int], None] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """Work that a shard leaves for later, such as matching a regular expression against all topics. `operation`: takes the time in ms."""
+
+    name: str
+    operation: Callable[[int], Result[None]]

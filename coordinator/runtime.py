@@ -1,4 +1,4 @@
-"""`CoordinatorRuntime`: what is around a shard on a broker, without threads: write, replay, answer; a clock that somebody else moves; timers.
+"""`CoordinatorRuntime`: what is around a shard on a broker, without threads: write, replay, answer; a clock that somebody else moves; timers, tasks.
 
 A request's records are written as one batch, then replayed, then the response is given. If they cannot be written, nothing is replayed, so nothing has to
 be rolled back, and the client gets the error (`MAPPED_ERRORS`: as Kafka's coordinator translates what a log says).
@@ -8,14 +8,24 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from quorate.codecs import CoordinatorRecord
+from quorate.codecs import CoordinatorRecord, MalformedRecord, UnknownRecord
 from quorate.codecs.message import Message
+from quorate.coordinator import handlers  # noqa: F401  # enters all handlers into the tables of the shard
 from quorate.coordinator.errors import ApiError, ErrorCode
+from quorate.coordinator.image import MetadataDelta, MetadataImage
 from quorate.coordinator.results import Pending, RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.timers import Timer
 
-__all__ = ["AppendError", "CoordinatorLog", "CoordinatorRuntime", "MemoryLog", "StoredRecord"]
+__all__ = [
+    "AppendError",
+    "CoordinatorLog",
+    "CoordinatorRuntime",
+    "MemoryLog",
+    "StoredMarker",
+    "StoredRecord",
+    "WriteEvent",
+]
 
 RETRY_BACKOFF_MS = 500
 """A timer whose records could not be written fires again after this."""
@@ -42,46 +52,116 @@ class AppendError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRecord:
-    """A record in a log, with its batch's facts that matter for replay. `producer_id`: -1 outside transactions."""
+    """A record in a log, with its batch's facts. `producer_id`, `producer_epoch`: -1 outside transactions."""
 
     offset: int
     timestamp_ms: int
-    record: CoordinatorRecord
+    record: CoordinatorRecord | UnknownRecord | MalformedRecord
     producer_id: int = -1
+    producer_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredMarker:
+    """The end of a producer's transaction."""
+
+    offset: int
+    timestamp_ms: int
+    producer_id: int
+    producer_epoch: int
+    commit: bool
 
 
 class CoordinatorLog(Protocol):
     """Where records go: a batch is written whole or not at all."""
 
-    def append(self, records: Sequence[CoordinatorRecord], *, timestamp_ms: int, producer_id: int = -1) -> int:
+    def append(
+        self,
+        records: Sequence[CoordinatorRecord],
+        *,
+        timestamp_ms: int,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+    ) -> int:
         """Write one batch; returns the offset of its first record. Raises `AppendError`."""
 
-    def read(self) -> Iterator[StoredRecord]:
-        """All records, oldest first."""
+    def append_marker(self, producer_id: int, producer_epoch: int, *, commit: bool, timestamp_ms: int) -> int:
+        """Write the end of a transaction; returns its offset. Raises `AppendError`."""
+
+    def read(self) -> Iterator[StoredRecord | StoredMarker]:
+        """Everything, oldest first."""
 
 
 @dataclass
 class MemoryLog:
-    """A log in memory."""
+    """A log in memory. `fail_next`: what the next append fails with."""
 
-    records: list[StoredRecord] = field(default_factory=list)
+    stored: list[StoredRecord | StoredMarker] = field(default_factory=list)
+    fail_next: ErrorCode | None = None
 
-    def append(self, records: Sequence[CoordinatorRecord], *, timestamp_ms: int, producer_id: int = -1) -> int:
-        """Write one batch; returns the offset of its first record."""
-        first = len(self.records)
-        self.records += [
-            StoredRecord(offset=first + index, timestamp_ms=timestamp_ms, record=record, producer_id=producer_id)
+    def append(
+        self,
+        records: Sequence[CoordinatorRecord],
+        *,
+        timestamp_ms: int,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+    ) -> int:
+        """Write one batch; returns the offset of its first record. Raises `AppendError` if it was told to."""
+        self._fail()
+        first = len(self.stored)
+        self.stored += [
+            StoredRecord(
+                offset=first + index,
+                timestamp_ms=timestamp_ms,
+                record=record,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+            )
             for index, record in enumerate(records)
         ]
         return first
 
-    def read(self) -> Iterator[StoredRecord]:
-        """All records, oldest first."""
-        return iter(self.records)
+    def append_marker(self, producer_id: int, producer_epoch: int, *, commit: bool, timestamp_ms: int) -> int:
+        """Write the end of a transaction; returns its offset. Raises `AppendError` if it was told to."""
+        self._fail()
+        self.stored.append(
+            StoredMarker(
+                offset=len(self.stored),
+                timestamp_ms=timestamp_ms,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                commit=commit,
+            )
+        )
+        return len(self.stored) - 1
+
+    def read(self) -> Iterator[StoredRecord | StoredMarker]:
+        """Everything, oldest first."""
+        return iter(self.stored)
+
+    def _fail(self) -> None:
+        if self.fail_next is not None:
+            code, self.fail_next = self.fail_next, None
+            raise AppendError(code)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteEvent:
+    """Something was to be written: for whom, how many records, when; `error`: why it was not."""
+
+    name: str
+    records: int
+    at_ms: int
+    error: ErrorCode | None = None
 
 
 class CoordinatorRuntime:
-    """One shard and its log. `now_ms`: the clock, which only `advance` moves. `error_response`: makes the answer to a request that failed as a whole."""
+    """One shard and its log. `now_ms`: the clock, which only `advance` moves.
+
+    `on_event`: is told of everything that was written, or could not be. `run_tasks_at_once`: whether what a shard leaves for later (`CoordinatorShard.tasks`)
+    is done right after what left it.
+    """
 
     def __init__(
         self,
@@ -89,37 +169,66 @@ class CoordinatorRuntime:
         log: CoordinatorLog,
         *,
         now_ms: int,
-        error_response: Callable[[Message, ErrorCode, str], Message],
+        on_event: Callable[[WriteEvent], None] | None = None,
+        run_tasks_at_once: bool = True,
     ) -> None:
         self.shard = shard
         self.log = log
         self.now_ms = now_ms
-        self._error_response = error_response
+        self.run_tasks_at_once = run_tasks_at_once
+        self._on_event = on_event or (lambda event: None)
 
     def load(self) -> None:
-        """Replay the log. What Kafka does after loading (sessions start anew) is the shard's `loaded`."""
+        """Replay the log, and do what a coordinator does then: sessions start anew."""
         for stored in self.log.read():
-            self.shard.replay(stored.record, offset=stored.offset, producer_id=stored.producer_id)
+            if isinstance(stored, StoredMarker):
+                self.shard.end_transaction(stored.producer_id, commit=stored.commit)
+            else:
+                self.shard.replay(stored.record, offset=stored.offset, producer_id=stored.producer_id, strict=True)
+        self._write("load", self.shard.loaded(self.now_ms))
+        self.settle()
 
     def request(self, request: Message, context: RequestContext) -> Pending[Any]:
-        """Handle, write, replay, answer."""
+        """Handle, write, replay, answer. A request that fails as a whole is answered by its error."""
         answer: Pending[Any] = Pending()
+        name = type(request).__name__.removesuffix("Request")
         try:
             result = self.shard.handle(request, context)
         except ApiError as error:
-            answer.complete(self._error_response(request, error.code, error.message))
+            answer.complete(self.shard.failed(request, context, error.code, error.message))
             return answer
         if isinstance(result.response, Pending):
             result.response.on_complete(answer.complete)
-        failed = self._write(result)
+        failed = self._write(name, result)
         if failed is not None:
-            answer.complete(self._error_response(request, failed, ""))
+            answer.complete(self.shard.failed(request, context, failed, ""))
         elif result.response is not None and not isinstance(result.response, Pending):
             answer.complete(result.response)
+        self.settle()
         return answer
+
+    def take_image(self, image: MetadataImage) -> MetadataDelta:
+        """The cluster's metadata has changed."""
+        delta, results = self.shard.take_image(image, self.now_ms)
+        for result in results:
+            self._write("image", result)
+        self.settle()
+        return delta
+
+    def end_transaction(self, producer_id: int, producer_epoch: int, *, commit: bool) -> None:
+        """Write the marker that ends a producer's transaction (KIP-447). Raises `AppendError`."""
+        self.log.append_marker(producer_id, producer_epoch, commit=commit, timestamp_ms=self.now_ms)
+        self.shard.end_transaction(producer_id, commit=commit)
+        self.settle()
+
+    def clean_up(self) -> None:
+        """Expire offsets and groups now, as the shard's own timer does from time to time."""
+        self._write("cleanup", self.shard.clean_up(self.now_ms))
+        self.settle()
 
     def advance(self, to_ms: int) -> int:
         """Move the clock, firing each timer at its time; returns how many fired."""
+        self.settle()
         fired = 0
         while (at_ms := self.shard.timers.next_at_ms()) is not None and at_ms <= to_ms:
             self.now_ms = max(self.now_ms, at_ms)
@@ -127,26 +236,55 @@ class CoordinatorRuntime:
             assert timer is not None
             fired += 1
             self._fire(timer)
+            fired += self.settle()
         self.now_ms = max(self.now_ms, to_ms)
         return fired
 
+    def run_tasks(self, most: int | None = None) -> int:
+        """Do what the shard has left for later; returns how much was done."""
+        done = 0
+        while self.shard.tasks and (most is None or done < most):
+            task = self.shard.tasks.popleft()
+            self._write(task.name, task.operation(self.now_ms))
+            done += 1
+        return done
+
+    def settle(self) -> int:
+        """What happens without the clock moving: tasks, then timers that are due already. Returns how many timers fired."""
+        fired = 0
+        while True:
+            if self.run_tasks_at_once:
+                self.run_tasks()
+            timer = self.shard.timers.next_due(self.now_ms)
+            if timer is None:
+                return fired
+            fired += 1
+            self._fire(timer)
+
     def _fire(self, timer: Timer) -> None:
-        if self._write(timer.operation()) is not None:
+        if self._write(f"Timeout(key={timer.key})", timer.operation(self.now_ms)) is not None:
             self.shard.timers.schedule(timer.key, self.now_ms + RETRY_BACKOFF_MS, timer.operation)
 
-    def _write(self, result: Result[Any]) -> ErrorCode | None:
+    def _write(self, name: str, result: Result[Any]) -> ErrorCode | None:
         """The error that clients get, if the records could not be written."""
         if result.records:
             try:
-                first = self.log.append(result.records, timestamp_ms=self.now_ms)
+                first = self.log.append(
+                    result.records,
+                    timestamp_ms=self.now_ms,
+                    producer_id=result.producer_id,
+                    producer_epoch=result.producer_epoch,
+                )
             except AppendError as error:
                 code = MAPPED_ERRORS.get(error.code, error.code)
+                self._on_event(WriteEvent(name=name, records=0, at_ms=self.now_ms, error=error.code))
                 if result.on_failed is not None:
                     result.on_failed(code)
                 return code
             if result.replay:
                 for index, record in enumerate(result.records):
-                    self.shard.replay(record, offset=first + index, strict=True)
+                    self.shard.replay(record, offset=first + index, producer_id=result.producer_id, strict=True)
+        self._on_event(WriteEvent(name=name, records=len(result.records), at_ms=self.now_ms))
         if result.on_appended is not None:
             result.on_appended()
         return None

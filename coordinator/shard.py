@@ -5,26 +5,44 @@ returns a `Result`; it changes nothing that is in the log, except where Kafka's 
 (`Result.replay`).
 """
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 from uuid import UUID
 
 from quorate.codecs import CoordinatorRecord, MalformedRecord, UnknownRecord
+from quorate.codecs.api import api_of
 from quorate.codecs.batches.model import ControlRecord
 from quorate.codecs.message import Message
 from quorate.coordinator.config import CoordinatorConfig, GroupConfig
+from quorate.coordinator.errors import ErrorCode
 from quorate.coordinator.image import MetadataDelta, MetadataImage
-from quorate.coordinator.results import RequestContext, Result
+from quorate.coordinator.results import RequestContext, Result, Task
 from quorate.coordinator.state import CoordinatorState
 from quorate.coordinator.timers import Timers
 
-__all__ = ["HANDLERS", "CoordinatorShard", "handles"]
+__all__ = ["CLEAN_UP", "ERRORS", "HANDLERS", "ON_IMAGE", "ON_LOADED", "CoordinatorShard", "fails", "handles"]
 
 Handler = Callable[["CoordinatorShard", Any, RequestContext], Result[Any]]
 H = TypeVar("H", bound=Handler)
 
 HANDLERS: dict[type[Message], Handler] = {}
 """Request type → what answers it."""
+
+Failure = Callable[[Any, RequestContext, ErrorCode, str], Message]
+F = TypeVar("F", bound=Failure)
+
+ERRORS: dict[type[Message], Failure] = {}
+"""Request type → what its answer is if it fails as a whole; without an entry, a response with `error_code` and nothing else."""
+
+ON_LOADED: list[Callable[["CoordinatorShard", int], Result[None]]] = []
+"""What is done when the log has been replayed, such as starting sessions anew; each gets the time in ms."""
+
+ON_IMAGE: list[Callable[["CoordinatorShard", MetadataDelta, int], Result[None]]] = []
+"""What is done when the cluster's metadata has changed; each gets what changed and the time in ms."""
+
+CLEAN_UP: list[Callable[["CoordinatorShard", int], Result[None]]] = []
+"""What is done from time to time: expiry. Their records are one batch."""
 
 
 def handles(request: type[Message]) -> Callable[[H], H]:
@@ -39,10 +57,20 @@ def handles(request: type[Message]) -> Callable[[H], H]:
     return enter
 
 
+def fails(request: type[Message]) -> Callable[[F], F]:
+    """Enter a function into `ERRORS`."""
+
+    def enter(failure: F) -> F:
+        ERRORS[request] = failure
+        return failure
+
+    return enter
+
+
 class CoordinatorShard:
     """The coordinator of one partition. `new_id`: makes up member ids (KIP-848's server-generated ones, and the part behind the client id of classic ones).
 
-    `group_configs`: dynamic settings by group; `topic_hashes`: hashes of topics as of the current image, computed when asked for (KIP-1101).
+    `group_configs`: dynamic settings by group; `tasks`: work that is left for later (asynchronous in Kafka); `topic_hashes`: hashes of topics as of the current image, computed when asked for (KIP-1101).
     """
 
     def __init__(
@@ -57,6 +85,7 @@ class CoordinatorShard:
         self.new_id = new_id
         self.state = CoordinatorState()
         self.timers = Timers()
+        self.tasks: deque[Task] = deque()
         self.group_configs: dict[str, GroupConfig] = {}
         self.topic_hashes: dict[str, int] = {}
 
@@ -75,10 +104,35 @@ class CoordinatorShard:
         """Take a record of the log in: see `CoordinatorState.replay`."""
         self.state.replay(record, offset=offset, producer_id=producer_id, strict=strict)
 
-    def take_image(self, image: MetadataImage) -> MetadataDelta:
-        """The cluster's metadata has changed; returns how. Hashes of topics that changed are forgotten."""
+    def failed(self, request: Message, context: RequestContext, code: ErrorCode, message: str) -> Message:
+        """The answer to a request that failed as a whole."""
+        failure = ERRORS.get(type(request))
+        if failure is not None:
+            return failure(request, context, code, message)
+        response: Any = api_of(type(request)).response.cls
+        return response(error_code=code)  # type: ignore[no-any-return]
+
+    def end_transaction(self, producer_id: int, *, commit: bool) -> None:
+        """The marker of a producer's transaction is in the log."""
+        self.state.offsets.end_transaction(producer_id, commit=commit)
+
+    def loaded(self, now_ms: int) -> Result[None]:
+        """The log has been replayed: see `ON_LOADED`."""
+        return _together(listener(self, now_ms) for listener in ON_LOADED)
+
+    def clean_up(self, now_ms: int) -> Result[None]:
+        """Expire what has expired: see `CLEAN_UP`."""
+        return _together(listener(self, now_ms) for listener in CLEAN_UP)
+
+    def take_image(self, image: MetadataImage, now_ms: int) -> tuple[MetadataDelta, list[Result[None]]]:
+        """The cluster's metadata has changed: how, and what is to be written for it. Hashes of topics that changed are forgotten."""
         delta = MetadataDelta.between(self.image, image)
         self.image = image
         for name in (*delta.changed, *(topic.name for topic in delta.deleted)):
             self.topic_hashes.pop(name, None)
-        return delta
+        return delta, [listener(self, delta, now_ms) for listener in ON_IMAGE]
+
+
+def _together(results: Iterable[Result[None]]) -> Result[None]:
+    """One result of several that only write."""
+    return Result(records=[record for result in results for record in result.records])

@@ -13,11 +13,11 @@ __all__ = ["Timer", "Timers"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timer:
-    """At `at_ms`, `operation` is called; what it returns is written and replayed like the result of a request."""
+    """At `at_ms`, `operation` is called with the time in ms; what it returns is written and replayed like the result of a request."""
 
     key: str
     at_ms: int
-    operation: "Callable[[], Result[None]]"
+    operation: "Callable[[int], Result[None]]"
 
 
 class Timers:
@@ -35,7 +35,7 @@ class Timers:
     def __contains__(self, key: str) -> bool:
         return key in self._timers
 
-    def schedule(self, key: str, at_ms: int, operation: "Callable[[], Result[None]]") -> None:
+    def schedule(self, key: str, at_ms: int, operation: "Callable[[int], Result[None]]") -> None:
         """Set a timer; one with the same key is replaced."""
         self._order += 1
         self._timers[key] = Timer(key=key, at_ms=at_ms, operation=operation)
@@ -45,7 +45,7 @@ class Timers:
             self._queue = [(timer.at_ms, self._order_of[key], key) for key, timer in self._timers.items()]
             heapq.heapify(self._queue)
 
-    def schedule_if_absent(self, key: str, at_ms: int, operation: "Callable[[], Result[None]]") -> None:
+    def schedule_if_absent(self, key: str, at_ms: int, operation: "Callable[[int], Result[None]]") -> None:
         """Set a timer unless there is one with this key."""
         if key not in self._timers:
             self.schedule(key, at_ms, operation)

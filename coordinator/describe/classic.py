@@ -26,13 +26,13 @@ def describe_groups(
             groups.append(
                 DescribedGroup(
                     group_id=group_id,
-                    group_state=ClassicState.DEAD,
+                    group_state=ClassicState.DEAD.value,
                     error_code=ErrorCode.GROUP_ID_NOT_FOUND,
                     error_message=f"there is no classic group {group_id}",
                 )
             )
         else:
-            groups.append(DescribedGroup(group_id=group_id, group_state=ClassicState.DEAD))
+            groups.append(DescribedGroup(group_id=group_id, group_state=ClassicState.DEAD.value))
     return Result(response=DescribeGroupsResponse(groups=tuple(groups)))
 
 

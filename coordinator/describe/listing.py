@@ -22,7 +22,7 @@ def list_groups(
                     group_id=group_id,
                     protocol_type=group.protocol_type,
                     group_state=group.state,
-                    group_type=group.kind,
+                    group_type=group.kind.lower(),
                 )
                 for group_id, group in shard.state.groups.ordered()
                 if (not states or group.state.lower() in states) and (not kinds or group.kind.lower() in kinds)

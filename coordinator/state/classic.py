@@ -62,4 +62,4 @@ class ClassicGroup(Group):
     @property
     def state(self) -> str:
         """Stable or Empty."""
-        return ClassicState.STABLE if self.members else ClassicState.EMPTY
+        return (ClassicState.STABLE if self.members else ClassicState.EMPTY).value

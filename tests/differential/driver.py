@@ -11,12 +11,14 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tests.differential import ops_assign, ops_codecs, ops_server_assign
+from tests.differential import ops_assign, ops_codecs, ops_server_assign, ops_shard
 from tests.differential.ops import OPS, Answer, BadInput
 
 __all__ = ["answers"]
 
-assert ops_codecs.OPS is ops_assign.OPS is ops_server_assign.OPS is OPS  # imported for the ops that they register
+assert (
+    ops_codecs.OPS is ops_assign.OPS is ops_server_assign.OPS is ops_shard.OPS is OPS
+)  # imported for the ops that they register
 
 
 def answers(lines: Iterable[str]) -> Iterator[Answer]:

@@ -1,0 +1,88 @@
+"""Scripts against two coordinators: Kafka's own (the oracle) and ours. Whatever Kafka made up (ids), ours is given; everything else has to be equal.
+
+    with Oracle() as oracle:
+        duel = Duel(oracle)
+        duel.op("config", **{"group.consumer.assignment.interval.ms": 0})
+        answer = duel.request("ConsumerGroupHeartbeat", groupId="g", ...)      # Kafka's answer, once ours was found equal
+
+A difference raises `Differs`, whose text is a script for `python -m tests.differential` that shows it. Compared are records (bytes and order), responses,
+timers and times; not compared: texts of errors, and names of what was written.
+"""
+
+import json
+import re
+from typing import Any
+from uuid import UUID
+
+from tests.differential.compare import compare
+from tests.differential.shard_side import ShardSide
+from tests.oracle.client import Oracle
+
+__all__ = ["Differs", "Duel"]
+
+Answer = dict[str, Any]
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+class Differs(AssertionError):
+    """Kafka and quorate part here."""
+
+
+class Duel:
+    """One script, line by line, on both sides. `lines`: what was asked so far."""
+
+    def __init__(self, oracle: Oracle, *, note: str = "") -> None:
+        self.oracle = oracle
+        self.ours = ShardSide()
+        self.note = note
+        self.lines: list[Answer] = []
+        self._known: set[str] = set()
+        oracle.call("config")
+
+    def op(self, op: str, **fields: Any) -> Answer:
+        """Ask both; returns Kafka's answer. Raises `Differs`."""
+        asked = {"op": op, "id": len(self.lines) + 1, **fields}
+        self.lines.append(asked)
+        kafka = self.oracle.call_many([asked])[0]
+        for text in _UUID.findall(json.dumps(kafka.get("response"))):
+            if text not in self._known:
+                self._known.add(text)
+                self.ours.ids.append(UUID(text))
+        ours = {"id": asked["id"], "op": op, **self.ours.run(asked)}
+        self.ours.ids.clear()
+        differences = compare(len(self.lines), _comparable(ours), _comparable(kafka))
+        if differences:
+            script = "\n".join(json.dumps(line) for line in self.lines)
+            where = "\n".join(
+                f"  {one.path}\n    ours  {json.dumps(one.ours)[:1500]}\n    kafka {json.dumps(one.kafka)[:1500]}"
+                for one in differences[:8]
+            )
+            raise Differs(f"{self.note}\nline {len(self.lines)}: {json.dumps(asked)[:600]}\n{where}\n\n{script}")
+        return kafka
+
+    def request(self, api: str, version: int | None = None, *, client_id: str = "client", **body: Any) -> Answer:
+        """A request with this body."""
+        chosen = {} if version is None else {"version": version}
+        return self.op("request", api=api, clientId=client_id, body=body, **chosen)
+
+
+def _comparable(answer: Answer) -> Answer:
+    """Without names of events, texts of errors, and what only one side can know."""
+    told = _without_messages(answer)
+    if told.get("op") in ("load", "reload"):
+        told.pop("events", None)  # Kafka counts what was read
+    if "events" in told:
+        told["events"] = [{"n": one["n"], "atMs": one["atMs"]} for one in told["events"] if one["n"]]
+    delta = told.get("delta")
+    if isinstance(delta, dict) and "changedTopics" in delta:
+        told["delta"] = {**delta, "changedTopics": sorted(delta["changedTopics"])}
+    return told
+
+
+def _without_messages(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_messages(one) for one in value]
+    if isinstance(value, dict):
+        return {name: _without_messages(one) for name, one in value.items() if name != "errorMessage"}
+    return value

@@ -1,0 +1,16 @@
+"""The ops on the shard, answered by one `ShardSide` per program."""
+
+from tests.differential.ops import OPS, Answer, op
+from tests.differential.shard_side import ShardSide
+
+__all__ = ["OPS"]
+
+_SIDE = ShardSide()
+
+
+def _run(asked: Answer) -> Answer:
+    return _SIDE.run(asked)
+
+
+for _name in _SIDE.ops:
+    op(_name)(_run)

@@ -1,0 +1,271 @@
+"""Quorate's shard behind the oracle's ops (tests/oracle/README.md, "Ops on the shard"): configuration, image, clock, log and requests.
+
+Unlike the oracle it takes the ids that it makes up from `ids`, if some are there: who compares the two gives it those that Kafka made up.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID, uuid4
+
+from quorate.codecs import Uuid, decode_record, encode_record, from_json, to_kafka_json
+from quorate.codecs.api import api_of
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.coordinator.config import ConfigError, CoordinatorConfig, GroupConfig
+from quorate.coordinator.image import MetadataImage, TopicImage
+from quorate.coordinator.results import RequestContext, Result
+from quorate.coordinator.runtime import CoordinatorRuntime, MemoryLog, StoredMarker, StoredRecord, WriteEvent
+from quorate.coordinator.shard import HANDLERS, CoordinatorShard
+from tests.differential.ops import Answer, BadInput, need, unhex
+
+__all__ = ["ShardSide"]
+
+START_MS = 1_700_000_000_000
+SIZE_COUNTER_MS = 60_000
+
+# Of interest to the coordinator, or at least known to Kafka's; the rest of Kafka's configuration is refused as the oracle does.
+IGNORED = {"max.message.bytes", "offset.commit.timeout.ms", "group.coordinator.threads", "offsets.topic.num.partitions"}
+OWN = {"id", "op", "startMs", "decode", "hex", "verbose", "executor", "kafkaApis", "holdCommits", "configs"}
+
+
+class ShardSide:
+    """One shard, its log and its clock; `run` answers an op."""
+
+    def __init__(self) -> None:
+        self.ids: deque[UUID] = deque()
+        self._config = CoordinatorConfig()
+        self._start_ms = START_MS
+        self._manual_tasks = False
+        self._image = MetadataImage.EMPTY
+        self._mark = 0
+        self._events: list[WriteEvent] = []
+        self._completed: list[Answer] = []
+        self._ops: dict[str, Callable[[Answer], Answer]] = {
+            "config": self._configure,
+            "new": self._new,
+            "image": self._take_image,
+            "request": self._request,
+            "advance": self._advance,
+            "cleanup": self._clean_up,
+            "load": self._load,
+            "reload": self._reload,
+            "log": self._read_log,
+            "timers": self._timers,
+            "runTasks": self._run_tasks,
+            "failNextAppend": self._fail_next_append,
+            "endTxn": self._end_txn,
+            "groupConfig": self._group_config,
+        }
+        self._open(self._start_ms, [])
+
+    @property
+    def ops(self) -> list[str]:
+        """What can be asked."""
+        return list(self._ops)
+
+    def run(self, asked: Answer) -> Answer:
+        """Answer one op, without `id` and `op`."""
+        return self._ops[asked["op"]](asked)
+
+    @property
+    def shard(self) -> CoordinatorShard:
+        """The shard itself, for those who look closer."""
+        return self.runtime.shard
+
+    # Life cycle
+
+    def _configure(self, asked: Answer) -> Answer:
+        given = {**{name: value for name, value in asked.items() if name not in OWN}, **asked.get("configs", {})}
+        try:
+            config = CoordinatorConfig.from_properties({k: v for k, v in given.items() if k not in IGNORED})
+        except ConfigError as error:
+            raise BadInput(str(error)) from None
+        if asked.get("holdCommits"):
+            raise BadInput("quorate answers when a record is written, so commits cannot be held")
+        self._config = config
+        self._start_ms = asked.get("startMs", START_MS)
+        self._manual_tasks = asked.get("executor", "auto") == "manual"
+        self._image = MetadataImage.EMPTY
+        self._open(self._start_ms, [])
+        return self._finish()
+
+    def _new(self, asked: Answer) -> Answer:
+        if not asked.get("keepImage", False):
+            self._image = MetadataImage.EMPTY
+        self._start_ms = asked.get("startMs", self._start_ms)
+        self._open(self._start_ms, [])
+        return self._finish()
+
+    def _open(self, now_ms: int, stored: list[StoredRecord | StoredMarker]) -> None:
+        shard = CoordinatorShard(self._config, image=self._image, new_id=self._new_id)
+        self.log = MemoryLog(stored)
+        self._events = []
+        self._completed = []
+        self.runtime = CoordinatorRuntime(
+            shard, self.log, now_ms=now_ms, on_event=self._events.append, run_tasks_at_once=not self._manual_tasks
+        )
+        # Kafka's shard counts groups for its metrics every minute; here as a timer that does nothing, so that timers can be compared.
+        shard.timers.schedule("group-size-counter", now_ms + SIZE_COUNTER_MS, self._count_sizes)
+        self.runtime.load()
+        self._events.clear()
+        self._mark = len(stored)
+
+    def _count_sizes(self, now_ms: int) -> Result[None]:
+        self.shard.timers.schedule("group-size-counter", now_ms + SIZE_COUNTER_MS, self._count_sizes)
+        return Result()
+
+    def _new_id(self) -> UUID:
+        return self.ids.popleft() if self.ids else uuid4()
+
+    def _load(self, asked: Answer) -> Answer:
+        stored: list[StoredRecord | StoredMarker] = []
+        for offset, one in enumerate(need(asked, "records")):
+            producer = {"producer_id": one.get("producerId", -1), "producer_epoch": one.get("producerEpoch", -1)}
+            if "control" in one:
+                stored.append(
+                    StoredMarker(offset=offset, timestamp_ms=0, commit=one["control"] == "COMMIT", **producer)
+                )
+            else:
+                record = decode_record(unhex(one["key"]), unhex(one["value"]))
+                stored.append(StoredRecord(offset=offset, timestamp_ms=0, record=record, **producer))
+        return self._loaded(asked, stored)
+
+    def _reload(self, asked: Answer) -> Answer:
+        return self._loaded(asked, list(self.log.stored))
+
+    def _loaded(self, asked: Answer, stored: list[StoredRecord | StoredMarker]) -> Answer:
+        self._open(asked.get("nowMs", self.runtime.now_ms), stored)
+        return {"state": "ACTIVE", **self._finish()}
+
+    # What happens to it
+
+    def _take_image(self, asked: Answer) -> Answer:
+        image = self._image
+        if "brokers" in asked:
+            image = image.with_brokers({broker["id"]: broker.get("rack") for broker in asked["brokers"]})
+        if "topics" in asked:
+            image = image.with_topics(
+                TopicImage(name=topic["name"], id=Uuid.parse(topic["id"]), replicas=_replicas(topic["partitions"]))
+                for topic in asked["topics"]
+            )
+        before, self._image = self._image, image
+        delta = self.runtime.take_image(image)
+        answer: Answer = {}
+        if delta.changed or delta.deleted:
+            answer = {"changedTopics": sorted(delta.changed), "deletedTopics": len(delta.deleted)}
+        answer["brokersChanged"] = "brokers" in asked and dict(before.brokers) != dict(image.brokers)
+        return {"delta": answer, **self._finish()}
+
+    def _request(self, asked: Answer) -> Answer:
+        api = api_of(str(need(asked, "api")))
+        version = asked.get("version", api.versions[-1])
+        if version not in api.versions:
+            raise BadInput(f"{api.name} has no version {version}")
+        request = from_json(api.request.cls, asked.get("body", {}), version)
+        if type(request) not in HANDLERS:
+            raise BadInput(f"{api.name} has no handler yet")
+        context = RequestContext(
+            api_version=version,
+            now_ms=self.runtime.now_ms,
+            client_id=asked.get("clientId", "client"),
+            client_host=asked.get("clientHost", "/127.0.0.1"),
+        )
+        answer: Answer = {"api": api.name, "version": version}
+        done: list[Answer] = []
+
+        def respond(response: Any) -> None:
+            told = to_kafka_json(response, version)
+            done.append({"response": told, **_error(told)})
+            if waiting:
+                self._completed.append({"id": asked.get("id"), "api": api.name, **done[0]})
+
+        waiting = False
+        self.runtime.request(request, context).on_complete(respond)
+        if done:
+            answer |= done[0]
+        else:
+            waiting = True
+            answer |= {"response": None, "pending": True}
+        return answer | self._finish()
+
+    def _advance(self, asked: Answer) -> Answer:
+        fired = self.runtime.advance(self.runtime.now_ms + need(asked, "ms"))
+        return {**self._finish(), "fired": fired}
+
+    def _clean_up(self, asked: Answer) -> Answer:
+        self.runtime.clean_up()
+        return self._finish()
+
+    def _run_tasks(self, asked: Answer) -> Answer:
+        return {"ran": self.runtime.run_tasks(asked.get("max")), **self._finish()}
+
+    def _fail_next_append(self, asked: Answer) -> Answer:
+        self.log.fail_next = ErrorCode[need(asked, "error")]
+        return self._finish()
+
+    def _end_txn(self, asked: Answer) -> Answer:
+        self.runtime.end_transaction(
+            need(asked, "producerId"), need(asked, "producerEpoch"), commit=need(asked, "result") == "COMMIT"
+        )
+        return self._finish()
+
+    def _group_config(self, asked: Answer) -> Answer:
+        configs = self.shard.group_configs
+        group = need(asked, "group")
+        try:
+            configs[group] = GroupConfig().with_properties(need(asked, "configs"))
+        except ConfigError as error:
+            raise BadInput(str(error)) from None
+        return self._finish()
+
+    # What it looks like
+
+    def _timers(self, asked: Answer) -> Answer:
+        timers = [{"atMs": timer.at_ms, "key": timer.key} for timer in self.shard.timers.pending()]
+        return {"timers": timers, "tasks": len(self.shard.tasks), "now": self.runtime.now_ms}
+
+    def _read_log(self, asked: Answer) -> Answer:
+        if not asked.get("compact", False):
+            return {"records": [_stored(one) for one in self.log.stored]}
+        last: dict[str, StoredRecord] = {}
+        for one in self.log.stored:
+            if isinstance(one, StoredRecord):
+                last[_stored(one)["key"]] = one
+        kept = sorted(last.values(), key=lambda one: one.offset)
+        return {"records": [told for told in map(_stored, kept) if told["value"] is not None]}
+
+    def _finish(self) -> Answer:
+        """Everything that happened since the last answer."""
+        records = [_stored(one) for one in self.log.stored[self._mark :]]
+        self._mark = len(self.log.stored)
+        events, self._events[:] = list(self._events), []
+        completed, self._completed = self._completed, []
+        return {
+            "now": self.runtime.now_ms,
+            "records": records,
+            "events": [{"n": event.records, "atMs": event.at_ms} for event in events if event.records],
+            "completed": completed,
+        }
+
+
+def _stored(one: StoredRecord | StoredMarker) -> Answer:
+    if isinstance(one, StoredMarker):
+        return {
+            "control": "COMMIT" if one.commit else "ABORT",
+            "producerId": one.producer_id,
+            "producerEpoch": one.producer_epoch,
+        }
+    key, value = encode_record(one.record)
+    told: Answer = {"key": None if key is None else key.hex(), "value": None if value is None else value.hex()}
+    if one.producer_id >= 0:
+        told |= {"producerId": one.producer_id, "producerEpoch": one.producer_epoch}
+    return told
+
+
+def _replicas(partitions: int | list[list[int]]) -> tuple[tuple[int, ...], ...]:
+    return ((),) * partitions if isinstance(partitions, int) else tuple(map(tuple, partitions))
+
+
+def _error(response: Answer) -> Answer:
+    code = response.get("errorCode", 0)
+    return {"error": {"code": code, "name": ErrorCode(code).name}} if code else {}
