@@ -237,6 +237,7 @@ def _show(entries: Iterator[Entry], show: Show) -> bool:
                     note(str(entry))
             elif show.keep is not None and not show.keep(entry):
                 counts.filtered += 1
+                writer.learn(entry)
                 continue
             counts.add(entry)
             writer.write(entry)

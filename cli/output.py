@@ -26,7 +26,8 @@ BUNDLE = 512
 class Writer:
     """Entries out. `promptly` writes each line as soon as its entry has come.
 
-    `left_out` counts what the format has no line for, by reason.
+    `left_out` counts what the format has no line for, by reason. `learn` is to be given the entries that are not to be written: they may tell names that
+    others lack.
     """
 
     def __init__(self, form: Format, *, promptly: bool, width: int | None) -> None:
@@ -36,6 +37,7 @@ class Writer:
         # JSON is UTF-8. A path that is not gets the escape that JSON has for it.
         self._encoding, self._errors = "utf-8", "backslashreplace"
         self._rest: Callable[[], Iterable[str]] = tuple
+        self.learn: Callable[[Entry], None] = lambda _: None
         self._lines = self._make_lines(form, promptly, width)
 
     def write(self, entry: Entry) -> None:
@@ -62,7 +64,7 @@ class Writer:
 
             self._encoding, self._errors = sys.stdout.encoding or "utf-8", "replace"
             table = TableLines(width=width, colour=stdout_has_colour(), hold=not promptly)
-            self._rest = table.rest
+            self._rest, self.learn = table.rest, table.learn
             return table.lines
         if form == "jsonl":
             from quorate.cli.output_jsonl import JsonLines

@@ -102,6 +102,11 @@ class TableLines:
         if len(self._held) >= self._sample:
             yield from self.rest()
 
+    def learn(self, entry: Entry) -> None:
+        """Take names of topics from an entry that is not shown."""
+        if not isinstance(entry, LogProblem):
+            self._words.learn(entry.record)
+
     def rest(self) -> Iterator[str]:
         """The rows that were held back."""
         held, self._held = self._held or [], None

@@ -92,7 +92,7 @@ class Words:
         key = self._key(record.key)
         if value is None:
             return f"{key}: tombstone" if key else "tombstone"
-        self._learn(record.key, value)
+        self.learn(record)
         said = _VALUES[type(value)](self, open_nested(value))
         words = (f"{key} {said}" if said.startswith("→") else f"{key}: {said}") if key else said
         return f"{words} · {record.problem}" if record.key_trailing or record.value_trailing else words
@@ -101,7 +101,11 @@ class Words:
         """The name that the topic had last, or its id."""
         return self._topics.get(topic_id) or str(topic_id)
 
-    def _learn(self, key: Message, value: Message) -> None:
+    def learn(self, record: object) -> None:
+        """Remember the names of topics that the record tells, if it does."""
+        if not isinstance(record, CoordinatorRecord):
+            return
+        key, value = record.key, record.value
         if isinstance(value, OffsetCommitValue):
             if value.topic_id != self._last_id and value.topic_id != Uuid.ZERO:
                 assert isinstance(key, OffsetCommitKey)

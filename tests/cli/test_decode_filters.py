@@ -1,6 +1,7 @@
 """Which records `quorate decode` shows."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -55,6 +56,17 @@ def test_group_takes_globs_and_several(shown):
 def test_type_takes_names_and_numbers(shown, types, ids):
     options = [option for one in types for option in ("--type", one)]
     assert shown(*options) == [o for o in shown() if o["type"] in ids] != []
+
+
+def test_records_that_are_kept_back_tell_names_of_topics_all_the_same(quorate, upgrade):
+    def assignments(*options):
+        table = quorate("decode", upgrade, "--format", "table", *options)
+        rows = [re.split(" {2,}", line.strip()) for line in table.lines]
+        return [row for row in rows if len(row) > 3 and row[3] == "8"]
+
+    alone = assignments("--type", "8")
+    assert alone == assignments()
+    assert any("has orders 0-5, clicks.eu 0-2" in row[-1] for row in alone)
 
 
 def test_a_type_that_does_not_exist_names_those_that_are_close(quorate, upgrade):
