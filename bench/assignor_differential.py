@@ -18,14 +18,13 @@ from typing import Any
 sys.path.append(str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1]))
 
-import _server_sweep
 from _groups import Cell, members_of, topology_of
 from rich.console import Console
 from rich.table import Table
 
 from quorate.assignors import Member, Topology
 from quorate.assignors.registry import client_assignor
-from tests.assignors import client_differential
+from tests.assignors import client_differential, server_differential
 from tests.assignors.cases import Case
 from tests.assignors.client_differential import Outcome, kafka, ours, verdict
 from tests.oracle.client import Oracle, missing
@@ -138,10 +137,10 @@ def plans() -> dict[str, Callable[[int, int, Oracle], list[Tally]]]:
         ]
 
     def server(name: str) -> Callable[[int, int, Oracle], list[Tally]]:
-        return lambda cases, seed, oracle: [sweep(name, _server_sweep, cases, seed, oracle)]
+        return lambda cases, seed, oracle: [sweep(name, server_differential, cases, seed, oracle)]
 
     found = {f"client {assignor}": client(f"client {assignor}") for assignor in CLIENT}
-    return found | {f"server {assignor}": server(f"server {assignor}") for assignor in _server_sweep.ASSIGNORS}
+    return found | {f"server {assignor}": server(f"server {assignor}") for assignor in server_differential.ASSIGNORS}
 
 
 def main() -> None:

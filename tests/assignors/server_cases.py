@@ -9,7 +9,7 @@ this one may have given, or stripes of partitions, so that the buckets of hash s
 same partition, and some partitions may not be assignable. `next_server_round` goes on from an answer.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from random import Random
@@ -18,7 +18,18 @@ from typing import Any
 from quorate.assignors import Group, Member, Topic, Topology, java_order
 from quorate.codecs import Uuid
 
-__all__ = ["CROWDED", "MID", "SMALL", "WIDE", "Case", "Size", "next_server_round", "read_server_case", "server_case"]
+__all__ = [
+    "CROWDED",
+    "MID",
+    "SMALL",
+    "WIDE",
+    "Case",
+    "Size",
+    "next_server_round",
+    "read_server_case",
+    "server_case",
+    "smaller_server_cases",
+]
 
 Case = dict[str, Any]
 """A line of op `serverAssign`, or for `simple` of `shareAssign`."""
@@ -215,6 +226,37 @@ def next_server_round(rng: Random, case: Case, assignment: dict[str, dict[str, l
             case 6 if len(following["topics"]) > 1 and rng.random() < 0.3:
                 following["topics"].pop(rng.randrange(len(following["topics"])))
     return following
+
+
+def smaller_server_cases(case: Case) -> Iterator[Case]:
+    """Cases with one thing less, the big things first."""
+    members: dict[str, Case] = case["members"]
+    for name in members:
+        if len(members) > 1:
+            yield case | {"members": {other: member for other, member in members.items() if other != name}}
+    for number in range(len(case["topics"])):
+        yield case | {"topics": case["topics"][:number] + case["topics"][number + 1 :]}
+    for field in ("assignable", "order", "epoch", "nowMs", "subscriptionType"):
+        if field in case:
+            yield {key: value for key, value in case.items() if key != field}
+    for name, member in members.items():
+        for field in ("target", "instanceId", "rackId"):
+            if field in member:
+                rest = {key: value for key, value in member.items() if key != field}
+                yield case | {"members": members | {name: rest}}
+        for number in range(len(member["topics"])):
+            fewer = member["topics"][:number] + member["topics"][number + 1 :]
+            yield case | {"members": members | {name: member | {"topics": fewer}}}
+        for topic, partitions in member.get("target", {}).items():
+            for left in (None, *(partitions[:number] + partitions[number + 1 :] for number in range(len(partitions)))):
+                target = {key: value for key, value in member["target"].items() if key != topic or left is not None}
+                if left is not None:
+                    target[topic] = left
+                yield case | {"members": members | {name: member | {"target": target}}}
+    for number, topic in enumerate(case["topics"]):
+        if topic["partitions"] > 1:
+            one_less = topic | {"partitions": topic["partitions"] - 1}
+            yield case | {"topics": [*case["topics"][:number], one_less, *case["topics"][number + 1 :]]}
 
 
 def read_server_case(case: Case) -> Group:

@@ -1,0 +1,141 @@
+"""The server-side assignors against Kafka's own classes: equal lists and records in the same order, over thousands of generated groups.
+
+CI repeats the same seeds; elsewhere each run takes new ones. A difference is printed with its seed and a case made small, as a line for
+`python -m tests.differential`. `make bench-diff` does 100,000 and more.
+"""
+
+import json
+import os
+from collections import Counter
+from random import Random
+
+import pytest
+
+from tests.assignors.cases import minimise
+from tests.assignors.client_differential import Outcome
+from tests.assignors.server_cases import MID, Case, next_server_round, server_case, smaller_server_cases
+from tests.assignors.server_differential import ASSIGNORS, differ, histories, kafka, ours, run
+from tests.conftest import CI
+from tests.differential.driver import answers
+from tests.oracle.client import Oracle
+
+START = 0 if CI else int.from_bytes(os.urandom(4), "big")
+
+# Cases, and histories (of five rounds each).
+COUNTS = {"uniform": (4000, 300), "range": (3000, 200), "simple": (2000, 150)}
+
+
+def settle(outcome: Outcome, oracle: Oracle) -> None:
+    assert not outcome.differences, (
+        f"{len(outcome.differences)} of {outcome.cases} differ; the first:\n{outcome.differences[0].report(oracle)}"
+    )
+    # Kafka throws in few cases, or the comparison would have compared nothing: `simple`, where partitions are held that cannot be assigned.
+    assert outcome.unanswered.total() <= 0.05 * outcome.cases, outcome.unanswered
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("assignor", ASSIGNORS)
+def test_generated_groups_get_kafkas_assignment_and_records(oracle: Oracle, assignor: str) -> None:
+    count, _ = COUNTS[assignor]
+    settle(run(oracle, assignor, range(START, START + count)), oracle)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("assignor", ASSIGNORS)
+def test_groups_that_members_join_and_leave_get_kafkas_assignment_and_records(oracle: Oracle, assignor: str) -> None:
+    _, count = COUNTS[assignor]
+    settle(histories(oracle, assignor, range(START, START + count)), oracle)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("assignor", ASSIGNORS)
+def test_the_driver_answers_as_the_oracle_does(oracle: Oracle, assignor: str, seed: int) -> None:
+    case = server_case(Random(seed), assignor)
+    (mine,) = answers([json.dumps(case)])
+    assert {key: value for key, value in mine.items() if key not in ("id", "op")} == kafka(oracle, case)
+
+
+# ---- the cases, and the comparison
+
+
+@pytest.mark.parametrize("assignor", ASSIGNORS)
+def test_cases_have_what_they_are_for(assignor: str) -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(300):
+        case = server_case(Random(seed), assignor)
+        answer = ours(case)
+        members = case["members"].values()
+        told = [key for member in members for key in member.get("target", {})]
+        holders = Counter(
+            (topic, partition)
+            for member in members
+            for topic, partitions in member.get("target", {}).items()
+            for partition in partitions
+        )
+        seen[answer.get("subscriptionType", "refused")] += 1
+        seen["static members"] += any("instanceId" in member for member in members)
+        seen["unknown topics"] += any("missing" in member["topics"] for member in members)
+        seen["previous targets"] += bool(told)
+        seen["topics that are gone"] += not set(told) <= {topic["id"] for topic in case["topics"]}
+        seen["shared partitions"] += max(holders.values(), default=0) > 1
+        seen["the coordinator's order"] += case.get("order") == "timeline"
+        seen["records left out"] += len(answer.get("records", members)) <= len(members)
+    expected = {"HOMOGENEOUS", "HETEROGENEOUS", "static members", "unknown topics", "previous targets"}
+    expected |= {"topics that are gone", "the coordinator's order", "records left out"}
+    expected |= {"shared partitions"} if assignor == "simple" else set()
+    assert {what for what, count in seen.items() if count >= 5} - {"refused"} == expected
+
+
+def test_records_in_another_order_are_a_difference() -> None:
+    case = next(
+        case for case in (server_case(Random(seed), "uniform") for seed in range(99)) if len(case["members"]) > 2
+    )
+    mine = ours(case)
+    turned = dict(mine) | {"records": mine["records"][::-1]}
+    assert not differ(mine, mine)
+    assert differ(mine, turned)
+
+
+def test_partitions_in_another_order_are_a_difference() -> None:
+    case = {
+        "op": "serverAssign",
+        "assignor": "range",
+        "topics": [{"name": "t", "id": "s3EzeZ2eYDCUdBwL6zrHEw", "partitions": 2}],
+        "members": {"m": {"topics": ["t"]}},
+    }
+    mine = ours(case)
+    turned = dict(mine) | {"assignment": {"m": {"s3EzeZ2eYDCUdBwL6zrHEw": [1, 0]}}}
+    assert differ(turned, mine)
+
+
+def test_where_kafka_throws_ours_has_to_refuse_and_not_to_crash() -> None:
+    thrown = {"error": {"class": "NoSuchElementException"}}
+    assert not differ({"error": {"class": "AssignorError"}}, thrown)
+    assert differ({"error": {"class": "KeyError"}}, thrown)
+    assert differ({"assignment": {}}, thrown)
+    assert differ(thrown, {"assignment": {}})
+
+
+@pytest.mark.parametrize("assignor", ASSIGNORS)
+def test_a_seed_is_one_case(assignor: str) -> None:
+    one, other = (server_case(Random(7), assignor) for _ in range(2))
+    assert one == other == json.loads(json.dumps(one))
+    assert next_server_round(Random(8), one, {}) == next_server_round(Random(8), one, {})
+    assert one == other
+
+
+def test_a_failing_case_is_made_small() -> None:
+    case = server_case(Random(3), "simple", size=MID) | {"assignable": {}, "order": "timeline"}
+
+    def fails(one: Case) -> bool:
+        return sum(bool(member.get("target")) for member in one["members"].values()) >= 2 and len(one["topics"]) >= 1
+
+    assert fails(case)
+    small = minimise(case, fails, smaller=smaller_server_cases, attempts=5000)
+    assert set(small) == {"op", "topics", "members"}
+    assert [topic["partitions"] for topic in small["topics"]] == [1]
+    assert [
+        (member["topics"], [len(partitions) for partitions in member["target"].values()])
+        for member in small["members"].values()
+    ] == [([], [0])] * 2
