@@ -70,7 +70,9 @@ def fails(request: type[Message]) -> Callable[[F], F]:
 class CoordinatorShard:
     """The coordinator of one partition. `new_id`: makes up member ids (KIP-848's server-generated ones, and the part behind the client id of classic ones).
 
-    `group_configs`: dynamic settings by group; `tasks`: work that is left for later (asynchronous in Kafka); `topic_hashes`: hashes of topics as of the current image, computed when asked for (KIP-1101).
+    `group_configs`: dynamic settings by group; `tasks`: work that is left for later (asynchronous in Kafka); `topic_hashes`: hashes of topics,
+    computed when asked for (KIP-1101), and forgotten when the topic changes or nobody subscribes to it any more; `new_topics_version`: the version of the
+    latest image that brought new topics, from which on regular expressions have to be matched again; -1 before the first image.
     """
 
     def __init__(
@@ -88,6 +90,12 @@ class CoordinatorShard:
         self.tasks: deque[Task] = deque()
         self.group_configs: dict[str, GroupConfig] = {}
         self.topic_hashes: dict[str, int] = {}
+        self.state.topics.on_last = self.forget_topic_hash
+        self.new_topics_version = -1
+
+    def forget_topic_hash(self, topic: str) -> None:
+        """The topic has changed, or no group subscribes to it any more."""
+        self.topic_hashes.pop(topic, None)
 
     def handle(self, request: Message, context: RequestContext) -> Result[Any]:
         """Answer a request. Raises `ApiError` where the whole answer is an error, and `KeyError` for a request that nothing handles."""
@@ -129,7 +137,7 @@ class CoordinatorShard:
         delta = MetadataDelta.between(self.image, image)
         self.image = image
         for name in (*delta.changed, *(topic.name for topic in delta.deleted)):
-            self.topic_hashes.pop(name, None)
+            self.forget_topic_hash(name)
         return delta, [listener(self, delta, now_ms) for listener in ON_IMAGE]
 
 

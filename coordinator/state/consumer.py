@@ -153,22 +153,24 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
         """Keep what an expression matched."""
         old = self.regexes.get(regex)
         self.regexes[regex] = value
-        _count_topics(self.topic_subscribers, () if old is None else old.topics, value.topics, regex=True)
+        self.told(*_count_topics(self.topic_subscribers, () if old is None else old.topics, value.topics, regex=True))
 
     def remove_regex(self, regex: str) -> None:
         """Forget what an expression matched, if it is there."""
         old = self.regexes.pop(regex, None)
         if old is not None:
-            _count_topics(self.topic_subscribers, old.topics, (), regex=True)
+            self.told(*_count_topics(self.topic_subscribers, old.topics, (), regex=True))
 
     def _recount(
         self, old: ConsumerGroupMemberMetadataValue | None, new: ConsumerGroupMemberMetadataValue | None
     ) -> None:
-        _count_topics(
-            self.topic_subscribers,
-            () if old is None else old.subscribed_topic_names,
-            () if new is None else new.subscribed_topic_names,
-            regex=False,
+        self.told(
+            *_count_topics(
+                self.topic_subscribers,
+                () if old is None else old.subscribed_topic_names,
+                () if new is None else new.subscribed_topic_names,
+                regex=False,
+            )
         )
         for metadata, change in ((old, -1), (new, 1)):
             if metadata is None:
@@ -228,8 +230,11 @@ def _count(counts: TimelineMap[str, int], name: str, change: int) -> None:
 
 def _count_topics(
     counts: TimelineMap[str, tuple[int, int]], old: Iterable[str], new: Iterable[str], *, regex: bool
-) -> None:
+) -> tuple[list[str], list[str]]:
+    """Counts, and returns the topics that are there for the first time, and those that are gone."""
     before, after = set(old), set(new)
+    appeared: list[str] = []
+    vanished: list[str] = []
     for change, names in ((-1, old), (1, new)):
         for name in dict.fromkeys(names):
             if name in before and name in after:
@@ -237,6 +242,9 @@ def _count_topics(
             by_name, by_regex = counts.get(name, (0, 0))
             count = (by_name, by_regex + change) if regex else (by_name + change, by_regex)
             if count > (0, 0):
+                if (by_name, by_regex) == (0, 0):
+                    appeared.append(name)
                 counts[name] = count
-            else:
-                counts.pop(name, None)
+            elif counts.pop(name, None) is not None:
+                vanished.append(name)
+    return appeared, vanished

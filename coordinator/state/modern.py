@@ -3,10 +3,12 @@
 These classes hold what the log says. Handlers read them and return records; `replay` changes them. A member is immutable, a change is another member.
 """
 
+from collections.abc import Iterable
 from typing import Generic, Protocol, TypeVar
 
 from quorate.assignors.java_order import TimelineMap
 from quorate.coordinator.state.groups import Group
+from quorate.coordinator.state.topic_index import TopicIndex
 
 __all__ = ["LEFT", "ModernGroup", "ModernMember"]
 
@@ -34,15 +36,32 @@ T = TypeVar("T")
 
 
 class ModernGroup(Group, Generic[M, T]):
-    """A group of the new protocols. `members` and `targets` by member id."""
+    """A group of the new protocols. `members` and `targets` by member id. Epochs start at 1, as since Kafka 4.3 (KIP-1263).
 
-    __slots__ = ("assignment_epoch", "assignment_timestamp_ms", "epoch", "members", "metadata_hash", "targets")
+    `refresh_at_ms`, `refresh_epoch` are in no record: from then on, or if the group's epoch is smaller (so a write has failed), the metadata hash has to be
+    computed anew. They are 0 for a group that was just loaded. `index`: is told of topics that the group begins or ceases to subscribe to.
+    """
+
+    __slots__ = (
+        "assignment_epoch",
+        "assignment_timestamp_ms",
+        "epoch",
+        "index",
+        "members",
+        "metadata_hash",
+        "refresh_at_ms",
+        "refresh_epoch",
+        "targets",
+    )
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
-        self.epoch = 0
+        self.epoch = 1
         self.metadata_hash = 0
-        self.assignment_epoch = 0
+        self.assignment_epoch = 1
+        self.refresh_at_ms = 0
+        self.refresh_epoch = 0
+        self.index: TopicIndex | None = None
         self.assignment_timestamp_ms = 0
         self.members: TimelineMap[str, M] = TimelineMap()
         self.targets: TimelineMap[str, T] = TimelineMap()
@@ -62,3 +81,12 @@ class ModernGroup(Group, Generic[M, T]):
         if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
             return "Stable"
         return "Reconciling"
+
+    def told(self, appeared: Iterable[str], vanished: Iterable[str]) -> None:
+        """Tell `index` of topics that the group now subscribes to, and of those that it no longer does."""
+        if self.index is None:
+            return
+        for topic in vanished:
+            self.index.unsubscribe(topic, self.group_id)
+        for topic in appeared:
+            self.index.subscribe(topic, self.group_id)

@@ -25,6 +25,7 @@ from quorate.coordinator.state.modern import LEFT, ModernGroup
 from quorate.coordinator.state.offsets import CommittedOffset, Offsets
 from quorate.coordinator.state.share import ShareGroup, ShareMember
 from quorate.coordinator.state.streams import StreamsGroup, StreamsMember
+from quorate.coordinator.state.topic_index import TopicIndex
 
 __all__ = ["CoordinatorState"]
 
@@ -34,13 +35,13 @@ G = TypeVar("G", bound=Group)
 class CoordinatorState:
     """Groups and offsets of one partition.
 
-    `skipped`: why records were left out, and how many. `groups_by_topic`: which consumer and share groups subscribe to a topic; of value is that it is
-    there, so that a change of the topic finds them.
+    `skipped`: why records were left out, and how many. `topics`: which consumer and share groups subscribe to a topic.
     """
 
     def __init__(self) -> None:
         self.groups: TimelineMap[str, Group] = TimelineMap()
         self.offsets = Offsets()
+        self.topics = TopicIndex()
         self.skipped: Counter[str] = Counter()
         self._replay: dict[type, Callable[..., None]] = {
             commits.LegacyOffsetCommitKey: self._offset,
@@ -119,6 +120,8 @@ class CoordinatorState:
         found = self._group(cls, group_id)
         if found is None:
             found = cls(group_id)
+            if isinstance(found, ModernGroup):
+                found.index = self.topics
             self.groups[group_id] = found
         return found
 

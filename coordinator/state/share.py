@@ -68,12 +68,18 @@ class ShareGroup(ModernGroup[ShareMember, tuple[TopicPartition, ...]]):
 
     def _recount(self, old: Iterable[str], new: Iterable[str]) -> None:
         before, after = dict.fromkeys(old), dict.fromkeys(new)
+        appeared: list[str] = []
+        vanished: list[str] = []
         for name in before:
             if name not in after:
                 if self.topic_subscribers[name] > 1:
                     self.topic_subscribers[name] -= 1
                 else:
                     del self.topic_subscribers[name]
+                    vanished.append(name)
         for name in after:
             if name not in before:
+                if name not in self.topic_subscribers:
+                    appeared.append(name)
                 self.topic_subscribers[name] = self.topic_subscribers.get(name, 0) + 1
+        self.told(appeared, vanished)
