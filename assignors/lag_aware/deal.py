@@ -63,12 +63,12 @@ def deal(
         return heap[0] if heap else None
 
     chosen: list[int] = []
-    everywhere = range(len(lanes))
+    heads = [head(number) for number in range(len(lanes))]
+    but_the_first = range(1, len(lanes))
     for place, amount in enumerate(amounts):
-        best: tuple[int, int, int] | None = None
-        lane = -1
-        for number in everywhere:
-            key = head(number)
+        best, lane = heads[0], 0
+        for number in but_the_first:
+            key = heads[number]
             if key is not None and (best is None or key < best):
                 best, lane = key, number
         assert best is not None  # the candidate with the fewest is always allowed
@@ -77,7 +77,7 @@ def deal(
         if owner >= 0 and weights[owner] == best[0] and counts[owner] == best[1]:
             winner = owner
         elif local_lanes is not None and lane not in local_lanes[place]:
-            near = min((key for number in local_lanes[place] if (key := head(number)) is not None), default=None)
+            near = min([key for number in local_lanes[place] if (key := heads[number]) is not None], default=None)
             if near is not None and near[0] <= best[0] + tolerance:
                 winner = near[2]
         chosen.append(winner)
@@ -87,12 +87,20 @@ def deal(
         counts[winner] = count + 1
         weights[winner] += amount
         touched.add(winner)
+        freed: Sequence[int] = ()  # may be given some again, now that nobody has as few as before
         if count == fewest and not how_many[fewest]:
             fewest += 1
-            for one in waiting.pop(fewest + skew - 1, ()):
+            freed = waiting.pop(fewest + skew - 1, ())
+            for one in freed:
                 heappush(heaps[lane_of[one]], (weights[one], counts[one], one))
         if count + 1 - fewest >= skew:
             waiting.setdefault(count + 1, []).append(winner)
         else:
             heappush(heaps[lane_of[winner]], (weights[winner], count + 1, winner))
+        # The best of other lanes stays.
+        lane = lane_of[winner]
+        heads[lane] = head(lane)
+        if freed:
+            for number in {lane_of[one] for one in freed} - {lane}:
+                heads[number] = head(number)
     return chosen

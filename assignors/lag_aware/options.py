@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from quorate.assignors.lag_aware.deal import deal
-from quorate.assignors.lag_aware.prepare import Table
+from quorate.assignors.lag_aware.prepare import Table, first_in_turn
 from quorate.assignors.topology import Ints
 
 __all__ = ["Dealer", "Locality", "Options"]
@@ -154,7 +154,7 @@ class Dealer:
         left = size - len(before)
         if left < len(equal) and self.options.shuffle:
             turns = self.table.in_turn(topic, self.table.subscribers(topic)[equal])
-            equal = equal[np.argpartition(turns, left - 1)]
+            equal = equal[first_in_turn(turns, left)]
         return np.concatenate([before, equal[:left]])
 
     @cached_property

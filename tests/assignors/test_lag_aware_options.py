@@ -339,6 +339,25 @@ def test_a_shuffle_goes_on_where_partitions_outnumber_members():
     assert len(more) > 1
 
 
+@pytest.mark.parametrize("options", [{}, {"spread_idle": True}, {"max_count_skew": 2}])
+def test_a_shuffle_does_not_depend_on_members_that_get_nothing(options):
+    """Few of many are looked at: the same as among the few alone."""
+    topology = Topology.of({f"t{at:02}": 1 + at % 9 for at in range(60)})
+    members = {f"m{at:03}": Member(topics=list(topology.index)) for at in range(400)}
+    assignor = LagAwareAssignor(shuffle=True, **options)
+    assignment = assignor.assign(members, topology)
+    few = {member: told for member, told in members.items() if assignment[member]}
+    assert 100 < len(few) < len(members)
+    assert dict(assignor.assign(few, topology)) == {member: assignment[member] for member in few}
+    for at in (3, 17):
+        only = Topology.of({f"t{at:02}": 1 + at % 9})
+        winners = {member: told for member, told in members.items() if assignor.assign(members, only)[member]}
+        assert len(winners) == 1 + at % 9
+        assert dict(assignor.assign(winners, only)) == {
+            member: assignor.assign(members, only)[member] for member in winners
+        }
+
+
 def per_topic(assignment, topic):
     return {member: sum(at.topic == f"t{topic}" for at in assignment[member]) for member in assignment}
 
