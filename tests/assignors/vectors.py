@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.assignors.cases import Case, tell_owned
 
-__all__ = ["CLIENT", "client_vectors", "server_vectors", "vector_case"]
+__all__ = ["CLIENT", "client_vectors", "server_vector_case", "server_vectors", "vector_case"]
 
 FILE = Path(__file__).resolve().parents[1] / "data" / "assignor_vectors.jsonl"
 CLIENT = ("range", "roundrobin", "sticky", "cooperative-sticky")
@@ -46,6 +46,22 @@ def vector_case(vector: Vector) -> Case:
             for number, racks in enumerate(partitions)
         ],
         "consumers": consumers,
+    }
+
+
+def server_vector_case(vector: Vector) -> Case:
+    """A server-side vector as a line of op `serverAssign`."""
+    members: dict[str, Case] = {}
+    for member in vector["members"]:
+        told = {"instanceId": member.get("instance"), "target": member.get("target")}
+        members[member["id"]] = {"topics": member["topics"]} | {
+            field: value for field, value in told.items() if value is not None
+        }
+    return {
+        "op": "serverAssign",
+        "assignor": vector["assignor"],
+        "topics": [{"name": name, "id": one, "partitions": count} for name, (one, count) in vector["topics"].items()],
+        "members": members,
     }
 
 

@@ -1,0 +1,75 @@
+"""Groups for the tests of the server-side assignors, in few words, and their answers, to be read.
+
+group("t1:6 t2:2", m1="t1 t2", m2="t2 | t2-0,1")  # topics with partitions; per member its topics and, behind the bar, its previous target
+read(target)  # {"m1": "t1-0,1,2", ...}
+"""
+
+from collections.abc import Mapping
+from hashlib import sha256
+
+from quorate.assignors import Group, Member, Topic, Topology
+from quorate.assignors.server import TargetAssignment
+from quorate.codecs import Uuid
+from tests.assignors.server_cases import Case
+
+__all__ = ["as_case", "group", "read", "read_records", "topic_id"]
+
+
+def topic_id(name: str) -> Uuid:
+    """The id that `group` gives to a topic."""
+    return Uuid(sha256(name.encode()).digest()[:16])
+
+
+def group(topics: str, *, ids: bool = True, **members: str) -> Group:
+    """A group; `ids`: whether topics have one. A topic of a target that is not among `topics` is told by its id; "t1-" is a topic without partitions."""
+    counts = {name: int(count) for name, _, count in (one.partition(":") for one in topics.split())}
+    topology = Topology(
+        Topic(name=name, partitions=count, id=topic_id(name) if ids else None) for name, count in counts.items()
+    )
+    return Group({name: _member(text, counts) for name, text in members.items()}, topology)
+
+
+def _member(text: str, counts: Mapping[str, int]) -> Member:
+    names, _, target = text.partition("|")
+    owned = []
+    for one in target.split():
+        topic, _, partitions = one.partition("-")
+        told = topic if topic in counts else str(topic_id(topic))
+        owned += [(told, int(number)) for number in (partitions or "-1").split(",")]
+    return Member(topics=tuple(names.split()), owned=tuple(owned))
+
+
+def read(target: TargetAssignment) -> dict[str, str]:
+    """What each member has in the end, in order."""
+    assignment = target.assignment
+    return {member: _words(assignment.by_topic(member)) for member in assignment}
+
+
+def read_records(target: TargetAssignment) -> dict[str, str]:
+    """The records of the members whose target changed, in the order in which they are written."""
+    names = {topic_id(name): name for name in ("t1", "t2", "t3", "gone")}
+    ids = target.group.member_ids
+    return {
+        ids[member]: _words({names[topic]: list(partitions) for topic, partitions in target.record(member)})
+        for member in target.changed.tolist()
+    }
+
+
+def as_case(made: Group, assignor: str) -> Case:
+    """The group as a line of op `serverAssign` or `shareAssign`."""
+    ids = {topic.name: str(topic.id) for topic in made.topology.topics}
+    members: dict[str, Case] = {}
+    for name, member in made.members.items():
+        members[name] = {"topics": list(member.topics)}
+        for topic, partition in member.owned:
+            partitions = members[name].setdefault("target", {}).setdefault(ids.get(topic, topic), [])
+            partitions += [partition] if partition >= 0 else []
+    topics = [
+        {"name": topic.name, "id": ids[topic.name], "partitions": topic.partitions} for topic in made.topology.topics
+    ]
+    asked = {"op": "shareAssign"} if assignor == "simple" else {"op": "serverAssign", "assignor": assignor}
+    return asked | {"topics": topics, "members": members}
+
+
+def _words(by_topic: Mapping[str, list[int]]) -> str:
+    return " ".join(f"{topic}-{','.join(map(str, partitions))}" for topic, partitions in by_topic.items())

@@ -1,0 +1,299 @@
+"""`simple` shares partitions as Kafka's share groups do: balanced, sticky, and with Kafka's oddities."""
+
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.assignors import AssignorError, Group, Member
+from quorate.assignors.kafka_version import KafkaVersion
+from quorate.assignors.server import SimpleAssignor, SubscriptionType
+from quorate.assignors.server.dealing import dealt
+from tests.assignors.server_cases import read_server_case, server_case
+from tests.assignors.server_differential import kafka, ours
+from tests.assignors.server_setup import as_case, group, read, read_records
+from tests.oracle.client import Oracle
+
+# Members, and what is written for those whose target changes; "t1-" is a topic without partitions.
+EXAMPLES = {
+    "as many members as partitions": (
+        group("t1:3", m1="t1", m2="t1", m3="t1"),
+        {"m1": "t1-1", "m2": "t1-2", "m3": "t1-0"},
+    ),
+    "more partitions than members: each to one": (
+        group("t1:5", m1="t1", m2="t1"),
+        {"m1": "t1-0,1,4", "m2": "t1-2,3"},
+    ),
+    "more members than partitions: each to several": (
+        group("t1:2", m1="t1", m2="t1", m3="t1", m4="t1", m5="t1"),
+        {"m1": "t1-0,1", "m2": "t1-1", "m3": "t1-1", "m4": "t1-0", "m5": "t1-0"},
+    ),
+    "where subscriptions differ, topic by topic": (
+        group("t1:3 t2:2", m1="t1 t2", m2="t1", m3="t2"),
+        {"m1": "t2-0 t1-0,2", "m2": "t1-1", "m3": "t2-1"},
+    ),
+    "nothing changes": (group("t1:4", m1="t1 | t1-0,3", m2="t1 | t1-1,2"), {}),
+    "who has too much gives some up": (
+        group("t1:4", m1="t1 | t1-0,1,2,3", m2="t1"),
+        {"m1": "t1-0,3", "m2": "t1-1,2"},
+    ),
+    "what too many have is given up": (
+        group("t1:2", m1="t1 | t1-0", m2="t1 | t1-0"),
+        {"m1": "t1-1"},
+    ),
+    "a topic of which nothing is left stays in the record": (
+        group("t1:2 t2:2", m1="t1 t2 | t1-0,1 t2-0,1", m2="t1 t2"),
+        {"m1": "t1-0,1 t2-", "m2": "t2-0,1"},
+    ),
+    "a topic without partitions alone is no change": (
+        group("t1:2 t2:2", m1="t1 t2 | t1-0,1 t2-", m2="t1 t2 | t2-0,1"),
+        {},
+    ),
+    "unsubscribed: the topic goes from the record where all subscribe alike": (
+        group("t1:2 t2:2", m1="t1 | t1-0,1 t2-0", m2="t1"),
+        {"m1": "t1-0", "m2": "t1-1"},
+    ),
+    "unsubscribed: the topic stays in the record where others subscribe to it": (
+        group("t1:2 t2:2", m1="t1 | t1-0 t2-0,1", m2="t1 t2 | t1-1"),
+        {"m1": "t1-0 t2-", "m2": "t2-0,1 t1-1"},
+    ),
+    "a topic that is gone goes where all subscribe alike": (
+        group("t1:2", m1="t1 | t1-0 gone-0", m2="t1 | t1-1"),
+        {"m1": "t1-0"},
+    ),
+    "a topic that is gone stays where subscriptions differ": (
+        group("t1:2 t2:2", m1="t1 | t1-0,1 gone-0", m2="t1 t2"),
+        {"m1": "t1-1 gone-0", "m2": "t2-0,1 t1-0"},
+    ),
+    "a topic that nobody subscribes to any more stays where subscriptions differ": (
+        group("t1:2 t2:2 t3:1", m1="t1 | t1-0 t3-0", m2="t1 t2 | t1-1 t2-0,1"),
+        {},
+    ),
+    "nobody subscribes to anything": (group("t1:2", m1=" | t1-0", m2=" | gone-"), {"m1": "", "m2": ""}),
+    "only topics that do not exist": (group("t1:2", m1="missing | t1-0", m2="missing"), {"m1": ""}),
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples(name: str) -> None:
+    made, expected = EXAMPLES[name]
+    assert read_records(SimpleAssignor().target(made)) == expected
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_are_kafkas(oracle: Oracle, name: str) -> None:
+    case = as_case(EXAMPLES[name][0], "simple")
+    assert ours(case) == kafka(oracle, case)
+
+
+def test_the_assignment_has_only_partitions_that_exist() -> None:
+    made = group("t1:2 t2:2", m1="t1 | t1-0 gone-0 t2-", m2="t1 t2 | t1-1", m3="t2 | t2-0,1 gone-1")
+    target = SimpleAssignor().target(made)
+    assert read(target) == {"m1": "t1-0", "m2": "t2-0 t1-1", "m3": "t2-1"}
+    assert target.assignment.partitions.tolist() == [0, 2, 1, 3]
+    assert target.assignment.offsets.tolist() == [0, 1, 3, 4]
+
+
+# ---- what may be handed out
+
+
+def test_only_partitions_that_may_be_assigned_are_handed_out() -> None:
+    made = group("t1:4 t2:2 t3:1", m1="t1 t2", m2="t1 t2 t3", m3="t3")
+    assignment = SimpleAssignor(assignable={"t1": [0, 2], "t3": {0}, "other": [1]}).assign_group(made)
+    assert {tuple(at) for given in assignment.values() for at in given} == {("t1", 0), ("t1", 2), ("t3", 0)}
+
+
+def test_partitions_that_are_held_and_may_no_longer_be_assigned_are_kept_and_even_dealt() -> None:
+    made = group("t1:4", m1="t1 | t1-3", m2="t1", m3="t1")
+    assert read(SimpleAssignor(assignable={"t1": [0, 1, 2]}).target(made)) == {"m1": "t1-3", "m2": "t1-1", "m3": "t1-2"}
+    assert read(SimpleAssignor(assignable={"t1": [0]}).target(made)) == {"m1": "t1-3", "m2": "t1-3", "m3": "t1-3"}
+
+
+def test_where_kafkas_assignor_fails_it_is_refused_with_the_reason() -> None:
+    made = group("t1:4", m1="t1 | t1-3", m2="t1", m3="t1")
+    with pytest.raises(
+        AssignorError, match="some hold partitions that cannot be assigned; take these out of what they hold"
+    ):
+        SimpleAssignor(assignable={"t1": [0, 1]}).assign_group(made)
+
+
+@pytest.mark.oracle
+def test_what_may_be_assigned_counts_as_in_kafka(oracle: Oracle) -> None:
+    case = as_case(group("t1:4", m1="t1 | t1-3", m2="t1", m3="t1"), "simple")
+    for assignable in ([0, 1, 2], [0], []):
+        asked = case | {"assignable": {"t1": assignable}}
+        assert ours(asked) == kafka(oracle, asked)
+    failing = kafka(oracle, case | {"assignable": {"t1": [0, 1]}})
+    assert failing["error"]["class"] == "NoSuchElementException"
+
+
+@pytest.mark.parametrize("wrong", [3, "t1", ["t1"]])
+def test_assignable_has_to_be_a_mapping(wrong: object) -> None:
+    with pytest.raises(AssignorError, match="`assignable` maps topics to partitions, and is not"):
+        SimpleAssignor(assignable=wrong)  # type: ignore[arg-type]
+
+
+# ---- properties
+
+seeds = st.integers(0, 1 << 40)
+
+
+def _made(seed: int, *, fresh: bool = False) -> Group:
+    case = server_case(Random(seed), "simple")
+    for field in ("assignable", "subscriptionType"):
+        case.pop(field, None)
+    for member in case["members"].values():
+        if fresh:
+            member.pop("target", None)
+    return read_server_case(case)
+
+
+@given(seed=seeds)
+def test_every_partition_goes_to_subscribers_and_none_has_too_many(seed: int) -> None:
+    made = _made(seed)
+    assignment = SimpleAssignor().assign_group(made)
+    alike = SubscriptionType.of(made) is SubscriptionType.HOMOGENEOUS
+    wanted = {topic for member in made.members.values() for topic in member.topics}
+    holders = Counter(at for given in assignment.values() for at in given if at.topic in wanted)
+    total = sum(topic.partitions for topic in made.topology.topics if topic.name in wanted)
+    for topic in made.topology.topics:
+        subscribers = sum(topic.name in member.topics for member in made.members.values())
+        if subscribers:
+            most = -(-subscribers // (total if alike else topic.partitions))
+            counts = [holders[topic.name, partition] for partition in range(topic.partitions)]
+            assert max(counts) <= most
+            assert min(counts) >= 1
+    for name, member in made.members.items():
+        assert {at.topic for at in assignment[name]} & wanted <= set(member.topics)
+        assert len(set(assignment[name])) == len(assignment[name])
+
+
+@given(seed=seeds)
+def test_numbers_differ_by_one_at_most_where_all_subscribe_alike(seed: int) -> None:
+    made = _made(seed, fresh=True)
+    if SubscriptionType.of(made) is SubscriptionType.HOMOGENEOUS and not _crowded(made):
+        assert np.ptp(SimpleAssignor().assign_group(made).counts) <= 1
+
+
+@given(seed=seeds)
+def test_assigning_again_changes_nothing(seed: int) -> None:
+    made = _made(seed, fresh=True)
+    if not _crowded(made):
+        first = SimpleAssignor().assign_group(made)
+        again = SimpleAssignor().target(made.with_owned(first))
+        assert len(again.changed) == 0
+        assert dict(again.assignment) == dict(first)
+
+
+def _crowded(made: Group) -> bool:
+    """Whether some topic has fewer partitions than there are members: then a partition may be dealt to a member twice, which counts as two."""
+    return any(len(made) > topic.partitions for topic in made.topology.topics)
+
+
+# ---- dealing
+
+
+def deal(needs: dict[int, int], left: dict[int, int], held: Sequence[tuple[int, int]] = ()) -> list[tuple[int, int]]:
+    """(place, partition) in time; `held` likewise."""
+    holders, numbers = (np.array([pair[side] for pair in held], np.int64) for side in (0, 1))
+    arrays = [np.array(list(one), np.int64) for one in (needs, needs.values(), left, left.values())]
+    places, partitions = dealt(*arrays, holders, numbers, 10)
+    return list(zip(places.tolist(), partitions.tolist(), strict=True))
+
+
+def test_partitions_are_dealt_round_after_round_to_those_who_have_room() -> None:
+    assert deal({7: 1, 5: 2, 6: 1}, {0: 1, 1: 3}) == [(0, 7), (1, 5), (1, 5), (1, 6)]
+    assert deal({7: 1, 5: 2, 6: 1}, {0: 2, 1: 1, 3: 1}) == [(0, 7), (1, 5), (3, 5), (0, 6)]
+
+
+def test_who_holds_a_partition_is_passed_over() -> None:
+    assert deal({7: 1, 5: 1}, {0: 1, 1: 1}, [(0, 7)]) == [(1, 7), (0, 5)]
+
+
+def test_dealing_ends_when_a_whole_round_finds_nobody() -> None:
+    assert deal({7: 1, 5: 1}, {0: 1, 1: 1}, [(0, 7), (1, 7)]) == []
+    assert deal({5: 1, 7: 1, 6: 1}, {0: 2}, [(0, 7)]) == [(0, 5)]
+
+
+def test_a_partition_that_is_dealt_to_a_member_twice_leaves_it_room_for_another() -> None:
+    assert deal({7: 2, 5: 1}, {0: 2}) == [(0, 7), (0, 7), (0, 5)]
+
+
+def test_partitions_that_want_more_than_there_is_room_for_are_refused() -> None:
+    with pytest.raises(AssignorError, match="have their parts before all partitions have their holders"):
+        deal({7: 2}, {0: 1})
+    assert deal({7: 1, 5: 1}, {0: 1}) == [(0, 7)]  # between two partitions it just ends
+
+
+@given(
+    needs=st.dictionaries(st.integers(0, 9), st.integers(1, 3), min_size=1, max_size=6),
+    left=st.dictionaries(st.integers(0, 5), st.integers(1, 3), min_size=1, max_size=5),
+    held=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), unique=True, max_size=6),
+)
+def test_all_at_once_and_one_by_one_are_the_same(
+    needs: dict[int, int], left: dict[int, int], held: list[tuple[int, int]]
+) -> None:
+    held = [pair for pair in held if pair[1] in needs]
+    try:
+        found = deal(needs, left, held)
+    except AssignorError:
+        found = None
+    assert found == _slowly(needs, left, held)
+
+
+def _slowly(needs: dict[int, int], left: dict[int, int], held: list[tuple[int, int]]) -> list[tuple[int, int]] | None:
+    """As the broker does it; `None` where it fails."""
+    room, taken = dict(left), set()
+    found: list[tuple[int, int]] = []
+    walk, some = iter(list(room)), False
+    for number, need in needs.items():
+        while need:
+            place = next(walk, None)
+            if place is None:
+                if not some:
+                    break
+                if not room:
+                    return None
+                walk, some = iter(list(room)), False
+            elif (place, number) not in held:
+                found.append((place, number))
+                need, some = need - 1, True
+                if (place, number) not in taken:
+                    taken.add((place, number))
+                    room[place] -= 1
+                if not room[place]:
+                    del room[place]
+        if not room:
+            break
+    return found
+
+
+# ---- releases, odd groups
+
+
+def test_releases_with_other_share_groups_are_refused() -> None:
+    with pytest.raises(AssignorError, match=r"simple answers like Kafka 4\.2\.0 to 4\.3\.1, not like 4\.1\.0"):
+        SimpleAssignor(version=KafkaVersion(4, 1)).assign_group(group("t1:3", m1="t1"))
+    assert len(SimpleAssignor(version=KafkaVersion(4, 2)).assign_group(group("t1:3", m1="t1"))["m1"]) == 3
+
+
+def test_an_empty_group_has_an_empty_target() -> None:
+    assert dict(SimpleAssignor().target(group("t1:3")).assignment) == {}
+
+
+@pytest.mark.parametrize("members", [{"m1": "t1"}, {"m1": "t1", "m2": ""}])
+def test_a_topic_without_an_id_is_refused_by_name(members: dict[str, str]) -> None:
+    with pytest.raises(AssignorError, match="topic t1 has no id: server-side assignors go by topic ids"):
+        SimpleAssignor().target(group("t1:3", ids=False, **members))
+
+
+def test_a_topic_that_is_gone_and_whose_id_is_not_known_is_left_out_of_the_record() -> None:
+    made = group("t1:2 t2:2", m1="t1", m2="t1 t2")
+    members = {"m1": Member(topics=["t1"], owned=[("t1", 0), ("t1", 1), ("deleted", 0)]), "m2": made.members["m2"]}
+    target = SimpleAssignor().target(Group(members, made.topology))
+    assert read_records(target)["m1"] == "t1-1"
