@@ -151,7 +151,7 @@ def _read_struct(spec: MessageSpec, data: Json, version: int, path: str) -> Mess
         if nested is not None and isinstance(item, Mapping):
             values[f.name] = _read_nested(nested, item, f"{path}.{name}")
         else:
-            values[f.name] = _read(f.type, item, version, f"{path}.{name}", f.nullable_in(version))
+            values[f.name] = _read(f.type, item, version, f"{path}.{name}", f.nullable)
     for f in spec.fields:
         values.setdefault(f.name, f.default)
     return spec.cls(**values)

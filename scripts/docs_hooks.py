@@ -1,18 +1,21 @@
-"""Pages of the documentation that are made from the code: a mkdocs hook that fills in `<!-- records -->` and `<!-- api: MODULE -->`."""
+"""Pages of the documentation that are made from the code: a mkdocs hook that fills in `<!-- records -->`, `<!-- apis -->` and `<!-- api: MODULE -->`."""
 
 import importlib
 import inspect
 import re
 from typing import Any
 
-from quorate.codecs.message import RECORD_TYPES, MessageSpec
+from quorate.codecs.api import APIS
+from quorate.codecs.message import RECORD_TYPES, Message, MessageSpec
 
+RECORD_COLUMNS = ["field", "type", "versions", "default", "tag", "since"]
 _API = re.compile(r"<!-- api: ([\w.]+) -->")
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Called by mkdocs for every page."""
     markdown = markdown.replace("<!-- records -->", _records()) if "<!-- records -->" in markdown else markdown
+    markdown = markdown.replace("<!-- apis -->", _apis()) if "<!-- apis -->" in markdown else markdown
     return _API.sub(lambda match: _api(match[1]), markdown)
 
 
@@ -30,33 +33,48 @@ def _records() -> str:
                 "",
                 f"Since Kafka {record_type.since}; value versions {_span(record_type.versions)}, {written}{note}.",
                 "",
-                "| field | type | versions | tag | default | since |",
-                "|---|---|---|---|---|---|",
-                *_rows(record_type.key, "key."),
-                *_rows(record_type.value, ""),
+                *_table(RECORD_COLUMNS, _rows(record_type.key, "key.") + _rows(record_type.value, "")),
                 "",
             ]
     return "\n".join(out)
 
 
-def _rows(spec: MessageSpec, prefix: str) -> list[str]:
+def _apis() -> str:
+    out = []
+    for api in APIS.values():
+        flexible = [version for version in api.versions if api.request.is_flexible(version)]
+        since = f"flexible since version {flexible[0]}" if flexible else "not flexible"
+        module = inspect.getdoc(importlib.import_module(api.request.cls.__module__)) or ""
+        out += [f"## {api.name}", "", f"API key {api.key}; {since}.", "", module, ""]
+        for spec in (api.request, api.response):
+            out += [f"### {spec.name}", "", inspect.getdoc(spec.cls) or "", ""]
+            out += [*_table(RECORD_COLUMNS[:4], _rows(spec, "")), ""]
+    return "\n".join(out)
+
+
+def _rows(spec: MessageSpec, prefix: str, around: range | None = None) -> list[list[str]]:
+    """Name, type, versions, default, tag and release of each field; fields of structs in the versions that the field `around` them has."""
+    around = spec.versions if around is None else around
+    assert around is not None
     rows = []
     for field in spec.fields:
-        nullable = ", nullable" if field.nullable else ""
-        versions = (
-            ""
-            if spec.versions is None
-            else _span(range(field.versions[0], min(field.versions[-1], spec.versions[-1]) + 1))
-        )
+        versions = range(max(field.versions.start, around.start), min(field.versions.stop, around.stop))
+        since = max(field.nullable_since, versions[0])
+        nullable = "" if not field.nullable else ", nullable" if since == versions[0] else f", nullable since {since}"
         tag = "" if field.tag is None else str(field.tag)
         default = "" if field.default in (0, "", (), b"", bytes(16)) else f"`{field.default!r}`"
-        rows.append(
-            f"| `{prefix}{field.name}` | {field.type.name}{nullable} | {versions} | {tag} | {default} | {field.release or ''} |"
-        )
+        kind = field.type.name + nullable
+        rows.append([f"`{prefix}{field.name}`", kind, _span(versions), default, tag, field.release or ""])
         inner = getattr(getattr(field.type, "element", field.type), "spec", None)
         if inner is not None:
-            rows += _rows(inner, f"{prefix}{field.name}.")
+            rows += _rows(inner, f"{prefix}{field.name}.", versions)
     return rows
+
+
+def _table(columns: list[str], rows: list[list[str]]) -> list[str]:
+    """Lines of a table; cells beyond the last column are left out."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return ["| " + " | ".join(cells[: len(columns)]) + " |" for cells in lines]
 
 
 def _span(versions: range) -> str:
@@ -68,7 +86,9 @@ def _api(module_name: str) -> str:
     out = []
     for name in module.__all__:
         thing = getattr(module, name)
-        if not callable(thing):
+        if not callable(thing) or (
+            inspect.isclass(thing) and issubclass(thing, Message)
+        ):  # messages have pages of their own
             continue
         try:
             signature = str(inspect.signature(thing)) if inspect.isfunction(thing) else ""

@@ -12,6 +12,7 @@ from quorate.codecs.message import Message
 __all__ = ["decode_api", "encode_api"]
 
 M = TypeVar("M", bound=Message)
+Buffer = bytes | bytearray | memoryview
 
 
 def encode_api(message: Message, version: int) -> bytes:
@@ -23,15 +24,15 @@ def encode_api(message: Message, version: int) -> bytes:
 
 
 @overload
-def decode_api(which: type[M], data: bytes, version: int, *, position: int = 0, strict: bool = False) -> M: ...
+def decode_api(which: type[M], data: Buffer, version: int, *, position: int = 0, strict: bool = False) -> M: ...
 
 
 @overload
-def decode_api(which: int | str, data: bytes, version: int, *, position: int = 0, strict: bool = False) -> Message: ...
+def decode_api(which: int | str, data: Buffer, version: int, *, position: int = 0, strict: bool = False) -> Message: ...
 
 
 def decode_api(
-    which: type[Message] | int | str, data: bytes, version: int, *, position: int = 0, strict: bool = False
+    which: type[Message] | int | str, data: Buffer, version: int, *, position: int = 0, strict: bool = False
 ) -> Message:
     """The message whose body starts at `position`, behind the header.
 
@@ -42,11 +43,11 @@ def decode_api(
     spec = which.spec if isinstance(which, type) else api_of(which).request
     if spec.versions is None or version not in spec.versions:
         raise ValueError(f"{spec.name} has no version {version}; it has {span(spec.versions)}")
-    data = bytes(data)
+    raw = data if type(data) is bytes else bytes(memoryview(data))
     try:
-        return message_decoder(spec, version)(data, position)
+        return message_decoder(spec, version)(raw, position)
     except Exception:  # noqa: BLE001  # whatever the fast path stumbled over, `decode_exactly` names it or reads it
-        found, end = decode_exactly(spec, version, data, position, spec.name)
-    if strict and end < len(data):
-        raise DecodeError(Reason.TRAILING, where=spec.name, position=end, detail=f"{len(data) - end} of them")
+        found, end = decode_exactly(spec, version, raw, position, spec.name)
+    if strict and end < len(raw):
+        raise DecodeError(Reason.TRAILING, where=spec.name, position=end, detail=f"{len(raw) - end} of them")
     return found

@@ -1,16 +1,86 @@
 """Requests and responses of the group coordination APIs: Kafka's schemas, Kafka's bytes, Kafka's JSON, in every version."""
 
-import pytest
+from dataclasses import replace
+from typing import Any
 
-from quorate.codecs.api import APIS
-from quorate.codecs.message import MessageSpec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quorate.codecs.api import (
+    APIS,
+    ConsumerGroupHeartbeatRequest,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    ListGroupsRequest,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    StreamsGroupDescribeResponse,
+    SyncGroupRequest,
+    api_of,
+    decode_api,
+    encode_api,
+)
+from quorate.codecs.api.declare import Api, request, response
+from quorate.codecs.api.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from quorate.codecs.api.streams_group_describe import DescribedGroup, Member
+from quorate.codecs.errors import DecodeError, EncodeError
+from quorate.codecs.exact import decode_exactly, encode_exactly
+from quorate.codecs.json_form import from_json, to_json, to_kafka_json
+from quorate.codecs.message import Message, MessageSpec, message, struct
+from quorate.codecs.wire import Array, Bool, Int32, String
+from tests.codecs.strategies import damaged, messages
 from tests.codecs.test_schemas import as_schema
+from tests.oracle.client import Answer, Oracle
 from tests.oracle.fixtures import need_oracle
 from tests.oracle.schemas import facts, schema
 
-EACH_MESSAGE = pytest.mark.parametrize(
-    "spec", [spec for api in APIS.values() for spec in (api.request, api.response)], ids=lambda spec: spec.name
+SPECS = [spec for api in APIS.values() for spec in (api.request, api.response)]
+EACH_API = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
+EACH_MESSAGE = pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+EACH_VERSION = pytest.mark.parametrize(
+    ("spec", "version"),
+    [(spec, version) for spec in SPECS for version in spec.versions or ()],
+    ids=lambda case: case.name if isinstance(case, MessageSpec) else f"v{case}",
 )
+FEWER = settings(max_examples=10)  # for each version of each message
+
+
+def versions(spec: MessageSpec) -> range:
+    assert spec.versions is not None
+    return spec.versions
+
+
+def ask(oracle: Oracle, op: str, spec: MessageSpec, version: int, **fields: Any) -> Answer:
+    kind = "request" if spec.name.endswith("Request") else "response"
+    return oracle.call(op, api=api_of(spec.cls).name, kind=kind, version=version, **fields)
+
+
+# ---- the declarations
+
+
+def test_the_apis_of_group_coordination_are_declared() -> None:
+    assert {api.key: api.name for api in APIS.values()} == {
+        8: "OffsetCommit",
+        9: "OffsetFetch",
+        11: "JoinGroup",
+        12: "Heartbeat",
+        13: "LeaveGroup",
+        14: "SyncGroup",
+        15: "DescribeGroups",
+        16: "ListGroups",
+        28: "TxnOffsetCommit",
+        42: "DeleteGroups",
+        47: "OffsetDelete",
+        68: "ConsumerGroupHeartbeat",
+        69: "ConsumerGroupDescribe",
+        76: "ShareGroupHeartbeat",
+        77: "ShareGroupDescribe",
+        88: "StreamsGroupHeartbeat",
+        89: "StreamsGroupDescribe",
+    }
 
 
 @pytest.mark.oracle
@@ -18,5 +88,278 @@ EACH_MESSAGE = pytest.mark.parametrize(
 def test_declaration_equals_schema(spec: MessageSpec) -> None:
     need_oracle()
     kind = "request" if spec.name.endswith("Request") else "response"
-    key = next(api.key for api in APIS.values() if spec in (api.request, api.response))
-    assert facts(as_schema(spec, kind, key)) == facts(schema("kafka-clients", spec.name))
+    assert facts(as_schema(spec, kind, api_of(spec.cls).key)) == facts(schema("kafka-clients", spec.name))
+
+
+@pytest.mark.oracle
+@EACH_VERSION
+def test_a_message_built_of_nothing_is_kafkas(oracle: Oracle, spec: MessageSpec, version: int) -> None:
+    """Kafka's own object without a single field set has the defaults that ours has, and the same header goes in front of it."""
+    bare = spec.cls()
+    written = ask(oracle, "encodeApi", spec, version, body={})
+    assert (written["hex"], written["body"]) == (encode_api(bare, version).hex(), to_kafka_json(bare, version))
+    assert from_json(spec.cls, {}, version) == bare
+    api = api_of(spec.cls)
+    header = api.request_header_version if spec is api.request else api.response_header_version
+    assert header(version) == written["headerVersion"]
+
+
+# ---- bytes and JSON
+
+
+@EACH_VERSION
+@FEWER
+@given(data=st.data())
+def test_what_is_written_is_read_again(spec: MessageSpec, version: int, data: st.DataObject) -> None:
+    written = data.draw(messages(spec.cls, version))
+    body = encode_api(written, version)
+    assert decode_api(spec.cls, body, version, strict=True) == written
+    assert from_json(spec.cls, to_json(written, version), version) == written
+    # The construct layout, the other reading of the declaration, has the same opinion.
+    assert encode_exactly(written, version) == body
+    assert decode_exactly(spec, version, body, 0, spec.name) == (written, len(body))
+
+
+@pytest.mark.oracle
+@EACH_VERSION
+@FEWER
+@given(data=st.data())
+def test_kafka_writes_the_same_bytes_and_the_same_json(
+    oracle: Oracle, spec: MessageSpec, version: int, data: st.DataObject
+) -> None:
+    ours = data.draw(messages(spec.cls, version, unknown_tags=False))
+    body = to_kafka_json(ours, version)
+    written = ask(oracle, "encodeApi", spec, version, body=body)
+    assert (written["hex"], written["body"]) == (encode_api(ours, version).hex(), body)
+    assert from_json(spec.cls, body, version) == ours
+
+
+@pytest.mark.oracle
+@EACH_MESSAGE
+@settings(max_examples=40)
+@given(data=st.data())
+def test_unknown_tags_are_kept_where_kafka_keeps_them(oracle: Oracle, spec: MessageSpec, data: st.DataObject) -> None:
+    version = data.draw(st.sampled_from(versions(spec)))
+    ours = data.draw(messages(spec.cls, version))
+    body = encode_api(ours, version)
+    read = ask(oracle, "decodeApi", spec, version, hex=body.hex())
+    assert (read["rewritten"], read["remaining"]) == (body.hex(), 0)
+    assert read["body"] == to_kafka_json(ours, version)
+
+
+@pytest.mark.oracle
+@EACH_MESSAGE
+@settings(max_examples=60)
+@given(data=st.data())
+def test_a_version_refuses_what_it_refuses_in_kafka(oracle: Oracle, spec: MessageSpec, data: st.DataObject) -> None:
+    """A message made for one version and written in another: fields that are not ignorable, and nulls, may not get lost."""
+    made_for, version = (data.draw(st.sampled_from(versions(spec))) for _ in range(2))
+    ours = data.draw(messages(spec.cls, made_for, unknown_tags=False))
+    body = to_kafka_json(ours, made_for)
+    kafkas = ask(oracle, "encodeApi", spec, version, body=body, bodyVersion=made_for)
+    if "error" in kafkas:
+        with pytest.raises(EncodeError, match=f"{spec.name} version {version}: "):
+            encode_api(ours, version)
+    else:
+        assert encode_api(ours, version).hex() == kafkas["hex"]
+        assert to_kafka_json(ours, version) == kafkas["body"]
+    # Read from JSON, a field that the version lacks is kept, so that it is refused when it is written.
+    assert from_json(spec.cls, body, version) == ours
+
+
+@pytest.mark.oracle
+@EACH_MESSAGE
+@settings(max_examples=60)
+@given(data=st.data())
+def test_damaged_bytes_are_read_or_refused_as_kafka_does(
+    oracle: Oracle, spec: MessageSpec, data: st.DataObject
+) -> None:
+    version = data.draw(st.sampled_from(versions(spec)))
+    body = data.draw(damaged(encode_api(data.draw(messages(spec.cls, version)), version)))
+    read = ask(oracle, "decodeApi", spec, version, hex=body.hex())
+    if "error" in read:
+        with pytest.raises(DecodeError):
+            decode_api(spec.cls, body, version)
+        return
+    ours = decode_api(spec.cls, body, version)
+    assert to_kafka_json(ours, version) == read["body"]
+    if "rewriteError" not in read and "\ufffd" not in repr(read["body"]):  # text that is no UTF-8 we write as it was
+        assert encode_api(ours, version).hex() == read["rewritten"]
+    if read["remaining"]:
+        with pytest.raises(DecodeError, match="trailing bytes"):
+            decode_api(spec.cls, body, version, strict=True)
+
+
+def test_null_is_refused_in_versions_before_it_was_allowed() -> None:
+    everything = OffsetFetchRequest(group_id="g", topics=None)
+    assert decode_api(OffsetFetchRequest, encode_api(everything, 2), 2) == everything
+    with pytest.raises(
+        EncodeError, match="OffsetFetchRequest version 1: null in a field that may not be null in topics"
+    ):
+        encode_api(everything, 1)
+    with pytest.raises(DecodeError, match="null in a field that may not be null in topics"):
+        decode_api(OffsetFetchRequest, encode_api(everything, 2), 1)
+    with pytest.raises(EncodeError, match="protocol_name"):
+        encode_api(JoinGroupResponse(protocol_name=None), 6)
+
+
+def test_a_field_that_ended_is_refused_later_unless_it_is_ignorable() -> None:
+    leaving = LeaveGroupRequest(group_id="g", member_id="m")
+    assert decode_api(LeaveGroupRequest, encode_api(leaving, 2), 2) == leaving
+    with pytest.raises(EncodeError, match="member_id"):
+        encode_api(leaving, 3)
+    named = OffsetFetchRequest(
+        groups=(OffsetFetchRequestGroup(group_id="g", topics=(OffsetFetchRequestTopics(name="t"),)),)
+    )
+    assert decode_api(OffsetFetchRequest, encode_api(named, 10), 10).groups[0].topics == (OffsetFetchRequestTopics(),)
+    # An error of the whole response is only in versions 2 to 7, and dropped silently in others.
+    failed = OffsetFetchResponse(error_code=16)
+    assert [decode_api(OffsetFetchResponse, encode_api(failed, v), v).error_code for v in (1, 2, 7, 8)] == [
+        0,
+        16,
+        16,
+        0,
+    ]
+
+
+@pytest.mark.parametrize("version", [0])
+@pytest.mark.parametrize("not_a_flag", [1, 0, None, "false"])
+def test_only_true_and_false_are_written_as_flags(not_a_flag: Any, version: int) -> None:
+    groups = (DescribedGroup(members=(Member(), Member(is_classic=not_a_flag))),)
+    with pytest.raises(EncodeError, match=r"groups\[0\]\.members\[1\]\.is_classic"):
+        encode_api(StreamsGroupDescribeResponse(groups=groups), version)
+
+
+def test_every_byte_but_zero_is_a_set_flag() -> None:
+    assert decode_api(OffsetFetchRequest, bytes.fromhex("01 07 00"), 8).require_stable is True
+
+
+@message(versions=range(0, 1))
+class Flags(Message):
+    flags: Array[Bool]
+
+
+def test_flags_come_in_arrays_too() -> None:
+    flags = Flags(flags=(True, False) * 20)
+    data = encode_api(flags, 0)
+    assert data == (40).to_bytes(4, "big") + b"\x01\x00" * 20 == encode_exactly(flags, 0)
+    assert decode_api(Flags, data, 0) == flags
+    assert from_json(Flags, to_kafka_json(flags, 0), 0) == flags
+
+
+# ---- reading, as a server and a client do
+
+
+def test_an_api_key_or_name_means_the_request() -> None:
+    heartbeat = HeartbeatRequest(group_id="g", generation_id=3, member_id="m")
+    body = encode_api(heartbeat, 4)
+    assert decode_api(12, body, 4) == decode_api("Heartbeat", body, 4) == heartbeat
+
+
+def test_a_body_is_read_behind_its_header_and_from_any_buffer() -> None:
+    body = encode_api(HeartbeatResponse(error_code=27), 4)
+    for data in (b"head" + body, bytearray(b"head" + body), memoryview(b"head" + body)):
+        assert decode_api(HeartbeatResponse, data, 4, position=4) == HeartbeatResponse(error_code=27)
+
+
+@pytest.mark.parametrize("no_bytes", [100, [0] * 100, "text"])
+def test_what_is_no_buffer_is_refused(no_bytes: Any) -> None:
+    """`bytes` would make something of numbers and of lists of them."""
+    with pytest.raises(TypeError):
+        decode_api(HeartbeatResponse, no_bytes, 4)
+
+
+def test_bytes_behind_the_body_are_let_be_unless_strict() -> None:
+    body = encode_api(HeartbeatResponse(error_code=27), 4) + b"more"
+    assert decode_api(HeartbeatResponse, body, 4) == HeartbeatResponse(error_code=27)
+    with pytest.raises(DecodeError, match=r"trailing bytes at byte 7 of the HeartbeatResponse: 4 of them"):
+        decode_api(HeartbeatResponse, body, 4, strict=True)
+
+
+def test_what_cannot_be_read_is_named() -> None:
+    with pytest.raises(DecodeError, match="truncated in member_id at byte 6 of the HeartbeatRequest"):
+        decode_api(12, encode_api(HeartbeatRequest(group_id="g", member_id="m"), 4)[:7], 4)
+    with pytest.raises(ValueError, match="HeartbeatRequest has no version 5; it has 0 to 4"):
+        decode_api(12, b"", 5)
+    with pytest.raises(ValueError, match=r"no API 3 is declared; there are .*Heartbeat \(12\)"):
+        decode_api(3, b"", 0)
+    with pytest.raises(ValueError, match="no API 'Fetch' is declared"):
+        api_of("Fetch")
+    with pytest.raises(ValueError, match="no API Member is declared"):
+        api_of(Member)
+    with pytest.raises(EncodeError, match="HeartbeatRequest has no version 5; it has 0 to 4"):
+        encode_api(HeartbeatRequest(), 5)
+
+
+@EACH_API
+def test_an_api_is_found_by_key_name_and_class(api: Api) -> None:
+    found = {api_of(which) for which in (api.key, api.name, api.request.cls, api.response.cls)}
+    assert found == {api}
+    assert api.request.versions == api.response.versions == api.versions
+    with pytest.raises(ValueError, match=f"{api.name} has no version 99; it has "):
+        api.request_header_version(99)
+    with pytest.raises(ValueError, match=f"{api.name} has no version 99; it has "):
+        api.response_header_version(99)
+
+
+# ---- JSON
+
+
+def test_missing_fields_of_json_have_kafkas_defaults_and_unknown_ones_are_refused() -> None:
+    body = {"groupId": "g", "topicPartitions": [{"partitions": [0]}]}
+    found = from_json(ConsumerGroupHeartbeatRequest, body, 1)
+    assert (found.group_id, found.rebalance_timeout_ms, found.subscribed_topic_names) == ("g", -1, None)
+    assert found.topic_partitions is not None
+    assert to_kafka_json(found, 0)["topicPartitions"] == [{"topicId": "AAAAAAAAAAAAAAAAAAAAAA", "partitions": [0]}]
+    with pytest.raises(EncodeError, match=r"topicPartitions\[0\] has no field 'partition'; did you mean 'partitions'"):
+        from_json(ConsumerGroupHeartbeatRequest, {"topicPartitions": [{"partition": 1}]}, 1)
+    with pytest.raises(EncodeError, match="requireStable: true or false is expected, not a number"):
+        from_json(OffsetFetchRequest, {"requireStable": 1}, 10)
+
+
+def test_json_leaves_out_what_the_version_lacks_or_refuses_as_kafka_does() -> None:
+    assert to_kafka_json(SyncGroupRequest(protocol_name="range"), 4).keys() == {
+        "groupId",
+        "generationId",
+        "memberId",
+        "groupInstanceId",
+        "assignments",
+    }
+    with pytest.raises(EncodeError, match="ListGroupsRequest version 4 has no field types_filter"):
+        to_kafka_json(ListGroupsRequest(types_filter=("share",)), 4)
+
+
+# ---- declaring
+
+
+def test_a_declaration_without_a_default_is_refused() -> None:
+    @struct
+    class Topic(Message):
+        name: String
+
+    with pytest.raises(TypeError, match=r"ProbeRequest\.epoch has no default"):
+
+        @request(api_key=30000, versions=range(0, 1))
+        class ProbeRequest(Message):
+            group_id: String = ""
+            epoch: Int32
+
+    with pytest.raises(TypeError, match=r"Topic\.name has no default"):
+
+        @response(HeartbeatRequest)
+        class ProbeResponse(Message):
+            topics: Array[Topic] = ()
+
+    with pytest.raises(TypeError, match="Probe: the class is named by its API, with Request behind"):
+
+        @request(api_key=30000, versions=range(0, 1))
+        class Probe(Message):
+            group_id: String = ""
+
+
+def test_messages_are_values() -> None:
+    heartbeat = ConsumerGroupHeartbeatRequest(group_id="g")
+    assert replace(heartbeat, member_epoch=1) == ConsumerGroupHeartbeatRequest(group_id="g", member_epoch=1)
+    assert hash(heartbeat) == hash(ConsumerGroupHeartbeatRequest(group_id="g"))
+    with pytest.raises(AttributeError):
+        heartbeat.group_id = "h"  # type: ignore[misc]

@@ -94,7 +94,7 @@ final class Codecs {
     }
 
     /** The generated classes write any version, even one that they do not know. */
-    private static void known(short version, short lowest, short highest) {
+    static void known(short version, short lowest, short highest) {
         if (version < lowest || version > highest) throw new Json.BadInput("no version " + version + ", only " + lowest + " to " + highest);
     }
 
@@ -102,8 +102,8 @@ final class Codecs {
         return bytes == null ? null : ByteBuffer.wrap(bytes);
     }
 
-    /** Tagged fields of the value that this Kafka does not know: the JSON form has no place for them. */
-    private static void unknown(ApiMessage message, ObjectNode out) {
+    /** Tagged fields of the message that this Kafka does not know: the JSON form has no place for them. */
+    static void unknown(ApiMessage message, ObjectNode out) {
         if (message.unknownTaggedFields().isEmpty()) return;
         var list = out.putArray("unknownTags");
         message.unknownTaggedFields().forEach(f -> list.addObject().put("tag", f.tag()).put("hex", Json.hex(f.data())));

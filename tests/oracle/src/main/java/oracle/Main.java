@@ -27,6 +27,8 @@ public final class Main {
     private final Map<String, Function<JsonNode, ObjectNode>> oneShot = Map.ofEntries(
         Map.entry("encode", Codecs::encode),
         Map.entry("decode", Codecs::decodeOp),
+        Map.entry("encodeApi", Apis::encode),
+        Map.entry("decodeApi", Apis::decode),
         Map.entry("consoleFormat", Printing::consoleFormat),
         Map.entry("dumpRecord", Printing::dumpRecord),
         Map.entry("readSegment", Batches::read),
