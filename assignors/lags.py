@@ -135,6 +135,9 @@ class AdminLags(_Guarded):
     One OffsetFetch to the group's coordinator and one ListOffsets to each leader (two if beginnings are needed), whatever the number of partitions; the
     connection is opened for the reading and closed after it. `timeout_ms` limits all of it together. Further options (`security_protocol`,
     `ssl_cafile`, `sasl_mechanism`, …) are those of `KafkaAdminClient`. It needs DESCRIBE on the group and on the topics.
+
+    For partitions that have no leader just now, and for topics that are gone or that may not be described, the fallback holds, and the others are read.
+    Any other failure is one for all of them.
     """
 
     def __init__(
@@ -181,7 +184,7 @@ class AdminLags(_Guarded):
                 one.close()
             raise
         try:
-            wanted = [At(topic, partition) for topic, partition in partitions]
+            wanted = [At(topic, partition) for topic, partition in self._readable(admin, partitions)]
             committed = admin.list_group_offsets({self.group_id: wanted})[self.group_id]
             ends = admin.list_partition_offsets(dict.fromkeys(wanted, OffsetSpec.LATEST), timeout_ms=_left_ms(until))
             fresh = [at for at in wanted if at not in committed or committed[at].offset < 0]
@@ -195,10 +198,36 @@ class AdminLags(_Guarded):
                 starts = {at: ends[at].offset for at in fresh}
         finally:
             admin.close()
-        return {
+        lags: dict[tuple[str, int], int | None] = {
             (at.topic, at.partition): max(0, ends[at].offset - (starts[at] if at in starts else committed[at].offset))
             for at in wanted
         }
+        if self.fallback == "last" and len(lags) < len(partitions):
+            lags = {at: self._last[at] for at in partitions if at in self._last} | lags
+        return lags
+
+    def _readable(self, admin: Any, partitions: Sequence[TopicPartition]) -> Sequence[TopicPartition]:
+        """Those that have a leader to ask. One partition that has none would fail the whole ListOffsets."""
+        led = {
+            (topic["name"], partition["partition_index"])
+            for topic in admin.describe_topics(sorted({topic for topic, _ in partitions}))
+            for partition in topic["partitions"]
+            if partition["leader_id"] >= 0
+        }
+        readable = [at for at in partitions if at in led]
+        if not readable:
+            raise LookupError("no partition has a leader, or no topic may be described")
+        if len(readable) < len(partitions):
+            some = [f"{topic}-{partition}" for topic, partition in partitions if (topic, partition) not in led]
+            log.warning(
+                "lags of %s of %s partitions could not be read, as they have no leader or may not be described (%s%s); "
+                "look at these topics, and at DESCRIBE on them",
+                f"{len(some):,}",
+                f"{len(partitions):,}",
+                ", ".join(some[:3]),
+                ", …" if len(some) > 3 else "",
+            )
+        return readable
 
     def _give_up(self) -> None:
         # A TLS handshake without an answer has no end in kafka-python 3.0. Closing may take its time, too.

@@ -5,6 +5,7 @@ import socket
 import threading
 import time
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
 
@@ -223,12 +224,54 @@ def test_reading_takes_one_request_for_each_purpose_whatever_the_partitions(lagg
 
 
 @pytest.mark.oracle
-def test_a_topic_that_is_gone_leaves_what_was_read_last(lagging, caplog):
+def test_a_topic_that_is_gone_does_not_keep_the_others_from_being_read(lagging, caplog):
     servers, at = lagging
+    gone = TopicPartition("gone", 0)
     source = AdminLags(servers, "lagging", timeout_ms=20_000)
-    before = source.lags(at)
-    assert source.lags([*at, TopicPartition("gone", 0)]) == before
-    assert "UnknownTopicOrPartitionError" in caplog.text
+    assert source.lags([*at, gone]) == source.lags(at) != {}
+    assert "lags of 1 of 4 partitions could not be read" in caplog.text
+    assert "(gone-0)" in caplog.text
+    assert source.lags([gone]) == source.lags(at)
+    assert "no partition has a leader" in caplog.text
+
+
+class Cluster:
+    """An admin client's view of topic t: partition p has the end offset 10 (p + 1), and nothing is committed. `leaders`: by partition."""
+
+    def __init__(self, leaders):
+        self.leaders = leaders
+
+    def __call__(self, **config):
+        return self
+
+    def describe_topics(self, topics):
+        partitions = [{"partition_index": at, "leader_id": leader} for at, leader in enumerate(self.leaders)]
+        return [{"name": "t", "partitions": partitions}]
+
+    def list_group_offsets(self, wanted):
+        return {group: {} for group in wanted}
+
+    def list_partition_offsets(self, wanted, timeout_ms):
+        assert all(self.leaders[at.partition] >= 0 for at in wanted), "kafka-python fails here"
+        latest = {at for at, spec in wanted.items() if spec.name == "LATEST"}
+        return {at: SimpleNamespace(offset=10 * (at.partition + 1) if at in latest else 0) for at in wanted}
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize(("fallback", "kept"), [("last", {AT[1]: 20}), ("none", {})])
+def test_partitions_without_a_leader_fall_back_alone(monkeypatch, caplog, fallback, kept):
+    cluster = Cluster([1, 2, 1])
+    monkeypatch.setattr("kafka.admin.KafkaAdminClient", cluster)
+    source = AdminLags("ignored:1", "g", auto_offset_reset="earliest", fallback=fallback)
+    assert source.lags(AT) == {AT[0]: 10, AT[1]: 20, AT[2]: 30}
+    cluster.leaders[1] = -1
+    assert source.lags(AT) == {AT[0]: 10, AT[2]: 30} | kept
+    assert (
+        "lags of 1 of 3 partitions could not be read, as they have no leader or may not be described (t-1)"
+        in caplog.text
+    )
 
 
 @pytest.mark.oracle
