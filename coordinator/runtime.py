@@ -219,6 +219,7 @@ class CoordinatorRuntime:
         """Write the marker that ends a producer's transaction (KIP-447). Raises `AppendError`."""
         self.log.append_marker(producer_id, producer_epoch, commit=commit, timestamp_ms=self.now_ms)
         self.shard.end_transaction(producer_id, commit=commit)
+        self._on_event(WriteEvent(name="marker", records=1, at_ms=self.now_ms))
         self.settle()
 
     def clean_up(self) -> None:

@@ -1,12 +1,14 @@
 """Committed offsets, and those of transactions that are not over yet (KIP-447)."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from quorate.assignors.java_order import TimelineMap
 from quorate.codecs.messages.offsets import LegacyOffsetCommitValue, OffsetCommitValue
 
 __all__ = ["CommittedOffset", "Offsets"]
+
+V = TypeVar("V")
 
 
 class CommittedOffset(NamedTuple):
@@ -29,19 +31,22 @@ class CommittedOffset(NamedTuple):
 Partitions = TimelineMap[int, CommittedOffset]
 Topics = TimelineMap[str, Partitions]
 
+_NOTHING: TimelineMap[str, Topics] = TimelineMap()
+
 
 class Offsets:
-    """Group → topic → partition → offset. `pending`: the same of each producer whose transaction is open.
+    """Group → topic → partition → offset. `pending`: the same of each producer whose transaction is open; `open`: the producers of each partition.
 
     A transaction's offset counts when its marker comes, unless a later record has committed the partition meanwhile; a deleted partition is
     forgotten in open transactions, too.
     """
 
-    __slots__ = ("committed", "pending")
+    __slots__ = ("committed", "open", "pending")
 
     def __init__(self) -> None:
         self.committed: TimelineMap[str, Topics] = TimelineMap()
-        self.pending: dict[int, TimelineMap[str, Topics]] = {}
+        self.pending: TimelineMap[int, TimelineMap[str, Topics]] = TimelineMap(_long_hash)
+        self.open: TimelineMap[str, TimelineMap[str, TimelineMap[int, set[int]]]] = TimelineMap()
 
     def get(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
         """What is committed; `None` if nothing is."""
@@ -57,11 +62,12 @@ class Offsets:
 
     def is_pending(self, group: str, topic: str, partition: int) -> bool:
         """Whether an open transaction has an offset for it."""
-        for groups in self.pending.values():
-            topics = groups.get(group)
-            if topics is not None and topic in topics and partition in topics[topic]:
-                return True
-        return False
+        topics = self.open.get(group)
+        return topics is not None and topic in topics and partition in topics[topic]
+
+    def has_pending(self, group: str) -> bool:
+        """Whether an open transaction has an offset of the group."""
+        return group in self.open
 
     # What replay does
 
@@ -75,39 +81,61 @@ class Offsets:
         if groups is None:
             groups = self.pending[producer_id] = TimelineMap()
         _put(groups, group, topic, partition, offset)
+        producers = _at(self.open, group, topic)
+        if partition in producers:
+            producers[partition].add(producer_id)
+        else:
+            producers[partition] = {producer_id}
 
     def remove(self, group: str, topic: str, partition: int) -> None:
         """Delete what is committed, and what open transactions have."""
         _remove(self.committed, group, topic, partition)
-        for producer_id, groups in list(self.pending.items()):
+        if not self.is_pending(group, topic, partition):
+            return
+        for producer_id in self.open[group][topic][partition]:
+            groups = self.pending[producer_id]
             _remove(groups, group, topic, partition)
             if not groups:
                 del self.pending[producer_id]
+        _remove(self.open, group, topic, partition)
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
         """The marker of a producer's transaction has come."""
-        groups = self.pending.pop(producer_id, None)
-        if groups is None or not commit:
-            return
-        for group, topics in groups.items():
-            for topic, partitions in topics.items():
-                for partition, offset in partitions.items():
+        for group, topics in self.pending.pop(producer_id, _NOTHING).ordered():
+            for topic, partitions in topics.ordered():
+                for partition, offset in partitions.ordered():
+                    producers = self.open[group][topic][partition]
+                    producers.discard(producer_id)
+                    if not producers:
+                        _remove(self.open, group, topic, partition)
                     stored = self.get(group, topic, partition)
-                    if stored is None or offset.record_offset > stored.record_offset:
+                    if commit and (stored is None or offset.record_offset > stored.record_offset):
                         self.put(group, topic, partition, offset)
 
 
-def _put(groups: TimelineMap[str, Topics], group: str, topic: str, partition: int, offset: CommittedOffset) -> None:
+def _long_hash(number: int) -> int:
+    """Java's hash of a `Long`."""
+    return ((number >> 32) ^ number) & 0xFFFFFFFF
+
+
+def _at(groups: TimelineMap[str, TimelineMap[str, TimelineMap[int, V]]], group: str, topic: str) -> TimelineMap[int, V]:
+    """The map of a topic's partitions, made if it is not there."""
     topics = groups.get(group)
     if topics is None:
         topics = groups[group] = TimelineMap()
     partitions = topics.get(topic)
     if partitions is None:
         partitions = topics[topic] = TimelineMap()
-    partitions[partition] = offset
+    return partitions
 
 
-def _remove(groups: TimelineMap[str, Topics], group: str, topic: str, partition: int) -> None:
+def _put(groups: TimelineMap[str, Topics], group: str, topic: str, partition: int, offset: CommittedOffset) -> None:
+    _at(groups, group, topic)[partition] = offset
+
+
+def _remove(
+    groups: TimelineMap[str, TimelineMap[str, TimelineMap[int, V]]], group: str, topic: str, partition: int
+) -> None:
     topics = groups.get(group)
     partitions = None if topics is None else topics.get(topic)
     if topics is None or partitions is None or partition not in partitions:

@@ -100,6 +100,11 @@ class CoordinatorState:
                 raise
             self.skipped[str(error)] += 1
 
+    def need_group(self, group_id: str) -> None:
+        """Have a group for offsets: if there is none, a classic one without members. A commit makes it, even one of which every partition is refused."""
+        if group_id not in self.groups:
+            self.groups[group_id] = ClassicGroup(group_id)
+
     def _control(self, record: ControlRecord, producer_id: int | None) -> None:
         if record.name in ("COMMIT", "ABORT") and producer_id is not None:
             self.offsets.end_transaction(producer_id, commit=record.name == "COMMIT")
@@ -131,8 +136,7 @@ class CoordinatorState:
         if value is None:
             self.offsets.remove(key.group, key.topic, key.partition)
             return
-        if key.group not in self.groups:
-            self.groups[key.group] = ClassicGroup(key.group)
+        self.need_group(key.group)
         stored = CommittedOffset(value, offset)
         if producer_id < 0:
             self.offsets.put(key.group, key.topic, key.partition, stored)

@@ -1,0 +1,219 @@
+"""OffsetCommit v2–10 and TxnOffsetCommit v0–5."""
+
+from dataclasses import replace
+from functools import partial
+
+from quorate.codecs import CoordinatorRecord, Uuid
+from quorate.codecs.api import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
+from quorate.codecs.api.offset_commit import (
+    OffsetCommitRequestPartition,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from quorate.codecs.api.txn_offset_commit import (
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from quorate.coordinator.errors import ApiError, ErrorCode
+from quorate.coordinator.offsets.member import check_commit, stale
+from quorate.coordinator.records import offset_commit
+from quorate.coordinator.results import RequestContext, Result
+from quorate.coordinator.shard import CoordinatorShard, fails, handles
+from quorate.coordinator.state import ConsumerMember
+
+__all__ = ["commit_offsets", "commit_offsets_of_transaction"]
+
+BY_TOPIC_ID = 10
+"""Since this version of OffsetCommit and OffsetFetch topics are told by their ids."""
+
+
+@handles(OffsetCommitRequest)
+def commit_offsets(
+    shard: CoordinatorShard, request: OffsetCommitRequest, context: RequestContext
+) -> Result[OffsetCommitResponse]:
+    """Commit offsets; each partition has an error of its own, unless the commit is refused as a whole."""
+    by_id = context.api_version >= BY_TOPIC_ID
+    unknown: list[OffsetCommitResponseTopic] = []
+    topics = []
+    for topic in request.topics:
+        found = shard.image.topics_by_id.get(topic.topic_id) if by_id else shard.image.topics.get(topic.name)
+        if found is not None:
+            topics.append(replace(topic, name=found.name, topic_id=found.id))
+        elif not by_id:
+            topics.append(replace(topic, topic_id=Uuid.ZERO))
+        else:
+            unknown.append(_all(topic.topic_id, "", topic.partitions, ErrorCode.UNKNOWN_TOPIC_ID))
+    if unknown and not topics:
+        return Result(response=OffsetCommitResponse(topics=tuple(unknown)))
+    try:
+        member = _commit_member(shard, request, context.api_version)
+    except ApiError as error:
+        failed = [_all(topic.topic_id, topic.name, topic.partitions, error.code) for topic in topics]
+        return Result(response=OffsetCommitResponse(topics=(*unknown, *failed)))
+    records: list[CoordinatorRecord] = []
+    told = []
+    expires = -1 if request.retention_time_ms == -1 else context.now_ms + request.retention_time_ms
+    for topic in topics:
+        partitions = []
+        for part in topic.partitions:
+            code = _refused(shard, member, request.generation_id_or_member_epoch, topic.topic_id, part)
+            partitions.append(OffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code))
+            if code == ErrorCode.NONE:
+                records.append(
+                    offset_commit(
+                        shard.config,
+                        group=request.group_id,
+                        topic=topic.name,
+                        partition=part.partition_index,
+                        offset=part.committed_offset,
+                        leader_epoch=part.committed_leader_epoch,
+                        metadata=part.committed_metadata or "",
+                        commit_timestamp_ms=context.now_ms,
+                        expire_timestamp_ms=expires,
+                        topic_id=topic.topic_id,
+                    )
+                )
+        told.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=tuple(partitions)))
+    return Result(
+        records=records,
+        response=OffsetCommitResponse(topics=(*unknown, *told)),
+        on_appended=partial(shard.state.need_group, request.group_id),
+    )
+
+
+def _commit_member(shard: CoordinatorShard, request: OffsetCommitRequest, api_version: int) -> ConsumerMember | None:
+    group = shard.state.groups.get(request.group_id)
+    if group is None:
+        if request.generation_id_or_member_epoch < 0:
+            return None
+        new = api_version >= 9
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if new else ErrorCode.ILLEGAL_GENERATION, "there is no such group")
+    return check_commit(
+        group,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        epoch=request.generation_id_or_member_epoch,
+        transactional=False,
+        api_version=api_version,
+    )
+
+
+def _refused(
+    shard: CoordinatorShard,
+    member: ConsumerMember | None,
+    epoch: int,
+    topic_id: Uuid,
+    part: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
+    *,
+    transactional: bool = False,
+) -> ErrorCode:
+    """Why one partition's offset is not committed. `member`: given if it commits at an earlier epoch than its own (KIP-1251)."""
+    index, metadata = part.partition_index, part.committed_metadata
+    if member is not None:
+        assigned_at = member.assigned.get(topic_id, {}).get(index)
+        if assigned_at is None:
+            assigned_at = member.pending_revocation.get(topic_id, {}).get(index)
+        if assigned_at is None or epoch < assigned_at:
+            return stale(member, transactional=transactional)
+    if metadata is not None and len(metadata) > shard.config.offset_metadata_max_bytes:
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE
+    return ErrorCode.NONE
+
+
+def _all(
+    topic_id: Uuid, name: str, partitions: tuple[OffsetCommitRequestPartition, ...], code: ErrorCode
+) -> OffsetCommitResponseTopic:
+    return OffsetCommitResponseTopic(
+        name=name,
+        topic_id=topic_id,
+        partitions=tuple(
+            OffsetCommitResponsePartition(
+                partition_index=part.partition_index,
+                error_code=code,
+            )
+            for part in partitions
+        ),
+    )
+
+
+@fails(OffsetCommitRequest)
+def _commit_failed(
+    request: OffsetCommitRequest, context: RequestContext, code: ErrorCode, message: str
+) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=tuple(_all(topic.topic_id, topic.name, topic.partitions, code) for topic in request.topics)
+    )
+
+
+@handles(TxnOffsetCommitRequest)
+def commit_offsets_of_transaction(
+    shard: CoordinatorShard, request: TxnOffsetCommitRequest, context: RequestContext
+) -> Result[TxnOffsetCommitResponse]:
+    """Keep offsets until the producer's transaction ends (KIP-447)."""
+    group = shard.state.groups.get(request.group_id)
+    member = None
+    if group is not None:
+        member = check_commit(
+            group,
+            member_id=request.member_id,
+            instance_id=request.group_instance_id,
+            epoch=request.generation_id,
+            transactional=True,
+            api_version=context.api_version,
+        )
+    elif request.generation_id >= 0:
+        raise ApiError(ErrorCode.ILLEGAL_GENERATION, f"there is no group {request.group_id}")
+    records: list[CoordinatorRecord] = []
+    topics = []
+    for topic in request.topics:
+        image = shard.image.topics.get(topic.name)
+        topic_id = Uuid.ZERO if image is None else image.id
+        partitions = []
+        for part in topic.partitions:
+            code = _refused(shard, member, request.generation_id, topic_id, part, transactional=True)
+            partitions.append(TxnOffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code))
+            if code == ErrorCode.NONE:
+                records.append(
+                    offset_commit(
+                        shard.config,
+                        group=request.group_id,
+                        topic=topic.name,
+                        partition=part.partition_index,
+                        offset=part.committed_offset,
+                        leader_epoch=part.committed_leader_epoch,
+                        metadata=part.committed_metadata or "",
+                        commit_timestamp_ms=context.now_ms,  # and no topic id: Kafka looks up none for transactions
+                    )
+                )
+        topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=tuple(partitions)))
+    return Result(
+        records=records,
+        response=TxnOffsetCommitResponse(topics=tuple(topics)),
+        producer_id=request.producer_id,
+        producer_epoch=request.producer_epoch,
+        on_appended=partial(shard.state.need_group, request.group_id),
+    )
+
+
+@fails(TxnOffsetCommitRequest)
+def _txn_commit_failed(
+    request: TxnOffsetCommitRequest, context: RequestContext, code: ErrorCode, message: str
+) -> TxnOffsetCommitResponse:
+    return TxnOffsetCommitResponse(
+        topics=tuple(
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=tuple(
+                    TxnOffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
+                    for part in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+    )

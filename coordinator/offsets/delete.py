@@ -1,0 +1,74 @@
+"""OffsetDelete v0 (KIP-496), and what a deleted topic takes along."""
+
+from quorate.assignors.java_order import JavaHashSet
+from quorate.codecs import CoordinatorRecord
+from quorate.codecs.api import OffsetDeleteRequest, OffsetDeleteResponse
+from quorate.codecs.api.offset_delete import OffsetDeleteResponsePartition, OffsetDeleteResponseTopic
+from quorate.codecs.messages.offsets import OffsetCommitKey
+from quorate.coordinator.errors import ApiError, ErrorCode
+from quorate.coordinator.image import MetadataDelta
+from quorate.coordinator.offsets.subscribed import is_subscribed
+from quorate.coordinator.records import tombstone
+from quorate.coordinator.results import RequestContext, Result
+from quorate.coordinator.shard import ON_IMAGE, CoordinatorShard, handles
+from quorate.coordinator.state import ClassicGroup, ConsumerGroup
+
+__all__ = ["delete_offsets", "forget_topics", "offset_tombstones"]
+
+
+@handles(OffsetDeleteRequest)
+def delete_offsets(
+    shard: CoordinatorShard, request: OffsetDeleteRequest, context: RequestContext
+) -> Result[OffsetDeleteResponse]:
+    """Delete offsets of topics that the group does not subscribe to. Deleting what is not there is no error."""
+    group = shard.state.groups.get(request.group_id)
+    if not isinstance(group, ClassicGroup | ConsumerGroup):
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {request.group_id} that commits offsets")
+    if isinstance(group, ClassicGroup) and group.members and group.protocol_type != "consumer":
+        raise ApiError(ErrorCode.NON_EMPTY_GROUP, f"group {request.group_id} has members")
+    records: list[CoordinatorRecord] = []
+    topics = []
+    for topic in request.topics:
+        subscribed = is_subscribed(group, topic.name)
+        partitions = []
+        for part in topic.partitions:
+            code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
+            partitions.append(OffsetDeleteResponsePartition(partition_index=part.partition_index, error_code=code))
+            where = (request.group_id, topic.name, part.partition_index)
+            if not subscribed and (shard.state.offsets.get(*where) or shard.state.offsets.is_pending(*where)):
+                records.append(
+                    tombstone(OffsetCommitKey(group=request.group_id, topic=topic.name, partition=part.partition_index))
+                )
+        topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=tuple(partitions)))
+    return Result(records=records, response=OffsetDeleteResponse(topics=tuple(topics)))
+
+
+def forget_topics(shard: CoordinatorShard, delta: MetadataDelta, now_ms: int) -> Result[None]:
+    """Offsets of topics that are gone go, too."""
+    gone = list(JavaHashSet.of(topic.name for topic in delta.deleted))
+    records: list[CoordinatorRecord] = []
+    if gone:
+        offsets = shard.state.offsets
+        for groups in (offsets.committed, *(groups for _, groups in offsets.pending.ordered())):
+            for group, topics in groups.ordered():
+                for topic in gone:
+                    if topic in topics:
+                        records += [
+                            tombstone(OffsetCommitKey(group=group, topic=topic, partition=partition))
+                            for partition, _ in topics[topic].ordered()
+                        ]
+    return Result(records=records, atomic=False)
+
+
+def offset_tombstones(shard: CoordinatorShard, group: str) -> list[CoordinatorRecord]:
+    """For each offset of a group: first what is committed, then what only open transactions have."""
+    offsets = shard.state.offsets
+    found: dict[tuple[str, int], None] = {}
+    for groups in (offsets.committed, offsets.open):
+        held = groups.get(group)
+        for topic, partitions in held.ordered() if held is not None else ():
+            found.update(dict.fromkeys((topic, partition) for partition, _ in partitions.ordered()))
+    return [tombstone(OffsetCommitKey(group=group, topic=topic, partition=partition)) for topic, partition in found]
+
+
+ON_IMAGE.append(forget_topics)

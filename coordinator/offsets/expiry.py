@@ -1,0 +1,65 @@
+"""How offsets and empty groups expire: what the shard's timer does every ten minutes (reference: KIP-211, `offsets.retention.minutes`)."""
+
+from quorate.codecs import CoordinatorRecord
+from quorate.codecs.messages.offsets import OffsetCommitKey
+from quorate.coordinator.offsets.groups import group_tombstones
+from quorate.coordinator.offsets.subscribed import is_subscribed
+from quorate.coordinator.records import tombstone
+from quorate.coordinator.results import Result
+from quorate.coordinator.shard import CLEAN_UP, CoordinatorShard
+from quorate.coordinator.state import ClassicGroup, ClassicState, CommittedOffset, Group
+
+__all__ = ["expire"]
+
+MINUTE_MS = 60_000
+
+
+def expire(shard: CoordinatorShard, now_ms: int) -> Result[None]:
+    """Tombstones of offsets whose time is over, and of empty groups that have none left."""
+    records: list[CoordinatorRecord] = []
+    for _, group in shard.state.groups.ordered():
+        if _expire_offsets(shard, group, now_ms, records) and group.is_empty:
+            records += group_tombstones(group)
+    return Result(records=records, atomic=False)
+
+
+def _expire_offsets(shard: CoordinatorShard, group: Group, now_ms: int, records: list[CoordinatorRecord]) -> bool:
+    """Adds tombstones; whether nothing is left then."""
+    topics = shard.state.offsets.committed.get(group.group_id)
+    if topics is None:
+        return not shard.state.offsets.has_pending(group.group_id)
+    if isinstance(group, ClassicGroup) and not _may_expire(group):
+        return False
+    nothing_left = not shard.state.offsets.has_pending(group.group_id)
+    for topic, partitions in topics.ordered():
+        if is_subscribed(group, topic):
+            nothing_left = False
+            continue
+        for partition, offset in partitions.ordered():
+            pending = shard.state.offsets.is_pending(group.group_id, topic, partition)
+            if not pending and _is_over(shard, group, offset, now_ms):
+                records.append(tombstone(OffsetCommitKey(group=group.group_id, topic=topic, partition=partition)))
+            else:
+                nothing_left = False
+    return nothing_left
+
+
+def _may_expire(group: ClassicGroup) -> bool:
+    """Of groups with members, only those whose subscriptions are known; simple groups always."""
+    if not group.protocol_type or group.state == ClassicState.EMPTY:
+        return True
+    return group.state == ClassicState.STABLE and group.protocol_type == "consumer"
+
+
+def _is_over(shard: CoordinatorShard, group: Group, offset: CommittedOffset, now_ms: int) -> bool:
+    if offset.expire_timestamp_ms >= 0:
+        return now_ms >= offset.expire_timestamp_ms
+    base_ms = offset.value.commit_timestamp
+    if isinstance(group, ClassicGroup) and group.protocol_type and group.state == ClassicState.EMPTY:
+        assert group.metadata is not None
+        if group.metadata.current_state_timestamp >= 0:
+            base_ms = group.metadata.current_state_timestamp
+    return now_ms - base_ms >= shard.config.offsets_retention_minutes * MINUTE_MS
+
+
+CLEAN_UP.append(expire)

@@ -1,0 +1,154 @@
+"""OffsetFetch v1–10: up to v7 one group, then several (KIP-709); v7 can insist on stable offsets (KIP-447), v10 has topic ids."""
+
+from quorate.codecs import Uuid
+from quorate.codecs.api import OffsetFetchRequest, OffsetFetchResponse
+from quorate.codecs.api.offset_fetch import (
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from quorate.coordinator.errors import ApiError, ErrorCode
+from quorate.coordinator.offsets.commit import BY_TOPIC_ID
+from quorate.coordinator.offsets.member import check_fetch
+from quorate.coordinator.results import RequestContext, Result
+from quorate.coordinator.shard import CoordinatorShard, handles
+from quorate.coordinator.state import CommittedOffset
+
+__all__ = ["fetch_offsets"]
+
+SEVERAL_GROUPS = 8
+
+
+@handles(OffsetFetchRequest)
+def fetch_offsets(
+    shard: CoordinatorShard, request: OffsetFetchRequest, context: RequestContext
+) -> Result[OffsetFetchResponse]:
+    """Tell what is committed: -1 where nothing is."""
+    if context.api_version >= SEVERAL_GROUPS:
+        groups = tuple(_of_group(shard, group, request, context) for group in request.groups)
+        return Result(response=OffsetFetchResponse(groups=groups))
+    topics = (
+        None
+        if request.topics is None
+        else tuple(
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in request.topics
+        )
+    )
+    found = _of_group(shard, OffsetFetchRequestGroup(group_id=request.group_id, topics=topics), request, context)
+    return Result(
+        response=OffsetFetchResponse(
+            error_code=found.error_code,
+            topics=tuple(
+                OffsetFetchResponseTopic(
+                    name=topic.name,
+                    partitions=tuple(
+                        OffsetFetchResponsePartition(
+                            partition_index=part.partition_index,
+                            committed_offset=part.committed_offset,
+                            committed_leader_epoch=part.committed_leader_epoch,
+                            metadata=part.metadata,
+                            error_code=part.error_code,
+                        )
+                        for part in topic.partitions
+                    ),
+                )
+                for topic in found.topics
+            ),
+        )
+    )
+
+
+def _of_group(
+    shard: CoordinatorShard, asked: OffsetFetchRequestGroup, request: OffsetFetchRequest, context: RequestContext
+) -> OffsetFetchResponseGroup:
+    group = shard.state.groups.get(asked.group_id)
+    if group is not None:
+        try:
+            check_fetch(group, member_id=asked.member_id, epoch=asked.member_epoch)
+        except ApiError as error:
+            return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error.code)
+    topics = (
+        _every_topic(shard, asked.group_id, request, context)
+        if asked.topics is None
+        else _topics(shard, asked, request, context)
+    )
+    return OffsetFetchResponseGroup(group_id=asked.group_id, topics=tuple(topics))
+
+
+def _topics(
+    shard: CoordinatorShard, asked: OffsetFetchRequestGroup, request: OffsetFetchRequest, context: RequestContext
+) -> list[OffsetFetchResponseTopics]:
+    by_id = context.api_version >= BY_TOPIC_ID
+    found: list[OffsetFetchResponseTopics] = []
+    unknown: list[OffsetFetchResponseTopics] = []
+    for topic in asked.topics or ():
+        name = topic.name
+        if by_id:
+            image = shard.image.topics_by_id.get(topic.topic_id)
+            name = name if image is None else image.name
+        if by_id and not name:
+            unknown.append(
+                OffsetFetchResponseTopics(
+                    topic_id=topic.topic_id,
+                    partitions=tuple(
+                        OffsetFetchResponsePartitions(
+                            partition_index=index, committed_offset=-1, error_code=ErrorCode.UNKNOWN_TOPIC_ID
+                        )
+                        for index in topic.partition_indexes
+                    ),
+                )
+            )
+            continue
+        partitions = tuple(
+            _partition(shard, asked.group_id, name, index, request.require_stable) for index in topic.partition_indexes
+        )
+        found.append(OffsetFetchResponseTopics(name=name, topic_id=topic.topic_id, partitions=partitions))
+    return found + unknown
+
+
+def _every_topic(
+    shard: CoordinatorShard, group_id: str, request: OffsetFetchRequest, context: RequestContext
+) -> list[OffsetFetchResponseTopics]:
+    topics = shard.state.offsets.committed.get(group_id)
+    if topics is None:
+        return []
+    found = []
+    for name, partitions in topics.ordered():
+        image = shard.image.topics.get(name)
+        if image is None and context.api_version >= BY_TOPIC_ID:
+            continue
+        found.append(
+            OffsetFetchResponseTopics(
+                name=name,
+                topic_id=Uuid.ZERO if image is None else image.id,
+                partitions=tuple(
+                    _partition(shard, group_id, name, index, request.require_stable)
+                    for index, _ in partitions.ordered()
+                ),
+            )
+        )
+    return found
+
+
+def _partition(
+    shard: CoordinatorShard, group_id: str, topic: str, index: int, require_stable: bool
+) -> OffsetFetchResponsePartitions:
+    offsets = shard.state.offsets
+    if require_stable and offsets.is_pending(group_id, topic, index):
+        return OffsetFetchResponsePartitions(
+            partition_index=index, committed_offset=-1, error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT
+        )
+    found: CommittedOffset | None = offsets.get(group_id, topic, index)
+    if found is None:
+        return OffsetFetchResponsePartitions(partition_index=index, committed_offset=-1)
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=found.value.offset,
+        committed_leader_epoch=found.leader_epoch,
+        metadata=found.value.metadata,
+    )

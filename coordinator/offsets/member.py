@@ -1,0 +1,85 @@
+"""Whether a member may commit or fetch a group's offsets."""
+
+from quorate.coordinator.errors import ApiError, ErrorCode
+from quorate.coordinator.state import ClassicGroup, ConsumerGroup, ConsumerMember, Group
+
+__all__ = ["check_commit", "check_fetch", "stale"]
+
+
+def check_commit(
+    group: Group,
+    *,
+    member_id: str,
+    instance_id: str | None,
+    epoch: int,
+    transactional: bool,
+    api_version: int,
+) -> ConsumerMember | None:
+    """Raise `ApiError` if a commit is refused as a whole; gives the member if its partitions have to be looked at one by one (KIP-1251)."""
+    match group:
+        case ConsumerGroup():
+            return _check_consumer(group, member_id, epoch, transactional=transactional, api_version=api_version)
+        case ClassicGroup():
+            _check_classic(group, member_id, instance_id, epoch, transactional=transactional)
+            return None
+    raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group.group_id} is a {group.kind.lower()} group")
+
+
+def _check_consumer(
+    group: ConsumerGroup, member_id: str, epoch: int, *, transactional: bool, api_version: int
+) -> ConsumerMember | None:
+    if epoch < 0 and not group.members:
+        return None
+    if transactional and not member_id and epoch < 0:
+        return None
+    member = group.members.get(member_id)
+    if member is None:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is not a member of group {group.group_id}")
+    if not transactional and not member.uses_classic_protocol and api_version < 9:
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "members of the new protocol commit with OffsetCommit 9 or newer")
+    if epoch == member.epoch:
+        return None
+    if epoch > member.epoch:
+        raise ApiError(
+            stale(member, transactional=transactional), f"member {member.member_id} is at epoch {member.epoch}"
+        )
+    return member
+
+
+def stale(member: ConsumerMember, *, transactional: bool = False) -> ErrorCode:
+    """What a member hears that commits or fetches at another epoch: producers and the classic protocol know generations only."""
+    classic = transactional or member.uses_classic_protocol
+    return ErrorCode.ILLEGAL_GENERATION if classic else ErrorCode.STALE_MEMBER_EPOCH
+
+
+def _check_classic(
+    group: ClassicGroup, member_id: str, instance_id: str | None, generation: int, *, transactional: bool
+) -> None:
+    if generation < 0 and group.is_empty:
+        return
+    if transactional and generation < 0 and not member_id and instance_id is None:
+        return
+    if generation >= 0 or member_id or instance_id is not None:
+        if instance_id is not None:
+            holder = next((one for one in group.members.values() if one.group_instance_id == instance_id), None)
+            if holder is None:
+                raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{instance_id} is not a static member")
+            if holder.member_id != member_id:
+                raise ApiError(ErrorCode.FENCED_INSTANCE_ID, f"{instance_id} is another member by now")
+        if member_id not in group.members:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is not a member of group {group.group_id}")
+        if generation != group.generation:
+            raise ApiError(ErrorCode.ILLEGAL_GENERATION, f"group {group.group_id} is at generation {group.generation}")
+    elif not transactional and not group.is_empty:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"group {group.group_id} has members")
+
+
+def check_fetch(group: Group, *, member_id: str | None, epoch: int) -> None:
+    """Raise `ApiError` if a fetch is refused. Whoever tells no member and no epoch, such as an admin client, may fetch."""
+    if not isinstance(group, ConsumerGroup) or (member_id is None and epoch < 0):
+        return
+    member = group.members.get(member_id or "")
+    if member is None:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is not a member of group {group.group_id}")
+    if epoch != member.epoch:
+        raise ApiError(stale(member), f"member {member.member_id} is at epoch {member.epoch}")

@@ -1,0 +1,66 @@
+"""Records as the coordinator writes them: keys and values in the version that Kafka writes."""
+
+from quorate.assignors.kafka_version import KafkaVersion
+from quorate.codecs import CoordinatorRecord, Uuid
+from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, Message
+from quorate.codecs.messages.classic_group import GroupMetadataKey, GroupMetadataValue
+from quorate.codecs.messages.offsets import OffsetCommitKey, OffsetCommitValue
+from quorate.coordinator.config import CoordinatorConfig
+
+__all__ = ["empty_classic_group", "offset_commit", "tombstone", "written"]
+
+_WRITTEN: dict[type[Message], int | None] = {
+    kind.key.cls: kind.written for kind in RECORD_TYPES[CONSUMER_OFFSETS].values()
+}
+_TOPIC_IDS = KafkaVersion(4, 1)
+"""Since then offsets are written with topic ids, in version 4 (KAFKA-14690)."""
+
+
+def written(key: Message, value: Message) -> CoordinatorRecord:
+    """A record in the value version that Kafka 4.3 writes. Raises `ValueError` for a type that it no longer writes."""
+    version = _WRITTEN[type(key)]
+    if version is None:
+        raise ValueError(f"{type(key).__name__} is only read and deleted, not written")
+    return CoordinatorRecord(key=key, value=value, version=version)
+
+
+def tombstone(key: Message) -> CoordinatorRecord:
+    """The record that deletes what the key names."""
+    return CoordinatorRecord(key=key, value=None, version=None)
+
+
+def offset_commit(
+    config: CoordinatorConfig,
+    *,
+    group: str,
+    topic: str,
+    partition: int,
+    offset: int,
+    leader_epoch: int,
+    metadata: str,
+    commit_timestamp_ms: int,
+    expire_timestamp_ms: int = -1,
+    topic_id: Uuid = Uuid.ZERO,
+) -> CoordinatorRecord:
+    """A committed offset: in version 1 if it has its own time to expire, else 4 with the topic's id (3 before Kafka 4.1)."""
+    key = OffsetCommitKey(group=group, topic=topic, partition=partition)
+    usual = 3 if config.kafka_version < _TOPIC_IDS else 4
+    value = OffsetCommitValue(
+        offset=offset,
+        leader_epoch=leader_epoch,
+        metadata=metadata,
+        commit_timestamp=commit_timestamp_ms,
+        expire_timestamp=expire_timestamp_ms,
+        topic_id=topic_id,
+    )
+    return CoordinatorRecord(key=key, value=value, version=1 if expire_timestamp_ms >= 0 else usual)
+
+
+def empty_classic_group(group: str, now_ms: int) -> CoordinatorRecord:
+    """The record by which a classic group comes into being before anybody is in it."""
+    return written(
+        GroupMetadataKey(group=group),
+        GroupMetadataValue(
+            protocol_type="", generation=0, protocol=None, leader=None, current_state_timestamp=now_ms, members=()
+        ),
+    )

@@ -1,0 +1,214 @@
+"""Random scripts about offsets, side by side with Kafka's own coordinator: commits, transactions, fetches, deletions, expiry, deleted topics."""
+
+import random
+from typing import Any
+
+import pytest
+
+from tests.coordinator.scripts import Duel
+from tests.coordinator.test_loads import FOLDERS, records_of
+from tests.oracle.client import Oracle
+
+pytestmark = pytest.mark.oracle
+
+TOPICS = [(f"t{number}", f"AAAAAAAAAAEAAAAAAAAA{letter}Q") for number, letter in enumerate("ABCD")]
+SCRIPTS = 60
+STEPS = 40
+
+
+class Player:
+    """Makes up requests about some groups and members."""
+
+    def __init__(self, duel: Duel, rng: random.Random, members: dict[str, list[tuple[str, str | None, int]]]) -> None:
+        self.duel = duel
+        self.rng = rng
+        self.members = members
+        self.groups = [*members, "g1", "g2", "nobody's"]
+        self.topics = dict(TOPICS)
+        self.open: set[int] = set()
+
+    def step(self) -> None:
+        step, *_ = self.rng.choices(*zip(*self.weights(), strict=True))
+        step()
+
+    def weights(self) -> list[tuple[Any, int]]:
+        return [
+            (self.commit, 10),
+            (self.commit_in_transaction, 5),
+            (self.end, 3),
+            (self.fetch, 8),
+            (self.delete, 3),
+            (self.delete_group, 1),
+            (self.clean_up, 2),
+            (self.image, 1),
+        ]
+
+    def who(self, group: str) -> tuple[str, str | None, int]:
+        known = self.members.get(group, [])
+        if known and self.rng.random() < 0.75:
+            member, instance, epoch = self.rng.choice(known)
+            return member, instance, epoch + self.rng.choice([0, 0, 0, -1, 1, -2])
+        return self.rng.choice(
+            [("", None, -1), ("", None, -1), ("nobody", None, -1), ("nobody", None, 3), ("", None, 0)]
+        )
+
+    def partitions(self, **of: Any) -> list[dict[str, Any]]:
+        return [
+            {"partitionIndex": index, **{name: make() for name, make in of.items()}}
+            for index in self.rng.sample(range(4), self.rng.randint(1, 3))
+        ]
+
+    def offsets(self) -> list[dict[str, Any]]:
+        return self.partitions(
+            committedOffset=lambda: self.rng.randint(0, 99),
+            committedMetadata=lambda: self.rng.choice(["", "", "note", None, "x" * 5000]),
+        )
+
+    def commit(self) -> None:
+        group = self.rng.choice(self.groups)
+        member, instance, epoch = self.who(group)
+        version = self.rng.choice([2, 4, 5, 7, 8, 9, 9, 10, 10])
+        names = self.rng.sample([*self.topics, "unknown"], self.rng.randint(1, 2))
+        ids = {name: {"topicId": self.topics.get(name, "AAAAAAAAAAEAAAAAAAAAZQ")} for name in names}
+        self.duel.request(
+            "OffsetCommit",
+            version,
+            groupId=group,
+            memberId=member,
+            generationIdOrMemberEpoch=epoch,
+            **({"groupInstanceId": instance} if version >= 7 else {}),
+            **({"retentionTimeMs": self.rng.choice([-1, 1000, 10**7])} if version < 5 else {}),
+            topics=[
+                {**(ids[name] if version >= 10 else {"name": name}), "partitions": self.offsets()} for name in names
+            ],
+        )
+
+    def commit_in_transaction(self) -> None:
+        group = self.rng.choice(self.groups)
+        member, instance, epoch = self.who(group)
+        producer = self.rng.randint(1, 3)
+        self.open.add(producer)
+        self.duel.request(
+            "TxnOffsetCommit",
+            5,
+            transactionalId=f"x{producer}",
+            groupId=group,
+            producerId=producer,
+            producerEpoch=0,
+            generationId=epoch,
+            memberId=member,
+            groupInstanceId=instance,
+            topics=[{"name": self.rng.choice([*self.topics, "unknown"]), "partitions": self.offsets()}],
+        )
+
+    def end(self) -> None:
+        if self.open:
+            producer = self.rng.choice(sorted(self.open))
+            self.open.discard(producer)
+            result = self.rng.choice(["COMMIT", "COMMIT", "ABORT"])
+            self.duel.op("endTxn", producerId=producer, producerEpoch=0, result=result)
+
+    def fetch(self) -> None:
+        version = self.rng.choice([1, 2, 5, 7, 8, 9, 10])
+        group = self.rng.choice(self.groups)
+        names = self.rng.sample([*self.topics, "unknown"], 2)
+        topics: list[dict[str, Any]] | None = None
+        if self.rng.random() < 0.6 or version < 2:
+            topics = [
+                {
+                    **(
+                        {"topicId": self.topics.get(name, "AAAAAAAAAAEAAAAAAAAAZQ")}
+                        if version >= 10
+                        else {"name": name}
+                    ),
+                    "partitionIndexes": [0, 1, 3],
+                }
+                for name in names
+            ]
+        stable = {"requireStable": self.rng.random() < 0.5} if version >= 7 else {}
+        if version < 8:
+            self.duel.request("OffsetFetch", version, groupId=group, topics=topics, **stable)
+            return
+        asked: dict[str, Any] = {"groupId": group, "topics": topics}
+        if version >= 9 and self.rng.random() < 0.7:
+            member, _, epoch = self.who(group)
+            asked |= {"memberId": member, "memberEpoch": epoch}
+        self.duel.request("OffsetFetch", version, groups=[asked], **stable)
+
+    def delete(self) -> None:
+        names = self.rng.sample([*self.topics, "unknown"], 2)
+        self.duel.request(
+            "OffsetDelete",
+            0,
+            groupId=self.rng.choice(self.groups),
+            topics=[{"name": name, "partitions": self.partitions()} for name in names],
+        )
+
+    def delete_group(self) -> None:
+        self.duel.request("DeleteGroups", 2, groupsNames=self.rng.choices(self.groups, k=2))
+
+    def fail(self) -> None:
+        """Last: Kafka replays before it writes, and its maps keep the size that they had before the change was taken back."""
+        error = self.rng.choice(["NOT_LEADER_OR_FOLLOWER", "NOT_ENOUGH_REPLICAS", "REQUEST_TIMED_OUT"])
+        self.duel.op("failNextAppend", error=error)
+        self.duel.request(
+            "OffsetCommit",
+            9,
+            groupId="g1",
+            memberId="",
+            generationIdOrMemberEpoch=-1,
+            topics=[
+                {"name": "t0", "partitions": [{"partitionIndex": 0, "committedOffset": 1, "committedMetadata": ""}]}
+            ],
+        )
+
+    def clean_up(self) -> None:
+        self.duel.op("cleanup")
+
+    def image(self) -> None:
+        kept = self.rng.sample(TOPICS, self.rng.randint(2, 4))
+        self.topics = dict(kept)
+        self.duel.op("image", topics=[{"name": name, "id": topic_id, "partitions": 4} for name, topic_id in kept])
+
+
+@pytest.mark.parametrize("seed", range(SCRIPTS))
+def test_simple_groups(oracle: Oracle, seed: int) -> None:
+    rng = random.Random(seed)
+    duel = Duel(oracle, note=f"seed {seed}")
+    duel.op("config", **{"offsets.retention.minutes": 30})
+    player = Player(duel, rng, {})
+    player.image()
+    for _ in range(STEPS):
+        player.step()
+        if rng.random() < 0.2:
+            duel.op("advance", ms=rng.choice([1000, 600_000, 3_000_000]))
+        if rng.random() < 0.05:
+            duel.op("reload")
+            player.open.clear()
+    player.fail()
+    duel.op("reload")
+    duel.request("OffsetFetch", 8, groups=[{"groupId": group, "topics": None} for group in player.groups])
+
+
+@pytest.mark.parametrize("name", sorted(FOLDERS))
+def test_groups_with_members(oracle: Oracle, name: str) -> None:
+    rng = random.Random(name)
+    duel = Duel(oracle, note=name)
+    duel.op("load", records=records_of(name))
+    listed = duel.request("ListGroups")["response"]["groups"]
+    members: dict[str, list[tuple[str, str | None, int]]] = {}
+    for group in listed:
+        if group["groupType"] == "consumer":
+            told = duel.request("ConsumerGroupDescribe", groupIds=[group["groupId"]])["response"]["groups"][0]
+            members[group["groupId"]] = [
+                (one["memberId"], one["instanceId"], one["memberEpoch"]) for one in told["members"]
+            ]
+        elif group["groupType"] == "classic":
+            told = duel.request("DescribeGroups", 6, groups=[group["groupId"]])["response"]["groups"][0]
+            members[group["groupId"]] = [
+                (one["memberId"], one["groupInstanceId"], rng.randint(0, 5)) for one in told["members"]
+            ]
+    player = Player(duel, rng, members)
+    player.image()
+    for _ in range(STEPS):
+        player.step()
