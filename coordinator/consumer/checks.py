@@ -1,0 +1,94 @@
+"""What a heartbeat has to be like, and what its member has to know (reference: KIP-848, "ConsumerGroupHeartbeat API", validation and epochs)."""
+
+from collections.abc import Sequence
+
+from quorate.codecs.api import ConsumerGroupHeartbeatRequest
+from quorate.codecs.api.consumer_group_heartbeat import TopicPartitions
+from quorate.coordinator.config import CoordinatorConfig
+from quorate.coordinator.errors import ApiError, ErrorCode
+from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember, Owned
+
+__all__ = ["JOIN", "LEAVE", "LEAVE_STATIC", "check_epoch", "check_holder", "check_not_full", "check_request"]
+
+JOIN = 0
+LEAVE = -1
+LEAVE_STATIC = -2
+"""A static member that will be back under its instance id (KIP-345)."""
+
+_WHITE = "".join(map(chr, range(33)))
+"""What Java's `trim` takes off."""
+
+
+def check_request(config: CoordinatorConfig, request: ConsumerGroupHeartbeatRequest, version: int) -> None:
+    """What can be told without looking at the group. Raises `ApiError`: INVALID_REQUEST or UNSUPPORTED_ASSIGNOR."""
+    epoch = request.member_epoch
+    if version >= 1 or epoch > JOIN or epoch == LEAVE:  # in version 0 the coordinator made up ids (KIP-1082)
+        _need_text("a member id", request.member_id)
+    _need_text("a group id", request.group_id)
+    _need_text("an instance id", request.instance_id)
+    _need_text("a rack", request.rack_id)
+    if epoch == JOIN:
+        if request.rebalance_timeout_ms == -1:
+            raise _invalid("a member that joins has to give its rebalance timeout")
+        if request.topic_partitions is None or request.topic_partitions:
+            raise _invalid("a member that joins has to say that it owns nothing")
+        if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+            raise _invalid("a member that joins has to subscribe, by names or by an expression")
+    elif epoch == LEAVE_STATIC:
+        if request.instance_id is None:
+            raise _invalid("only static members can leave for a while")
+    elif epoch < LEAVE_STATIC:
+        raise _invalid(f"there is no member epoch {epoch}")
+    if request.server_assignor is not None and request.server_assignor not in config.group_consumer_assignors:
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
+            f"no assignor {request.server_assignor}; there are {', '.join(config.group_consumer_assignors)}",
+        )
+
+
+def _need_text(what: str, text: str | None) -> None:
+    if text is not None and not text.strip(_WHITE):
+        raise _invalid(f"{what} cannot be empty")
+
+
+def _invalid(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, message)
+
+
+def check_not_full(config: CoordinatorConfig, group: ConsumerGroup, member_id: str) -> None:
+    """Raises `ApiError` GROUP_MAX_SIZE_REACHED for a member id that is new in a group with as many members as there may be."""
+    if len(group.members) >= config.group_consumer_max_size and (not member_id or member_id not in group.members):
+        raise ApiError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"group {group.group_id} has {config.group_consumer_max_size} members already",
+        )
+
+
+def check_epoch(member: ConsumerMember, epoch: int, owned: Sequence[TopicPartitions] | None) -> None:
+    """Raises `ApiError` FENCED_MEMBER_EPOCH for an epoch that the member cannot have.
+
+    0 always passes: it joins again (KAFKA-19233). The previous epoch passes if the member owns nothing that it does not have: the answer with the new
+    epoch may have been lost.
+    """
+    if epoch in (JOIN, member.epoch):
+        return
+    if epoch > member.epoch or epoch != member.previous_epoch or not _has_all(member.assigned, owned):
+        raise ApiError(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            f"member {member.member_id} says epoch {epoch}, and is at {member.epoch}; it has to join again",
+        )
+
+
+def _has_all(assigned: Owned, owned: Sequence[TopicPartitions] | None) -> bool:
+    if owned is None:
+        return False
+    return all(partition in assigned.get(topic.topic_id, {}) for topic in owned for partition in topic.partitions)
+
+
+def check_holder(holder: ConsumerMember | None, member_id: str, instance_id: str) -> ConsumerMember:
+    """The static member of an instance id. Raises `ApiError`: UNKNOWN_MEMBER_ID if there is none, FENCED_INSTANCE_ID if it has another member id."""
+    if holder is None:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"there is no static member {instance_id}")
+    if holder.member_id != member_id:
+        raise ApiError(ErrorCode.FENCED_INSTANCE_ID, f"{instance_id} is member {holder.member_id} by now")
+    return holder

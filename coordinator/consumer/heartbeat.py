@@ -1,0 +1,147 @@
+"""ConsumerGroupHeartbeat v0–1 (KIP-848): a member joins, lives, and leaves. v1 subscribes by expressions, and its members make their own ids (KIP-1082)."""
+
+from dataclasses import replace
+
+from quorate.codecs import CoordinatorRecord, Uuid
+from quorate.codecs.api import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from quorate.codecs.api.consumer_group_heartbeat import Assignment, TopicPartitions
+from quorate.coordinator.consumer import records as write
+from quorate.coordinator.consumer.checks import JOIN, LEAVE, LEAVE_STATIC, check_not_full, check_request
+from quorate.coordinator.consumer.conversion import group_for
+from quorate.coordinator.consumer.leaving import leave
+from quorate.coordinator.consumer.members import announced, find_or_join
+from quorate.coordinator.consumer.owned import as_loaded
+from quorate.coordinator.consumer.reconcile import Situation, reconcile
+from quorate.coordinator.consumer.regexes import RegexChange, update_regex
+from quorate.coordinator.consumer.sessions import heartbeat_interval_ms, start_session, watch_revocation
+from quorate.coordinator.consumer.subscriptions import Refreshed, is_stale, refresh, subscription_type_of
+from quorate.coordinator.consumer.target import Request, Target, last_target, may_assign, next_target
+from quorate.coordinator.results import RequestContext, Result
+from quorate.coordinator.shard import CoordinatorShard, handles
+from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember, Owned
+
+__all__ = ["consumer_group_heartbeat"]
+
+
+@handles(ConsumerGroupHeartbeatRequest)
+def consumer_group_heartbeat(
+    shard: CoordinatorShard, request: ConsumerGroupHeartbeatRequest, context: RequestContext
+) -> Result[ConsumerGroupHeartbeatResponse]:
+    """Answer a heartbeat. Raises `ApiError`; see the modules of this room for which."""
+    check_request(shard.config, request, context.api_version)
+    if request.member_epoch in (LEAVE, LEAVE_STATIC):
+        return leave(shard, request, context.now_ms)
+    return _beat(shard, request, context)
+
+
+def _beat(
+    shard: CoordinatorShard, request: ConsumerGroupHeartbeatRequest, context: RequestContext
+) -> Result[ConsumerGroupHeartbeatResponse]:
+    now_ms = context.now_ms
+    records: list[CoordinatorRecord] = []
+    joining = request.member_epoch == JOIN
+    group = group_for(shard, request.group_id, records, now_ms, create=joining)
+    check_not_full(shard.config, group, request.member_id)
+    member_id = request.member_id or str(Uuid(shard.new_id().bytes))
+    before = find_or_join(group, member_id, request, records, jdk=shard.config.jdk)
+
+    # 1. What the member announces, and what follows from that for the group's epoch.
+    metadata = announced(before.metadata, request, context)
+    member = before
+    names_changed = False
+    if metadata is not before.metadata:
+        member = replace(before, metadata=metadata)
+        records.append(write.member_metadata(group.group_id, member_id, metadata))
+        names_changed = set(metadata.subscribed_topic_names) != set(before.metadata.subscribed_topic_names)
+    regex = update_regex(shard, group, before.metadata, metadata, records, now_ms)
+    bump = names_changed or regex is RegexChange.RESOLVED
+    refreshed: Refreshed | None = None
+    if bump or is_stale(group, now_ms):
+        refreshed = refresh(shard, group, before, member, records, bump=bump, now_ms=now_ms)
+
+    # 2. A new target assignment, if the group's epoch is ahead of the last one's.
+    epoch = group.epoch if refreshed is None else refreshed.epoch
+    target: Target | None = None
+    if epoch > group.assignment_epoch and may_assign(shard, group, now_ms):
+        asked = Request(
+            group=group,
+            epoch=epoch,
+            before=before,
+            member=member,
+            topics=metadata.subscribed_topic_names
+            if request.subscribed_topic_names is None
+            else tuple(request.subscribed_topic_names),
+            subscription_type=subscription_type_of(group) if refreshed is None else refreshed.subscription_type,
+            now_ms=now_ms,
+        )
+        target = next_target(shard, asked, records)
+
+    # 3. One step of the member towards its target.
+    subscription_changed = names_changed or regex is not RegexChange.NONE
+    updated = member
+    target_epoch = group.assignment_epoch if target is None else target.epoch
+    if subscription_changed or not member.is_reconciled_to(target_epoch):
+        target = target or last_target(group, member, shard.config.jdk)
+        updated = _reconciled(shard, group, member, request, target, records, now_ms, subscription_changed)
+
+    start_session(shard, group.group_id, member_id, now_ms)
+    assignment: Assignment | None = None
+    if updated.assigned != before.assigned:
+        assignment = _assignment(updated.assigned)
+    elif joining or _is_full(request):
+        assignment = _assignment(updated.assigned if updated is not member else as_loaded(updated.assigned))
+    response = ConsumerGroupHeartbeatResponse(
+        member_id=member_id,
+        member_epoch=updated.epoch,
+        heartbeat_interval_ms=heartbeat_interval_ms(shard, group.group_id),
+        assignment=assignment,
+    )
+    return Result(records=records, response=response)
+
+
+def _reconciled(
+    shard: CoordinatorShard,
+    group: ConsumerGroup,
+    member: ConsumerMember,
+    request: ConsumerGroupHeartbeatRequest,
+    target: Target,
+    records: list[CoordinatorRecord],
+    now_ms: int,
+    subscription_changed: bool,
+) -> ConsumerMember:
+    updated = reconcile(
+        member,
+        Situation(
+            epoch=target.epoch,
+            target=target.partitions,
+            owner_epoch=group.partition_epoch,
+            owned=request.topic_partitions,
+            topics=frozenset(group.subscribed_topics(member.metadata)),
+            subscription_changed=subscription_changed,
+            image=shard.image,
+            jdk=shard.config.jdk,
+        ),
+    )
+    if updated == member:
+        return member
+    records.append(write.current_assignment(group.group_id, updated))
+    watch_revocation(shard, group.group_id, updated, now_ms)
+    return updated
+
+
+def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether the member says everything of itself, as it does when it joins, or does not know what its last heartbeat came to."""
+    return (
+        request.rebalance_timeout_ms != -1
+        and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
+        and request.topic_partitions is not None
+    )
+
+
+def _assignment(assigned: Owned) -> Assignment:
+    return Assignment(
+        topic_partitions=tuple(
+            TopicPartitions(topic_id=topic_id, partitions=tuple(partitions))
+            for topic_id, partitions in assigned.items()
+        )
+    )

@@ -1,0 +1,101 @@
+"""All ways in which members go: they leave, are removed, or do not come back in time."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from quorate.codecs import CoordinatorRecord
+from quorate.codecs.api import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from quorate.coordinator.consumer import records as write
+from quorate.coordinator.consumer.checks import LEAVE_STATIC, check_holder
+from quorate.coordinator.consumer.conversion import downgraded
+from quorate.coordinator.consumer.members import static_member
+from quorate.coordinator.consumer.owned import as_loaded
+from quorate.coordinator.consumer.subscriptions import hash_of, without_members
+from quorate.coordinator.errors import ApiError, ErrorCode
+from quorate.coordinator.results import Result
+from quorate.coordinator.shard import CoordinatorShard
+from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
+
+__all__ = ["REBALANCE_TIMER", "SESSION_TIMER", "fence", "leave", "removal"]
+
+SESSION_TIMER = "session-timeout-{}-{}"
+REBALANCE_TIMER = "rebalance-timeout-{}-{}"
+JOIN_TIMER = "join-timeout-{}-{}"
+SYNC_TIMER = "sync-timeout-{}-{}"
+"""Keys of a member's timers, by group and member id. Those for joining and syncing are of members with the classic protocol."""
+
+
+def leave(
+    shard: CoordinatorShard, request: ConsumerGroupHeartbeatRequest, now_ms: int
+) -> Result[ConsumerGroupHeartbeatResponse]:
+    """A member leaves: for good (epoch -1), or, if it is static, until it comes back (epoch -2).
+
+    Raises `ApiError`: GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID.
+    """
+    group = shard.state.groups.get(request.group_id)
+    if not isinstance(group, ConsumerGroup):
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {request.group_id}")
+    response = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
+    if request.instance_id is None:
+        member = group.members.get(request.member_id)
+        if member is None:
+            raise ApiError(
+                ErrorCode.UNKNOWN_MEMBER_ID, f"{request.member_id} is not a member of group {request.group_id}"
+            )
+    else:
+        member = check_holder(static_member(group, request.instance_id), request.member_id, request.instance_id)
+        if request.member_epoch == LEAVE_STATIC:
+            return Result(records=[write.current_assignment(group.group_id, _away(member))], response=response)
+    result = fence(shard, group, [member], now_ms)
+    return Result(
+        records=result.records,
+        replay=result.replay,
+        on_appended=result.on_appended,
+        on_failed=result.on_failed,
+        response=response,
+    )
+
+
+def _away(member: ConsumerMember) -> ConsumerMember:
+    """A static member that left for a while. It keeps its assignment, from an epoch that no commit can be older than; its session runs on."""
+    kept = {
+        topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in as_loaded(as_loaded(member.assigned)).items()
+    }
+    return replace(member, epoch=LEAVE_STATIC, assigned=kept, pending_revocation={})
+
+
+def fence(
+    shard: CoordinatorShard, group: ConsumerGroup, members: Sequence[ConsumerMember], now_ms: int
+) -> Result[None]:
+    """Remove members. The group may become a classic one by that; otherwise it gets another epoch."""
+    if not members:
+        return Result()
+    converted = downgraded(shard, group, members, now_ms)
+    if converted is not None:
+        return converted
+    records = removal(shard, group, members)
+    for member in members:
+        cancel_timers(shard, group.group_id, member.member_id)
+    return Result(records=records)
+
+
+def removal(
+    shard: CoordinatorShard, group: ConsumerGroup, members: Sequence[ConsumerMember]
+) -> list[CoordinatorRecord]:
+    """The records that remove members: theirs, those of expressions that nobody else subscribes by, and the group's new epoch."""
+    group_id = group.group_id
+    records = [one for member in members for one in write.member_tombstones(group_id, member.member_id)]
+    subscribers = Counter(regex for member in members if (regex := member.metadata.subscribed_topic_regex))
+    dropped = [regex for regex, count in subscribers.items() if group.regex_subscribers.get(regex) == count]
+    records += [write.regex_tombstone(group_id, regex) for regex in dropped]
+    records.append(
+        write.group_epoch(group_id, group.epoch + 1, hash_of(shard, without_members(group, members, dropped)))
+    )
+    return records
+
+
+def cancel_timers(shard: CoordinatorShard, group_id: str, member_id: str) -> None:
+    """A member is gone, and so are its timers."""
+    for key in (SESSION_TIMER, REBALANCE_TIMER, JOIN_TIMER, SYNC_TIMER):
+        shard.timers.cancel(key.format(group_id, member_id))

@@ -1,0 +1,130 @@
+"""The member that sends a heartbeat: found, made, or put into the place of a static member that comes back; and what it announces."""
+
+from dataclasses import replace
+
+from quorate.assignors.java_order import string_key
+from quorate.codecs import CoordinatorRecord
+from quorate.codecs.api import ConsumerGroupHeartbeatRequest
+from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue
+from quorate.coordinator.consumer import records as write
+from quorate.coordinator.consumer.checks import JOIN, LEAVE_STATIC, check_epoch, check_holder
+from quorate.coordinator.consumer.owned import as_loaded, as_target
+from quorate.coordinator.errors import ApiError, ErrorCode
+from quorate.coordinator.results import RequestContext
+from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
+
+__all__ = ["announced", "find_or_join", "in_writing", "replaced", "static_member"]
+
+
+def find_or_join(
+    group: ConsumerGroup,
+    member_id: str,
+    request: ConsumerGroupHeartbeatRequest,
+    records: list[CoordinatorRecord],
+    *,
+    jdk: int,
+) -> ConsumerMember:
+    """The member, as it was before this heartbeat; a new one if it joins.
+
+    Raises `ApiError`: UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID, or UNRELEASED_INSTANCE_ID.
+    """
+    if request.instance_id is not None:
+        return _find_or_join_static(group, member_id, request.instance_id, request, records, jdk)
+    member = group.members.get(member_id)
+    if member is None:
+        if request.member_epoch != JOIN:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is not a member of group {group.group_id}")
+        return ConsumerMember(member_id=member_id)
+    check_epoch(member, request.member_epoch, request.topic_partitions)
+    return member
+
+
+def _find_or_join_static(
+    group: ConsumerGroup,
+    member_id: str,
+    instance_id: str,
+    request: ConsumerGroupHeartbeatRequest,
+    records: list[CoordinatorRecord],
+    jdk: int,
+) -> ConsumerMember:
+    holder = static_member(group, instance_id)
+    if request.member_epoch != JOIN:
+        found = check_holder(holder, member_id, instance_id)
+        check_epoch(found, request.member_epoch, request.topic_partitions)
+        return found
+    if holder is None:
+        return group.members.get(member_id) or ConsumerMember(member_id=member_id)
+    if not holder.uses_classic_protocol and holder.epoch != LEAVE_STATIC:
+        raise ApiError(
+            ErrorCode.UNRELEASED_INSTANCE_ID, f"{instance_id} is member {holder.member_id}, which has not left"
+        )
+    return replaced(group, holder, member_id, records, jdk=jdk)
+
+
+def replaced(
+    group: ConsumerGroup, old: ConsumerMember, member_id: str, records: list[CoordinatorRecord], *, jdk: int
+) -> ConsumerMember:
+    """The static member under another id (KIP-345): it keeps what it announced, its target and its assignment, and starts at epoch 0."""
+    new = replace(
+        old,
+        member_id=member_id,
+        epoch=0,
+        previous_epoch=0,
+        assigned=as_loaded(old.assigned),
+        pending_revocation=as_loaded(old.pending_revocation),
+    )
+    records += write.member_tombstones(group.group_id, old.member_id)
+    records.append(write.member_metadata(group.group_id, member_id, in_writing(new.metadata)))
+    target = as_target(group.targets.get(old.member_id, ()), jdk)
+    records.append(write.target_assignment(group.group_id, member_id, target))
+    records.append(write.current_assignment(group.group_id, new))
+    return new
+
+
+def static_member(group: ConsumerGroup, instance_id: str) -> ConsumerMember | None:
+    """The member with this instance id."""
+    member_id = group.static_members.get(instance_id)
+    return None if member_id is None else group.members.get(member_id)
+
+
+def announced(
+    old: ConsumerGroupMemberMetadataValue, request: ConsumerGroupHeartbeatRequest, context: RequestContext
+) -> ConsumerGroupMemberMetadataValue:
+    """What is known of the member after this heartbeat; the same object if nothing is new. What the request leaves out stays as it was."""
+    names = request.subscribed_topic_names
+    if (
+        (names is None or set(names) == set(old.subscribed_topic_names))
+        and old.client_id == context.client_id
+        and old.client_host == context.client_host
+        and request.instance_id in (None, old.instance_id)
+        and request.rack_id in (None, old.rack_id)
+        and request.rebalance_timeout_ms in (-1, old.rebalance_timeout_ms)
+        and request.server_assignor in (None, old.server_assignor)
+        and request.subscribed_topic_regex in (None, old.subscribed_topic_regex)
+        and old.classic_member_metadata is None
+    ):
+        return old
+    return in_writing(
+        replace(
+            old,
+            instance_id=old.instance_id if request.instance_id is None else request.instance_id,
+            rack_id=old.rack_id if request.rack_id is None else request.rack_id,
+            client_id=context.client_id,
+            client_host=context.client_host,
+            subscribed_topic_names=old.subscribed_topic_names if names is None else names,
+            subscribed_topic_regex=old.subscribed_topic_regex
+            if request.subscribed_topic_regex is None
+            else request.subscribed_topic_regex,
+            rebalance_timeout_ms=old.rebalance_timeout_ms
+            if request.rebalance_timeout_ms == -1
+            else request.rebalance_timeout_ms,
+            server_assignor=old.server_assignor if request.server_assignor is None else request.server_assignor,
+            classic_member_metadata=None,
+        )
+    )
+
+
+def in_writing(metadata: ConsumerGroupMemberMetadataValue) -> ConsumerGroupMemberMetadataValue:
+    """As it is written: topic names sorted, each once."""
+    names = tuple(sorted(set(metadata.subscribed_topic_names), key=string_key))
+    return metadata if names == metadata.subscribed_topic_names else replace(metadata, subscribed_topic_names=names)

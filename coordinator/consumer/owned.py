@@ -1,0 +1,107 @@
+"""What members own and shall own, in the order in which Kafka's coordinator iterates it: HashMaps of topic ids with HashMaps or HashSets of partitions.
+
+Records and responses list partitions in that order, and the next map is filled in it. Partition numbers are their own hashes, so a table with more buckets
+than the highest number has them ascending; only where it has fewer (partitions 100 to 110, say) is a table followed step by step.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from quorate.assignors.java_order import (
+    JavaHashMap,
+    JavaHashSet,
+    copied_map_capacity,
+    copied_set_capacity,
+    hash_map_capacity,
+)
+from quorate.codecs import Uuid
+from quorate.codecs.messages.consumer_group import TopicPartition
+from quorate.coordinator.state.consumer import Owned
+
+__all__ = [
+    "Partitions",
+    "as_loaded",
+    "as_target",
+    "copied_map",
+    "copied_set",
+    "grown_map",
+    "kept_and_added",
+    "topics_in_order",
+]
+
+Partitions = Mapping[Uuid, Sequence[int]]
+"""Topic id → partitions, both in Java's order: a target assignment."""
+
+DEFAULT_CAPACITY = 16
+
+UNSPREAD = 1 << 16
+"""Java spreads hashes by their upper halves; smaller numbers have none."""
+
+
+def as_loaded(owned: Owned) -> Owned:
+    """As replay reads a record: maps of the default size, filled in the record's order."""
+    return {
+        topic_id: {partition: owned[topic_id][partition] for partition in grown_map(owned[topic_id])}
+        for topic_id in topics_in_order(owned)
+    }
+
+
+def as_target(topics: Iterable[TopicPartition], jdk: int) -> Partitions:
+    """As replay reads a target assignment: a map of the default size with sets that are copies of the record's lists."""
+    given = {topic.topic_id: topic.partitions for topic in topics}
+    return {topic_id: copied_set(given[topic_id], jdk) for topic_id in topics_in_order(given)}
+
+
+def topics_in_order(topics: Iterable[Uuid]) -> list[Uuid]:
+    """The keys of `new HashMap()` into which these topic ids were put."""
+    listed = list(topics)
+    if len(listed) < 2:
+        return listed
+    made: JavaHashSet[Uuid] = JavaHashSet()
+    for topic_id in listed:
+        made.add(topic_id)
+    return list(made)
+
+
+def grown_map(partitions: Collection[int], capacity: int = DEFAULT_CAPACITY) -> Sequence[int]:
+    """The keys of a map with that many buckets into which these partitions were put."""
+    if _ascending(partitions, capacity):
+        return sorted(partitions)
+    made: JavaHashMap[int, None] = JavaHashMap(capacity)
+    for partition in partitions:
+        made.put(partition, None)
+    return list(made)
+
+
+def copied_set(partitions: Sequence[int], jdk: int) -> Sequence[int]:
+    """The members of `new HashSet(partitions)`."""
+    return grown_map(partitions, copied_set_capacity(len(partitions), jdk))
+
+
+def copied_map(partitions: Collection[int], jdk: int) -> Sequence[int]:
+    """The keys of `new HashMap(map)` for a map that has these keys, in this order."""
+    return grown_map(partitions, _copied(len(partitions), jdk))
+
+
+def kept_and_added(before: Collection[int], kept: Collection[int], added: Sequence[int], jdk: int) -> Sequence[int]:
+    """The keys of `new HashMap(map)` for a map with the keys `before`, after all but `kept` were removed, and then `added` were put."""
+    capacity = _copied(len(before), jdk)
+    final = [*kept, *added]
+    if _ascending(final, capacity):
+        return sorted(final)
+    made: JavaHashMap[int, None] = JavaHashMap(capacity)
+    for partition in before:
+        made.put(partition, None)
+    for partition in before:
+        if partition not in kept:
+            made.remove(partition)
+    for partition in added:
+        made.put(partition, None)
+    return list(made)
+
+
+def _ascending(partitions: Collection[int], capacity: int) -> bool:
+    return not partitions or max(partitions) < min(hash_map_capacity(len(partitions), capacity), UNSPREAD)
+
+
+def _copied(size: int, jdk: int) -> int:
+    return copied_map_capacity(size, jdk) if size else DEFAULT_CAPACITY

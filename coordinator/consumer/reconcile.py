@@ -1,0 +1,196 @@
+"""Reconciliation: moves a member one step towards its target assignment (KIP-848, "Member Epoch - Reconciliation of the group")."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from quorate.assignors.java_order import JavaHashMap, JavaHashSet, copied_map_capacity
+from quorate.codecs import Uuid
+from quorate.codecs.api.consumer_group_heartbeat import TopicPartitions
+from quorate.coordinator.consumer.owned import (
+    Partitions,
+    as_loaded,
+    copied_map,
+    copied_set,
+    kept_and_added,
+)
+from quorate.coordinator.errors import ApiError, ErrorCode
+from quorate.coordinator.image import MetadataImage
+from quorate.coordinator.state.consumer import ConsumerMember, MemberState, Owned
+
+__all__ = ["TRANSITIONS", "Situation", "reconcile"]
+
+TRANSITIONS: Mapping[MemberState, frozenset[MemberState]] = {
+    MemberState.STABLE: frozenset(
+        {MemberState.STABLE, MemberState.UNREVOKED_PARTITIONS, MemberState.UNRELEASED_PARTITIONS}
+    ),
+    MemberState.UNREVOKED_PARTITIONS: frozenset(
+        {MemberState.STABLE, MemberState.UNREVOKED_PARTITIONS, MemberState.UNRELEASED_PARTITIONS}
+    ),
+    MemberState.UNRELEASED_PARTITIONS: frozenset(
+        {MemberState.STABLE, MemberState.UNREVOKED_PARTITIONS, MemberState.UNRELEASED_PARTITIONS}
+    ),
+    # Of a newer release: the member has given up everything, so there is nothing to revoke.
+    MemberState.UNKNOWN: frozenset({MemberState.STABLE, MemberState.UNRELEASED_PARTITIONS}),
+}
+"""Where one step of reconciliation can lead a member."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What reconciliation looks at, beside the member.
+
+    `epoch`, `target`: the target assignment. `owner_epoch`: the epoch of a partition's owner, -1 if it is free. `owned`: what the member says that it owns;
+    `None` if it does not say. `topics`: names that it subscribes to, or that its expression matched; `subscription_changed`: in this heartbeat.
+    """
+
+    epoch: int
+    target: Partitions
+    owner_epoch: Callable[[Uuid, int], int]
+    owned: Sequence[TopicPartitions] | None
+    topics: frozenset[str]
+    subscription_changed: bool
+    image: MetadataImage
+    jdk: int
+
+    def subscribes_to(self, topic_id: Uuid) -> bool:
+        """Whether the topic exists and is among those that the member subscribes to."""
+        topic = self.image.topics_by_id.get(topic_id)
+        return topic is not None and topic.name in self.topics
+
+    def still_owned(self, partitions: Mapping[Uuid, Mapping[int, int]]) -> bool:
+        """Whether the member owns one of these partitions; not to say counts as owning."""
+        if self.owned is None:
+            return True
+        return any(
+            partition in partitions.get(topic.topic_id, {}) for topic in self.owned for partition in topic.partitions
+        )
+
+
+def reconcile(member: ConsumerMember, situation: Situation) -> ConsumerMember:
+    """The member after one step; the same object if nothing changes, so that a record is only written where something does.
+
+    1. Something to give up, and the member may still own it: ask it to revoke, epoch unchanged.
+    2. Something free to add: hand it over at the target epoch.
+    3. Only partitions that others still hold: wait as UNRELEASED, at the target epoch.
+    4. Nothing left to do: STABLE, at the target epoch.
+
+    Partitions of topics that the member no longer subscribes to are given up whatever the target says (KAFKA-19431). Raises `ApiError`
+    FENCED_MEMBER_EPOCH for a member in a state that is not known, unless it says that it owns nothing.
+    """
+    match member.state:
+        case MemberState.STABLE:
+            if member.epoch == situation.epoch:
+                return _trimmed(member, situation) if situation.subscription_changed else member
+        case MemberState.UNREVOKED_PARTITIONS:
+            if situation.still_owned(member.pending_revocation):
+                return _trimmed(member, situation) if situation.subscription_changed else member
+        case MemberState.UNKNOWN:
+            if situation.owned is None or situation.owned:
+                raise ApiError(
+                    ErrorCode.FENCED_MEMBER_EPOCH,
+                    f"member {member.member_id} is in a state that is not known here; it has to join again",
+                )
+    return _step(member, situation)
+
+
+def _step(member: ConsumerMember, situation: Situation) -> ConsumerMember:
+    assigned, target, jdk = as_loaded(member.assigned), situation.target, situation.jdk
+    kept: JavaHashMap[Uuid, Mapping[int, int]] = JavaHashMap()
+    revoked: JavaHashMap[Uuid, Mapping[int, int]] = JavaHashMap()
+    added: JavaHashMap[Uuid, Sequence[int]] = JavaHashMap()
+    unreleased = False
+    for topic_id in _either(target, assigned, jdk):
+        wanted = copied_set(target.get(topic_id, ()), jdk) if situation.subscribes_to(topic_id) else ()
+        here = assigned.get(topic_id, {})
+        order = copied_map(here, jdk)
+        staying = set(here).intersection(wanted)
+        if staying:
+            kept.put(topic_id, {partition: here[partition] for partition in order if partition in staying})
+        if len(staying) < len(here):
+            revoked.put(topic_id, {partition: here[partition] for partition in order if partition not in staying})
+        # What the member itself has to revoke is free for itself: only one member can own a partition.
+        mine = member.pending_revocation.get(topic_id, {})
+        missing = [partition for partition in wanted if partition not in staying]
+        free = [
+            partition for partition in missing if partition in mine or situation.owner_epoch(topic_id, partition) == -1
+        ]
+        unreleased = unreleased or len(free) < len(missing)
+        if free:
+            added.put(topic_id, free)
+    to_revoke = dict(revoked.items())
+    if to_revoke and situation.still_owned(to_revoke):
+        return _moved(member, MemberState.UNREVOKED_PARTITIONS, member.epoch, dict(kept.items()), to_revoke)
+    for topic_id, free in added.items():
+        staying_here = kept.compute_if_absent(topic_id, dict)
+        before = assigned[topic_id] if staying_here else {}
+        order = kept_and_added(before, staying_here, free, jdk)
+        kept.put(topic_id, {partition: staying_here.get(partition, situation.epoch) for partition in order})
+    state = MemberState.UNRELEASED_PARTITIONS if unreleased else MemberState.STABLE
+    return _moved(member, state, situation.epoch, dict(kept.items()), {})
+
+
+def _trimmed(member: ConsumerMember, situation: Situation) -> ConsumerMember:
+    """The member without topics that it no longer subscribes to, at its epoch; otherwise it is as far as it was."""
+    assigned = as_loaded(member.assigned)
+    if not situation.topics and not member.pending_revocation:
+        left: Owned = {}
+        pending = assigned
+    else:
+        gone = [topic_id for topic_id in assigned if not situation.subscribes_to(topic_id)]
+        if not gone:
+            return member
+        left = {topic_id: assigned[topic_id] for topic_id in _copy_of(assigned, situation.jdk) if topic_id not in gone}
+        pending = _with_topics(
+            as_loaded(member.pending_revocation), {topic_id: assigned[topic_id] for topic_id in gone}, situation.jdk
+        )
+    if pending and situation.still_owned(pending):
+        return _moved(member, MemberState.UNREVOKED_PARTITIONS, member.epoch, left, pending)
+    return replace(member, previous_epoch=member.epoch, assigned=left)
+
+
+def _moved(
+    member: ConsumerMember, state: MemberState, epoch: int, assigned: Owned, pending_revocation: Owned
+) -> ConsumerMember:
+    if state not in TRANSITIONS[member.state]:
+        raise AssertionError(f"member {member.member_id} cannot go from {member.state.name} to {state.name}")
+    # The previous epoch is the one so far even if the epoch stays: that is how a lost answer is told from an old one.
+    return replace(
+        member,
+        state=state,
+        epoch=epoch,
+        previous_epoch=member.epoch,
+        assigned=assigned,
+        pending_revocation=pending_revocation,
+    )
+
+
+def _either(target: Partitions, assigned: Owned, jdk: int) -> list[Uuid]:
+    """Topics that are in one of them: a HashSet that is a copy of the one's keys, to which the other's are added."""
+    if len(target) + len(assigned) < 2:
+        return [*target, *assigned]
+    topics: JavaHashSet[Uuid] = JavaHashSet.of(target, jdk=jdk)
+    for topic_id in assigned:
+        topics.add(topic_id)
+    return list(topics)
+
+
+def _copy_of(owned: Owned, jdk: int) -> JavaHashMap[Uuid, Mapping[int, int]]:
+    """`new HashMap(map)`."""
+    made: JavaHashMap[Uuid, Mapping[int, int]] = JavaHashMap(copied_map_capacity(len(owned), jdk) if owned else None)
+    for topic_id, partitions in owned.items():
+        made.put(topic_id, partitions)
+    return made
+
+
+def _with_topics(pending: Owned, gone: Owned, jdk: int) -> Owned:
+    """A copy of `pending` into which `gone` is merged."""
+    made = _copy_of(pending, jdk)
+    for topic_id, partitions in gone.items():
+        before = made.compute_if_absent(topic_id, dict)
+        if not before:
+            made.put(topic_id, partitions)
+            continue
+        both = {**before, **partitions}
+        order = kept_and_added(before, before, [one for one in partitions if one not in before], jdk)
+        made.put(topic_id, {partition: both[partition] for partition in order})
+    return dict(made.items())

@@ -1,0 +1,119 @@
+"""The records of consumer groups, as handlers write them."""
+
+from collections.abc import Sequence
+
+from quorate.codecs import CoordinatorRecord
+from quorate.codecs.messages.consumer_group import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+    TopicPartition,
+    TopicPartitions,
+)
+from quorate.coordinator.consumer.owned import Partitions
+from quorate.coordinator.records import tombstone, written
+from quorate.coordinator.state.consumer import ConsumerMember, Owned
+
+__all__ = [
+    "current_assignment",
+    "group_epoch",
+    "member_metadata",
+    "member_tombstones",
+    "partition_metadata_tombstone",
+    "regex_tombstone",
+    "resolved_regex",
+    "target_assignment",
+    "target_epoch",
+]
+
+
+def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
+    """The group's epoch, and the hash of what it subscribes to (KIP-1101)."""
+    return written(
+        ConsumerGroupMetadataKey(group_id=group_id),
+        ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash),
+    )
+
+
+def partition_metadata_tombstone(group_id: str) -> CoordinatorRecord:
+    """Takes away what brokers before KIP-1101 wrote."""
+    return tombstone(ConsumerGroupPartitionMetadataKey(group_id=group_id))
+
+
+def member_metadata(group_id: str, member_id: str, metadata: ConsumerGroupMemberMetadataValue) -> CoordinatorRecord:
+    """What a member announced."""
+    return written(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id), metadata)
+
+
+def target_assignment(group_id: str, member_id: str, target: Partitions) -> CoordinatorRecord:
+    """What a member is to get, in the order given."""
+    topics = tuple(
+        TopicPartition(topic_id=topic_id, partitions=tuple(partitions)) for topic_id, partitions in target.items()
+    )
+    return written(
+        ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
+        ConsumerGroupTargetAssignmentMemberValue(topic_partitions=topics),
+    )
+
+
+def target_epoch(group_id: str, epoch: int, now_ms: int) -> CoordinatorRecord:
+    """The group epoch that the target assignment is for, and when it was computed (KIP-1263)."""
+    return written(
+        ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id),
+        ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=now_ms),
+    )
+
+
+def current_assignment(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
+    """What a member has, in the order given."""
+    return written(
+        ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id),
+        ConsumerGroupCurrentMemberAssignmentValue(
+            member_epoch=member.epoch,
+            previous_member_epoch=member.previous_epoch,
+            state=member.state.value,
+            assigned_partitions=_owned(member.assigned),
+            partitions_pending_revocation=_owned(member.pending_revocation),
+        ),
+    )
+
+
+def _owned(owned: Owned) -> Sequence[TopicPartitions]:
+    return tuple(
+        TopicPartitions(topic_id=topic_id, partitions=tuple(partitions), assignment_epochs=tuple(partitions.values()))
+        for topic_id, partitions in owned.items()
+    )
+
+
+def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
+    """Everything that takes a member away; the order matters to replay."""
+    return [
+        tombstone(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)),
+        tombstone(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)),
+        tombstone(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id)),
+    ]
+
+
+def resolved_regex(
+    group_id: str, regex: str, *, topics: Sequence[str], version: int, timestamp_ms: int
+) -> CoordinatorRecord:
+    """What an expression matched, in the image of that version."""
+    return written(
+        ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex),
+        ConsumerGroupRegularExpressionValue(topics=tuple(topics), version=version, timestamp=timestamp_ms),
+    )
+
+
+def regex_tombstone(group_id: str, regex: str) -> CoordinatorRecord:
+    """Nobody subscribes by this expression any more."""
+    return tombstone(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex))

@@ -1,0 +1,180 @@
+"""Subscriptions by regular expression: when a group's expressions are matched against all topics, and what follows from the result (KIP-848).
+
+Matching is left for later, as a `Task`: on a broker it may take long, and is done beside. All expressions of a group are matched together, so that a change of
+topics costs one rebalance.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+
+from quorate.assignors.java_order import JavaHashMap, copied_map_capacity, string_key
+from quorate.codecs import CoordinatorRecord
+from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue
+from quorate.coordinator.consumer import records as write
+from quorate.coordinator.consumer.patterns import PatternError, compiled
+from quorate.coordinator.consumer.subscriptions import REFRESH_INTERVAL_MS, Counts, add_topics, hash_of
+from quorate.coordinator.errors import ApiError, ErrorCode
+from quorate.coordinator.image import MetadataDelta, MetadataImage
+from quorate.coordinator.results import Result, Task
+from quorate.coordinator.shard import ON_IMAGE, ON_LOADED, CoordinatorShard
+from quorate.coordinator.state.consumer import ConsumerGroup
+from quorate.coordinator.state.modern import ModernGroup
+
+__all__ = ["MIN_REFRESH_INTERVAL_MS", "RegexChange", "matches", "resolved", "update_regex"]
+
+MIN_REFRESH_INTERVAL_MS = 10_000
+"""Expressions of a group are not matched again before this has passed."""
+
+
+class RegexChange(Enum):
+    """What a heartbeat does to its member's expression. `RESOLVED`: it is known what the new one matches, or there is none any more."""
+
+    NONE = "none"
+    CHANGED = "changed"
+    RESOLVED = "resolved"
+
+
+def update_regex(
+    shard: CoordinatorShard,
+    group: ConsumerGroup,
+    old: ConsumerGroupMemberMetadataValue,
+    new: ConsumerGroupMemberMetadataValue,
+    records: list[CoordinatorRecord],
+    now_ms: int,
+) -> RegexChange:
+    """Take the member's expression over, and have the group's expressions matched if that is due.
+
+    Raises `ApiError` INVALID_REGULAR_EXPRESSION for an expression that nobody in the group has yet, and that is none.
+    """
+    before, after = old.subscribed_topic_regex, new.subscribed_topic_regex
+    change, is_new = RegexChange.NONE, False
+    if before != after:
+        change = RegexChange.CHANGED
+        if before and group.regex_subscribers.get(before, 0) == 1:
+            records.append(write.regex_tombstone(group.group_id, before))
+        if after and group.regex_subscribers.get(after, 0) == 0:
+            _check(after)
+            is_new = True
+        elif (after and after in group.regexes) or (not after and before):
+            change = RegexChange.RESOLVED
+    if is_new or group.regex_subscribers:
+        _resolve_if_due(shard, group, before, after, is_new=is_new, now_ms=now_ms)
+    return change
+
+
+def _check(regex: str) -> None:
+    try:
+        compiled(regex)
+    except PatternError as error:
+        raise ApiError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION, f"{regex!r} is not a regular expression: {error}"
+        ) from None
+
+
+def _resolve_if_due(
+    shard: CoordinatorShard, group: ConsumerGroup, before: str | None, after: str | None, *, is_new: bool, now_ms: int
+) -> None:
+    name = f"{group.group_id}-regex"
+    if any(task.name == name for task in shard.tasks):
+        return
+    # They are matched together, so one tells for all.
+    last = next((value for _, value in group.regexes.ordered()), None)
+    if last is not None and now_ms <= last.timestamp + MIN_REFRESH_INTERVAL_MS:
+        return
+    subscribed = _subscribed(group, before, after, shard.config.jdk)
+    due = (
+        is_new
+        or len(subscribed) != len(group.regexes)
+        or (0 if last is None else last.version) < shard.new_topics_version
+        or last is None
+        or now_ms > last.timestamp + shard.config.group_consumer_regex_refresh_interval_ms
+    )
+    if due and subscribed:
+        group_id = group.group_id
+
+        def resolve(at_ms: int) -> Result[None]:
+            found = matches(subscribed, shard.image)
+            return Result(records=resolved(shard, group_id, found, shard.image.version, at_ms))
+
+        shard.tasks.append(Task(name=name, operation=resolve))
+
+
+def _subscribed(group: ConsumerGroup, before: str | None, after: str | None, jdk: int) -> list[str]:
+    """The group's expressions with this heartbeat's change, in the order of Kafka's map of them."""
+    size = len(group.regex_subscribers)
+    counts: JavaHashMap[str, int] = JavaHashMap(copied_map_capacity(size, jdk) if size else None)
+    for regex, count in group.regex_subscribers.ordered():
+        counts.put(regex, count)
+    if before and before in counts:
+        if counts[before] > 1:
+            counts.put(before, counts[before] - 1)
+        else:
+            counts.remove(before)
+    if after:
+        counts.put(after, counts.compute_if_absent(after, int) + 1)
+    return list(counts)
+
+
+def matches(regexes: Sequence[str], image: MetadataImage) -> dict[str, list[str]]:
+    """Expression → the topics that it matches as a whole, sorted; in the order in which Kafka writes the results. One that is none is matched by nothing."""
+    found: JavaHashMap[str, list[str]] = JavaHashMap(len(regexes))
+    for regex in regexes:
+        try:
+            pattern = compiled(regex)
+        except PatternError:
+            found.put(regex, [])
+        else:
+            found.put(regex, sorted(filter(pattern.fullmatch, image.topics), key=string_key))
+    again: JavaHashMap[str, list[str]] = JavaHashMap(len(regexes))
+    for regex, topics in found.items():
+        again.put(regex, topics)
+    return dict(again.items())
+
+
+def resolved(
+    shard: CoordinatorShard, group_id: str, found: Mapping[str, Sequence[str]], version: int, now_ms: int
+) -> list[CoordinatorRecord]:
+    """The records that tell what expressions matched, and the group's new epoch if that changes its topics."""
+    group = shard.state.groups.get(group_id)
+    if not isinstance(group, ConsumerGroup):
+        return []
+    records: list[CoordinatorRecord] = []
+    counts: Counts = dict(group.topic_subscribers)
+    changed = False
+    for regex, topics in found.items():
+        if not group.regex_subscribers.get(regex):
+            continue  # nobody subscribes by it any more
+        old = group.regexes.get(regex)
+        before = () if old is None else old.topics
+        if set(before) != set(topics):
+            changed = True
+            add_topics(counts, set(before), -1, regex=True)
+            add_topics(counts, topics, 1, regex=True)
+        records.append(write.resolved_regex(group_id, regex, topics=topics, version=version, timestamp_ms=now_ms))
+    computed = hash_of(shard, counts)
+    if changed or computed != group.metadata_hash:
+        epoch = group.epoch + 1
+        records.append(write.group_epoch(group_id, epoch, computed))
+        group.refresh_at_ms, group.refresh_epoch = now_ms + REFRESH_INTERVAL_MS, epoch
+    return records
+
+
+def _topics_changed(shard: CoordinatorShard, delta: MetadataDelta, now_ms: int) -> Result[None]:
+    """Groups that subscribe to topics that changed compute their hash anew; new topics are matched by expressions."""
+    if shard.new_topics_version == -1 or delta.created:
+        shard.new_topics_version = shard.image.version
+    for group_id in shard.state.topics.groups((*delta.changed, *(topic.name for topic in delta.deleted))):
+        group = shard.state.groups.get(group_id)
+        if isinstance(group, ModernGroup):
+            group.refresh_at_ms, group.refresh_epoch = 0, 0
+    return Result()
+
+
+def _first_image(shard: CoordinatorShard, now_ms: int) -> Result[None]:
+    if shard.new_topics_version == -1:
+        shard.new_topics_version = shard.image.version
+    return Result()
+
+
+ON_IMAGE.append(_topics_changed)
+ON_LOADED.append(_first_image)

@@ -1,0 +1,157 @@
+"""What a group subscribes to when a member changes or goes: its topics, their hash (KIP-1101), the kind of subscription, and the group epoch that follows."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from quorate.assignors.server import SubscriptionType
+from quorate.codecs import CoordinatorRecord
+from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue
+from quorate.coordinator.consumer import records as write
+from quorate.coordinator.consumer.members import static_member
+from quorate.coordinator.metadata_hash import group_hash, topic_hash
+from quorate.coordinator.shard import CoordinatorShard
+from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
+
+__all__ = [
+    "REFRESH_INTERVAL_MS",
+    "Counts",
+    "Refreshed",
+    "add_topics",
+    "hash_of",
+    "is_stale",
+    "refresh",
+    "subscription_type",
+    "subscription_type_of",
+    "without_members",
+]
+
+REFRESH_INTERVAL_MS = 2_147_483_647
+"""How long a metadata hash is good if nothing happens; a change of a subscribed topic ends it at once."""
+
+Counts = dict[str, tuple[int, int]]
+"""Topic → how many members name it, and how many resolved expressions match it. A topic with neither is not there."""
+
+
+class Refreshed(NamedTuple):
+    """The group epoch after a refresh, and what the assignor has to be told of the subscriptions."""
+
+    epoch: int
+    subscription_type: SubscriptionType
+
+
+def is_stale(group: ConsumerGroup, now_ms: int) -> bool:
+    """Whether the metadata hash has to be computed again: it was never since the load, a topic has changed, or the write after the last time failed."""
+    return now_ms >= group.refresh_at_ms or group.epoch < group.refresh_epoch
+
+
+def refresh(
+    shard: CoordinatorShard,
+    group: ConsumerGroup,
+    old: ConsumerMember,
+    new: ConsumerMember,
+    records: list[CoordinatorRecord],
+    *,
+    bump: bool,
+    now_ms: int,
+) -> Refreshed:
+    """Compute the metadata hash with the member as it is now; a new hash, like `bump`, gives the group another epoch.
+
+    Also takes away the record of type 4 that a broker before KIP-1101 wrote.
+    """
+    counts = with_member(group, old, new)
+    computed = hash_of(shard, counts)
+    is_new = new.member_id not in group.members and (
+        new.metadata.instance_id is None or static_member(group, new.metadata.instance_id) is None
+    )
+    kind = subscription_type(
+        regexes_with_member(group, old.metadata, new.metadata), counts, len(group.members) + is_new
+    )
+    epoch = group.epoch
+    if bump or computed != group.metadata_hash:
+        epoch += 1
+        records.append(write.group_epoch(group.group_id, epoch, computed))
+    group.refresh_at_ms, group.refresh_epoch = now_ms + REFRESH_INTERVAL_MS, epoch
+    if group.has_partition_metadata_record:
+        records.append(write.partition_metadata_tombstone(group.group_id))
+    return Refreshed(epoch, kind)
+
+
+def with_member(group: ConsumerGroup, old: ConsumerMember, new: ConsumerMember) -> Counts:
+    """The group's topics after `old` became `new`. What an expression matched goes with its last subscriber."""
+    counts: Counts = dict(group.topic_subscribers)
+    before, after = set(old.metadata.subscribed_topic_names), set(new.metadata.subscribed_topic_names)
+    add_topics(counts, before - after, -1, regex=False)
+    add_topics(counts, after - before, 1, regex=False)
+    regex = old.metadata.subscribed_topic_regex
+    if regex and regex != new.metadata.subscribed_topic_regex and group.regex_subscribers.get(regex) == 1:
+        resolved = group.regexes.get(regex)
+        add_topics(counts, () if resolved is None else resolved.topics, -1, regex=True)
+    return counts
+
+
+def without_members(group: ConsumerGroup, members: Iterable[ConsumerMember], regexes: Iterable[str]) -> Counts:
+    """The group's topics without these members and these expressions."""
+    counts: Counts = dict(group.topic_subscribers)
+    for member in members:
+        add_topics(counts, set(member.metadata.subscribed_topic_names), -1, regex=False)
+    for regex in regexes:
+        resolved = group.regexes.get(regex)
+        add_topics(counts, () if resolved is None else resolved.topics, -1, regex=True)
+    return counts
+
+
+def add_topics(counts: Counts, topics: Iterable[str], change: int, *, regex: bool) -> None:
+    """Count topics up or down."""
+    for topic in topics:
+        by_name, by_regex = counts.get(topic, (0, 0))
+        count = (by_name, max(by_regex + change, 0)) if regex else (max(by_name + change, 0), by_regex)
+        if count == (0, 0):
+            counts.pop(topic, None)
+        else:
+            counts[topic] = count
+
+
+def hash_of(shard: CoordinatorShard, topics: Iterable[str]) -> int:
+    """The hash of those of the topics that exist, from the hashes that are still known."""
+    known = shard.topic_hashes
+    hashes: dict[str, int] = {}
+    for name in topics:
+        topic = shard.image.topics.get(name)
+        if topic is None:
+            continue
+        if name not in known:
+            known[name] = topic_hash(topic.id, name, shard.image.racks(topic), shard.config.hash_algorithm)
+        hashes[name] = known[name]
+    return group_hash(hashes, shard.config.hash_algorithm)
+
+
+def regexes_with_member(
+    group: ConsumerGroup, old: ConsumerGroupMemberMetadataValue, new: ConsumerGroupMemberMetadataValue
+) -> dict[str, int]:
+    """Expression → subscribers after `old` became `new`."""
+    counts: dict[str, int] = dict(group.regex_subscribers)
+    for regex, change in ((old.subscribed_topic_regex, -1), (new.subscribed_topic_regex, 1)):
+        if not regex:
+            continue
+        count = counts.pop(regex, 0) + change
+        if count > 0:
+            counts[regex] = count
+    return counts
+
+
+def subscription_type_of(group: ConsumerGroup) -> SubscriptionType:
+    """The kind of subscription as the log has it."""
+    return subscription_type(group.regex_subscribers, group.topic_subscribers, len(group.members))
+
+
+def subscription_type(
+    regexes: Mapping[str, int], topics: Mapping[str, tuple[int, int]], members: int
+) -> SubscriptionType:
+    """Whether all members subscribe to the same: to the same names, or by one expression and to no names."""
+    if not regexes:
+        alike = all(by_name == members for by_name, _ in topics.values())
+    else:
+        alike = next(iter(regexes.values())) == members and all(
+            by_regex == 1 and by_name == 0 for by_name, by_regex in topics.values()
+        )
+    return SubscriptionType.HOMOGENEOUS if alike else SubscriptionType.HETEROGENEOUS

@@ -1,0 +1,214 @@
+"""The target assignment: when a new one is computed, of what, by which assignor, and which records say so (KIP-848; the interval is KIP-1263's)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from quorate.assignors import Group, Member, Topic, Topology
+from quorate.assignors.java_order import JavaHashMap, copied_map_capacity
+from quorate.assignors.model import AssignorError
+from quorate.assignors.server import ServerAssignor, ServerRangeAssignor, SubscriptionType, UniformAssignor
+from quorate.codecs import CoordinatorRecord, Uuid
+from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue, TopicPartition
+from quorate.coordinator.consumer import records as write
+from quorate.coordinator.consumer.owned import Partitions, as_target
+from quorate.coordinator.errors import ApiError, ErrorCode
+from quorate.coordinator.image import MetadataImage
+from quorate.coordinator.shard import CoordinatorShard
+from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
+
+__all__ = ["ASSIGNORS", "Request", "Target", "last_target", "may_assign", "next_target", "preferred_assignor"]
+
+ASSIGNORS: Mapping[str, type[ServerAssignor]] = {"uniform": UniformAssignor, "range": ServerRangeAssignor}
+"""By the names in `group.consumer.assignors`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a member is to have, and the epoch of that."""
+
+    epoch: int
+    partitions: Partitions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Who wants a target: the group at `epoch`, with `member` in place of `before`. `topics`: names that the member gave in this heartbeat, in its order."""
+
+    group: ConsumerGroup
+    epoch: int
+    before: ConsumerMember
+    member: ConsumerMember
+    topics: tuple[str, ...]
+    subscription_type: SubscriptionType
+    now_ms: int
+
+    @property
+    def replaced(self) -> str | None:
+        """The static member whose place the member takes, if that has another id."""
+        instance_id = self.member.metadata.instance_id
+        holder = None if instance_id is None else self.group.static_members.get(instance_id)
+        return None if holder == self.member.member_id else holder
+
+
+def may_assign(shard: CoordinatorShard, group: ConsumerGroup, now_ms: int) -> bool:
+    """Whether the last target is old enough for another one (`group.consumer.assignment.interval.ms`)."""
+    configured = shard.group_configs.get(group.group_id)
+    interval_ms = None if configured is None else configured.consumer_assignment_interval_ms
+    if interval_ms is None:
+        interval_ms = shard.config.group_consumer_assignment_interval_ms
+    last_ms = group.assignment_timestamp_ms
+    return last_ms == 0 or interval_ms == 0 or now_ms >= last_ms + interval_ms
+
+
+def last_target(group: ConsumerGroup, member: ConsumerMember, jdk: int) -> Target:
+    """The target that is in the log: that of the static member whose place the member takes, if it does."""
+    instance_id = member.metadata.instance_id
+    member_id = member.member_id if instance_id is None else group.static_members.get(instance_id)
+    stored = () if member_id is None else group.targets.get(member_id, ())
+    return Target(group.assignment_epoch, as_target(stored, jdk))
+
+
+def preferred_assignor(
+    group: ConsumerGroup, before: ConsumerGroupMemberMetadataValue, after: ConsumerGroupMemberMetadataValue
+) -> str | None:
+    """The assignor with the most votes; of several the first in the order of Kafka's map of votes; `None` without votes."""
+    size = len(group.assignor_votes)
+    votes: JavaHashMap[str, int] = JavaHashMap(copied_map_capacity(size) if size else None)
+    for name, count in group.assignor_votes.ordered():
+        votes.put(name, count)
+    if before.server_assignor is not None and before.server_assignor in votes:
+        left = votes[before.server_assignor] - 1
+        if left > 0:
+            votes.put(before.server_assignor, left)
+        else:
+            votes.remove(before.server_assignor)
+    if after.server_assignor is not None:
+        votes.put(after.server_assignor, votes.compute_if_absent(after.server_assignor, int) + 1)
+    return max(votes.items(), key=lambda vote: vote[1])[0] if len(votes) else None
+
+
+def next_target(shard: CoordinatorShard, request: Request, records: list[CoordinatorRecord]) -> Target:
+    """Compute the target of the whole group, and write what is different from before; gives the member's.
+
+    Raises `ApiError` UNKNOWN_SERVER_ERROR where the assignor fails, or is one that the configuration does not name.
+    """
+    group, jdk = request.group, shard.config.jdk
+    name = preferred_assignor(group, request.before.metadata, request.member.metadata)
+    name = name or shard.config.group_consumer_assignors[0]
+    if name not in ASSIGNORS or name not in shard.config.group_consumer_assignors:
+        raise ApiError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"group {group.group_id} wants assignor {name}, which is not there"
+        )
+    assignor = ASSIGNORS[name](version=shard.config.kafka_version, jdk=jdk, subscription_type=request.subscription_type)
+    prepared = _group(shard.image, request, ignore_own=name == "range")
+    try:
+        assigned = assignor.target(prepared)
+    except AssignorError as error:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"no target for epoch {request.epoch}: {error}") from None
+    changed = set(assigned.changed.tolist())
+    mine: Partitions = {}
+    for number in prepared.hash_order.tolist():
+        member_id = prepared.member_ids[number]
+        stored = group.targets.get(member_id)
+        requesting = member_id == request.member.member_id
+        if number in changed:
+            new: Partitions = dict(assigned.record(number))
+        elif requesting and name != "range":
+            new = as_target(_previous(request), jdk)
+        else:
+            new = {}
+        if requesting:
+            mine = new
+            if stored is None or not _equal(stored, new):
+                records.append(write.target_assignment(group.group_id, member_id, new))
+        elif number in changed or stored is None:
+            records.append(write.target_assignment(group.group_id, member_id, new))
+    records.append(write.target_epoch(group.group_id, request.epoch, request.now_ms))
+    return Target(request.epoch, mine)
+
+
+def _previous(request: Request) -> tuple[TopicPartition, ...]:
+    """The member's target so far, or that of the static member whose place it takes."""
+    return request.group.targets.get(request.replaced or request.member.member_id, ())
+
+
+def _equal(stored: tuple[TopicPartition, ...], new: Partitions) -> bool:
+    return {topic.topic_id: set(topic.partitions) for topic in stored} == {
+        topic_id: set(partitions) for topic_id, partitions in new.items()
+    }
+
+
+def _group(image: MetadataImage, request: Request, *, ignore_own: bool) -> Group:
+    """The group for the assignor: its members in the order of Kafka's map, the requesting one as it is now.
+
+    `ignore_own`: the requesting member is given without its previous target, so that an assignor that goes by nothing of it tells the new one in full.
+    """
+    group, updated, replaced = request.group, request.member, request.replaced
+    members: dict[str, Member] = {}
+    names: dict[str, None] = {}
+    gone: set[Uuid] = set()
+
+    def add(member: ConsumerMember, topics: tuple[str, ...], target: tuple[TopicPartition, ...]) -> None:
+        listed = _with_resolved(group, member.metadata, topics)
+        names.update(dict.fromkeys(listed))
+        owned: list[tuple[str, int]] = []
+        for one in target:
+            topic = image.topics_by_id.get(one.topic_id)
+            if topic is None:
+                gone.add(one.topic_id)
+            name = str(one.topic_id) if topic is None else topic.name
+            names[name] = None
+            owned += [(name, partition) for partition in one.partitions]
+        metadata = member.metadata
+        members[member.member_id] = Member(
+            topics=listed, rack=metadata.rack_id, instance_id=metadata.instance_id, owned=owned
+        )
+
+    own_target = () if ignore_own else _previous(request)
+    ordered = list(group.members.ordered())
+    for member_id, member in ordered:
+        if member_id == updated.member_id:
+            add(updated, request.topics, own_target)
+        elif member_id != replaced:
+            add(member, member.metadata.subscribed_topic_names, group.targets.get(member_id, ()))
+    if updated.member_id not in group.members:
+        add(updated, request.topics, own_target)
+    topology = Topology(
+        Topic(name=name, partitions=topic.partitions, id=topic.id)
+        for name in names
+        if (topic := image.topics.get(name)) is not None
+    )
+    prepared = Group(members, topology)
+    if replaced is not None:
+        prepared.hash_order = _order_with_replaced([one for one, _ in ordered], updated.member_id, replaced, prepared)
+    return prepared
+
+
+def _with_resolved(
+    group: ConsumerGroup, metadata: ConsumerGroupMemberMetadataValue, topics: tuple[str, ...]
+) -> tuple[str, ...]:
+    resolved = group.regexes.get(metadata.subscribed_topic_regex or "")
+    if resolved is None or not resolved.topics:
+        return topics
+    return tuple(dict.fromkeys((*topics, *resolved.topics))) if topics else tuple(resolved.topics)
+
+
+def _order_with_replaced(
+    member_ids: list[str], new: str, replaced: str, prepared: Group
+) -> "np.ndarray[tuple[int, ...], np.dtype[np.int64]]":
+    """The order of a map into which all members were put, and then the new one put and the replaced one removed, in the order of a map of these two."""
+    made: JavaHashMap[str, None] = JavaHashMap()
+    for member_id in member_ids:
+        made.put(member_id, None)
+    steps: JavaHashMap[str, None] = JavaHashMap()
+    for member_id in (new, replaced):
+        steps.put(member_id, None)
+    for member_id in steps:
+        if member_id == new:
+            made.put(new, None)
+        else:
+            made.remove(replaced)
+    number_of = {member_id: number for number, member_id in enumerate(prepared.member_ids)}
+    return np.array([number_of[member_id] for member_id in made], np.int64)
