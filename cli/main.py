@@ -26,6 +26,7 @@ COMMANDS = {
     "decode": "Show the records of logs, of a live cluster, or given as hex.",
     "encode": "Turn JSON into the bytes of records.",
     "assign": "Try assignors on a group: who would get what, and why.",
+    "cluster": "Run a Kafka cluster with racks in containers, to try things on.",
     "records": "List the record types, or the fields of one.",
     "demo": "See what an upgrade of real brokers wrote, record by record.",
 }
@@ -73,6 +74,11 @@ class _Quorate(click.Group):
         ready_streams()
         try:
             status = super().main(args, prog_name or "quorate", complete_var, standalone_mode=False, **extra)
+        except click.exceptions.NoArgsIsHelpError as error:
+            if not standalone_mode:
+                raise
+            error.show()  # the help text, on stderr
+            status = 1
         except click.UsageError as error:
             if not standalone_mode:
                 raise

@@ -1,6 +1,7 @@
 """`KafkaCluster`: real brokers with racks, in containers, in one call."""
 
 import io
+import os
 import re
 import tarfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +15,7 @@ from quorate.codecs import CONSUMER_OFFSETS
 from quorate.integration.admin import metadata_from
 from quorate.integration.cluster import BrokerInfo, Cluster
 from quorate.integration.containers.engine import Session, engine, engine_errors
-from quorate.integration.containers.images import DEFAULT_VERSION, resolve_image
+from quorate.integration.containers.images import DEFAULT_VERSION, IMAGE_VARIABLE, resolve_image
 from quorate.integration.containers.lab import check_name, find_lab, lab_labels, lab_ports
 from quorate.integration.containers.node import Node
 from quorate.integration.containers.plan import CLIENT_PORT, DATA, Plan
@@ -59,6 +60,7 @@ class KafkaCluster(Cluster):
         on_progress: Callable[[str], None] = lambda _: None,
     ) -> None:
         count = Plan.count(brokers, racks)
+        image = image or os.environ.get(IMAGE_VARIABLE)  # later starts, by other processes too, are to be the same
         chosen = resolve_image(version, image, on_progress)
         if lab is not None:
             check_name(lab)
@@ -126,7 +128,6 @@ class KafkaCluster(Cluster):
         self._credentials = credentials
         self._tell = on_progress
         self._attached = False
-        self._cuts: list[tuple[Node, str]] = []
         labels = {**session.labels, **lab_labels(plan, credentials)}
         self._network: Network = Network(docker_network_kw={"labels": labels, "check_duplicate": True})
         self._network.name = f"quorate-{session.name}"
@@ -145,12 +146,12 @@ class KafkaCluster(Cluster):
             for number, name in plan.names.items()
         }
 
-    def _bring_up(self, nodes: Iterable[Node]) -> None:
+    def _bring_up(self, nodes: Iterable[Node], version: str | None = None, rack: str | None = None) -> None:
         """Start nodes at the same time, and wait for all of them."""
         chosen = list(nodes)
         self._tell(f"starting {', '.join(node.name for node in chosen)}")
         with ThreadPoolExecutor(max_workers=max(1, len(chosen))) as pool:
-            for started in [pool.submit(self._start, node) for node in chosen]:
+            for started in [pool.submit(self._start, node, version, rack) for node in chosen]:
                 started.result()
         self.wait_ready()
 
@@ -160,7 +161,7 @@ class KafkaCluster(Cluster):
         rack = node.rack if rack is None else rack or None
         secure = self._credentials
         node.start(
-            resolve_image(version, self._plan.image, self._tell),
+            self._image_of(version),
             version,
             rack,
             self._plan.server_properties(node.number, rack, secure.properties if secure else {}),
@@ -168,7 +169,36 @@ class KafkaCluster(Cluster):
             files=secure.files if secure else (),
         )
 
+    def _image_of(self, version: str) -> str:
+        image = self._plan.image
+        if image is not None and "{version}" not in image and version != self._plan.version:
+            raise ClusterError(
+                f"the image {image} was named for Kafka {self._plan.version}, so there is none for {version}",
+                "name images with {version} in the place of the version",
+            )
+        return resolve_image(version, image, self._tell)
+
     # What is there
+
+    @property
+    def plan(self) -> Plan:
+        """What it was started as."""
+        return self._plan
+
+    @property
+    def lab_name(self) -> str | None:
+        """The name under which it goes on without this process; `None` if it does not."""
+        return self._session.name if self._attached else None
+
+    @property
+    def image(self) -> str:
+        """The image that the first broker runs from; empty if it was never started."""
+        return self._nodes[min(self._plan.ports)].image
+
+    @property
+    def certificate(self) -> str | None:
+        """The certificate of the authority that clients have to trust (PEM), if the listener is secure."""
+        return self._credentials.certificate if self._credentials else None
 
     @property
     def version(self) -> str:
@@ -179,6 +209,12 @@ class KafkaCluster(Cluster):
     def bootstrap_servers(self) -> str:
         """Addresses for clients on this host: "127.0.0.1:port" of every broker, separated by commas."""
         return ",".join(f"127.0.0.1:{port}" for port in self._plan.ports.values())
+
+    @property
+    def answering_servers(self) -> str:
+        """`bootstrap_servers` without brokers that are stopped or paused."""
+        up = [port for broker, port in self._plan.ports.items() if self._nodes[broker].state == "running"]
+        return ",".join(f"127.0.0.1:{port}" for port in up) or self.bootstrap_servers
 
     @property
     def client_config(self) -> dict[str, Any]:
@@ -275,7 +311,9 @@ class KafkaCluster(Cluster):
 
     def stop_broker(self, broker: int) -> None:
         """Shut a broker down as an operator does: leaders move away first."""
-        self._node(broker).stop(self.stop_timeout_ms)
+        node = self._node(broker)
+        self._tell(f"stopping {node.name}")
+        node.stop(self.stop_timeout_ms)
         self.close_admin()
 
     def kill_broker(self, broker: int) -> None:
@@ -285,13 +323,16 @@ class KafkaCluster(Cluster):
 
     def start_broker(self, broker: int, *, rack: str | None = None, version: str | None = None) -> None:
         """Start a stopped broker, in another rack ("" for none) or with another Kafka version if one is given, and wait until it is registered and unfenced."""
-        self._start(self._node(broker), version, rack)
-        self.wait_ready()
+        self.start_brokers(broker, rack=rack, version=version)
+
+    def start_brokers(self, *brokers: int, rack: str | None = None, version: str | None = None) -> None:
+        """Start several at the same time: alone, one that is needed for a majority of controllers would not get ready."""
+        self._bring_up([self._node(broker) for broker in brokers], version, rack)
 
     def restart_broker(self, broker: int, *, rack: str | None = None, version: str | None = None) -> None:
         """`stop_broker`, then `start_broker`."""
         if version is not None:
-            resolve_image(version, self._plan.image, self._tell)  # before the broker is stopped for nothing
+            self._image_of(version)  # before the broker is stopped for nothing
         self.stop_broker(broker)
         self.start_broker(broker, rack=rack, version=version)
 
@@ -304,17 +345,34 @@ class KafkaCluster(Cluster):
     def pause_broker(self, broker: int) -> None:
         """Freeze a broker: connections stay open and nothing answers."""
         self._node(broker).pause()
+        self.close_admin()
 
     def resume_broker(self, broker: int) -> None:
         """Let a frozen broker go on."""
         self._node(broker).resume()
+        self.close_admin()
+
+    def wait_fenced(self, broker: int) -> None:
+        """Wait until the others have noticed that a broker does not answer any more, and lead in its place."""
+        from kafka.errors import KafkaError
+
+        self._node(broker)
+        for other in self._plan.ports:
+            if other == broker or self._nodes[other].state != "running":
+                continue
+
+            def fenced(other: int = other) -> bool:
+                known = metadata_from(self.admin, other)
+                return broker not in {found["node_id"] for found in known["brokers"]}
+
+            wait_for(f"broker {other} takes broker {broker} for gone", fenced, self.timeout_ms, also=(KafkaError,))
 
     def upgrade(self, version: str) -> None:
         """Move to another Kafka version, node by node, controllers of their own first, on the same data. A lower version is a downgrade.
 
         Feature levels (metadata.version) stay as they are, so that the way back is open; `admin.update_features` finalises them.
         """
-        resolve_image(version, self._plan.image, self._tell)
+        self._image_of(version)
         for node in self._nodes.values():
             self._tell(f"moving {node.name} from {node.version} to {version}")
             node.stop(self.stop_timeout_ms)
@@ -346,15 +404,15 @@ class KafkaCluster(Cluster):
             self._drop(other, node.address)
 
     def _drop(self, node: Node, address: str) -> None:
-        node.run("ip", "route", "add", "blackhole", f"{address}/32")
-        self._cuts.append((node, address))
+        node.run("ip", "route", "replace", "blackhole", f"{address}/32")
 
     def heal(self) -> None:
-        """Undo every `cut`."""
-        while self._cuts:
-            node, address = self._cuts.pop()
-            if node.state == "running":  # the routes of a broker that was restarted went with its container
-                node.container.exec_run(["ip", "route", "del", "blackhole", f"{address}/32"], user="root")
+        """Undo every `cut`, whoever made it."""
+        for node in self._nodes.values():
+            if node.state == "running":  # the routes of a broker that is started anew go with its container
+                for route in node.run("ip", "route").splitlines():
+                    if route.startswith("blackhole"):
+                        node.run("ip", "route", "del", *route.split()[:2])
 
     # Files
 

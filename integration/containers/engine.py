@@ -1,11 +1,13 @@
 """The container engine, and what belongs to us on it: everything that we start carries labels, and a watcher removes it if our process dies."""
 
 import contextlib
+import re
 import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
 from functools import lru_cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from quorate.integration.errors import ClusterError
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 __all__ = ["LAB", "LABEL", "Session", "engine", "engine_errors", "remove_labelled"]
+
+_TAKEN = re.compile(r":(\d+)(?: failed: port is already allocated|: bind: address already in use)")
 
 LABEL = "io.quorate.session"
 """Label of containers, networks and volumes; its value names the session."""
@@ -29,6 +33,9 @@ def engine() -> "DockerClient":
         from docker.errors import DockerException
 
         import docker
+
+        if find_spec("testcontainers") is None:
+            raise ModuleNotFoundError(name="testcontainers")
     except ModuleNotFoundError as missing:
         raise ClusterError(
             f"containers need the package {missing.name}, which is not installed",
@@ -39,10 +46,21 @@ def engine() -> "DockerClient":
         client.ping()
     except DockerException as error:
         raise ClusterError(
-            f"no container engine answers ({str(error).splitlines()[0]})",
+            f"no container engine answers: {_why(str(error))}",
             "start Docker, or name its address in DOCKER_HOST. On Debian and Ubuntu docker/engine of quorate's repository installs and starts one",
         ) from None
     return client
+
+
+def _why(text: str) -> str:
+    """An exception of Docker's package, which holds others in its text, in a few words."""
+    for name, words in (
+        ("FileNotFoundError", "its socket is not there"),
+        ("PermissionError", "this user may not use it"),
+    ):
+        if name in text:
+            return words
+    return next(iter(text.splitlines()), "no reason is given")
 
 
 @contextlib.contextmanager
@@ -54,6 +72,12 @@ def engine_errors(what: str) -> Iterator[None]:
         yield
     except APIError as error:
         reason = str(error.explanation or error).strip().splitlines()[0]
+        taken = _TAKEN.search(reason)
+        if taken:
+            raise ClusterError(
+                f"{what}: port {taken[1]} of 127.0.0.1 is taken",
+                f"end what listens there: ss -ltnp sport = :{taken[1]}",
+            ) from None
         raise ClusterError(f"{what}: the container engine refuses: {reason}") from None
 
 

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from quorate.integration.containers.engine import engine
 from quorate.integration.errors import ClusterError
 
-__all__ = ["DEFAULT_VERSION", "resolve_image"]
+__all__ = ["DEFAULT_VERSION", "IMAGE_VARIABLE", "resolve_image"]
 
 DEFAULT_VERSION = "4.3.1"
+
+IMAGE_VARIABLE = "QUORATE_KAFKA_IMAGE"
 
 OFFICIAL = "apache/kafka"
 EQUIVALENT = "quorate/kafka"
@@ -22,7 +24,7 @@ def resolve_image(version: str, image: str | None = None, tell: Callable[[str], 
     """
     from docker.errors import APIError, ImageNotFound
 
-    chosen = image or os.environ.get("QUORATE_KAFKA_IMAGE")
+    chosen = image or os.environ.get(IMAGE_VARIABLE)
     client = engine()
     names = [chosen.replace("{version}", version)] if chosen else [f"{OFFICIAL}:{version}", f"{EQUIVALENT}:{version}"]
     for name in names:

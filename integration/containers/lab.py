@@ -59,10 +59,12 @@ def find_lab(name: str) -> tuple[Plan, Credentials | None]:
     if not labels:
         there = lab_names()
         if name in there:
-            raise ClusterError(f"of the lab {name} only remains are there", "remove them: quorate cluster down")
+            raise ClusterError(
+                f"of the lab {name} only remains are there", f"remove them: quorate cluster down --name {name}"
+            )
         raise ClusterError(
             f"there is no lab named {name}" + (f", only {', '.join(there)}" if there else ""),
-            "start it: quorate cluster up",
+            f"start it: quorate cluster up --name {name}",
         )
     secret = labels[0].get(_CREDENTIALS)
     return Plan.from_json(labels[0][_PLAN]), None if secret is None else Credentials(json.loads(secret))

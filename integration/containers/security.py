@@ -54,7 +54,7 @@ class Credentials:
             )
         except ContainerError as error:
             raise ClusterError(f"no certificate could be made with keytool in {image}: {error}") from None
-        certificate, end, keystore = made.decode().rpartition("-----END CERTIFICATE-----\n")
+        certificate, end, keystore = made.decode().replace("\r", "").rpartition("-----END CERTIFICATE-----\n")
         if not certificate or not keystore:
             raise ClusterError(f"keytool in {image} made no certificate: {made.decode(errors='replace')[:200]!r}")
         return cls(

@@ -50,7 +50,7 @@ def test_examples_in_help_stand_on_lines_of_their_own(arguments, quorate):
     assert any(line.strip().startswith("quorate ") for line in shown.splitlines() if "Usage" not in line)
 
 
-@pytest.mark.parametrize("command", ["decode", "encode", "assign", "records", "demo"])
+@pytest.mark.parametrize("command", ["decode", "encode", "assign", "cluster", "records", "demo"])
 def test_help_of_a_command_imports_nothing_heavy(command):
     assert imported_by(command, "--help") & (HEAVY - {"quorate.codecs"}) == set()
 
@@ -72,7 +72,7 @@ def test_version_is_that_of_the_package(quorate):
 
 def test_the_list_of_commands_is_that_of_the_modules(quorate):
     shown = quorate("--help").out
-    for command in ("decode", "encode", "assign", "records", "demo"):
+    for command in ("decode", "encode", "assign", "cluster", "records", "demo"):
         assert f"  {command} " in shown
         assert quorate(command, "--help").status == 0
 

@@ -1,0 +1,154 @@
+"""What the commands of `quorate cluster` share: errors in the house's form, progress on stderr, checks before brokers are touched."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from quorate.cli.errors import UserError
+
+if TYPE_CHECKING:
+    from quorate.integration.containers import KafkaCluster
+
+__all__ = ["attach", "check_majority", "check_stopped", "do_to_each", "majority_note", "said_plainly", "telling"]
+
+STOP_TIMEOUT_MS = 30_000
+"""People don't wait longer for a broker to shut down."""
+
+STOP_TIMEOUT_WITHOUT_MAJORITY_MS = 10_000
+"""A broker that is told to shut down asks the active controller; where there is none, it would wait for one."""
+
+
+def attach(name: str, tell: Callable[[str], None] = lambda _: None) -> "KafkaCluster":
+    """The cluster of this name. Raises `ClusterError` if there is none."""
+    from quorate.integration.containers import KafkaCluster
+
+    lab = KafkaCluster.attach(name, on_progress=tell)
+    lab.stop_timeout_ms = STOP_TIMEOUT_MS
+    return lab
+
+
+@contextmanager
+def said_plainly() -> Iterator[None]:
+    """Turn what may go wrong with engine, brokers and clients into a `UserError`."""
+    from quorate.integration.containers.engine import engine
+    from quorate.integration.errors import ClusterError
+
+    try:
+        engine()  # first, because without Docker's package its exceptions cannot be imported either
+        from docker.errors import DockerException
+        from kafka.errors import KafkaError
+        from requests.exceptions import RequestException
+
+        try:
+            yield
+        except (DockerException, RequestException) as error:
+            raise UserError(f"the container engine refuses: {_first_line(error)}") from None
+        except KafkaError as error:
+            raise UserError(f"the brokers do not do it: {_first_line(error)}") from None
+    except ClusterError as error:
+        first, *more = error.message.splitlines()
+        raise UserError(first, *more, *error.remedy) from None
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), "") or type(error).__name__
+
+
+@contextmanager
+def telling() -> Iterator[Callable[[str], None]]:
+    """A function that says on stderr what is being done: in one line that moves on a terminal, in lines elsewhere."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+
+        began = time.monotonic()
+        with Console(stderr=True).status("…") as line:
+            yield lambda what: line.update(f"{what} … [dim]{time.monotonic() - began:.0f} s[/dim]")
+        return
+    last = ""
+
+    def tell(what: str) -> None:
+        nonlocal last
+        if what != last:
+            click.echo(what, err=True)
+            last = what
+
+    yield tell
+
+
+def do_to_each(lab: "KafkaCluster", brokers: Sequence[int], method: str) -> None:
+    """Call a method of the cluster for several brokers at the same time. Raises what the first one raises, once all are done."""
+    states = _states(lab, brokers)
+    if method == "pause_broker":
+        for broker in brokers:
+            if states[broker] == "stopped":
+                raise UserError(f"broker {broker} is stopped, so it cannot be paused")
+    if method == "resume_broker":
+        for broker in brokers:
+            if states[broker] != "paused":
+                raise UserError(f"broker {broker} is {states[broker]}, not paused", *_how_to_start(states, broker))
+    if method == "stop_broker" and not _majority(
+        {number: runs and number not in brokers for number, runs in _voters(lab).items()}
+    ):
+        lab.stop_timeout_ms = STOP_TIMEOUT_WITHOUT_MAJORITY_MS
+    todo = [broker for broker in brokers if method != "pause_broker" or states[broker] != "paused"]
+    with ThreadPoolExecutor(max_workers=max(1, len(todo))) as pool:
+        for done in [pool.submit(getattr(lab, method), broker) for broker in todo]:
+            done.result()
+
+
+def _how_to_start(states: dict[int, str], broker: int) -> list[str]:
+    return [f"quorate cluster start-broker {broker}"] if states[broker] == "stopped" else []
+
+
+def _states(lab: "KafkaCluster", brokers: Sequence[int]) -> dict[int, str]:
+    states = {broker.id: broker.state for broker in lab.brokers}
+    for broker in brokers:
+        if broker not in states:
+            raise UserError(f"there is no broker {broker}, only {', '.join(map(str, states))}")
+    return states
+
+
+def check_stopped(lab: "KafkaCluster", brokers: Sequence[int]) -> None:
+    """Raises `UserError` for brokers that are not there, or are there and run."""
+    states = _states(lab, brokers)
+    for broker in brokers:
+        if states[broker] == "paused":
+            raise UserError(f"broker {broker} is paused", f"quorate cluster resume-broker {broker}")
+        if states[broker] == "running":
+            raise UserError(f"broker {broker} is running", f"to start it anew: quorate cluster restart-broker {broker}")
+
+
+def check_majority(lab: "KafkaCluster", brokers: Sequence[int]) -> None:
+    """Raises `UserError` where brokers would wait in vain for a majority of controllers."""
+    voters = _voters(lab)
+    stopped = [number for number in voters if not voters[number] and number not in brokers]
+    if stopped and not _majority({number: number not in stopped for number in voters}):
+        more = " ".join(map(str, (*brokers, *stopped)))
+        raise UserError(
+            f"brokers {', '.join(map(str, stopped))} are controllers, and without a majority of these no broker gets ready",
+            f"start them together: quorate cluster start-broker {more}",
+        )
+
+
+def majority_note(lab: "KafkaCluster") -> str:
+    """What to say where no majority of controllers is left; nothing where there is one."""
+    voters = _voters(lab)
+    if _majority(voters) or all(broker.state == "stopped" for broker in lab.brokers):
+        return ""
+    return f"note: {sum(voters.values())} of {len(voters)} controllers run, which is no majority: no leader can be elected, no broker can join"
+
+
+def _majority(voters: dict[int, bool]) -> bool:
+    """Whether more than half of the controllers run; of controllers that are no brokers, it is taken for granted."""
+    return sum(voters.values()) * 2 > len(voters) or not voters
+
+
+def _voters(lab: "KafkaCluster") -> dict[int, bool]:
+    """Controllers among the brokers → whether they run. Controllers of their own are left alone by all commands."""
+    states = {broker.id: broker.state for broker in lab.brokers}
+    return {number: states[number] == "running" for number in lab.plan.voters if number in states}
