@@ -36,12 +36,18 @@ class AdminOperations:
         """Configuration by which kafka-python's clients reach the cluster, security included."""
         return {"bootstrap_servers": self.bootstrap_servers}
 
+    @property
+    def answering_servers(self) -> str:
+        """`bootstrap_servers` without brokers that are known not to answer now: a client that begins with a frozen one waits for half a minute."""
+        return self.bootstrap_servers
+
     @cached_property
     def admin(self) -> "KafkaAdminClient":
         """A client for what is not wrapped here. It is closed with the cluster and whenever a broker comes or goes: ask for it anew then."""
         from kafka import KafkaAdminClient
 
-        return KafkaAdminClient(**self.client_config, client_id="quorate-integration")
+        config = {**self.client_config, "bootstrap_servers": self.answering_servers}
+        return KafkaAdminClient(**config, client_id="quorate-integration")
 
     def close_admin(self) -> None:
         """Close the admin client, if it was ever asked for."""
@@ -204,7 +210,8 @@ class AdminOperations:
 
     def read_offsets_topic(self, **options: Any) -> "Iterator[LogEntry]":
         """What `__consumer_offsets` holds now, decoded. `options` are those of `quorate.codecs.read_live`."""
-        with closing(read_live(**{**self.client_config, **options})) as entries:  # type: ignore[type-var]
+        config = {**self.client_config, "bootstrap_servers": self.answering_servers}
+        with closing(read_live(**{**config, **options})) as entries:  # type: ignore[type-var]
             yield from entries
 
 

@@ -70,6 +70,10 @@ class Cluster(AdminOperations, ABC):
     def resume_broker(self, broker: int) -> None:
         """Let a frozen broker go on."""
 
+    @abstractmethod
+    def wait_fenced(self, broker: int) -> None:
+        """Wait until the others have noticed that a broker does not answer any more, and lead in its place. It takes the broker's session timeout."""
+
     @contextmanager
     def paused(self, broker: int) -> Iterator[None]:
         """A broker frozen while the block runs."""

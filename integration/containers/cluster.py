@@ -32,8 +32,9 @@ class KafkaCluster(Cluster):
 
     `version`: of Apache Kafka; `image`: see `resolve_image`. `controllers`: 0 for brokers that are controllers as well (the first three), otherwise that
     many controllers of their own. `properties`: added to every node's server.properties. `security`: of the listener for clients; `client_config` has what
-    they need (SASL_SSL: a certificate of its own, and a user by SCRAM-SHA-512). `heap_mb`: largest Java heap of a node. `ports`: of this host, one for
-    each broker; free ones by default. `on_progress` is told what is being done. The cluster is up and ready when the constructor returns. Raises
+    they need (SASL_SSL: a certificate of its own, and a user by SCRAM-SHA-512). `heap_mb`: largest Java heap of a node. `disk_mb`: broker → size of
+    its disk, for those that `fill_disk` is to fill; such a disk is memory, and empty whenever the broker starts. `ports`: of this host, one for each broker;
+    free ones by default. `on_progress` is told what is being done. The cluster is up and ready when the constructor returns. Raises
     `ClusterError`, with the end of the logs, if it does not come up within `timeout_ms`.
 
     Nothing outlives this process: containers, networks and volumes carry a label, and a watcher removes them when the process ends, even by a crash.
@@ -54,6 +55,7 @@ class KafkaCluster(Cluster):
         properties: Mapping[str, object] | None = None,
         security: Literal["PLAINTEXT", "SASL_SSL"] = "PLAINTEXT",
         heap_mb: int = 384,
+        disk_mb: Mapping[int, int] | None = None,
         timeout_ms: int = 120_000,
         lab: str | None = None,
         ports: Sequence[int] | None = None,
@@ -73,6 +75,7 @@ class KafkaCluster(Cluster):
             properties=properties or {},
             secure=security == "SASL_SSL",
             heap_mb=heap_mb,
+            disk_mb=disk_mb or {},
             ports=free_ports(count, lab_ports()) if ports is None else ports,
         )
         with ExitStack() as undo:
@@ -142,6 +145,7 @@ class KafkaCluster(Cluster):
                 environment={"CLUSTER_ID": plan.cluster_id},
                 version=plan.version,
                 rack=plan.racks.get(number),
+                disk_mb=plan.disk_mb.get(number),
             )
             for number, name in plan.names.items()
         }
@@ -378,9 +382,11 @@ class KafkaCluster(Cluster):
             node.stop(self.stop_timeout_ms)
             self._start(node, version)
             self.wait_ready()
-            self._wait_in_sync()
+            self.wait_in_sync()
 
-    def _wait_in_sync(self) -> None:
+    def wait_in_sync(self) -> None:
+        """Wait until every replica of every topic is in sync."""
+
         def caught_up() -> bool:
             return all(
                 set(part["isr_nodes"]) == set(part["replica_nodes"])
@@ -417,6 +423,15 @@ class KafkaCluster(Cluster):
     # Files
 
     def copy_segments(self, destination: Path, topic: str = CONSUMER_OFFSETS, *, broker: int | None = None) -> Path:
+    def fill_disk(self, broker: int) -> None:
+        """Write a broker's disk full. Raises `ClusterError` if the disk is not one of a limited size (`disk_mb`)."""
+        node = self._node(broker)
+        if node.disk_mb is None:
+            raise ClusterError(
+                f"{node.name} has no disk of its own to fill", f"start the cluster with disk_mb={{{broker}: 64}}"
+            )
+        node.run("sh", "-c", f"dd if=/dev/zero of={DATA}/filler bs=64k 2>/dev/null || true")
+
         """Copy a topic's log segments as they are on disk (of each partition's leader unless a broker is named) into folders TOPIC-PARTITION."""
         destination.mkdir(parents=True, exist_ok=True)
         for part in self.describe_topic(topic)["partitions"]:

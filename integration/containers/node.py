@@ -56,6 +56,7 @@ class Node:
         environment: Mapping[str, str],
         version: str,
         rack: str | None,
+        disk_mb: int | None = None,
     ) -> None:
         self.number = number
         self.name = name
@@ -69,6 +70,7 @@ class Node:
         self._environment = {**_ENVIRONMENT, "KAFKA_HEAP_OPTS": f"-Xms128m -Xmx{heap_mb}m", **environment}
         self._earlier_logs = ""
         self._container: Container | None = None
+        self.disk_mb = disk_mb
         self._volume = self._full_name = f"quorate-{session.name}-{name}"
 
     def adopt(self) -> None:
@@ -100,7 +102,9 @@ class Node:
 
         # Our own watcher cleans up (engine.py); Ryuk's image cannot be had everywhere.
         testcontainers_config.ryuk_disabled = True
-        engine().volumes.create(self._volume, labels=self._session.labels)  # or nothing, if it is there
+        engine().volumes.create(
+            self._volume, labels=self._session.labels, driver_opts=self._disk()
+        )  # or nothing, if it is there
         self._discard()
         text = "".join(f"{name}={_escape(str(value))}\n" for name, value in properties.items())
         container = (
@@ -209,6 +213,12 @@ class Node:
         logged = self.log().splitlines()
         wrong = [line for line in logged if any(word in line for word in _WRONG)]
         return "\n".join((wrong or logged)[-lines:])
+
+    def _disk(self) -> dict[str, str]:
+        """A disk of a limited size is memory, and empty again at the next start; any other one is the host's."""
+        if self.disk_mb is None:
+            return {}
+        return {"type": "tmpfs", "device": "tmpfs", "o": f"size={self.disk_mb}m"}
 
     def _discard(self) -> None:
         from docker.errors import NotFound

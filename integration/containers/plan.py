@@ -41,7 +41,10 @@ _DEFAULTS: Mapping[str, object] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """`ports`: broker → port of 127.0.0.1; `racks`: broker → rack; `controllers`: nodes that are controllers only; `image`: as asked for."""
+    """`ports`: broker → port of 127.0.0.1; `racks`: broker → rack; `controllers`: nodes that are controllers only; `image`: as asked for.
+
+    `disk_mb`: broker → size of its disk, where that is limited.
+    """
 
     cluster_id: str
     version: str
@@ -52,6 +55,7 @@ class Plan:
     properties: Mapping[str, object]
     secure: bool
     heap_mb: int
+    disk_mb: Mapping[int, int]
 
     @classmethod
     def make(
@@ -65,6 +69,7 @@ class Plan:
         properties: Mapping[str, object],
         secure: bool,
         heap_mb: int,
+        disk_mb: Mapping[int, int],
         ports: Sequence[int],
     ) -> Self:
         """A new cluster: brokers 1, 2, …, in turn in `racks`, each with its port; controllers 101, 102, …."""
@@ -79,6 +84,7 @@ class Plan:
             properties={name: str(value) for name, value in properties.items()},
             secure=secure,
             heap_mb=heap_mb,
+            disk_mb=dict(disk_mb),
         )
 
     @staticmethod
@@ -93,7 +99,7 @@ class Plan:
     def from_json(cls, text: str) -> Self:
         """What `to_json` wrote."""
         plain: dict[str, Any] = json.loads(text)
-        for name in ("ports", "racks"):  # names of JSON objects are text
+        for name in ("ports", "racks", "disk_mb"):  # names of JSON objects are text
             plain[name] = {int(number): value for number, value in plain[name].items()}
         return cls(**{**plain, "controllers": tuple(plain["controllers"])})
 
