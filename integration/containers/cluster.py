@@ -15,7 +15,7 @@ from quorate.codecs import CONSUMER_OFFSETS
 from quorate.integration.admin import metadata_from
 from quorate.integration.cluster import BrokerInfo, Cluster
 from quorate.integration.containers.engine import Session, engine, engine_errors
-from quorate.integration.containers.images import DEFAULT_VERSION, IMAGE_VARIABLE, resolve_image
+from quorate.integration.containers.images import DEFAULT_VERSION, IMAGE_VARIABLE, name_image, resolve_image
 from quorate.integration.containers.lab import check_name, find_lab, lab_labels, lab_ports
 from quorate.integration.containers.node import Node
 from quorate.integration.containers.plan import CLIENT_PORT, DATA, Plan
@@ -175,10 +175,11 @@ class KafkaCluster(Cluster):
 
     def _image_of(self, version: str) -> str:
         image = self._plan.image
-        if image is not None and "{version}" not in image and version != self._plan.version:
+        same = image is not None and name_image(image, version) == name_image(image, self._plan.version)
+        if same and version != self._plan.version:
             raise ClusterError(
                 f"the image {image} was named for Kafka {self._plan.version}, so there is none for {version}",
-                "name images with {version} in the place of the version",
+                "name images with {version} in the place of the version, or without a tag",
             )
         return resolve_image(version, image, self._tell)
 
@@ -422,7 +423,6 @@ class KafkaCluster(Cluster):
 
     # Files
 
-    def copy_segments(self, destination: Path, topic: str = CONSUMER_OFFSETS, *, broker: int | None = None) -> Path:
     def fill_disk(self, broker: int) -> None:
         """Write a broker's disk full. Raises `ClusterError` if the disk is not one of a limited size (`disk_mb`)."""
         node = self._node(broker)
@@ -432,6 +432,7 @@ class KafkaCluster(Cluster):
             )
         node.run("sh", "-c", f"dd if=/dev/zero of={DATA}/filler bs=64k 2>/dev/null || true")
 
+    def copy_segments(self, destination: Path, topic: str = CONSUMER_OFFSETS, *, broker: int | None = None) -> Path:
         """Copy a topic's log segments as they are on disk (of each partition's leader unless a broker is named) into folders TOPIC-PARTITION."""
         destination.mkdir(parents=True, exist_ok=True)
         for part in self.describe_topic(topic)["partitions"]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from quorate.integration.containers.engine import engine
 from quorate.integration.errors import ClusterError
 
-__all__ = ["DEFAULT_VERSION", "IMAGE_VARIABLE", "resolve_image"]
+__all__ = ["DEFAULT_VERSION", "IMAGE_VARIABLE", "name_image", "resolve_image"]
 
 DEFAULT_VERSION = "4.3.1"
 
@@ -19,14 +19,15 @@ EQUIVALENT = "quorate/kafka"
 def resolve_image(version: str, image: str | None = None, tell: Callable[[str], None] = lambda _: None) -> str:
     """The image to run a Kafka version from.
 
-    `image`, or `QUORATE_KAFKA_IMAGE` in the environment: taken as it is ("{version}" is replaced). Otherwise whichever of apache/kafka and quorate/kafka
-    (docker/image) is there, and if neither is, apache/kafka. An image that is not there is pulled, which `tell` is told. Raises `ClusterError`.
+    `image`, or `QUORATE_KAFKA_IMAGE` in the environment: "{version}" in it is replaced, and without a tag the version is its tag. Otherwise whichever of
+    apache/kafka and quorate/kafka (docker/image) is there, and if neither is, apache/kafka. An image that is not there is pulled, which `tell` is told.
+    Raises `ClusterError`.
     """
     from docker.errors import APIError, ImageNotFound
 
     chosen = image or os.environ.get(IMAGE_VARIABLE)
     client = engine()
-    names = [chosen.replace("{version}", version)] if chosen else [f"{OFFICIAL}:{version}", f"{EQUIVALENT}:{version}"]
+    names = [name_image(chosen, version)] if chosen else [f"{OFFICIAL}:{version}", f"{EQUIVALENT}:{version}"]
     for name in names:
         try:
             client.images.get(name)
@@ -45,3 +46,9 @@ def resolve_image(version: str, image: str | None = None, tell: Callable[[str], 
             else f"build an equivalent with docker/image {version} of quorate's repository, or name another with QUORATE_KAFKA_IMAGE",
         ) from None
     return names[0]
+
+
+def name_image(image: str, version: str) -> str:
+    """The image with its tag."""
+    tagged = ":" in image.rpartition("/")[2] or "@" in image  # a colon before that is of the registry's port
+    return image.replace("{version}", version) if tagged else f"{image}:{version}"
