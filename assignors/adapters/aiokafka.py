@@ -12,19 +12,22 @@ with a copy of its own. What aiokafka's consumer does not do by itself is in `qu
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from quorate.assignors.adapters import fits
+from quorate.assignors.adapters.callers import calling
+from quorate.assignors.adapters.membership import Membership, Strategy, check_names, common_rack
+from quorate.assignors.adapters.protocol import Joined, assignment_bytes, subscription_bytes
+from quorate.assignors.assignor import Assignor
+from quorate.assignors.registry import client_assignor
+
 try:
     from aiokafka.consumer.group_coordinator import CoordinatorGroupRebalance
     from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
     from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
-except ImportError as error:
-    raise ImportError(f"this needs aiokafka 0.14 or newer: pip install 'quorate[aiokafka]' ({error})") from error
+    from aiokafka.errors import KafkaConfigurationError
 
-from quorate.assignors.adapters.aiokafka_consumer import Companion, FencedInstanceIdError, cluster_view
-from quorate.assignors.adapters.callers import calling
-from quorate.assignors.adapters.membership import Membership, Strategy, common_rack
-from quorate.assignors.adapters.protocol import Joined, assignment_bytes, subscription_bytes
-from quorate.assignors.assignor import Assignor
-from quorate.assignors.registry import client_assignor
+    from quorate.assignors.adapters.aiokafka_consumer import Companion, FencedInstanceIdError, cluster_view
+except ImportError as error:
+    raise fits.refusal("aiokafka", "0.14", error, install="pip install 'quorate[aiokafka]'") from error
 
 __all__ = [
     "Adapter",
@@ -38,8 +41,22 @@ __all__ = [
 ]
 
 
+INSTANCES = (
+    "assignors of quorate are given as instances, not as classes: [CooperativeSticky()], not [CooperativeSticky]"
+)
+
+
 def options(*assignors: "Adapter", client_rack: str) -> dict[str, Any]:
-    """Keyword arguments for `AIOKafkaConsumer`: the assignors, and the rack, which they and the fetching from replicas in the rack (KIP-392) share."""
+    """Keyword arguments for `AIOKafkaConsumer`: the assignors, and the rack, which they and the fetching from replicas in the rack (KIP-392) share.
+
+    Raises `TypeError` for what is not an instance of an assignor, and `ValueError` for none, for two of one name, and for two racks.
+    """
+    for one in assignors:
+        if not isinstance(one, Adapter):
+            raise TypeError(INSTANCES)
+    if not assignors:
+        raise ValueError("no assignor is given: options(CooperativeSticky(), client_rack=...)")
+    check_names(one.name for one in assignors)
     rack = common_rack(client_rack, *(one.client_rack for one in assignors))
     mine = [Adapter(one.strategy.assignor, client_rack=rack, cooperative=one.strategy.cooperative) for one in assignors]
     return {"client_rack": rack, "partition_assignment_strategy": mine}
@@ -69,8 +86,10 @@ class Adapter(AbstractPartitionAssignor):  # type: ignore[misc]  # aiokafka has 
 
     # What aiokafka's coordinator calls; in aiokafka's own assignors these are class methods, and their state is shared by all consumers of a process.
 
-    def metadata(self, topics: Iterable[str]) -> bytes:
+    def metadata(self, topics: Iterable[str] | None = None) -> bytes:
         """The subscription to send, version 3: with the rack, what the consumer keeps, the generation, and user data, as a Java member sends it."""
+        if topics is None:  # called on the class, as aiokafka's own assignors are
+            raise KafkaConfigurationError(INSTANCES)
         if self._companion is None:
             rebalance = calling(CoordinatorGroupRebalance)
             if rebalance is not None:
@@ -114,10 +133,14 @@ class Adapter(AbstractPartitionAssignor):  # type: ignore[misc]  # aiokafka has 
 
 
 def _adopt(coordinator: Any, asking: Adapter) -> Adapter:
-    """Give a coordinator that joins for the first time its companion, and copies of its own of our assignors; answers the copy of `asking`."""
+    """Give a coordinator that joins for the first time its companion, and copies of its own of our assignors; answers the copy of `asking`. Raises `KafkaConfigurationError`."""
     ours = [one for one in coordinator._assignors if isinstance(one, Adapter)]
     if all(one._companion is None for one in ours):
-        rack = common_rack(None, *(one.client_rack for one in ours))
+        try:
+            check_names(one.name for one in coordinator._assignors)
+            rack = common_rack(None, *(one.client_rack for one in ours))
+        except ValueError as error:
+            raise KafkaConfigurationError(str(error)) from None
         cooperative = len(ours) == len(coordinator._assignors) and all(one.strategy.cooperative for one in ours)
         companion = Companion(coordinator, rack, cooperative=cooperative)
         coordinator._assignors = [

@@ -12,21 +12,23 @@ with a copy of its own. What kafka-python's consumer does not do by itself is in
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from quorate.assignors.adapters import fits
+from quorate.assignors.adapters.callers import calling
+from quorate.assignors.adapters.membership import Membership, Strategy, check_names, common_rack
+from quorate.assignors.adapters.protocol import VERSION, Joined, by_topic
+from quorate.assignors.assignor import Assignor
+from quorate.assignors.registry import client_assignor
+
 try:
     from kafka import KafkaConsumer
     from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor, RebalanceProtocol
     from kafka.coordinator.consumer import ConsumerCoordinator
     from kafka.errors import KafkaConfigurationError
     from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-except ImportError as error:
-    raise ImportError(f"this needs kafka-python 3.0 or newer: pip install 'kafka-python>=3.0' ({error})") from error
 
-from quorate.assignors.adapters.callers import calling
-from quorate.assignors.adapters.kafka_python_consumer import Companion, cluster_view
-from quorate.assignors.adapters.membership import Membership, Strategy, common_rack
-from quorate.assignors.adapters.protocol import VERSION, Joined, by_topic
-from quorate.assignors.assignor import Assignor
-from quorate.assignors.registry import client_assignor
+    from quorate.assignors.adapters.kafka_python_consumer import CLIENT, KNOWN, Companion, cluster_view
+except ImportError as error:
+    raise fits.refusal("kafka-python", "3.0", error, install="pip install 'kafka-python>=3.0'") from error
 
 __all__ = ["Adapter", "CooperativeSticky", "LagAware", "Range", "RoundRobin", "Sticky"]
 
@@ -67,6 +69,8 @@ class Adapter(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python 
 
     def metadata(self, topics: Iterable[str]) -> Any:
         """The subscription to send, version 3: with the rack, what the consumer keeps, the generation, and user data, as a Java member sends it."""
+        if self._companion is None and calling(ConsumerCoordinator) is not None:
+            raise fits.unfit(CLIENT, KNOWN, "it joins by an assignor that it has not asked for supported_protocols()")
         self.membership.watch.stop()
         owned: Sequence[tuple[str, int]] | None
         if self._companion is not None:
@@ -112,6 +116,8 @@ def _adopt(coordinator: Any, consumer: Any) -> None:
     ours = {name: one for name, one in coordinator._assignors.items() if isinstance(one, Adapter)}
     given = consumer.config["client_rack"] if consumer is not None else None
     try:
+        if len(coordinator._assignors) < len(coordinator.config["assignors"]):
+            check_names(one.name for one in coordinator.config["assignors"])
         rack = common_rack(given, *(one.client_rack for one in ours.values()))
     except ValueError as error:
         raise KafkaConfigurationError(str(error)) from None

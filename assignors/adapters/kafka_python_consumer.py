@@ -4,38 +4,123 @@ kafka-python 3.0 keeps the racks of brokers and the replicas of partitions, and 
 
 - it does not tell the assignor what the consumer has, its generation or its rack;
 - a leader does not notice that partitions changed racks (KIP-881);
-- a subscription that cannot be read fails the leader's `poll()`, rebalance after rebalance;
+- a subscription that cannot be read fails the leader's `poll()`, rebalance after rebalance, and so does a name that no topic can have;
 - a static member that was replaced by one with the same `group_instance_id` logs that and reads on (KIP-345);
 - `poll()` returns nothing while a rebalance lasts, also from partitions that a cooperative member keeps (KIP-429);
+- a join that ends between two `poll()`s is thrown away and begun anew, which for a leader is another rebalance: members that work on records for longer than
+  they poll may never come to rest;
 - a leader that rejoins because metadata changed forgets that it is joining, if `poll()` times out between JoinGroup and SyncGroup, and is put out;
-- a consumer joins before it has the metadata of its topics, and as the leader then assigns none of them, once.
+- a consumer joins before it has the metadata of its topics, and as the leader then assigns none of them, once; the same with topics of other members;
+- its JoinGroup is too old to tell a static leader that was restarted that it still is the leader (KIP-814).
 
 The companion does these. It replaces methods on the one coordinator that it is for; nothing is changed for other consumers.
 """
 
 import logging
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from kafka import KafkaConsumer
+from kafka.cluster import ClusterMetadata
+from kafka.consumer.subscription_state import SubscriptionState
 from kafka.coordinator.assignors.abstract import RebalanceProtocol
+from kafka.coordinator.base import Generation
+from kafka.coordinator.consumer import ConsumerCoordinator
 from kafka.errors import FencedInstanceIdError, KafkaError
+from kafka.protocol.consumer import JoinGroupRequest
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
+from kafka.structs import MemberState
+from kafka.util import ensure_valid_topic_name
 
+from quorate.assignors.adapters.fits import Needs, check
 from quorate.assignors.adapters.membership import Membership
-from quorate.assignors.adapters.protocol import EMPTY_SUBSCRIPTION, Joined, fenced
+from quorate.assignors.adapters.protocol import EMPTY_SUBSCRIPTION, Joined, fenced, subscription_bytes
 from quorate.assignors.adapters.racks import ClusterView
 
 __all__ = ["Companion", "cluster_view"]
 
 log = logging.getLogger(__name__)
 
+CLIENT, KNOWN = "kafka-python", "3.0"
+
+NEEDS = (
+    Needs(
+        kind=ConsumerCoordinator,
+        replaces={
+            "poll": "timeout_ms",
+            "time_to_next_poll": "",
+            "need_rejoin": "",
+            "ensure_active_group_async": "timeout_ms",
+            "reset_generation": "member_id",
+            "_perform_assignment": "leader_id protocol_name members",
+            "_on_join_prepare_async": "generation member_id timeout_ms",
+            "_handle_heartbeat_response": "response send_time",
+        },
+        calls={
+            "request_rejoin": "",
+            "_build_metadata_snapshot": "subscription cluster",
+            # These ask the adapters, and so begin it all.
+            "_validate_rebalance_protocol": "",
+            "group_protocols": "",
+            "_do_join_and_sync_async": "",
+        },
+        attributes=(
+            "_assignment_snapshot",
+            "_assignors",
+            "_cluster",
+            "_generation",
+            "_is_leader",
+            "_join_task",
+            "_manager",
+            "_metadata_snapshot",
+            "_rebalance_protocol",
+            "_subscription",
+            "config",
+            "group_id",
+            "group_instance_id",
+            "rejoining",
+            "state",
+        ),
+    ),
+    Needs(
+        kind=SubscriptionState,
+        calls={
+            "assigned_partitions": "",
+            "partitions_auto_assigned": "",
+            "group_subscribe": "topics",
+            "group_subscription": "",
+        },
+        attributes=("subscription",),
+    ),
+    Needs(
+        kind=ClusterMetadata,
+        calls={
+            "add_listener": "listener",
+            "brokers": "",
+            "partitions_for_topic": "topic",
+            "request_update": "",
+            "set_topics": "topics",
+        },
+        attributes=("_partitions",),
+    ),
+    Needs(kind=Generation, calls={"is_lost": ""}, attributes=("generation_id", "member_id")),
+    Needs(kind=JoinGroupRequest, attributes=("_max_version",)),
+    Needs(kind=KafkaConsumer, attributes=("_coordinator", "_fetcher", "config")),
+)
+"""What is used here of kafka-python beyond its documentation, and in `kafka_python`."""
+
+check(CLIENT, KNOWN, NEEDS)
+
 REBALANCE_POLL_MS = 100
 """How long a `poll()` waits for a rebalance before it looks for records of the partitions that the consumer keeps."""
 
 FIRST_METADATA_MS = 1_000
-"""How long a consumer waits for the metadata of its topics before it joins without."""
+"""How long a consumer waits for the metadata of its topics before it joins without, and a leader for that of the group's."""
+
+STATIC_JOIN_VERSION = 9
+"""Of JoinGroup: the first whose answer says that the leader is to skip the assignment (KIP-814)."""
 
 
 def cluster_view(cluster: Any) -> ClusterView:
@@ -59,10 +144,14 @@ class Companion:
         self._watching = False
         self._fenced: str | None = None
         self._unreadable: dict[str, bytes] = {}
+        self._skips = False
+        self._waited_for: set[str] = set()
         self._poll_timeout_ms: float | None = None
         self._type = type(coordinator)
         coordinator.poll = self._poll
         coordinator.time_to_next_poll = self._time_to_next_poll
+        coordinator.ensure_active_group_async = self._ensure_active_group_async
+        coordinator._manager = _Manager(coordinator._manager, self._join)
         coordinator._perform_assignment = self._perform_assignment
         coordinator._on_join_prepare_async = self._on_join_prepare_async
         coordinator.need_rejoin = self._need_rejoin
@@ -116,17 +205,48 @@ class Companion:
             # Other listeners come after this one.
             log.exception("group %s: the racks of partitions could not be compared", self.membership.group)
 
-    # Subscriptions that kafka-python cannot read.
+    # The leader.
+
+    async def _join(self, manager: Any, request: Any, **options: Any) -> Any:
+        """Send JoinGroup; a leader gets its answer when it knows the group's topics."""
+        coordinator = self._coordinator
+        if coordinator.group_instance_id is not None:
+            request._max_version = STATIC_JOIN_VERSION
+        response = await manager.send(request, **options)
+        self._skips = bool(getattr(response, "skip_assignment", False))
+        if response.error_code == 0 and response.leader == response.member_id:
+            subscription, cluster = coordinator._subscription, coordinator._cluster
+            topics = {topic for one in response.members for topic in _topics(one.metadata)[0]}
+            if subscription.partitions_auto_assigned():
+                subscription.group_subscribe(topics)
+                cluster.set_topics(subscription.group_subscription())
+                await self._know(topics)
+                # kafka-python rejoins when the partitions differ from these.
+                coordinator._metadata_snapshot = coordinator._build_metadata_snapshot(subscription, cluster)
+        return response
 
     def _perform_assignment(self, leader_id: str, protocol_name: str, members: Sequence[Any]) -> Any:
         self._unreadable = {}
         for one in members:
-            try:
-                ConsumerProtocolSubscription.decode(one.metadata)
-            except Exception:  # noqa: BLE001  # struct.error, UnicodeDecodeError, whatever else damage leads to
+            topics, is_sound = _topics(one.metadata)
+            if not is_sound:
                 self._unreadable[one.member_id] = one.metadata
-                one.metadata = EMPTY_SUBSCRIPTION
+                one.metadata = subscription_bytes(topics) if topics else EMPTY_SUBSCRIPTION
+        if self._skips:
+            return self._lead_on(members)
         return self._type._perform_assignment(self._coordinator, leader_id, protocol_name, members)
+
+    def _lead_on(self, members: Sequence[Any]) -> dict[str, Any]:
+        """A static leader is back within its session: everybody keeps what they have, and it watches again (KIP-814)."""
+        coordinator = self._coordinator
+        log.info("group %s: the leader is back; nothing is assigned anew", coordinator.group_id)
+        coordinator._is_leader = True
+        coordinator._assignment_snapshot = coordinator._metadata_snapshot
+        self.watch_metadata()
+        joined = [Joined(one.member_id, bytes(one.metadata), one.group_instance_id) for one in members]
+        found = self.membership.read(self.as_joined(joined))
+        self.membership.topology(found, cluster_view(coordinator._cluster))
+        return {}
 
     def as_joined(self, joined: Sequence[Joined]) -> list[Joined]:
         """The members with what they sent."""
@@ -186,19 +306,33 @@ class Companion:
         pending = coordinator.rejoining and coordinator._subscription.partitions_auto_assigned()
         return bool(pending or self._type.need_rejoin(coordinator))
 
+    async def _ensure_active_group_async(self, timeout_ms: float | None = None) -> bool:
+        coordinator = self._coordinator
+        if coordinator._join_task is not None and coordinator._join_task.is_done:
+            coordinator._join_task = _Ended(coordinator._join_task, self._coordinator_ref)
+        return bool(await self._type.ensure_active_group_async(coordinator, timeout_ms))
+
     async def _on_join_prepare_async(self, generation: int, member_id: str, timeout_ms: float | None = None) -> Any:
-        await self._know_topics()
+        await self._know(self._coordinator._subscription.subscription or ())
         # It commits offsets: that may take what the caller of poll() allows, not only REBALANCE_POLL_MS.
         if self._reads_on():
             timeout_ms = self._poll_timeout_ms
         return await self._type._on_join_prepare_async(self._coordinator, generation, member_id, timeout_ms=timeout_ms)
 
-    async def _know_topics(self) -> None:
+    async def _know(self, topics: Collection[str]) -> None:
+        """Wait for the metadata of topics, a second at most, once: what is not there by then is assigned when it is."""
         coordinator = self._coordinator
         cluster = coordinator._cluster
-        if any(cluster.partitions_for_topic(topic) is None for topic in coordinator._subscription.subscription or ()):
-            with suppress(KafkaError):  # it joins all the same, and again when the metadata is there
-                await coordinator._manager.wait_for(cluster.request_update(), FIRST_METADATA_MS)
+
+        def missing() -> set[str]:
+            return {topic for topic in topics if cluster.partitions_for_topic(topic) is None}
+
+        for _ in range(2):  # the first answer may be to a request that is older than the topics
+            if missing() <= self._waited_for:
+                return
+            with suppress(KafkaError):
+                await coordinator._manager.wait_for(cluster.request_update(), FIRST_METADATA_MS / 2)
+        self._waited_for = missing()
 
     def _reset_generation(self, *arguments: Any, **named: Any) -> None:
         coordinator = self._coordinator
@@ -210,3 +344,63 @@ class Companion:
     def _time_to_next_poll(self) -> float:
         seconds = float(self._type.time_to_next_poll(self._coordinator))
         return min(seconds, REBALANCE_POLL_MS / 1000) if self._reads_on() else seconds
+
+
+class _Ended:
+    """A join that ended between two `poll()`s, as kafka-python sees one that ends while it waits: with an answer, or an error, that is still to be looked at."""
+
+    def __init__(self, task: Any, coordinator: Callable[[], Any]) -> None:
+        self._task = task
+        self._coordinator = coordinator
+        self._generation = coordinator()._generation
+
+    @property
+    def is_done(self) -> bool:
+        """Whether to forget it: the consumer left the group, or was put out, in the meantime."""
+        coordinator = self._coordinator()
+        return not (
+            coordinator.rejoining
+            and coordinator.state is MemberState.REBALANCING
+            and coordinator._generation is self._generation
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._task, name)
+
+    def __await__(self) -> Any:
+        return self._task.__await__()
+
+
+class _Manager:
+    """kafka-python's connection manager for its coordinator, with another way to send JoinGroup."""
+
+    def __init__(self, manager: Any, join: Callable[..., Awaitable[Any]]) -> None:
+        self._manager = manager
+        self._join = join
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._manager, name)
+
+    def send(self, request: Any, **options: Any) -> Any:
+        """An awaitable of the answer."""
+        if isinstance(request, JoinGroupRequest):
+            return self._join(self._manager, request, **options)
+        return self._manager.send(request, **options)
+
+
+def _topics(subscription: bytes) -> tuple[list[str], bool]:
+    """The topics of a subscription that kafka-python can ask for, and whether these are all of them. Of one that it cannot read, none."""
+    try:
+        topics = ConsumerProtocolSubscription.decode(subscription).topics
+    except Exception:  # noqa: BLE001  # struct.error, UnicodeDecodeError, whatever else damage leads to
+        return [], False
+    found = [topic for topic in topics if _is_valid(topic)]
+    return found, len(found) == len(topics)
+
+
+def _is_valid(topic: str) -> bool:
+    try:
+        ensure_valid_topic_name(topic)
+    except (TypeError, ValueError):
+        return False
+    return True

@@ -1,6 +1,7 @@
 """A consumer's membership in its group: its assignor as a strategy, and what it remembers from one rebalance to the next. Knows no client."""
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,7 +17,7 @@ from quorate.assignors.server.assignor import ServerAssignor
 from quorate.assignors.sticky import CooperativeStickyAssignor, StickyAssignor
 from quorate.assignors.topology import Topology
 
-__all__ = ["Membership", "Strategy", "common_rack", "subscribed_topics"]
+__all__ = ["Membership", "Strategy", "check_names", "common_rack", "subscribed_topics"]
 
 log = logging.getLogger(__name__)
 
@@ -136,6 +137,15 @@ class Membership:
             "group %s: the leader rejoins, because the racks of partitions changed (KIP-881): %s", self.group, change
         )
         return True
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Raises `ValueError` if two assignors of a consumer have one name, by which the group tells them apart."""
+    for name, times in Counter(names).items():
+        if times > 1:
+            raise ValueError(
+                f"one consumer is given {times} assignors called {name!r}: a group tells them apart by their names, give it once (partition_assignment_strategy)"
+            )
 
 
 def subscribed_topics(members: Mapping[str, Member]) -> set[str]:

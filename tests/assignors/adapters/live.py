@@ -58,6 +58,9 @@ class Member:
         self.polls = threading.Event()
         """Cleared, it does not poll: a consumer that is busy with records."""
         self.polls.set()
+        self.works_s = 0.0
+        """How long it works on records after each poll."""
+        self.polled = 0
         self._thread = threading.Thread(target=self._guarded, daemon=True)
 
     def __repr__(self) -> str:
@@ -141,6 +144,8 @@ class KafkaPython(Member):
                     now = time.monotonic()
                     self.records += [((at.topic, at.partition), one.offset, now) for one in records]
                 self.assigned = frozenset((at.topic, at.partition) for at in self.consumer.assignment())
+                self.polled += 1
+                self._stop.wait(self.works_s)
         self.assigned = frozenset()
 
 
@@ -187,6 +192,8 @@ class Aio(Member):
                     now = time.monotonic()
                     self.records += [((at.topic, at.partition), one.offset, now) for one in records]
                 self.assigned = frozenset((at.topic, at.partition) for at in self.consumer.assignment())
+                self.polled += 1
+                await asyncio.sleep(self.works_s)
         finally:
             await self.consumer.stop()
         self.assigned = frozenset()
@@ -270,6 +277,13 @@ def create_topic(broker: Broker, name: str, partitions: int) -> None:
 
     with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
         admin.create_topics([NewTopic(name, partitions, 1)])
+
+
+def add_partitions(broker: Broker, name: str, total: int) -> None:
+    from kafka.admin import KafkaAdminClient
+
+    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+        admin.create_partitions({name: total})
 
 
 @contextmanager

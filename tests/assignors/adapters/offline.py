@@ -190,7 +190,8 @@ class OfflineAio:
 
         self.coordinator = self._runner.run(make())
         self._rebalance = CoordinatorGroupRebalance
-        self.sent: dict[str, bytes] = {}
+        self.joined: list[list[tuple[str, bytes]]] = []
+        """The assignors of each JoinGroup that `subscription` sent, with what it said."""
 
     def __enter__(self) -> Self:
         return self
@@ -279,6 +280,7 @@ class OfflineAio:
             self._client.send = before  # type: ignore[method-assign]
 
         self._runner.run(join())
+        self.joined = [list(one._group_protocols) for one in requests]
         sent: dict[str, bytes] = dict(requests[-1]._group_protocols)
         return sent[name or next(iter(sent))]
 

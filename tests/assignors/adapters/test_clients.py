@@ -5,10 +5,17 @@ import logging
 import kafka
 import pytest
 from aiokafka import ConsumerRebalanceListener
+from aiokafka.errors import KafkaConfigurationError
+from kafka.coordinator.base import Generation
+from kafka.coordinator.consumer import ConsumerCoordinator
+from kafka.errors import GroupAuthorizationFailedError
+from kafka.future import Future
+from kafka.structs import MemberState
 
 from quorate.assignors import Assignment, Assignor, Group, server_assignor
 from quorate.assignors.adapters import aiokafka, kafka_python
-from quorate.assignors.adapters.protocol import subscription_bytes
+from quorate.assignors.adapters.fits import UnfitError
+from quorate.assignors.adapters.protocol import assignment_bytes, subscription_bytes
 from quorate.assignors.range import RangeAssignor
 from quorate.codecs.consumer_protocol import decode_subscription, encode_protocol
 from quorate.codecs.messages import ConsumerProtocolSubscription
@@ -133,6 +140,47 @@ def test_two_racks_for_one_consumer_are_refused(client):
         consumer.subscription()
 
 
+def test_two_assignors_of_one_name_are_refused(client):
+    for two in ([client.Range(client_rack="a"), client.Range()], [client.Adapter(RangeAssignor()), client.Range()]):
+        with (
+            pytest.raises(
+                Exception, match="2 assignors called 'range': a group tells them apart by their names, give it once"
+            ),
+            client.consumer(*two) as consumer,
+        ):
+            consumer.subscription()
+
+
+def test_aiokafka_is_told_where_classes_are_given_for_instances():
+    with (
+        pytest.raises(KafkaConfigurationError, match=r"given as instances, not as classes: \[CooperativeSticky\(\)\]"),
+        OfflineAio(aiokafka.CooperativeSticky) as consumer,
+    ):
+        consumer.subscription()
+    with pytest.raises(TypeError, match="given as instances"):
+        aiokafka.options(aiokafka.Range, client_rack="a")
+    with pytest.raises(ValueError, match="no assignor is given"):
+        aiokafka.options(client_rack="a")
+    with pytest.raises(ValueError, match="2 assignors called 'range'"):
+        aiokafka.options(aiokafka.Range(), aiokafka.Range(), client_rack="a")
+
+
+def test_a_coordinator_that_asks_no_protocols_is_none_that_the_adapter_knows(monkeypatch):
+    monkeypatch.setattr(ConsumerCoordinator, "_validate_rebalance_protocol", lambda self: None)
+    with (
+        pytest.raises(UnfitError, match="it has not asked for supported_protocols"),
+        OfflineKafkaPython(kafka_python.Range()) as consumer,
+    ):
+        consumer.subscription()
+
+
+def test_aiokafka_joins_once_with_all_assignors():
+    # By itself it sends a JoinGroup for each, the first with one assignor, the second with two: a rebalance each.
+    with OfflineAio(aiokafka.CooperativeSticky(), aiokafka.Range(), aiokafka.Sticky()) as consumer:
+        consumer.subscription("range")
+        assert [[name for name, _ in one] for one in consumer.joined] == [["cooperative-sticky", "range", "sticky"]]
+
+
 def test_a_java_assignor_cannot_be_made_cooperative(client):
     with pytest.raises(ValueError, match="range is eager in every client"):
         client.Adapter(RangeAssignor(), cooperative=True)
@@ -201,6 +249,14 @@ def test_topics_that_the_metadata_lacks_are_named_and_the_others_assigned(client
         assert answer == {"m1": [("t", number) for number in range(6)], "m2": []}
     assert "topic nowhere is not in the leader's metadata" in caplog.text
     assert "m1, m2 subscribed to it" in caplog.text
+
+
+def test_a_name_that_no_topic_can_have_does_not_fail_the_leader(client, caplog):
+    with client.consumer(client.Range()) as consumer:
+        consumer.metadata(RACKS, SIX)
+        answer = consumer.lead("range", {"m1": member(), "m2": member(topics=["t", "not a name", "", "x" * 300])})
+        assert answer == {"m1": [("t", 0), ("t", 1), ("t", 2)], "m2": [("t", 3), ("t", 4), ("t", 5)]}
+    assert "topic not a name is not in the leader's metadata" in caplog.text
 
 
 def test_a_topic_name_that_is_not_utf_8_is_not_known(client, caplog):
@@ -457,3 +513,50 @@ def test_kafka_python_does_not_forget_that_it_is_joining():
         assert consumer.coordinator.need_rejoin(), "until the assignment is there"
         consumer.complete("range", mine, 2)
         assert not consumer.coordinator.need_rejoin()
+
+
+@pytest.fixture
+def joining():
+    """A coordinator of kafka-python that has joined, and has not polled since; `_join_task` is the test's to set."""
+    with OfflineKafkaPython(kafka_python.Range()) as consumer:
+        consumer.metadata(RACKS, SIX)
+        consumer.join()
+        coordinator = consumer.coordinator
+        coordinator.coordinator = lambda: 1
+        coordinator._generation = Generation(3, "m", "range")
+        coordinator.state = MemberState.REBALANCING
+
+        async def anew():
+            raise NotImplementedError("JoinGroup is sent anew")
+
+        coordinator._do_join_and_sync_async = anew
+        yield coordinator
+
+
+def assigned_to(coordinator):
+    return sorted(at.partition for at in coordinator._subscription.assigned_partitions())
+
+
+@pytest.mark.parametrize("timeout_ms", [0, 100, None])
+def test_kafka_python_keeps_a_join_that_ended_between_two_polls(joining, timeout_ms):
+    # By itself it joins anew, as a leader by another rebalance, and members that work longer than they poll do so for ever.
+    joining._join_task = Future().success(assignment_bytes([("t", 1), ("t", 4)]))
+    assert joining.ensure_active_group(timeout_ms)
+    assert assigned_to(joining) == [1, 4]
+    assert joining.stable()
+    assert not joining.need_rejoin()
+
+
+def test_kafka_python_hears_of_an_error_that_ended_a_join_between_two_polls(joining):
+    joining._join_task = Future().failure(GroupAuthorizationFailedError("g"))
+    with pytest.raises(GroupAuthorizationFailedError):
+        joining.ensure_active_group(100)
+
+
+def test_kafka_python_forgets_a_join_if_it_was_put_out_since(joining):
+    joining._join_task = Future().success(assignment_bytes([("t", 1)]))
+    joining._generation = Generation(-1, "", None)
+    joining.state = MemberState.UNJOINED
+    with pytest.raises(NotImplementedError):
+        joining.ensure_active_group(100)
+    assert assigned_to(joining) == []

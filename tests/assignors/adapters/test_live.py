@@ -8,7 +8,16 @@ from kafka import KafkaConsumer
 from kafka.errors import KafkaConfigurationError
 
 from quorate.assignors.adapters import aiokafka, kafka_python
-from tests.assignors.adapters.live import Aio, Java, KafkaPython, create_topic, produced, spread, wait_for
+from tests.assignors.adapters.live import (
+    Aio,
+    Java,
+    KafkaPython,
+    add_partitions,
+    create_topic,
+    produced,
+    spread,
+    wait_for,
+)
 from tests.broker.broker import Broker
 from tests.broker.fixtures import broker as broker
 from tests.broker.fixtures import need_broker
@@ -104,6 +113,20 @@ def joining(member):
     return member.consumer._coordinator.rebalance_in_progress()
 
 
+@pytest.mark.parametrize("assignor", ["Range", "CooperativeSticky"])
+def test_members_that_work_longer_than_they_poll_come_to_rest(broker, topic, client, assignor):
+    members = [client.member(broker, topic, assignor, heartbeat_interval_ms=300) for _ in range(3)]
+    with ExitStack() as stack:
+        for number, member in enumerate(members):
+            member.works_s = 0.4 + number / 10
+            stack.enter_context(member)
+        wait_for(lambda: all(len(member.assigned) == 2 for member in members), *members)
+        wait_for(lambda: len(set(map(generation, members))) == 1, *members)
+        before, polled = generation(members[0]), [member.polled for member in members]
+        wait_for(lambda: all(member.polled > once + 5 for member, once in zip(members, polled, strict=True)), *members)
+        assert [generation(member) for member in members] == [before] * 3
+
+
 def test_a_subscription_by_pattern_follows_new_topics(broker, topic, client):
     with (
         client.member(broker, topic, "CooperativeSticky", pattern=f"^{topic}") as one,
@@ -124,7 +147,7 @@ def test_a_group_moves_from_an_eager_to_a_cooperative_assignor_by_restarts(broke
     with ExitStack() as first, ExitStack() as second, ExitStack() as third:
         members = [start(first, old), start(first, old)]
         wait_for(lambda: spread(*members) == all_of(topic), *members)
-        members += [start(second, old, new), start(second, old, new)]
+        members += [start(second, old, new), start(second, new, old)]
         wait_for(lambda: spread(*members) == all_of(topic) and all(member.assigned for member in members), *members)
         first.close()
         members = members[2:]
@@ -181,6 +204,50 @@ def test_a_bounced_static_member_keeps_its_partitions_without_a_rebalance(broker
         with client.member(broker, topic, "Range", group_instance_id="one") as again:
             wait_for(lambda: again.assigned == had, other, again)
             assert len(other.events) == events
+
+
+def test_a_static_leader_that_was_restarted_watches_the_topics_of_the_group(broker, topic, client):
+    """KIP-814: by an older JoinGroup a client takes itself for a follower, and new partitions are nobody's until somebody else comes or goes."""
+    others = f"{topic}-others"
+    create_topic(broker, others, 2)
+    static = {"assignor": "Range", "session_timeout_ms": 30000}
+    first = client.member(broker, topic, group_instance_id="one", **static).__enter__()
+    wait_for(lambda: len(first.assigned) == 6, first)
+    with client.kind(broker, topic, [topic, others], client.adapters.Range(), group_instance_id="two") as other:
+        wait_for(lambda: len(first.assigned) == 3 and len(other.assigned) == 5, first, other)
+        events = len(other.events)
+        first.close()
+        with client.member(broker, topic, group_instance_id="one", **static) as again:
+            wait_for(lambda: len(again.assigned) == 3, again, other)
+            assert len(other.events) == events, "nothing is assigned anew"
+            add_partitions(broker, topic, 8)
+            wait_for(lambda: len(again.assigned) == 4 and len(other.assigned) == 6, again, other)
+            add_partitions(broker, others, 3)  # which only the other one reads
+            wait_for(lambda: len(other.assigned) == 7, again, other)
+
+
+def test_a_member_gets_topics_of_its_own_by_the_rebalance_that_it_brings(broker, topic, client, caplog):
+    own = f"{topic}-own"
+    create_topic(broker, own, 2)
+    with client.member(broker, topic, "Range") as leader:
+        wait_for(lambda: len(leader.assigned) == 6, leader)
+        with client.kind(broker, topic, [topic, own], client.adapters.Range()) as new:
+            wait_for(lambda: new.assigned, leader, new)
+            assert len(new.assigned) == 5
+    assert "is not in the leader's metadata" not in caplog.text
+
+
+def test_a_member_with_several_assignors_joins_once(broker, topic, client):
+    names = "Range", "Sticky", "RoundRobin"
+    assignors = [getattr(client.adapters, name)() for name in names]
+    with client.kind(broker, topic, [topic], *assignors, group_instance_id="i") as member:
+        wait_for(lambda: len(member.assigned) == 6, member)
+        assert generation(member) == 1
+
+
+def generation(member):
+    coordinator = member.consumer._coordinator
+    return coordinator.generation if isinstance(member, Aio) else coordinator._generation.generation_id
 
 
 def test_a_duplicate_instance_puts_the_first_one_out_and_tells_it_why(broker, topic, client):
