@@ -5,17 +5,32 @@ kafka-python and aiokafka are members of classic groups with quorate's cooperati
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from itertools import count
 from typing import Any, Self
+
+from aiokafka.helpers import create_ssl_context
 
 from quorate.assignors.adapters import aiokafka, kafka_python
 from quorate.integration import Cluster
 from quorate.integration.waiting import wait_for
 from tests.assignors.adapters import live
-from tests.integration.groups import Deliveries, Member, TopicPartitions, settled
+from tests.integration.groups import Deliveries, Load, Member, TopicPartitions, all_of, committed, settled
+from tests.integration.history import history
 
-__all__ = ["CLIENTS", "Crowd"]
+__all__ = ["CLIENTS", "SESSION_MS", "Crowd", "Crowds", "check"]
+
+SESSION_MS = 6_000
+"""Session timeout of groups that are to notice in a test's time that somebody is away."""
 
 CLIENTS = ("kafka-python", "aiokafka", "confluent-kafka")
+
+
+def aiokafka_config(cluster: Cluster) -> dict[str, Any]:
+    """Configuration by which aiokafka's clients reach a cluster, security included."""
+    config = dict(cluster.client_config)
+    if "ssl_cafile" in config:
+        config["ssl_context"] = create_ssl_context(cafile=config.pop("ssl_cafile"))
+    return config
 
 
 class Crowd:
@@ -47,9 +62,10 @@ class Crowd:
                 {"consumer.session.timeout.ms": str(session_timeout_ms), "consumer.heartbeat.interval.ms": "500"},
             )
 
-    def start(self, name: str, *, instance: str | None = None, **config: Any) -> Any:
-        """A new member. `instance`: its `group.instance.id`; `config`: further configuration in the client's own names."""
-        if self.client == "confluent-kafka":
+    def start(self, name: str, *, instance: str | None = None, client: str | None = None, **config: Any) -> Any:
+        """A new member. `instance`: its `group.instance.id`; `client`: of another client; `config`: further configuration in the client's own names."""
+        client = client or self.client
+        if client == "confluent-kafka":
             member: Any = Member(
                 self.cluster,
                 self.group,
@@ -68,11 +84,13 @@ class Crowd:
                 **({"group_instance_id": instance} if instance else {}),
                 **config,
             }
-            adapters: Any = kafka_python if self.client == "kafka-python" else aiokafka
-            kind: Any = live.KafkaPython if self.client == "kafka-python" else live.Aio
-            if self.client == "kafka-python":
+            adapters: Any = kafka_python if client == "kafka-python" else aiokafka
+            kind: Any = live.KafkaPython if client == "kafka-python" else live.Aio
+            if client == "kafka-python":
                 classic = {**self.cluster.client_config, **classic}
                 classic["default_offset_commit_callback"] = self._on_commit(name)
+            else:
+                classic = {**aiokafka_config(self.cluster), **classic}
             member = kind(self.cluster, self.group, self.topics, getattr(adapters, self._assignor)(), **classic)
             self._watch(member, name)
             member.__enter__()
@@ -131,10 +149,83 @@ class Crowd:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """End all members."""
         with ExitStack() as all_of_them:
             for member in self._ever:
                 all_of_them.callback(member.close)
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Crowds:
+    """A group of each client on one topic, all with the same coordinator, and messages that keep coming."""
+
+    def __init__(
+        self, cluster: Cluster, topic: str, group: str, *, partitions: int = 6, session_timeout_ms: int = SESSION_MS
+    ) -> None:
+        self.cluster, self.topic = cluster, topic
+        self.everything = all_of(topic, partitions)
+        self._stack = ExitStack()
+        # Groups of one partition of __consumer_offsets have one coordinator.
+        first = cluster.offsets_partition_of(f"{group}-0")
+        ids = (one for one in (f"{group}-{number}" for number in count()) if cluster.offsets_partition_of(one) == first)
+        self.each = [
+            self._stack.enter_context(Crowd(client, cluster, group_id, [topic], session_timeout_ms=session_timeout_ms))
+            for client, group_id in zip(CLIENTS, ids, strict=False)
+        ]
+        self.load = self._stack.enter_context(Load(cluster, topic, partitions))
+
+    @property
+    def coordinator(self) -> int:
+        return self.cluster.coordinator_of(self.each[0].group)
+
+    def start(self, *names: str) -> None:
+        for crowd in self.each:
+            for name in names:
+                crowd.start(name)
+        self.settle()
+
+    def settle(self) -> None:
+        for crowd in self.each:
+            crowd.settle(self.everything)
+
+    def end_well(self) -> None:
+        """Everything that was sent was consumed and committed, and the coordinators' records are as they must be."""
+        sent = self.load.stop()
+        for crowd in self.each:
+            crowd.wait_until_consumed(self.everything, sent)
+            check(crowd, dict.fromkeys(self.everything, sent))
+            wait_for(f"no {crowd.client} believes in an old assignment", lambda crowd=crowd: agree(crowd), 60_000)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+
+def agree(crowd: Crowd) -> bool:
+    """What members were told is what they have."""
+    owners = {at: name for name, those in crowd.assigned().items() for at in those}
+    return dict(crowd.deliveries.owners) == owners
+
+
+def check(crowd: Crowd, offsets: dict[tuple[str, int], int]) -> None:
+    """No partition was owned twice and no committed offset lost; and soon, `offsets` are committed."""
+    wait_for(
+        f"{crowd.client} has committed what it consumed",
+        lambda: committed(crowd.cluster, crowd.group) == offsets,
+        60_000,
+    )
+    past = history(crowd.cluster, crowd.group)
+    assert past.owned_twice == [], crowd.client
+    for at, acknowledged in crowd.deliveries.committed.items():
+        assert max(past.commits[at]) >= acknowledged, (crowd.client, at)
+    if crowd.client != "confluent-kafka":
+        assert past.steps_back() == [], crowd.client
+    # librdkafka sends commits that failed once more, several at a time: an older one may come after a newer one then, until the next.
 
 
 class _Alive(list[Any]):

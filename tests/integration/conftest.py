@@ -62,12 +62,18 @@ def kafka_cluster(kafka_cluster_factory: Callable[..., Cluster]) -> Cluster:
     return kafka_cluster_factory(properties=QUICK)
 
 
+@pytest.fixture(scope="session")
+def secure_cluster(kafka_cluster_factory: Callable[..., Cluster]) -> Cluster:
+    """Three brokers that want TLS and a login. The disk of broker 3 is small, and it is no controller: the cluster outlives the loss of its disk."""
+    return kafka_cluster_factory(properties=QUICK, security="SASL_SSL", controllers=1, disk_mb={3: 96})
+
+
 @pytest.fixture(autouse=True)
 def one_after_the_other(request: pytest.FixtureRequest) -> Iterator[None]:
     """Whatever a test did to the shared cluster's brokers is undone for the next one."""
     yield
-    if "kafka_cluster" in request.fixturenames:
-        cluster = request.getfixturevalue("kafka_cluster")
+    for name in {"kafka_cluster", "secure_cluster"} & set(request.fixturenames):
+        cluster = request.getfixturevalue(name)
         cluster.heal()
         for broker in cluster.brokers:
             if broker.state == "paused":
