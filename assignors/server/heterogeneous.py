@@ -85,8 +85,8 @@ def _kept(group: Group) -> tuple[Bools, Ints, Ints]:
     """Which owned partitions stay; the place of each partition's owner (-1: nobody); how many partitions each place has."""
     owned = group.owned
     owners = np.full(group.topology.first[-1], -1, np.int64)
-    if not len(owned):
-        return np.zeros(0, np.bool_), owners, np.zeros(len(group), np.int64)
+    if not len(owned) or not len(owners):  # nobody has anything, or all topics are gone
+        return np.zeros(len(owned), np.bool_), owners, np.zeros(len(group), np.int64)
     place_of = np.empty(len(group), np.int64)
     place_of[group.hash_order] = np.arange(len(group))
     members = np.repeat(np.arange(len(group)), np.diff(group.owned_offsets))

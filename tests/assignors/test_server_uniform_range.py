@@ -270,3 +270,12 @@ def test_static_members_come_first_in_range() -> None:
         "m3": [2],
         "m1": [3],
     }
+
+
+@pytest.mark.parametrize("assignor", sorted(BY_NAME))
+@pytest.mark.parametrize("kind", list(SubscriptionType))
+def test_targets_are_given_up_when_all_topics_are_gone(assignor: str, kind: SubscriptionType) -> None:
+    members = {"m1": Member(topics=["gone"], owned=[("gone", 0)]), "m2": Member(topics=["gone"])}
+    target = type(BY_NAME[assignor])(subscription_type=kind).target(Group(members, Topology([])))
+    assert [target.group.member_ids[number] for number in target.changed] == ["m1"]
+    assert target.record(0) == ()
