@@ -1,5 +1,7 @@
 """Topics by their ids, as server-side assignors go through them."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from quorate.assignors import java_order
@@ -8,7 +10,7 @@ from quorate.assignors.java_order import UInts
 from quorate.assignors.model import AssignorError
 from quorate.assignors.topology import Ints, Topology
 
-__all__ = ["id_hashes", "need_ids", "subscribed_in_order", "subscribed_set"]
+__all__ = ["id_hashes", "need_ids", "subscribed_in_order", "subscribed_set", "tell_order"]
 
 
 def need_ids(topology: Topology, topics: Ints) -> None:
@@ -40,6 +42,14 @@ def subscribed_in_order(group: Group, listing: int, jdk: int) -> Ints:
         made[key] = topics
     found: Ints = made[key]
     return found
+
+
+def tell_order(group: Group, listing: int, names: Sequence[str], jdk: int) -> None:
+    """The broker goes through this list of names in the order of `names`, as it keeps it in another set (a union of names and of what an expression matched)."""
+    index = group.topology.index
+    topics = np.array([index[name] for name in names if name in index], np.int64)
+    need_ids(group.topology, topics)
+    group.from_subscriptions["broker's order", listing, jdk] = topics
 
 
 def subscribed_set(group: Group, listing: int, jdk: int) -> Ints:

@@ -82,9 +82,17 @@ def replaced(
 
 
 def static_member(group: ConsumerGroup, instance_id: str) -> ConsumerMember | None:
-    """The member with this instance id."""
+    """The member with this instance id.
+
+    Raises `ApiError` UNKNOWN_MEMBER_ID where it had this instance id once, came again under its own id with another one, and is gone by now: as Kafka, the group
+    remembers the first.
+    """
     member_id = group.static_members.get(instance_id)
-    return None if member_id is None else group.members.get(member_id)
+    if member_id is None:
+        return None
+    if member_id not in group.members:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id}, which was {instance_id}, is gone")
+    return group.members[member_id]
 
 
 def announced(

@@ -102,12 +102,12 @@ def _step(member: ConsumerMember, situation: Situation) -> ConsumerMember:
     for topic_id in _either(target, assigned, jdk):
         wanted = copied_set(target.get(topic_id, ()), jdk) if situation.subscribes_to(topic_id) else ()
         here = assigned.get(topic_id, {})
-        order = copied_map(here, jdk)
+        copied = copied_map(here, jdk)
         staying = set(here).intersection(wanted)
         if staying:
-            kept.put(topic_id, {partition: here[partition] for partition in order if partition in staying})
+            kept.put(topic_id, {partition: here[partition] for partition in copied if partition in staying})
         if len(staying) < len(here):
-            revoked.put(topic_id, {partition: here[partition] for partition in order if partition not in staying})
+            revoked.put(topic_id, {partition: here[partition] for partition in copied if partition not in staying})
         # What the member itself has to revoke is free for itself: only one member can own a partition.
         mine = member.pending_revocation.get(topic_id, {})
         missing = [partition for partition in wanted if partition not in staying]
@@ -120,10 +120,10 @@ def _step(member: ConsumerMember, situation: Situation) -> ConsumerMember:
     to_revoke = dict(revoked.items())
     if to_revoke and situation.still_owned(to_revoke):
         return _moved(member, MemberState.UNREVOKED_PARTITIONS, member.epoch, dict(kept.items()), to_revoke)
-    for topic_id, free in added.items():
+    for topic_id, new in added.items():
         staying_here = kept.compute_if_absent(topic_id, dict)
         before = assigned[topic_id] if staying_here else {}
-        order = kept_and_added(before, staying_here, free, jdk)
+        order = kept_and_added(before, staying_here, new, jdk)
         kept.put(topic_id, {partition: staying_here.get(partition, situation.epoch) for partition in order})
     state = MemberState.UNRELEASED_PARTITIONS if unreleased else MemberState.STABLE
     return _moved(member, state, situation.epoch, dict(kept.items()), {})

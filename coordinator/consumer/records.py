@@ -88,7 +88,7 @@ def current_assignment(group_id: str, member: ConsumerMember) -> CoordinatorReco
     )
 
 
-def _owned(owned: Owned) -> Sequence[TopicPartitions]:
+def _owned(owned: Owned) -> tuple[TopicPartitions, ...]:
     return tuple(
         TopicPartitions(topic_id=topic_id, partitions=tuple(partitions), assignment_epochs=tuple(partitions.values()))
         for topic_id, partitions in owned.items()

@@ -7,7 +7,6 @@ from quorate.assignors.server import SubscriptionType
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue
 from quorate.coordinator.consumer import records as write
-from quorate.coordinator.consumer.members import static_member
 from quorate.coordinator.metadata_hash import group_hash, topic_hash
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
@@ -60,9 +59,7 @@ def refresh(
     """
     counts = with_member(group, old, new)
     computed = hash_of(shard, counts)
-    is_new = new.member_id not in group.members and (
-        new.metadata.instance_id is None or static_member(group, new.metadata.instance_id) is None
-    )
+    is_new = new.member_id not in group.members and new.metadata.instance_id not in group.static_members
     kind = subscription_type(
         regexes_with_member(group, old.metadata, new.metadata), counts, len(group.members) + is_new
     )

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from quorate.assignors import Group, Member, Topic, Topology
-from quorate.assignors.java_order import JavaHashMap, copied_map_capacity
+from quorate.assignors.java_order import JavaHashMap, JavaHashSet, copied_map_capacity
 from quorate.assignors.model import AssignorError
 from quorate.assignors.server import ServerAssignor, ServerRangeAssignor, SubscriptionType, UniformAssignor
-from quorate.codecs import CoordinatorRecord, Uuid
+from quorate.assignors.server.ids import tell_order
+from quorate.codecs import CoordinatorRecord
 from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue, TopicPartition
 from quorate.coordinator.consumer import records as write
 from quorate.coordinator.consumer.owned import Partitions, as_target
@@ -102,7 +103,7 @@ def next_target(shard: CoordinatorShard, request: Request, records: list[Coordin
             ErrorCode.UNKNOWN_SERVER_ERROR, f"group {group.group_id} wants assignor {name}, which is not there"
         )
     assignor = ASSIGNORS[name](version=shard.config.kafka_version, jdk=jdk, subscription_type=request.subscription_type)
-    prepared = _group(shard.image, request, ignore_own=name == "range")
+    prepared = _group(shard.image, request, ignore_own=name == "range", jdk=jdk)
     try:
         assigned = assignor.target(prepared)
     except AssignorError as error:
@@ -140,7 +141,7 @@ def _equal(stored: tuple[TopicPartition, ...], new: Partitions) -> bool:
     }
 
 
-def _group(image: MetadataImage, request: Request, *, ignore_own: bool) -> Group:
+def _group(image: MetadataImage, request: Request, *, ignore_own: bool, jdk: int) -> Group:
     """The group for the assignor: its members in the order of Kafka's map, the requesting one as it is now.
 
     `ignore_own`: the requesting member is given without its previous target, so that an assignor that goes by nothing of it tells the new one in full.
@@ -148,16 +149,20 @@ def _group(image: MetadataImage, request: Request, *, ignore_own: bool) -> Group
     group, updated, replaced = request.group, request.member, request.replaced
     members: dict[str, Member] = {}
     names: dict[str, None] = {}
-    gone: set[Uuid] = set()
+    unions: dict[str, tuple[str, ...]] = {}
 
     def add(member: ConsumerMember, topics: tuple[str, ...], target: tuple[TopicPartition, ...]) -> None:
-        listed = _with_resolved(group, member.metadata, topics)
+        resolved = group.regexes.get(member.metadata.subscribed_topic_regex or "")
+        listed = topics
+        if resolved is not None and resolved.topics:
+            listed = resolved.topics
+            if topics:
+                union = unions[member.member_id] = _union(topics, resolved.topics, jdk)
+                listed = (*union, union[0])  # with a repeat, no list of names alone is equal to it
         names.update(dict.fromkeys(listed))
         owned: list[tuple[str, int]] = []
         for one in target:
             topic = image.topics_by_id.get(one.topic_id)
-            if topic is None:
-                gone.add(one.topic_id)
             name = str(one.topic_id) if topic is None else topic.name
             names[name] = None
             owned += [(name, partition) for partition in one.partitions]
@@ -181,18 +186,19 @@ def _group(image: MetadataImage, request: Request, *, ignore_own: bool) -> Group
         if (topic := image.topics.get(name)) is not None
     )
     prepared = Group(members, topology)
+    for number, member_id in enumerate(prepared.member_ids if unions else ()):
+        if member_id in unions:
+            tell_order(prepared, int(prepared.listing_of[number]), unions[member_id], jdk)
     if replaced is not None:
         prepared.hash_order = _order_with_replaced([one for one, _ in ordered], updated.member_id, replaced, prepared)
     return prepared
 
 
-def _with_resolved(
-    group: ConsumerGroup, metadata: ConsumerGroupMemberMetadataValue, topics: tuple[str, ...]
-) -> tuple[str, ...]:
-    resolved = group.regexes.get(metadata.subscribed_topic_regex or "")
-    if resolved is None or not resolved.topics:
-        return topics
-    return tuple(dict.fromkeys((*topics, *resolved.topics))) if topics else tuple(resolved.topics)
+def _union(names: tuple[str, ...], resolved: tuple[str, ...], jdk: int) -> tuple[str, ...]:
+    """Names and what an expression matched, as Kafka goes through both: the larger set first."""
+    both = JavaHashSet.of(names, jdk=jdk), JavaHashSet.of(resolved, jdk=jdk)
+    large, small = both if len(both[0]) > len(both[1]) else (both[1], both[0])
+    return tuple(dict.fromkeys((*large, *small)))
 
 
 def _order_with_replaced(

@@ -1,17 +1,19 @@
 """ConsumerGroupDescribe v0–1 (KIP-848, KIP-1099)."""
 
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 
-from quorate.assignors.java_order import JavaHashSet
+from quorate.assignors.java_order import JavaHashMap, JavaHashSet
 from quorate.codecs import Uuid
 from quorate.codecs.api import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from quorate.codecs.api.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
+from quorate.coordinator.consumer.owned import as_loaded
 from quorate.coordinator.describe.order import in_map_order
 from quorate.coordinator.errors import ErrorCode
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard, handles
-from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
+from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember, Owned
 
 __all__ = ["consumer_group_describe", "described"]
 
@@ -38,14 +40,14 @@ def consumer_group_describe(
 
 
 def described(shard: CoordinatorShard, group: ConsumerGroup) -> DescribedGroup:
-    """A group as the API has it. Topics that no longer exist are left out of assignments."""
-    votes = sorted(group.assignor_votes.ordered(), key=lambda vote: vote[1])
+    """A group as the API has it. Topics that no longer exist are left out of assignments; what a member still has to revoke is among what it has."""
+    assignor = max(group.assignor_votes.ordered(), key=itemgetter(1), default=None)
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state,
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
-        assignor_name=votes[-1][0] if votes else shard.config.group_consumer_assignors[0],
+        assignor_name=shard.config.group_consumer_assignors[0] if assignor is None else assignor[0],
         members=tuple(_member(shard.image, group, member) for _, member in group.members.ordered()),
     )
 
@@ -62,9 +64,25 @@ def _member(image: MetadataImage, group: ConsumerGroup, member: ConsumerMember) 
         client_host=metadata.client_host,
         subscribed_topic_names=tuple(JavaHashSet.of(metadata.subscribed_topic_names)),
         subscribed_topic_regex=metadata.subscribed_topic_regex,
-        assignment=_assignment(image, ((topic_id, list(owned)) for topic_id, owned in member.assigned.items())),
+        assignment=_current(image, member.assigned, member.pending_revocation),
         target_assignment=_assignment(image, ((topic.topic_id, topic.partitions) for topic in target)),
         member_type=0 if member.uses_classic_protocol else 1,
+    )
+
+
+def _current(image: MetadataImage, *all_owned: Owned) -> Assignment:
+    listed: JavaHashMap[Uuid, list[int]] = JavaHashMap()
+    for owned in all_owned:
+        for topic_id, partitions in as_loaded(owned).items():
+            if topic_id in image.topics_by_id:
+                listed.compute_if_absent(topic_id, list).extend(partitions)
+    return Assignment(
+        topic_partitions=tuple(
+            TopicPartitions(
+                topic_id=topic_id, topic_name=image.topics_by_id[topic_id].name, partitions=tuple(partitions)
+            )
+            for topic_id, partitions in listed.items()
+        )
     )
 
 

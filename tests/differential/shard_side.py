@@ -5,6 +5,7 @@ Unlike the oracle it takes the ids that it makes up from `ids`, if some are ther
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -104,9 +105,9 @@ class ShardSide:
         self.runtime = CoordinatorRuntime(
             shard, self.log, now_ms=now_ms, on_event=self._events.append, run_tasks_at_once=not self._manual_tasks
         )
+        self.runtime.load()
         # Kafka's shard counts groups for its metrics every minute; here as a timer that does nothing, so that timers can be compared.
         shard.timers.schedule("group-size-counter", now_ms + SIZE_COUNTER_MS, self._count_sizes)
-        self.runtime.load()
         self._events.clear()
         self._mark = len(stored)
 
@@ -148,6 +149,7 @@ class ShardSide:
                 TopicImage(name=topic["name"], id=Uuid.parse(topic["id"]), replicas=_replicas(topic["partitions"]))
                 for topic in asked["topics"]
             )
+        image = replace(image, version=self._image.version + 1)  # the oracle's has one for both
         before, self._image = self._image, image
         delta = self.runtime.take_image(image)
         answer: Answer = {}

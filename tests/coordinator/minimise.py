@@ -1,0 +1,48 @@
+"""Makes a failing script shorter: leaves out lines as long as the two sides still differ."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tests.coordinator.scripts import Differs, Duel
+from tests.oracle.client import Oracle, OracleError
+
+__all__ = ["failure", "minimised"]
+
+Line = dict[str, Any]
+
+
+def failure(oracle: Oracle, lines: Sequence[Line], note: str = "") -> Differs | None:
+    """Where the two sides part in this script; `None` if they don't."""
+    duel = Duel(oracle, note=note)
+    for line in lines:
+        fields = {name: value for name, value in line.items() if name not in ("op", "id")}
+        try:
+            duel.op(line["op"], **fields)
+        except Differs as found:
+            return found
+        except OracleError:
+            return None  # a line that makes no sense without one that was left out
+    return None
+
+
+def minimised(oracle: Oracle, lines: Sequence[Line], note: str = "", *, tries: int = 400) -> Differs | None:
+    """The difference in a script that is as short as `tries` attempts make it. `None` if the script does not fail when it is run again."""
+    kept = list(lines)
+    found = failure(oracle, kept, note)
+    if found is None:
+        return None
+    chunk = max(len(kept) // 2, 1)
+    while tries > 0:
+        at = 0
+        while at < len(kept) and tries > 0:
+            shorter = kept[:at] + kept[at + chunk :]
+            tries -= 1
+            shorter_found = failure(oracle, shorter, note)
+            if shorter_found is None:
+                at += chunk
+            else:
+                kept, found = shorter, shorter_found
+        if chunk == 1:
+            break
+        chunk //= 2
+    return found
