@@ -25,6 +25,7 @@ try:
     from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
     from aiokafka.errors import KafkaConfigurationError
 
+    import quorate.assignors.adapters.aiokafka_needs  # noqa: F401  # which checks
     from quorate.assignors.adapters.aiokafka_consumer import Companion, FencedInstanceIdError, cluster_view
 except ImportError as error:
     raise fits.refusal("aiokafka", "0.14", error, install="pip install 'quorate[aiokafka]'") from error

@@ -18,17 +18,12 @@ import logging
 import weakref
 from typing import Any
 
-from aiokafka.client import AIOKafkaClient
-from aiokafka.cluster import ClusterMetadata
-from aiokafka.consumer.group_coordinator import CoordinatorGroupRebalance, GroupCoordinator
-from aiokafka.consumer.subscription_state import Assignment, SubscriptionState, TopicPartitionState
 from aiokafka.errors import KafkaError
 from aiokafka.protocol.commit import OffsetCommitRequest
 from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, JoinGroupResponse_v5
 from aiokafka.structs import TopicPartition
 
 from quorate.assignors.adapters.aiokafka_requests import StaticHeartbeat, StaticJoinGroup, StaticOffsetCommit
-from quorate.assignors.adapters.fits import Needs, check
 from quorate.assignors.adapters.membership import Membership, Strategy, subscribed_topics
 from quorate.assignors.adapters.protocol import Joined, assignment_bytes, fenced, partitions_of
 from quorate.assignors.adapters.racks import ClusterView
@@ -38,61 +33,6 @@ from quorate.codecs.messages import ConsumerProtocolAssignment
 __all__ = ["Companion", "FencedInstanceIdError", "cluster_view"]
 
 log = logging.getLogger(__name__)
-
-CLIENT, KNOWN = "aiokafka", "0.14"
-
-NEEDS = (
-    Needs(
-        kind=GroupCoordinator,
-        replaces={
-            "_perform_assignment": "response",
-            "_on_join_prepare": "previous_assignment",
-            "_on_join_complete": "generation member_id protocol member_assignment_bytes",
-            "reset_generation": "",
-            "_send_req": "request",
-            "_do_heartbeat": "",
-            "_do_rejoin_group": "subscription",
-        },
-        calls={
-            "request_rejoin": "",
-            "_lookup_assignor": "name",
-            "_get_metadata_snapshot": "",
-            "_maybe_do_last_autocommit": "assignment",
-            "_stop_commit_offsets_refresh_task": "",
-            "start_commit_offsets_refresh_task": "assignment",
-        },
-        attributes=(
-            "_assignors",
-            "_client",
-            "_cluster",
-            "_group_instance_id",
-            "_group_subscription",
-            "_metadata_snapshot",
-            "_subscription",
-            "generation",
-            "group_id",
-            "member_id",
-        ),
-    ),
-    Needs(kind=CoordinatorGroupRebalance, calls={"perform_group_join": ""}, attributes=("_coordinator",)),
-    Needs(
-        kind=SubscriptionState,
-        calls={"assign_from_subscribed": "assignment", "assigned_partitions": "", "begin_reassignment": ""},
-        attributes=("listener", "subscribed_pattern", "subscription"),
-    ),
-    Needs(
-        kind=Assignment,
-        calls={"state_value": "tp"},
-        attributes=("_tp_state", "active", "commit_refresh_needed", "tps"),
-    ),
-    Needs(kind=TopicPartitionState, attributes=("_assignment", "_committed_futs")),
-    Needs(kind=AIOKafkaClient, calls={"set_topics": "topics", "_maybe_wait_metadata": ""}),
-    Needs(kind=ClusterMetadata, calls={"add_listener": "listener"}, attributes=("_brokers", "_partitions")),
-    Needs(kind=JoinGroupRequest, attributes=("_group_protocols",)),
-)
-"""What is used here of aiokafka beyond its documentation, and in `aiokafka` and `aiokafka_requests`."""
-
-check(CLIENT, KNOWN, NEEDS)
 
 FENCED_INSTANCE_ID = 82
 
@@ -216,9 +156,10 @@ class Companion:
     def _reset_generation(self) -> None:
         # The member is out, and others may have its partitions by now: it returns no more records of them.
         state = self._coordinator._subscription
-        state.begin_reassignment()
-        if self._keeps:
-            self._keeps, self._lost = False, frozenset(state.assigned_partitions())
+        if state.partitions_auto_assigned():  # and not assigned by hand since
+            state.begin_reassignment()
+            if self._keeps:
+                self._keeps, self._lost = False, frozenset(state.assigned_partitions())
         self._type.reset_generation(self._coordinator)
 
     async def _on_join_complete(self, generation: int, member_id: str, protocol: str, data: bytes) -> None:
@@ -313,7 +254,8 @@ class Companion:
             text = fenced(coordinator.group_id, coordinator._group_instance_id, coordinator.member_id)
             log.error("%s", text)
             self._fenced = FencedInstanceIdError(text)
-            coordinator._subscription.begin_reassignment()
+            if coordinator._subscription.partitions_auto_assigned():
+                coordinator._subscription.begin_reassignment()
         return self._fenced
 
     async def _do_heartbeat(self) -> bool:

@@ -26,7 +26,8 @@ try:
     from kafka.errors import KafkaConfigurationError
     from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
-    from quorate.assignors.adapters.kafka_python_consumer import CLIENT, KNOWN, Companion, cluster_view
+    from quorate.assignors.adapters.kafka_python_consumer import Companion, cluster_view
+    from quorate.assignors.adapters.kafka_python_needs import CLIENT, KNOWN
 except ImportError as error:
     raise fits.refusal("kafka-python", "3.0", error, install="pip install 'kafka-python>=3.0'") from error
 

@@ -9,6 +9,7 @@ kafka-python 3.0 keeps the racks of brokers and the replicas of partitions, and 
 - `poll()` returns nothing while a rebalance lasts, also from partitions that a cooperative member keeps (KIP-429);
 - a join that ends between two `poll()`s is thrown away and begun anew, which for a leader is another rebalance: members that work on records for longer than
   they poll may never come to rest;
+- it sends no heartbeats from the end of a join to the next `poll()`, and a consumer that works longer than its session timeout is put out;
 - a leader that rejoins because metadata changed forgets that it is joining, if `poll()` times out between JoinGroup and SyncGroup, and is put out;
 - a consumer joins before it has the metadata of its topics, and as the leader then assigns none of them, once; the same with topics of other members;
 - its JoinGroup is too old to tell a static leader that was restarted that it still is the leader (KIP-814).
@@ -22,19 +23,13 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from kafka import KafkaConsumer
-from kafka.cluster import ClusterMetadata
-from kafka.consumer.subscription_state import SubscriptionState
 from kafka.coordinator.assignors.abstract import RebalanceProtocol
-from kafka.coordinator.base import Generation
-from kafka.coordinator.consumer import ConsumerCoordinator
 from kafka.errors import FencedInstanceIdError, KafkaError
-from kafka.protocol.consumer import JoinGroupRequest
+from kafka.protocol.consumer import JoinGroupRequest, SyncGroupRequest
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 from kafka.structs import MemberState
 from kafka.util import ensure_valid_topic_name
 
-from quorate.assignors.adapters.fits import Needs, check
 from quorate.assignors.adapters.membership import Membership
 from quorate.assignors.adapters.protocol import EMPTY_SUBSCRIPTION, Joined, fenced, subscription_bytes
 from quorate.assignors.adapters.racks import ClusterView
@@ -42,76 +37,6 @@ from quorate.assignors.adapters.racks import ClusterView
 __all__ = ["Companion", "cluster_view"]
 
 log = logging.getLogger(__name__)
-
-CLIENT, KNOWN = "kafka-python", "3.0"
-
-NEEDS = (
-    Needs(
-        kind=ConsumerCoordinator,
-        replaces={
-            "poll": "timeout_ms",
-            "time_to_next_poll": "",
-            "need_rejoin": "",
-            "ensure_active_group_async": "timeout_ms",
-            "reset_generation": "member_id",
-            "_perform_assignment": "leader_id protocol_name members",
-            "_on_join_prepare_async": "generation member_id timeout_ms",
-            "_handle_heartbeat_response": "response send_time",
-        },
-        calls={
-            "request_rejoin": "",
-            "_build_metadata_snapshot": "subscription cluster",
-            # These ask the adapters, and so begin it all.
-            "_validate_rebalance_protocol": "",
-            "group_protocols": "",
-            "_do_join_and_sync_async": "",
-        },
-        attributes=(
-            "_assignment_snapshot",
-            "_assignors",
-            "_cluster",
-            "_generation",
-            "_is_leader",
-            "_join_task",
-            "_manager",
-            "_metadata_snapshot",
-            "_rebalance_protocol",
-            "_subscription",
-            "config",
-            "group_id",
-            "group_instance_id",
-            "rejoining",
-            "state",
-        ),
-    ),
-    Needs(
-        kind=SubscriptionState,
-        calls={
-            "assigned_partitions": "",
-            "partitions_auto_assigned": "",
-            "group_subscribe": "topics",
-            "group_subscription": "",
-        },
-        attributes=("subscription",),
-    ),
-    Needs(
-        kind=ClusterMetadata,
-        calls={
-            "add_listener": "listener",
-            "brokers": "",
-            "partitions_for_topic": "topic",
-            "request_update": "",
-            "set_topics": "topics",
-        },
-        attributes=("_partitions",),
-    ),
-    Needs(kind=Generation, calls={"is_lost": ""}, attributes=("generation_id", "member_id")),
-    Needs(kind=JoinGroupRequest, attributes=("_max_version",)),
-    Needs(kind=KafkaConsumer, attributes=("_coordinator", "_fetcher", "config")),
-)
-"""What is used here of kafka-python beyond its documentation, and in `kafka_python`."""
-
-check(CLIENT, KNOWN, NEEDS)
 
 REBALANCE_POLL_MS = 100
 """How long a `poll()` waits for a rebalance before it looks for records of the partitions that the consumer keeps."""
@@ -145,13 +70,16 @@ class Companion:
         self._fenced: str | None = None
         self._unreadable: dict[str, bytes] = {}
         self._skips = False
+        self._synced: Any = None
         self._waited_for: set[str] = set()
         self._poll_timeout_ms: float | None = None
         self._type = type(coordinator)
         coordinator.poll = self._poll
         coordinator.time_to_next_poll = self._time_to_next_poll
         coordinator.ensure_active_group_async = self._ensure_active_group_async
-        coordinator._manager = _Manager(coordinator._manager, self._join)
+        coordinator._manager = _Manager(
+            coordinator._manager, {JoinGroupRequest: self._join, SyncGroupRequest: self._sync}
+        )
         coordinator._perform_assignment = self._perform_assignment
         coordinator._on_join_prepare_async = self._on_join_prepare_async
         coordinator.need_rejoin = self._need_rejoin
@@ -210,6 +138,7 @@ class Companion:
     async def _join(self, manager: Any, request: Any, **options: Any) -> Any:
         """Send JoinGroup; a leader gets its answer when it knows the group's topics."""
         coordinator = self._coordinator
+        self._synced = None
         if coordinator.group_instance_id is not None:
             request._max_version = STATIC_JOIN_VERSION
         response = await manager.send(request, **options)
@@ -224,6 +153,28 @@ class Companion:
                 # kafka-python rejoins when the partitions differ from these.
                 coordinator._metadata_snapshot = coordinator._build_metadata_snapshot(subscription, cluster)
         return response
+
+    async def _sync(self, manager: Any, request: Any, **options: Any) -> Any:
+        """Send SyncGroup; from its answer on the broker expects heartbeats, whether somebody polls or not."""
+        response = await manager.send(request, **options)
+        if response.error_code == 0:
+            self._synced = self._coordinator._generation
+            manager.call_soon(self._beat)
+        return response
+
+    async def _beat(self) -> None:
+        """Send heartbeats until the next `poll()` takes the assignment, and kafka-python sends its own."""
+        generation = self._synced
+        pause_s = self._coordinator.config["heartbeat_interval_ms"] / 1000
+        while True:
+            await self._coordinator._net.sleep(pause_s)
+            coordinator = self._coordinator_ref()
+            if coordinator is None or coordinator._heartbeat_closed or not _is_joining(coordinator, generation):
+                return
+            if generation is not self._synced:
+                return  # another JoinGroup is on its way
+            with suppress(KafkaError):  # what it means is done by then; that the group rebalances is told again
+                await coordinator._send_heartbeat_request()
 
     def _perform_assignment(self, leader_id: str, protocol_name: str, members: Sequence[Any]) -> Any:
         self._unreadable = {}
@@ -357,12 +308,7 @@ class _Ended:
     @property
     def is_done(self) -> bool:
         """Whether to forget it: the consumer left the group, or was put out, in the meantime."""
-        coordinator = self._coordinator()
-        return not (
-            coordinator.rejoining
-            and coordinator.state is MemberState.REBALANCING
-            and coordinator._generation is self._generation
-        )
+        return not _is_joining(self._coordinator(), self._generation)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._task, name)
@@ -371,20 +317,28 @@ class _Ended:
         return self._task.__await__()
 
 
-class _Manager:
-    """kafka-python's connection manager for its coordinator, with another way to send JoinGroup."""
+def _is_joining(coordinator: Any, generation: Any) -> bool:
+    """Whether it still is the join to this generation that is to be completed."""
+    return bool(
+        coordinator.rejoining and coordinator.state is MemberState.REBALANCING and coordinator._generation is generation
+    )
 
-    def __init__(self, manager: Any, join: Callable[..., Awaitable[Any]]) -> None:
+
+class _Manager:
+    """kafka-python's connection manager for its coordinator, with other ways to send some requests."""
+
+    def __init__(self, manager: Any, ways: Mapping[type, Callable[..., Awaitable[Any]]]) -> None:
         self._manager = manager
-        self._join = join
+        self._ways = ways
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._manager, name)
 
     def send(self, request: Any, **options: Any) -> Any:
         """An awaitable of the answer."""
-        if isinstance(request, JoinGroupRequest):
-            return self._join(self._manager, request, **options)
+        for kind, way in self._ways.items():
+            if isinstance(request, kind):
+                return way(self._manager, request, **options)
         return self._manager.send(request, **options)
 
 

@@ -189,6 +189,7 @@ class OfflineAio:
             return made
 
         self.coordinator = self._runner.run(make())
+        self.run = self._runner.run
         self._rebalance = CoordinatorGroupRebalance
         self.joined: list[list[tuple[str, bytes]]] = []
         """The assignors of each JoinGroup that `subscription` sent, with what it said."""

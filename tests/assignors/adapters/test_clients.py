@@ -1,15 +1,17 @@
 """What holds for both clients, by their own coordinators without a broker."""
 
 import logging
+from types import SimpleNamespace
 
 import kafka
 import pytest
-from aiokafka import ConsumerRebalanceListener
+from aiokafka import ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import KafkaConfigurationError
 from kafka.coordinator.base import Generation
 from kafka.coordinator.consumer import ConsumerCoordinator
-from kafka.errors import GroupAuthorizationFailedError
+from kafka.errors import GroupAuthorizationFailedError, RebalanceInProgressError
 from kafka.future import Future
+from kafka.protocol.consumer import JoinGroupRequest, SyncGroupRequest
 from kafka.structs import MemberState
 
 from quorate.assignors import Assignment, Assignor, Group, server_assignor
@@ -560,3 +562,56 @@ def test_kafka_python_forgets_a_join_if_it_was_put_out_since(joining):
     with pytest.raises(NotImplementedError):
         joining.ensure_active_group(100)
     assert assigned_to(joining) == []
+
+
+@pytest.mark.parametrize("until", ["poll", "another join", "close"])
+def test_kafka_python_sends_heartbeats_from_the_end_of_a_join_to_the_next_poll(joining, until):
+    # By itself it does not, and a cooperative consumer that works on records for longer than its session timeout is put out.
+    sent = []
+
+    async def heartbeat():
+        sent.append(joining.state)
+        raise RebalanceInProgressError
+
+    class Manager:
+        call_soon = joining._manager.call_soon
+
+        def send(self, request, **options):
+            return Future().success(SimpleNamespace(error_code=0 if isinstance(request, SyncGroupRequest) else 27))
+
+    async def go():
+        await joining._manager.send(SyncGroupRequest(), node_id=1)
+        while len(sent) < 3:
+            await joining._net.sleep(0.001)
+        match until:
+            case "poll":
+                joining.state = MemberState.STABLE
+            case "another join":  # which the old generation's heartbeats would undo
+                await joining._manager.send(JoinGroupRequest(), node_id=1)
+            case "close":
+                joining._heartbeat_closed = True
+        told = len(sent)
+        await joining._net.sleep(0.03)
+        assert len(sent) == told
+
+    joining.config["heartbeat_interval_ms"] = 1
+    joining._send_heartbeat_request = heartbeat
+    joining._manager._manager = Manager()
+    joining._net.run(go)
+    assert set(sent) == {MemberState.REBALANCING}
+
+
+def test_an_aiokafka_consumer_that_assigns_by_hand_after_a_group_is_left_alone():
+    with OfflineAio(aiokafka.CooperativeSticky()) as consumer:
+        consumer.metadata(RACKS, SIX)
+        consumer.join()
+        consumer.complete("cooperative-sticky", [("t", 0)], 1)
+        state = consumer.coordinator._subscription
+
+        async def by_hand():
+            state.unsubscribe()
+            state.assign_from_user([TopicPartition("t", 5)])
+            consumer.coordinator.reset_generation()  # as leaving the group ends
+
+        consumer.run(by_hand())
+        assert state.assigned_partitions() == {TopicPartition("t", 5)}

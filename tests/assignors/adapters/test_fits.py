@@ -10,15 +10,17 @@ import pytest
 from quorate.assignors.adapters import (
     aiokafka,
     aiokafka_consumer,
+    aiokafka_needs,
     aiokafka_requests,
     kafka_python,
     kafka_python_consumer,
+    kafka_python_needs,
 )
 from quorate.assignors.adapters.fits import Needs, UnfitError, check
 
 CLIENTS = {
-    "kafka-python": (kafka_python_consumer, kafka_python),
-    "aiokafka": (aiokafka_consumer, aiokafka, aiokafka_requests),
+    "kafka-python": (kafka_python_needs, kafka_python_consumer, kafka_python),
+    "aiokafka": (aiokafka_needs, aiokafka_consumer, aiokafka, aiokafka_requests),
 }
 METHODS = [
     (client, need.kind, name)

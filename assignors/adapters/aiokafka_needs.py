@@ -1,0 +1,70 @@
+"""What aiokafka's adapter uses of aiokafka beyond its documentation, checked when this is imported."""
+
+from aiokafka.client import AIOKafkaClient
+from aiokafka.cluster import ClusterMetadata
+from aiokafka.consumer.group_coordinator import CoordinatorGroupRebalance, GroupCoordinator
+from aiokafka.consumer.subscription_state import Assignment, SubscriptionState, TopicPartitionState
+from aiokafka.protocol.group import JoinGroupRequest
+
+from quorate.assignors.adapters.fits import Needs, check
+
+__all__ = ["CLIENT", "KNOWN", "NEEDS"]
+
+CLIENT, KNOWN = "aiokafka", "0.14"
+
+NEEDS = (
+    Needs(
+        kind=GroupCoordinator,
+        replaces={
+            "_perform_assignment": "response",
+            "_on_join_prepare": "previous_assignment",
+            "_on_join_complete": "generation member_id protocol member_assignment_bytes",
+            "reset_generation": "",
+            "_send_req": "request",
+            "_do_heartbeat": "",
+            "_do_rejoin_group": "subscription",
+        },
+        calls={
+            "request_rejoin": "",
+            "_lookup_assignor": "name",
+            "_get_metadata_snapshot": "",
+            "_maybe_do_last_autocommit": "assignment",
+            "_stop_commit_offsets_refresh_task": "",
+            "start_commit_offsets_refresh_task": "assignment",
+        },
+        attributes=(
+            "_assignors",
+            "_client",
+            "_cluster",
+            "_group_instance_id",
+            "_group_subscription",
+            "_metadata_snapshot",
+            "_subscription",
+            "generation",
+            "group_id",
+            "member_id",
+        ),
+    ),
+    Needs(kind=CoordinatorGroupRebalance, calls={"perform_group_join": ""}, attributes=("_coordinator",)),
+    Needs(
+        kind=SubscriptionState,
+        calls={
+            "assign_from_subscribed": "assignment",
+            "assigned_partitions": "",
+            "begin_reassignment": "",
+            "partitions_auto_assigned": "",
+        },
+        attributes=("listener", "subscribed_pattern", "subscription"),
+    ),
+    Needs(
+        kind=Assignment,
+        calls={"state_value": "tp"},
+        attributes=("_tp_state", "active", "commit_refresh_needed", "tps"),
+    ),
+    Needs(kind=TopicPartitionState, attributes=("_assignment", "_committed_futs")),
+    Needs(kind=AIOKafkaClient, calls={"set_topics": "topics", "_maybe_wait_metadata": ""}),
+    Needs(kind=ClusterMetadata, calls={"add_listener": "listener"}, attributes=("_brokers", "_partitions")),
+    Needs(kind=JoinGroupRequest, attributes=("_group_protocols",)),
+)
+
+check(CLIENT, KNOWN, NEEDS)

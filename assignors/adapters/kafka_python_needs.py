@@ -1,0 +1,84 @@
+"""What kafka-python's adapter uses of kafka-python beyond its documentation, checked when this is imported."""
+
+from kafka import KafkaConsumer
+from kafka.cluster import ClusterMetadata
+from kafka.consumer.subscription_state import SubscriptionState
+from kafka.coordinator.base import Generation
+from kafka.coordinator.consumer import ConsumerCoordinator
+from kafka.protocol.consumer import JoinGroupRequest
+
+from quorate.assignors.adapters.fits import Needs, check
+
+__all__ = ["CLIENT", "KNOWN", "NEEDS"]
+
+CLIENT, KNOWN = "kafka-python", "3.0"
+
+NEEDS = (
+    Needs(
+        kind=ConsumerCoordinator,
+        replaces={
+            "poll": "timeout_ms",
+            "time_to_next_poll": "",
+            "need_rejoin": "",
+            "ensure_active_group_async": "timeout_ms",
+            "reset_generation": "member_id",
+            "_perform_assignment": "leader_id protocol_name members",
+            "_on_join_prepare_async": "generation member_id timeout_ms",
+            "_handle_heartbeat_response": "response send_time",
+        },
+        calls={
+            "request_rejoin": "",
+            "_build_metadata_snapshot": "subscription cluster",
+            # These ask the adapters, and so begin it all.
+            "_validate_rebalance_protocol": "",
+            "group_protocols": "",
+            "_do_join_and_sync_async": "",
+            "_send_heartbeat_request": "",
+        },
+        attributes=(
+            "_assignment_snapshot",
+            "_assignors",
+            "_cluster",
+            "_generation",
+            "_heartbeat_closed",
+            "_is_leader",
+            "_join_task",
+            "_manager",
+            "_metadata_snapshot",
+            "_net",
+            "_rebalance_protocol",
+            "_subscription",
+            "config",
+            "group_id",
+            "group_instance_id",
+            "rejoining",
+            "state",
+        ),
+    ),
+    Needs(
+        kind=SubscriptionState,
+        calls={
+            "assigned_partitions": "",
+            "partitions_auto_assigned": "",
+            "group_subscribe": "topics",
+            "group_subscription": "",
+        },
+        attributes=("subscription",),
+    ),
+    Needs(
+        kind=ClusterMetadata,
+        calls={
+            "add_listener": "listener",
+            "brokers": "",
+            "partitions_for_topic": "topic",
+            "request_update": "",
+            "set_topics": "topics",
+        },
+        attributes=("_partitions",),
+    ),
+    Needs(kind=Generation, calls={"is_lost": ""}, attributes=("generation_id", "member_id")),
+    Needs(kind=JoinGroupRequest, attributes=("_max_version",)),
+    Needs(kind=KafkaConsumer, attributes=("_coordinator", "_fetcher", "config")),
+)
+
+check(CLIENT, KNOWN, NEEDS)
