@@ -206,7 +206,7 @@ class AdminLags(_Guarded):
             lags = {at: self._last[at] for at in partitions if at in self._last} | lags
         return lags
 
-    def _readable(self, admin: Any, partitions: Sequence[TopicPartition]) -> Sequence[TopicPartition]:
+    def _readable(self, admin: Any, partitions: Sequence[TopicPartition]) -> Sequence[tuple[str, int]]:
         """Those that have a leader to ask. One partition that has none would fail the whole ListOffsets."""
         led = {
             (topic["name"], partition["partition_index"])

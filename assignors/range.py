@@ -13,12 +13,14 @@ import numpy.typing as npt
 
 from quorate.assignors.assignor import Assignor
 from quorate.assignors.group import Group
+from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.model import Assignment
 from quorate.assignors.subscribers import (
     SubscriberSets,
     assigned_by_topic,
     subscriber_sets,
     topics_by_name,
+    topics_in_computed_order,
     topics_in_hash_order,
 )
 from quorate.assignors.topology import Ints, Topology
@@ -32,13 +34,19 @@ class RangeAssignor(Assignor):
     """Kafka's `org.apache.kafka.clients.consumer.RangeAssignor`, with its answers in its order (4.3; rack-aware since 3.5, KIP-881).
 
     What members own does not count. Where metadata lacks partitions of a topic, Kafka's co-partitioning can hand out partitions that do not exist; this
-    one hands out those that do.
+    one hands out those that do. `version`: before Kafka 3.5 racks do not count, and members list topics in another order.
     """
 
     name: ClassVar[str] = "range"
 
+    def __init__(self, *, version: KafkaVersion = KafkaVersion.NEWEST) -> None:
+        self._racks_count = version >= KafkaVersion(3, 5)
+
     def assign_group(self, group: Group) -> Assignment:
         """Assign a prepared group; see `Assignor.assign`."""
+        if not self._racks_count:
+            topics = topics_in_computed_order(group)
+            return assigned_by_topic(group, topics, _plain(group.topology, topics, subscriber_sets(group)))
         topics = topics_in_hash_order(group)
         subscribers = subscriber_sets(group)
         profiting = _profiting_topics(group, topics, subscribers)

@@ -4,13 +4,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from quorate.assignors import java_order
 from quorate.assignors.group import Group
 from quorate.assignors.model import Assignment
 from quorate.assignors.topology import Ints
 
-__all__ = ["SubscriberSets", "assigned_by_topic", "subscriber_sets", "topics_by_name", "topics_in_hash_order"]
+__all__ = [
+    "SubscriberSets",
+    "assigned_by_topic",
+    "subscriber_sets",
+    "topics_by_name",
+    "topics_in_computed_order",
+    "topics_in_hash_order",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,24 +84,43 @@ def _places(subscription_of: Ints, subscriptions: int, named: Sequence[Ints]) ->
 
 
 def topics_in_hash_order(group: Group) -> Ints:
-    """The subscribed topics that have partitions, in the order in which Java's client goes through them.
+    """The subscribed topics that have partitions, in the order in which Java's client goes through them (since Kafka 3.5).
 
     It collects the names of all subscriptions, known or not, in a HashSet, and walks that to put those with metadata into a HashMap.
     """
-    topology = group.topology
+    names = _names(group)
+    hashes = java_order.string_hashes(names)
+    walked = java_order.hash_map_order(hashes, keys=names)
+    topics, known = _with_partitions(group, names, walked)
+    walked = walked[known]
+    return topics[java_order.hash_map_order(hashes[walked], keys=[names[place] for place in walked.tolist()])]
+
+
+def topics_in_computed_order(group: Group) -> Ints:
+    """The same before Kafka 3.5: members are grouped by topic in a HashMap, with `computeIfAbsent`, and that map is walked."""
+    names = _names(group)
+    asking = [listing for one in group.listing_of[group.hash_order].tolist() if (listing := group.listings[one])]
+    last_is_new = bool(asking) and not any(asking[-1][-1] in listing for listing in {*asking[:-1], asking[-1][:-1]})
+    walked = java_order.computed_map_order(java_order.string_hashes(names), last_is_new=last_is_new, keys=names)
+    return _with_partitions(group, names, walked)[0]
+
+
+def _names(group: Group) -> list[str]:
+    """The names of all subscriptions in the order in which they come, members being taken in hash order."""
     # A subscription that an earlier member has, in whatever order, adds no name.
     _, firsts = np.unique(group.subscription_of[group.hash_order], return_index=True)
     listings = group.listing_of[group.hash_order[np.sort(firsts)]].tolist()
-    names = list(dict.fromkeys(name for listing in listings for name in group.listings[listing]))
-    hashes = java_order.string_hashes(names)
-    walked = java_order.hash_map_order(hashes, keys=names)
-    index = topology.index
-    counts = np.diff(topology.first)
+    return list(dict.fromkeys(name for listing in listings for name in group.listings[listing]))
+
+
+def _with_partitions(group: Group, names: Sequence[str], walked: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """Of names in the order `walked` those that are topics with partitions: their numbers, and which ones they are."""
+    index = group.topology.index
+    counts = np.diff(group.topology.first)
     topics = np.array([index.get(names[place], -1) for place in walked.tolist()], np.int64)
     known = topics >= 0
     known[known] = counts[topics[known]] > 0
-    topics, walked = topics[known], walked[known]
-    return topics[java_order.hash_map_order(hashes[walked], keys=[names[place] for place in walked.tolist()])]
+    return topics[known], known
 
 
 def topics_by_name(group: Group, topics: Ints) -> Ints:

@@ -8,7 +8,7 @@ import numpy as np
 from quorate.assignors.assignor import Assignor
 from quorate.assignors.group import Group
 from quorate.assignors.kafka_version import KafkaVersion
-from quorate.assignors.model import Assignment, Member
+from quorate.assignors.model import Assignment, AssignorError, Member
 from quorate.assignors.sticky.constrained import Dealt, assign_equal
 from quorate.assignors.sticky.general import assign_different
 from quorate.assignors.sticky.ownership import (
@@ -19,19 +19,22 @@ from quorate.assignors.sticky.ownership import (
     stale_owners,
     sticky_claims,
 )
-from quorate.assignors.sticky.racks import rack_view
+from quorate.assignors.sticky.racks import RackView, rack_view
 from quorate.assignors.sticky.user_data import cooperative_user_data, sticky_user_data
 from quorate.assignors.subscribers import topics_by_name
 from quorate.assignors.topology import Ints, Topology
 
 __all__ = ["CooperativeStickyAssignor", "StickyAssignor"]
 
+OLDEST = KafkaVersion(3, 0)
+"""Before, equal subscriptions were assigned in another way."""
+
 
 class _Sticky(Assignor):
     """What both have in common: everything but how owned partitions are told, and what happens to those that change hands."""
 
     def __init__(self, *, version: KafkaVersion = KafkaVersion.NEWEST) -> None:
-        self._sort_owned = version >= KafkaVersion(3, 7)
+        self.version = version
 
     def assign(self, members: Mapping[str, Member], topology: Topology, *, max_generation: int = -1) -> Assignment:
         """Assign the partitions of the subscribed topics. `members`: member id → member, in the order in which they joined.
@@ -43,17 +46,21 @@ class _Sticky(Assignor):
 
     def assign_group(self, group: Group, *, max_generation: int = -1) -> Assignment:
         """The same for a group that is prepared."""
+        if self.version < OLDEST:
+            raise AssignorError(
+                f"{self.name} answers like Kafka {OLDEST} to {KafkaVersion.NEWEST}, not like {self.version}: leave `version` out, or give a later one"
+            )
         claims = self._claims(group)
         if not len(group):
             empty = np.empty(0, np.int64)
             return Assignment.from_owners(group.topology, group.member_ids, empty, empty)
         assignable = _assignable(group)
         owned = resolve(group, claims, assignable)
-        racks = rack_view(group, assignable)
+        racks = rack_view(group, assignable) if self.version >= KafkaVersion(3, 5) else RackView(group, False, None)
         topics = topics_by_name(group, np.flatnonzero(assignable))
         dealt = None
         if _looks_equal(group):
-            dealt = assign_equal(group, owned, racks, topics, sort_owned=self._sort_owned)
+            dealt = assign_equal(group, owned, racks, topics, as_of_3_7=self.version >= KafkaVersion(3, 7))
             if len(group.subscriptions) > 1 and not _subscribed(group, dealt):
                 dealt = None
         if dealt is None:
@@ -85,8 +92,8 @@ class StickyAssignor(_Sticky):
     - such a one has all that it can have, and shares no topic: Kafka fails with a NullPointerException. It cannot get a partition back here;
     - metadata lacks partitions of a topic: Kafka may hand those out, or fail.
 
-    `version`: before Kafka 3.7, members with equal subscriptions and too many partitions keep those that they named first; since then the lowest. Nothing
-    else of older releases is kept.
+    `version`, from 3.0 on: before Kafka 3.7, members with equal subscriptions and too many partitions keep those that they named first, since then the
+    lowest; before 3.5, racks do not count. How releases before 3.5 settled contradicting claims is not kept.
     """
 
     name = "sticky"
@@ -104,7 +111,8 @@ class CooperativeStickyAssignor(_Sticky):
     """As `StickyAssignor`, for members that keep their partitions during a rebalance (KIP-429): what changes hands is given to nobody at first.
 
     Its owner gives it up, which starts another rebalance, and that gives it away. Owned partitions come from the subscription, and the generation too, or
-    else from the user data. What `StickyAssignor` says about answers of Kafka that are not valid holds here.
+    else from the user data. What `StickyAssignor` says about answers of Kafka that are not valid holds here, and what it says about `version`. With one of
+    3.5 or 3.6, what members with equal subscriptions lose since it is in another rack is given away at once, while they still have it.
 
     Two things that Kafka does are kept, since its answers are valid assignments:
 

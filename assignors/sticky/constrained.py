@@ -28,8 +28,11 @@ class Dealt:
     transferring: Bools
 
 
-def assign_equal(group: Group, owned: Ownership, racks: RackView, topics: Ints, *, sort_owned: bool = True) -> Dealt:
-    """Assign the partitions of `topics` (ascending by name) to all members. `sort_owned`: see `StickyAssignor`."""
+def assign_equal(group: Group, owned: Ownership, racks: RackView, topics: Ints, *, as_of_3_7: bool = True) -> Dealt:
+    """Assign the partitions of `topics` (ascending by name) to all members.
+
+    Not `as_of_3_7`: members keep what they name first, not the lowest, and what they lose since it is in other racks is not `transferring`.
+    """
     everything = _partitions(group, topics)
     members = len(group)
     least, extra = divmod(len(everything), members)
@@ -40,10 +43,12 @@ def assign_equal(group: Group, owned: Ownership, racks: RackView, topics: Ints, 
     member, number = owned.member, owned.number
     claimed_by[number] = member
     rejected = racks.mismatch(member, number)
+    if not as_of_3_7:
+        claimed_by[number[rejected]] = -1
     rejected[np.isin(number, owned.contested)] = True
     if rejected.any():
         member, number = member[~rejected], number[~rejected]
-    if sort_owned:
+    if as_of_3_7:
         member, number = _by_partition_and_topic(group, member, number, topics)
     sizes = np.bincount(member, minlength=members)
     place = np.arange(len(member)) - (np.cumsum(sizes) - sizes)[member]
