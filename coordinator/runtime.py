@@ -263,7 +263,13 @@ class CoordinatorRuntime:
             self._fire(timer)
 
     def _fire(self, timer: Timer) -> None:
-        if self._write(f"Timeout(key={timer.key})", timer.operation(self.now_ms)) is not None:
+        name = f"Timeout(key={timer.key})"
+        try:
+            failed = self._write(name, timer.operation(self.now_ms))
+        except ApiError as error:
+            failed = error.code
+            self._on_event(WriteEvent(name=name, records=0, at_ms=self.now_ms, error=failed))
+        if failed is not None and timer.retry:
             self.shard.timers.schedule(timer.key, self.now_ms + RETRY_BACKOFF_MS, timer.operation)
 
     def _write(self, name: str, result: Result[Any]) -> ErrorCode | None:

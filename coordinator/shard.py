@@ -18,10 +18,21 @@ from quorate.coordinator.config import CoordinatorConfig, GroupConfig
 from quorate.coordinator.errors import ErrorCode
 from quorate.coordinator.image import MetadataDelta, MetadataImage
 from quorate.coordinator.results import RequestContext, Result, Task
-from quorate.coordinator.state import CoordinatorState
+from quorate.coordinator.state import CoordinatorState, Group
 from quorate.coordinator.timers import Timers
 
-__all__ = ["CLEAN_UP", "ERRORS", "HANDLERS", "ON_IMAGE", "ON_LOADED", "CoordinatorShard", "fails", "handles"]
+__all__ = [
+    "CLEAN_UP",
+    "ERRORS",
+    "GROUP_LOADED",
+    "HANDLERS",
+    "ON_IMAGE",
+    "ON_LOADED",
+    "CoordinatorShard",
+    "fails",
+    "handles",
+    "when_loaded",
+]
 
 Handler = Callable[["CoordinatorShard", Any, RequestContext], Result[Any]]
 H = TypeVar("H", bound=Handler)
@@ -36,7 +47,14 @@ ERRORS: dict[type[Message], Failure] = {}
 """Request type → what its answer is if it fails as a whole; without an entry, a response with `error_code` and nothing else."""
 
 ON_LOADED: list[Callable[["CoordinatorShard", int], Result[None]]] = []
-"""What is done when the log has been replayed, such as starting sessions anew; each gets the time in ms."""
+"""What is done when the log has been replayed, such as setting the timer of expiry; each gets the time in ms."""
+
+Loaded = Callable[["CoordinatorShard", Any, int], object]
+L = TypeVar("L", bound=Loaded)
+
+GROUP_LOADED: dict[type[Group], Loaded] = {}
+"""Kind of group → what is done with each when the log has been replayed, such as starting sessions anew. In the order of groups, so that timers of all kinds of
+groups that are due at once fire as in Kafka."""
 
 ON_IMAGE: list[Callable[["CoordinatorShard", MetadataDelta, int], Result[None]]] = []
 """What is done when the cluster's metadata has changed; each gets what changed and the time in ms."""
@@ -63,6 +81,16 @@ def fails(request: type[Message]) -> Callable[[F], F]:
     def enter(failure: F) -> F:
         ERRORS[request] = failure
         return failure
+
+    return enter
+
+
+def when_loaded(kind: type[Group]) -> Callable[[L], L]:
+    """Enter a function into `GROUP_LOADED`: it gets the shard, the group and the time in ms."""
+
+    def enter(listener: L) -> L:
+        GROUP_LOADED[kind] = listener
+        return listener
 
     return enter
 
@@ -125,7 +153,11 @@ class CoordinatorShard:
         self.state.offsets.end_transaction(producer_id, commit=commit)
 
     def loaded(self, now_ms: int) -> Result[None]:
-        """The log has been replayed: see `ON_LOADED`."""
+        """The log has been replayed: see `GROUP_LOADED` and `ON_LOADED`."""
+        for _, group in self.state.groups.ordered():
+            listener = GROUP_LOADED.get(type(group))
+            if listener is not None:
+                listener(self, group, now_ms)
         return _together(listener(self, now_ms) for listener in ON_LOADED)
 
     def clean_up(self, now_ms: int) -> Result[None]:

@@ -13,11 +13,15 @@ __all__ = ["Timer", "Timers"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timer:
-    """At `at_ms`, `operation` is called with the time in ms; what it returns is written and replayed like the result of a request."""
+    """At `at_ms`, `operation` is called with the time in ms; what it returns is written and replayed like the result of a request.
+
+    `retry`: if it fails or cannot be written, it is tried again later.
+    """
 
     key: str
     at_ms: int
     operation: "Callable[[int], Result[None]]"
+    retry: bool = True
 
 
 class Timers:
@@ -35,10 +39,10 @@ class Timers:
     def __contains__(self, key: str) -> bool:
         return key in self._timers
 
-    def schedule(self, key: str, at_ms: int, operation: "Callable[[int], Result[None]]") -> None:
+    def schedule(self, key: str, at_ms: int, operation: "Callable[[int], Result[None]]", *, retry: bool = True) -> None:
         """Set a timer; one with the same key is replaced."""
         self._order += 1
-        self._timers[key] = Timer(key=key, at_ms=at_ms, operation=operation)
+        self._timers[key] = Timer(key=key, at_ms=at_ms, operation=operation, retry=retry)
         self._order_of[key] = self._order
         heapq.heappush(self._queue, (at_ms, self._order, key))
         if len(self._queue) > 64 + 4 * len(self._timers):  # heartbeats replace their timers again and again

@@ -1,9 +1,7 @@
 """DescribeGroups v0–6: classic groups. v6 says when a group is not there (KIP-1043); before, it is described as dead."""
 
-from quorate.assignors.java_order import JavaHashMap
 from quorate.codecs.api import DescribeGroupsRequest, DescribeGroupsResponse
 from quorate.codecs.api.describe_groups import DescribedGroup, DescribedGroupMember
-from quorate.codecs.messages.classic_group import MemberMetadata
 from quorate.coordinator.errors import ErrorCode
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard, handles
@@ -37,11 +35,8 @@ def describe_groups(
 
 
 def described(group: ClassicGroup) -> DescribedGroup:
-    """A group as the API has it: subscriptions and assignments of a stable one only."""
+    """A group as the API has it: protocol and subscriptions of a stable one only."""
     stable = group.state == ClassicState.STABLE
-    members: JavaHashMap[str, MemberMetadata] = JavaHashMap()
-    for member_id, member in group.members.items():
-        members.put(member_id, member)
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state,
@@ -49,13 +44,13 @@ def described(group: ClassicGroup) -> DescribedGroup:
         protocol_data=(group.protocol or "") if stable else "",
         members=tuple(
             DescribedGroupMember(
-                member_id=member_id,
+                member_id=member.member_id,
                 group_instance_id=member.group_instance_id,
                 client_id=member.client_id,
                 client_host=member.client_host,
-                member_metadata=member.subscription if stable else b"",
-                member_assignment=member.assignment if stable else b"",
+                member_metadata=group.subscription(member.member_id) if stable else b"",
+                member_assignment=member.assignment,
             )
-            for member_id, member in members.items()
+            for member in group.ordered_members()
         ),
     )

@@ -20,6 +20,7 @@ from quorate.codecs.api.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from quorate.coordinator.classic.heartbeat import keep_session
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.offsets.member import check_commit, stale
 from quorate.coordinator.records import offset_commit
@@ -56,6 +57,8 @@ def commit_offsets(
     except ApiError as error:
         failed = [_all(topic.topic_id, topic.name, topic.partitions, error.code) for topic in topics]
         return Result(response=OffsetCommitResponse(topics=(*unknown, *failed)))
+    if (group := shard.state.groups.get(request.group_id)) is not None:
+        keep_session(shard, group, request.member_id, context.now_ms)
     records: list[CoordinatorRecord] = []
     told = []
     expires = -1 if request.retention_time_ms == -1 else context.now_ms + request.retention_time_ms

@@ -24,7 +24,7 @@ def delete_offsets(
     group = shard.state.groups.get(request.group_id)
     if not isinstance(group, ClassicGroup | ConsumerGroup):
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {request.group_id} that commits offsets")
-    if isinstance(group, ClassicGroup) and group.members and group.protocol_type != "consumer":
+    if isinstance(group, ClassicGroup) and not group.is_empty and group.protocol_type != "consumer":
         raise ApiError(ErrorCode.NON_EMPTY_GROUP, f"group {request.group_id} has members")
     records: list[CoordinatorRecord] = []
     topics = []

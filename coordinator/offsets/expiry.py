@@ -48,17 +48,15 @@ def _may_expire(group: ClassicGroup) -> bool:
     """Of groups with members, only those whose subscriptions are known; simple groups always."""
     if not group.protocol_type or group.state == ClassicState.EMPTY:
         return True
-    return group.state == ClassicState.STABLE and group.protocol_type == "consumer"
+    return group.state == ClassicState.STABLE and group.subscribed_topics is not None
 
 
 def _is_over(shard: CoordinatorShard, group: Group, offset: CommittedOffset, now_ms: int) -> bool:
     if offset.expire_timestamp_ms >= 0:
         return now_ms >= offset.expire_timestamp_ms
     base_ms = offset.value.commit_timestamp
-    if isinstance(group, ClassicGroup) and group.protocol_type and group.state == ClassicState.EMPTY:
-        assert group.metadata is not None
-        if group.metadata.current_state_timestamp >= 0:
-            base_ms = group.metadata.current_state_timestamp
+    if isinstance(group, ClassicGroup) and group.protocol_type and group.is_empty and group.since_ms >= 0:
+        base_ms = group.since_ms
     return now_ms - base_ms >= shard.config.offsets_retention_minutes * MINUTE_MS
 
 

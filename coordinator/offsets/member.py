@@ -1,7 +1,8 @@
 """Whether a member may commit or fetch a group's offsets."""
 
+from quorate.coordinator.classic.checks import check_member
 from quorate.coordinator.errors import ApiError, ErrorCode
-from quorate.coordinator.state import ClassicGroup, ConsumerGroup, ConsumerMember, Group
+from quorate.coordinator.state import ClassicGroup, ClassicState, ConsumerGroup, ConsumerMember, Group
 
 __all__ = ["check_commit", "check_fetch", "stale"]
 
@@ -60,18 +61,13 @@ def _check_classic(
     if transactional and generation < 0 and not member_id and instance_id is None:
         return
     if generation >= 0 or member_id or instance_id is not None:
-        if instance_id is not None:
-            holder = next((one for one in group.members.values() if one.group_instance_id == instance_id), None)
-            if holder is None:
-                raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{instance_id} is not a static member")
-            if holder.member_id != member_id:
-                raise ApiError(ErrorCode.FENCED_INSTANCE_ID, f"{instance_id} is another member by now")
-        if member_id not in group.members:
-            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is not a member of group {group.group_id}")
+        check_member(group, member_id, instance_id)
         if generation != group.generation:
             raise ApiError(ErrorCode.ILLEGAL_GENERATION, f"group {group.group_id} is at generation {group.generation}")
     elif not transactional and not group.is_empty:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"group {group.group_id} has members")
+    if not transactional and group.state == ClassicState.COMPLETING_REBALANCE:
+        raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS, f"group {group.group_id} is being given its assignment")
 
 
 def check_fetch(group: Group, *, member_id: str | None, epoch: int) -> None:

@@ -1,13 +1,21 @@
-"""Classic groups (JoinGroup, SyncGroup), as their records tell them. What happens while a group rebalances is in no record, so a log shows them stable or empty."""
+"""Classic groups (JoinGroup, SyncGroup), as their records tell them. What happens while a group rebalances is in no record, so a log shows them stable or empty.
 
-from collections.abc import Mapping
+A shard that serves members keeps `quorate.coordinator.classic.group.LiveGroup`s instead, which know the rest.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
+from quorate.assignors.java_order import JavaHashMap
+from quorate.codecs import DecodeError
+from quorate.codecs.consumer_protocol import decode_subscription
 from quorate.codecs.messages.classic_group import GroupMetadataValue, MemberMetadata
-from quorate.coordinator.state.groups import Group, GroupKind
+from quorate.codecs.messages.protocol import ConsumerProtocolSubscription
+from quorate.coordinator.state.groups import CONSUMER_PROTOCOL, Group, GroupKind
 
-__all__ = ["ClassicGroup", "ClassicState"]
+__all__ = ["ClassicGroup", "ClassicMember", "ClassicState", "topics_of"]
 
 
 class ClassicState(StrEnum):
@@ -20,6 +28,30 @@ class ClassicState(StrEnum):
     DEAD = "Dead"
 
 
+class ClassicMember(Protocol):
+    """What there is to know of a member, wherever it comes from."""
+
+    @property
+    def member_id(self) -> str:
+        """Its id."""
+
+    @property
+    def group_instance_id(self) -> str | None:
+        """Its name, if it is a static member (KIP-345)."""
+
+    @property
+    def client_id(self) -> str:
+        """Its client's id."""
+
+    @property
+    def client_host(self) -> str:
+        """Where it joined from, such as "/1.2.3.4"."""
+
+    @property
+    def assignment(self) -> bytes:
+        """What the leader gave it."""
+
+
 class ClassicGroup(Group):
     """A classic group, or a group that only has offsets. `metadata`: its latest record of type 2; `None` for one that was made for offsets."""
 
@@ -27,12 +59,12 @@ class ClassicGroup(Group):
 
     kind: ClassVar[GroupKind] = GroupKind.CLASSIC
 
+    members: Mapping[str, ClassicMember]
+
     def __init__(self, group_id: str, metadata: GroupMetadataValue | None = None) -> None:
         super().__init__(group_id)
         self.metadata = metadata
-        self.members: Mapping[str, MemberMetadata] = (
-            {} if metadata is None else {member.member_id: member for member in metadata.members}
-        )
+        self.members = {} if metadata is None else {member.member_id: member for member in metadata.members}
 
     @property
     def protocol_type(self) -> str:
@@ -50,8 +82,13 @@ class ClassicGroup(Group):
         return 0 if self.metadata is None else self.metadata.generation
 
     @property
+    def since_ms(self) -> int:
+        """When it came into its state; -1 where that is not known."""
+        return -1 if self.metadata is None else self.metadata.current_state_timestamp
+
+    @property
     def is_empty(self) -> bool:
-        """Whether nobody is a member."""
+        """Whether its state is Empty."""
         return not self.members
 
     @property
@@ -63,3 +100,46 @@ class ClassicGroup(Group):
     def state(self) -> str:
         """Stable or Empty."""
         return (ClassicState.STABLE if self.members else ClassicState.EMPTY).value
+
+    @property
+    def subscribed_topics(self) -> AbstractSet[str] | None:
+        """The topics of all members, as of the latest generation; `None` if it is no group of consumers, or they are not known."""
+        if self.protocol_type != CONSUMER_PROTOCOL:
+            return None
+        if not self.members:
+            return frozenset()
+        return None if self.protocol is None else topics_of(self.subscription(one) for one in self.members)
+
+    def ordered_members(self) -> Sequence[ClassicMember]:
+        """The members in the order of Kafka's map."""
+        ordered: JavaHashMap[str, ClassicMember] = JavaHashMap()
+        for member_id, member in self.members.items():
+            ordered.put(member_id, member)
+        return [member for _, member in ordered.items()]
+
+    def subscription(self, member_id: str) -> bytes:
+        """What a member announced with the protocol that was chosen."""
+        member = self.members[member_id]
+        assert isinstance(member, MemberMetadata)
+        return member.subscription
+
+    def static_member(self, instance_id: str) -> str | None:
+        """The id of the member that has this name."""
+        return next((one.member_id for one in self.members.values() if one.group_instance_id == instance_id), None)
+
+
+def topics_of(subscriptions: Iterable[bytes]) -> AbstractSet[str] | None:
+    """The topics that these subscriptions name; `None` if one cannot be read."""
+    topics: set[str] = set()
+    for subscription in subscriptions:
+        try:
+            found = decode_subscription(subscription).message
+        except DecodeError:
+            # Kafka reads the fields of version 0 only, which all versions begin with, whatever comes then.
+            try:
+                found = decode_subscription(b"\0\0" + subscription[2:]).message
+            except DecodeError:
+                return None
+        assert isinstance(found, ConsumerProtocolSubscription)
+        topics.update(found.topics)
+    return topics

@@ -1,0 +1,346 @@
+"""A classic group that has members: what its records tell, and what they do not."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from quorate.assignors.java_order import JavaHashMap, JavaHashSet
+from quorate.codecs.api import JoinGroupResponse, SyncGroupResponse
+from quorate.codecs.api.join_group import JoinGroupRequestProtocol, JoinGroupResponseMember
+from quorate.codecs.messages.classic_group import MemberMetadata
+from quorate.coordinator.classic.states import check_transition
+from quorate.coordinator.results import Pending
+from quorate.coordinator.state.classic import ClassicGroup, ClassicState, topics_of
+from quorate.coordinator.state.groups import CONSUMER_PROTOCOL
+
+__all__ = ["LiveGroup", "LiveMember", "Protocols"]
+
+Protocols = Sequence[JoinGroupRequestProtocol]
+"""What a member offers, what it prefers first."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class LiveMember:
+    """A member of a classic group.
+
+    `joining`, `syncing`: the answer that it waits for, in the first and second half of a rebalance. `is_new`: it has not had an answer to its first
+    JoinGroup yet, so it cannot send heartbeats.
+    """
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocols: Protocols
+    assignment: bytes = b""
+    is_new: bool = False
+    joining: Pending[JoinGroupResponse] | None = None
+    syncing: Pending[SyncGroupResponse] | None = None
+
+    def announced(self, protocol: str | None) -> bytes:
+        """What it announced with a protocol that it offers."""
+        return next(offered.metadata for offered in self.protocols if offered.name == protocol)
+
+    @property
+    def may_be_silent(self) -> bool:
+        """Whether it need not send heartbeats: who waits for an answer is there. New members are not waited for so long, as they may have asked again."""
+        return not self.is_new and (self.joining is not None or self.syncing is not None)
+
+
+class LiveGroup(ClassicGroup):
+    """A classic group while it lives; its fields are those of `ClassicGroup`, to be written.
+
+    `phase`: its state; `previous_phase`: `ClassicState.DEAD` at first. `leader`: of the members, who makes the assignment. `pending`: ids that were given
+    out (KIP-394) and are to join; `unsynced`: ids that have not sent SyncGroup in this generation. `joining`: how many members wait for the answer to
+    JoinGroup. `offered`: protocol → how many members offer it. `newcomers`: somebody came while an empty group waited for more.
+    """
+
+    __slots__ = (
+        "generation",
+        "joining",
+        "leader",
+        "newcomers",
+        "offered",
+        "order",
+        "pending",
+        "phase",
+        "previous_phase",
+        "protocol",
+        "protocol_type",
+        "since_ms",
+        "static_members",
+        "subscribed_topics",
+        "unsynced",
+    )
+
+    members: dict[str, LiveMember]
+    generation: int
+    protocol: str | None
+    protocol_type: str
+    since_ms: int
+    subscribed_topics: AbstractSet[str] | None
+
+    def __init__(self, group_id: str, *, since_ms: int) -> None:
+        super().__init__(group_id)
+        self.members = {}
+        self.phase: ClassicState = ClassicState.EMPTY
+        self.previous_phase = ClassicState.DEAD
+        self.since_ms = since_ms
+        self.generation = 0
+        self.protocol_type = ""
+        self.protocol = None
+        self.leader: str | None = None
+        self.subscribed_topics = None
+        self.order: JavaHashSet[str] = JavaHashSet()
+        self.static_members: dict[str, str] = {}
+        self.pending: set[str] = set()
+        self.unsynced: set[str] = set()
+        self.joining = 0
+        self.offered: dict[str, int] = {}
+        self.newcomers = False
+
+    @classmethod
+    def of(cls, group: ClassicGroup, now_ms: int) -> "LiveGroup":
+        """From what the log tells. A group that was made for offsets is Empty since now, as far as anybody knows."""
+        live = cls(group.group_id, since_ms=now_ms)
+        record = group.metadata
+        if record is None:
+            return live
+        live.since_ms = record.current_state_timestamp
+        live.generation = record.generation
+        live.protocol_type = record.protocol_type
+        live.protocol = record.protocol
+        live.leader = record.leader
+        live.phase = ClassicState.STABLE if record.members else ClassicState.EMPTY
+        for member in record.members:
+            offered = JoinGroupRequestProtocol(name=record.protocol or "", metadata=member.subscription)
+            unknown = member.rebalance_timeout == -1
+            live.add(
+                LiveMember(
+                    member_id=member.member_id,
+                    group_instance_id=member.group_instance_id,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    rebalance_timeout_ms=member.session_timeout if unknown else member.rebalance_timeout,
+                    session_timeout_ms=member.session_timeout,
+                    protocols=(offered,),
+                    assignment=member.assignment,
+                ),
+                record.protocol_type,
+            )
+        live.subscribed_topics = group.subscribed_topics
+        return live
+
+    @property
+    def state(self) -> str:
+        """Kafka's name of `phase`."""
+        return self.phase.value
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether its state is Empty. While the last members go, it has none and is not Empty yet."""
+        return self.phase is ClassicState.EMPTY
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether there are but offsets."""
+        return not self.protocol_type and not self.members and not self.pending
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """How long a rebalance waits for members: as long as the most patient one says."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    def ordered_members(self) -> list[LiveMember]:
+        """The members in the order of Kafka's map."""
+        return [self.members[member_id] for member_id in self.order]
+
+    def subscription(self, member_id: str) -> bytes:
+        """What a member announced with the protocol that was chosen."""
+        return self.members[member_id].announced(self.protocol)
+
+    def static_member(self, instance_id: str) -> str | None:
+        """The id of the member that has this name."""
+        return self.static_members.get(instance_id)
+
+    def transition_to(self, state: ClassicState, now_ms: int) -> None:
+        """Come into another state. Raises `IllegalTransition`."""
+        check_transition(self.group_id, self.phase, state)
+        self.previous_phase, self.phase, self.since_ms = self.phase, state, now_ms
+
+    # Members
+
+    def add(self, member: LiveMember, protocol_type: str, joining: Pending[JoinGroupResponse] | None = None) -> None:
+        """A member that is not in yet. The first one leads, and says what type of protocol the group has."""
+        if member.group_instance_id is not None:
+            self.static_members[member.group_instance_id] = member.member_id
+        if not self.members:
+            self.protocol_type = protocol_type
+        if self.leader is None:
+            self.leader = member.member_id
+        self.members[member.member_id] = member
+        self.order.add(member.member_id)
+        self._count(member.protocols, 1)
+        self._wait(member, joining)
+        self.pending.discard(member.member_id)
+
+    def update(
+        self,
+        member: LiveMember,
+        protocols: Protocols,
+        *,
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+        joining: Pending[JoinGroupResponse] | None,
+    ) -> None:
+        """What a member says now, and the answer that it waits for instead of an earlier one."""
+        self._count(member.protocols, -1)
+        self._count(protocols, 1)
+        member.protocols = protocols
+        member.rebalance_timeout_ms = rebalance_timeout_ms
+        member.session_timeout_ms = session_timeout_ms
+        self._wait(member, joining)
+
+    def remove(self, member_id: str) -> None:
+        """Remove a member, or an id that was given out; if it was the leader, the first member in Kafka's order leads."""
+        member = self.members.pop(member_id, None)
+        if member is not None:
+            self.order.discard(member_id)
+            self._count(member.protocols, -1)
+            self.joining -= member.joining is not None
+            if member.group_instance_id is not None:
+                self.static_members.pop(member.group_instance_id, None)
+        if self.leader == member_id:
+            self.leader = next(iter(self.order), None)
+        self.pending.discard(member_id)
+        self.unsynced.discard(member_id)
+
+    def rename(self, member: LiveMember, new_id: str) -> LiveMember:
+        """A static member under another id (KIP-345): a new object, in which nobody waits for an answer. `unsynced` keeps the old id, as in Kafka."""
+        old_id = member.member_id
+        assert member.group_instance_id is not None
+        renamed = LiveMember(
+            member_id=new_id,
+            group_instance_id=member.group_instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            session_timeout_ms=member.session_timeout_ms,
+            protocols=member.protocols,
+            assignment=member.assignment,
+        )
+        del self.members[old_id]
+        self.order.discard(old_id)
+        self.members[new_id] = renamed
+        self.order.add(new_id)
+        if self.leader == old_id:
+            self.leader = new_id
+        self.static_members[member.group_instance_id] = new_id
+        return renamed
+
+    def _wait(self, member: LiveMember, joining: Pending[JoinGroupResponse] | None) -> None:
+        self.joining += (joining is not None) - (member.joining is not None)
+        member.joining = joining
+
+    # Answers
+
+    def answer_join(self, member: LiveMember, response: JoinGroupResponse) -> None:
+        """Answer a member's JoinGroup, if it waits."""
+        waiting = member.joining
+        if waiting is not None:
+            self._wait(member, None)
+            waiting.complete(response)
+
+    def answer_sync(self, member: LiveMember, response: SyncGroupResponse) -> bool:
+        """Answer a member's SyncGroup, if it waits; whether it did."""
+        waiting, member.syncing = member.syncing, None
+        if waiting is None:
+            return False
+        waiting.complete(response)
+        return True
+
+    def described_to_leader(self) -> tuple[JoinGroupResponseMember, ...]:
+        """All members, as the leader gets them."""
+        return tuple(
+            JoinGroupResponseMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                metadata=member.announced(self.protocol),
+            )
+            for member in self.ordered_members()
+        )
+
+    # Rebalances
+
+    @property
+    def all_joined(self) -> bool:
+        """Whether every member waits for the new generation, and nobody else is expected."""
+        return self.joining == len(self.members) and not self.pending
+
+    def elect_leader(self) -> bool:
+        """Have a leader that has joined: if the leader has not, the first in Kafka's order that has. False if nobody has."""
+        leader = None if self.leader is None else self.members.get(self.leader)
+        if leader is None:
+            return False
+        if leader.joining is not None:
+            return True
+        joined = next((member for member in self.ordered_members() if member.joining is not None), None)
+        if joined is None:
+            return False
+        self.leader = joined.member_id
+        return True
+
+    def begin_generation(self, now_ms: int) -> None:
+        """The members that are in now choose a protocol; without members the group is Empty."""
+        self.generation += 1
+        self.protocol = self.choose_protocol() if self.members else None
+        self.subscribed_topics = self._subscribed_topics()
+        state = ClassicState.COMPLETING_REBALANCE if self.members else ClassicState.EMPTY
+        self.transition_to(state, now_ms)
+        self.unsynced.clear()
+
+    def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
+        """Whether a member with these protocols could be in: in an empty group whoever says something; else one is needed that all members offer."""
+        if self.phase is ClassicState.EMPTY:
+            return bool(protocol_type) and any(True for _ in names)
+        return protocol_type == self.protocol_type and any(
+            self.offered.get(name, 0) == len(self.members) for name in names
+        )
+
+    def choose_protocol(self) -> str:
+        """What most members prefer of that which all offer; of equals the first in Kafka's map (java.util.HashMap of names).
+
+        Raises `StopIteration` if there is nothing that all offer, which `supports` prevents.
+        """
+        votes: JavaHashMap[str, int] = JavaHashMap()
+        for member in self.members.values():
+            choice = next(one.name for one in member.protocols if self.offered[one.name] == len(self.members))
+            votes.put(choice, (votes.get(choice) or 0) + 1)
+        return max(votes.items(), key=lambda vote: vote[1])[0]
+
+    def _subscribed_topics(self) -> AbstractSet[str] | None:
+        if self.protocol_type != CONSUMER_PROTOCOL:
+            return None
+        return topics_of(member.announced(self.protocol) for member in self.members.values())
+
+    def _count(self, protocols: Protocols, change: int) -> None:
+        for offered in protocols:
+            self.offered[offered.name] = self.offered.get(offered.name, 0) + change
+
+    def recorded_members(self, assignments: Mapping[str, bytes]) -> tuple[MemberMetadata, ...]:
+        """The members as a record has them, with these assignments by member id."""
+        return tuple(
+            MemberMetadata(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rebalance_timeout=member.rebalance_timeout_ms,
+                session_timeout=member.session_timeout_ms,
+                subscription=member.announced(self.protocol),
+                assignment=assignments[member.member_id],
+            )
+            for member in self.ordered_members()
+        )

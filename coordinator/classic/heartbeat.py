@@ -1,0 +1,44 @@
+"""Heartbeat v0–4: a member is there, and hears whether it shall join again. Commits of offsets keep it there, too."""
+
+from quorate.codecs.api import HeartbeatRequest, HeartbeatResponse
+from quorate.coordinator.classic.checks import check_member
+from quorate.coordinator.classic.group import LiveGroup
+from quorate.coordinator.classic.groups import alive
+from quorate.coordinator.classic.on_consumer_groups import handle_on_consumer_group
+from quorate.coordinator.classic.rebalance import expect_heartbeat
+from quorate.coordinator.errors import ApiError, ErrorCode
+from quorate.coordinator.results import RequestContext, Result
+from quorate.coordinator.shard import CoordinatorShard, handles
+from quorate.coordinator.state.classic import ClassicGroup, ClassicState
+from quorate.coordinator.state.groups import Group
+
+__all__ = ["heartbeat", "keep_session"]
+
+
+@handles(HeartbeatRequest)
+def heartbeat(shard: CoordinatorShard, request: HeartbeatRequest, context: RequestContext) -> Result[HeartbeatResponse]:
+    """Begin the member's session anew. Raises `ApiError`."""
+    if not request.group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
+    there = shard.state.groups.get(request.group_id)
+    if there is None:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"there is no group {request.group_id}")
+    if not isinstance(there, ClassicGroup):
+        return handle_on_consumer_group(shard, there, request, context)
+    group = alive(shard, there, context.now_ms)
+    check_member(group, request.member_id, request.group_instance_id)
+    if request.generation_id != group.generation:
+        raise ApiError(ErrorCode.ILLEGAL_GENERATION, f"group {group.group_id} is at generation {group.generation}")
+    expect_heartbeat(shard, group, group.members[request.member_id], context.now_ms)
+    preparing = group.phase is ClassicState.PREPARING_REBALANCE
+    return Result(
+        response=HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS if preparing else ErrorCode.NONE)
+    )
+
+
+def keep_session(shard: CoordinatorShard, group: Group, member_id: str, now_ms: int) -> None:
+    """A member of a classic group commits offsets: that counts like a heartbeat, except while it waits for its assignment."""
+    if not isinstance(group, LiveGroup) or member_id not in group.members:
+        return
+    if group.phase in (ClassicState.STABLE, ClassicState.PREPARING_REBALANCE):
+        expect_heartbeat(shard, group, group.members[member_id], now_ms)

@@ -1,0 +1,93 @@
+"""LeaveGroup v0–5: members go. Since version 3 several at once, and static ones by their names (KIP-345), which admins do."""
+
+from quorate.codecs.api import JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse
+from quorate.codecs.api.leave_group import MemberIdentity, MemberResponse
+from quorate.coordinator.classic.checks import check_member
+from quorate.coordinator.classic.group import LiveGroup
+from quorate.coordinator.classic.groups import alive
+from quorate.coordinator.classic.on_consumer_groups import handle_on_consumer_group
+from quorate.coordinator.classic.rebalance import (
+    complete_join_if_all_are_there,
+    forget_session,
+    rebalance_if_possible,
+)
+from quorate.coordinator.errors import ApiError, ErrorCode
+from quorate.coordinator.results import RequestContext, Result
+from quorate.coordinator.shard import CoordinatorShard, fails, handles
+from quorate.coordinator.state.classic import ClassicGroup, ClassicState
+
+__all__ = ["identities", "leave_group", "left"]
+
+SEVERAL = 3
+"""Since this version several members leave with one request."""
+
+
+@handles(LeaveGroupRequest)
+def leave_group(
+    shard: CoordinatorShard, request: LeaveGroupRequest, context: RequestContext
+) -> Result[LeaveGroupResponse]:
+    """Remove members; each has an error of its own. Raises `ApiError`."""
+    if not request.group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
+    there = shard.state.groups.get(request.group_id)
+    if there is None:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"there is no group {request.group_id}")
+    if not isinstance(there, ClassicGroup):
+        return handle_on_consumer_group(shard, there, request, context)
+    group = alive(shard, there, context.now_ms)
+    told = []
+    for identity in identities(request, context.api_version):
+        try:
+            _leave(shard, group, identity)
+        except ApiError as error:
+            told.append((identity, error.code))
+        else:
+            told.append((identity, ErrorCode.NONE))
+    result: Result[None] = Result()
+    if any(code == ErrorCode.NONE for _, code in told):
+        if group.phase is ClassicState.PREPARING_REBALANCE:
+            result = complete_join_if_all_are_there(shard, group, context.now_ms)
+        elif group.phase in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
+            result = rebalance_if_possible(shard, group, context.now_ms)
+    return Result(response=left(told, context.api_version), records=result.records, replay=result.replay)
+
+
+def _leave(shard: CoordinatorShard, group: LiveGroup, identity: MemberIdentity) -> None:
+    """One member goes; an answer to JoinGroup that it waits for tells it so. Raises `ApiError`."""
+    member_id, instance_id = identity.member_id, identity.group_instance_id
+    if member_id in group.pending:
+        group.remove(member_id)
+        forget_session(shard, group, member_id)
+        return
+    if not member_id and instance_id is not None:
+        member_id = group.static_member(instance_id) or ""
+    check_member(group, member_id, instance_id)
+    forget_session(shard, group, member_id)
+    group.answer_join(
+        group.members[member_id], JoinGroupResponse(protocol_name=None, error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+    )
+    group.remove(member_id)
+
+
+def identities(request: LeaveGroupRequest, version: int) -> tuple[MemberIdentity, ...]:
+    """Who leaves, in any version."""
+    return tuple(request.members) if version >= SEVERAL else (MemberIdentity(member_id=request.member_id),)
+
+
+def left(told: list[tuple[MemberIdentity, ErrorCode]], version: int) -> LeaveGroupResponse:
+    """What became of whom; before version 3 the one member's error is the response's."""
+    if version < SEVERAL:
+        return LeaveGroupResponse(error_code=told[0][1])
+    return LeaveGroupResponse(
+        members=tuple(
+            MemberResponse(member_id=one.member_id, group_instance_id=one.group_instance_id, error_code=code)
+            for one, code in told
+        )
+    )
+
+
+@fails(LeaveGroupRequest)
+def _failed(request: LeaveGroupRequest, context: RequestContext, code: ErrorCode, message: str) -> LeaveGroupResponse:
+    if code == ErrorCode.UNKNOWN_MEMBER_ID:  # there is no such group, which Kafka tells each member
+        return left([(one, code) for one in identities(request, context.api_version)], context.api_version)
+    return LeaveGroupResponse(error_code=code)

@@ -1,0 +1,61 @@
+"""Where the classic protocol meets groups of another kind (KIP-848, "Migration").
+
+A request about a consumer group that has members is answered by what `on_consumer_group` was given for its type. Without an entry, JoinGroup is refused, and for
+the other requests nobody is a member. An empty consumer group gives way to a classic one.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from quorate.codecs import CoordinatorRecord
+from quorate.codecs.api import JoinGroupRequest
+from quorate.codecs.message import Message
+from quorate.coordinator.errors import ApiError, ErrorCode
+from quorate.coordinator.results import RequestContext, Result
+from quorate.coordinator.shard import CoordinatorShard
+from quorate.coordinator.state import ConsumerGroup, Group, StreamsGroup
+
+__all__ = ["handle_on_consumer_group", "on_consumer_group", "replace_empty_group"]
+
+Handler = Callable[[CoordinatorShard, Any, Any, RequestContext], Result[Any]]
+H = TypeVar("H", bound=Handler)
+
+_HANDLERS: dict[type[Message], Handler] = {}
+
+
+def on_consumer_group(request: type[Message]) -> Callable[[H], H]:
+    """Enter what answers this request if it is about a consumer group: shard, group, request, context → result."""
+
+    def enter(handler: H) -> H:
+        _HANDLERS[request] = handler
+        return handler
+
+    return enter
+
+
+def handle_on_consumer_group(
+    shard: CoordinatorShard, group: Group, request: Message, context: RequestContext
+) -> Result[Any]:
+    """Answer a request of the classic protocol about a group that is not classic. Raises `ApiError`."""
+    handler = _HANDLERS.get(type(request))
+    if handler is not None and isinstance(group, ConsumerGroup):
+        return handler(shard, group, request, context)
+    refused = isinstance(request, JoinGroupRequest)
+    code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL if refused else ErrorCode.UNKNOWN_MEMBER_ID
+    raise ApiError(code, f"group {group.group_id} is a {group.kind.lower()} group")
+
+
+def replace_empty_group(shard: CoordinatorShard, group_id: str) -> tuple[list[CoordinatorRecord], Callable[[], object]]:
+    """Remove an empty consumer or streams group at once: the records that delete it, and what brings it back if they cannot be written."""
+    # Here, as the room of offsets needs that of classic groups when it is imported.
+    from quorate.coordinator.offsets.groups import group_tombstones
+
+    group = shard.state.groups.get(group_id)
+    if not isinstance(group, ConsumerGroup | StreamsGroup) or not group.is_empty:
+        return [], lambda: None
+    del shard.state.groups[group_id]
+
+    def bring_back() -> None:
+        shard.state.groups[group_id] = group
+
+    return group_tombstones(group), bring_back

@@ -1,0 +1,44 @@
+"""The states of a classic group, and which may follow which."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from quorate.coordinator.errors import ApiError, ErrorCode
+from quorate.coordinator.state.classic import ClassicState
+
+__all__ = ["TRANSITIONS", "IllegalTransition", "can_rebalance", "check_transition"]
+
+TRANSITIONS: Mapping[ClassicState, frozenset[ClassicState]] = MappingProxyType(
+    {
+        ClassicState.EMPTY: frozenset({ClassicState.PREPARING_REBALANCE, ClassicState.DEAD}),
+        ClassicState.PREPARING_REBALANCE: frozenset(
+            {ClassicState.COMPLETING_REBALANCE, ClassicState.EMPTY, ClassicState.DEAD}
+        ),
+        ClassicState.COMPLETING_REBALANCE: frozenset(
+            {ClassicState.STABLE, ClassicState.PREPARING_REBALANCE, ClassicState.DEAD}
+        ),
+        ClassicState.STABLE: frozenset({ClassicState.PREPARING_REBALANCE, ClassicState.DEAD}),
+        ClassicState.DEAD: frozenset({ClassicState.DEAD}),
+    }
+)
+"""State → what may follow it. Nobody sees a dead group: with its tombstone it is gone."""
+
+
+class IllegalTransition(ApiError):
+    """A group was to come into a state that cannot follow its own. Clients get UNKNOWN_SERVER_ERROR, as from Kafka."""
+
+    def __init__(self, group_id: str, old: ClassicState, new: ClassicState) -> None:
+        super().__init__(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"group {group_id} is {old.value} and cannot become {new.value}"
+        )
+
+
+def can_rebalance(state: ClassicState) -> bool:
+    """Whether a rebalance may begin: not while one is being prepared, and not for a dead group."""
+    return ClassicState.PREPARING_REBALANCE in TRANSITIONS[state]
+
+
+def check_transition(group_id: str, old: ClassicState, new: ClassicState) -> None:
+    """Raise `IllegalTransition` unless `new` may follow `old`."""
+    if new not in TRANSITIONS[old]:
+        raise IllegalTransition(group_id, old, new)

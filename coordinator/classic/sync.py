@@ -1,0 +1,97 @@
+"""SyncGroup v0–5: the leader brings all assignments, everybody gets its own."""
+
+from quorate.codecs.api import SyncGroupRequest, SyncGroupResponse
+from quorate.coordinator.classic.checks import check_member
+from quorate.coordinator.classic.group import LiveGroup
+from quorate.coordinator.classic.groups import alive
+from quorate.coordinator.classic.on_consumer_groups import handle_on_consumer_group
+from quorate.coordinator.classic.rebalance import give_assignments, rebalance_if_possible, reset_assignments, synced
+from quorate.coordinator.classic.records import group_record
+from quorate.coordinator.errors import ApiError, ErrorCode
+from quorate.coordinator.results import Pending, RequestContext, Result
+from quorate.coordinator.shard import CoordinatorShard, handles
+from quorate.coordinator.state.classic import ClassicGroup, ClassicState
+
+__all__ = ["sync_group"]
+
+NAMES_PROTOCOL = 5
+"""Since this version a member has to say which protocol it follows (KIP-559)."""
+
+
+@handles(SyncGroupRequest)
+def sync_group(
+    shard: CoordinatorShard, request: SyncGroupRequest, context: RequestContext
+) -> Result[SyncGroupResponse]:
+    """Give a member its assignment, once its leader has told it. Raises `ApiError`."""
+    if context.api_version >= NAMES_PROTOCOL and (request.protocol_type is None or request.protocol_name is None):
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "a member has to say which protocol it follows")
+    if not request.group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
+    there = shard.state.groups.get(request.group_id)
+    if there is None or there.is_empty:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"group {request.group_id} has no members")
+    if not isinstance(there, ClassicGroup):
+        return handle_on_consumer_group(shard, there, request, context)
+    group = alive(shard, there, context.now_ms)
+    _check(group, request)
+    member = group.members[request.member_id]
+    if group.phase is ClassicState.PREPARING_REBALANCE:
+        raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS, f"group {group.group_id} is rebalancing")
+    if group.phase is ClassicState.STABLE:
+        synced(shard, group, member.member_id)
+        return Result(
+            response=SyncGroupResponse(
+                protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=member.assignment
+            )
+        )
+    answer: Pending[SyncGroupResponse] = Pending()
+    member.syncing = answer
+    synced(shard, group, member.member_id)
+    if member.member_id != group.leader:
+        return Result(response=answer)
+    return _assign(shard, group, request, context, answer)
+
+
+def _check(group: LiveGroup, request: SyncGroupRequest) -> None:
+    check_member(group, request.member_id, request.group_instance_id)
+    if request.generation_id != group.generation:
+        raise ApiError(ErrorCode.ILLEGAL_GENERATION, f"group {group.group_id} is at generation {group.generation}")
+    if request.protocol_type not in (None, group.protocol_type) or request.protocol_name not in (None, group.protocol):
+        raise ApiError(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            f"group {group.group_id} follows {group.protocol} for {group.protocol_type}",
+        )
+
+
+def _assign(
+    shard: CoordinatorShard,
+    group: LiveGroup,
+    request: SyncGroupRequest,
+    context: RequestContext,
+    answer: Pending[SyncGroupResponse],
+) -> Result[SyncGroupResponse]:
+    """Write what the leader gives out; then all that wait get theirs, and the group is stable. Whom the leader forgot gets nothing."""
+    assignments = dict.fromkeys(group.members, b"")
+    assignments |= {given.member_id: given.assignment for given in request.assignments}
+    generation = group.generation
+
+    def is_current() -> bool:
+        return group.phase is ClassicState.COMPLETING_REBALANCE and group.generation == generation
+
+    def persisted() -> None:
+        if is_current():
+            give_assignments(shard, group, assignments, context.now_ms)
+            group.transition_to(ClassicState.STABLE, context.now_ms)
+
+    def failed(code: int) -> None:
+        if is_current():
+            reset_assignments(shard, group, code, context.now_ms)
+            rebalance_if_possible(shard, group, context.now_ms)
+
+    return Result(
+        response=answer,
+        records=[group_record(group, assignments)],
+        replay=False,
+        on_appended=persisted,
+        on_failed=failed,
+    )
