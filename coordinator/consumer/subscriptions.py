@@ -1,6 +1,6 @@
 """What a group subscribes to when a member changes or goes: its topics, their hash (KIP-1101), the kind of subscription, and the group epoch that follows."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from quorate.assignors.server import SubscriptionType
@@ -9,7 +9,7 @@ from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataVa
 from quorate.coordinator.consumer import records as write
 from quorate.coordinator.metadata_hash import group_hash, topic_hash
 from quorate.coordinator.shard import CoordinatorShard
-from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
+from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember, subscribe_alike
 
 __all__ = [
     "REFRESH_INTERVAL_MS",
@@ -19,7 +19,6 @@ __all__ = [
     "hash_of",
     "is_stale",
     "refresh",
-    "subscription_type",
     "subscription_type_of",
     "without_members",
 ]
@@ -60,9 +59,8 @@ def refresh(
     counts = with_member(group, old, new)
     computed = hash_of(shard, counts)
     is_new = new.member_id not in group.members and new.metadata.instance_id not in group.static_members
-    kind = subscription_type(
-        regexes_with_member(group, old.metadata, new.metadata), counts, len(group.members) + is_new
-    )
+    alike = subscribe_alike(regexes_with_member(group, old.metadata, new.metadata), counts, len(group.members) + is_new)
+    kind = SubscriptionType.HOMOGENEOUS if alike else SubscriptionType.HETEROGENEOUS
     epoch = group.epoch
     if bump or computed != group.metadata_hash:
         epoch += 1
@@ -138,17 +136,4 @@ def regexes_with_member(
 
 def subscription_type_of(group: ConsumerGroup) -> SubscriptionType:
     """The kind of subscription as the log has it."""
-    return subscription_type(group.regex_subscribers, group.topic_subscribers, len(group.members))
-
-
-def subscription_type(
-    regexes: Mapping[str, int], topics: Mapping[str, tuple[int, int]], members: int
-) -> SubscriptionType:
-    """Whether all members subscribe to the same: to the same names, or by one expression and to no names."""
-    if not regexes:
-        alike = all(by_name == members for by_name, _ in topics.values())
-    else:
-        alike = next(iter(regexes.values())) == members and all(
-            by_regex == 1 and by_name == 0 for by_name, by_regex in topics.values()
-        )
-    return SubscriptionType.HOMOGENEOUS if alike else SubscriptionType.HETEROGENEOUS
+    return SubscriptionType.HOMOGENEOUS if group.subscribes_alike else SubscriptionType.HETEROGENEOUS

@@ -16,7 +16,7 @@ from quorate.codecs.messages.consumer_group import (
 from quorate.coordinator.state.groups import CONSUMER_PROTOCOL, GroupKind, ReplayError
 from quorate.coordinator.state.modern import ModernGroup
 
-__all__ = ["ConsumerGroup", "ConsumerMember", "MemberState", "Owned", "owned_of"]
+__all__ = ["ConsumerGroup", "ConsumerMember", "MemberState", "Owned", "owned_of", "subscribe_alike"]
 
 Owned = Mapping[Uuid, Mapping[int, int]]
 """Topic id → partition → the epoch at which the member got it (KIP-1251), in the record's order."""
@@ -82,6 +82,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
     """
 
     __slots__ = (
+        "_alike",
         "assignor_votes",
         "classic_members",
         "classic_protocols",
@@ -106,11 +107,19 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
         self.static_members: dict[str, str] = {}
         self.classic_members = 0
         self.has_partition_metadata_record = False
+        self._alike: bool | None = None
 
     @property
     def protocol_type(self) -> str:
         """Always "consumer"."""
         return CONSUMER_PROTOCOL
+
+    @property
+    def subscribes_alike(self) -> bool:
+        """Whether all members subscribed to the same, when a member last came, changed or went: what expressions match by now is not looked at, as in Kafka."""
+        if self._alike is None:
+            self._alike = subscribe_alike(self.regex_subscribers, self.topic_subscribers, len(self.members))
+        return self._alike
 
     def partition_epoch(self, topic_id: Uuid, partition: int) -> int:
         """The epoch of the member that has a partition; -1 if it is free."""
@@ -129,6 +138,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
         """Add or replace a member, and everything that is counted over members. Raises `ReplayError`, see `_take`."""
         old = self.members.get(member.member_id)
         self.members[member.member_id] = member
+        self._alike = None
         if old is None or old.metadata is not member.metadata:
             self._recount(None if old is None else old.metadata, member.metadata)
             if member.metadata.instance_id is not None:
@@ -142,6 +152,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
     def remove_member(self, member_id: str) -> None:
         """Remove a member that is there."""
         old = self.members.pop(member_id)
+        self._alike = None
         self._recount(old.metadata, None)
         self._release(old.assigned, old.epoch)
         self._release(old.pending_revocation, old.epoch)
@@ -152,6 +163,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
     def put_regex(self, regex: str, value: ConsumerGroupRegularExpressionValue) -> None:
         """Keep what an expression matched."""
         old = self.regexes.get(regex)
+        self._keep_alike()
         self.regexes[regex] = value
         self.told(*_count_topics(self.topic_subscribers, () if old is None else old.topics, value.topics, regex=True))
 
@@ -159,7 +171,12 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
         """Forget what an expression matched, if it is there."""
         old = self.regexes.pop(regex, None)
         if old is not None:
+            self._keep_alike()
             self.told(*_count_topics(self.topic_subscribers, old.topics, (), regex=True))
+
+    def _keep_alike(self) -> None:
+        """Find out now, before what expressions match is counted otherwise."""
+        self._alike = self.subscribes_alike
 
     def _recount(
         self, old: ConsumerGroupMemberMetadataValue | None, new: ConsumerGroupMemberMetadataValue | None
@@ -207,6 +224,18 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
                     del epochs[partition]
             if not epochs:
                 del self.partition_epochs[topic_id]
+
+
+def subscribe_alike(regexes: Mapping[str, int], topics: Mapping[str, tuple[int, int]], members: int) -> bool:
+    """Whether all members subscribe to the same: to the same names, or by one expression and to no names.
+
+    `regexes`: subscribers per expression; `topics`: as `ConsumerGroup.topic_subscribers`.
+    """
+    if not regexes:
+        return all(by_name == members for by_name, _ in topics.values())
+    return next(iter(regexes.values())) == members and all(
+        by_regex == 1 and by_name == 0 for by_name, by_regex in topics.values()
+    )
 
 
 def owned_of(topics: Iterable[TopicPartitions], member_epoch: int) -> Owned:
