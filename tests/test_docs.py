@@ -3,6 +3,7 @@
 - ```python blocks are executed, those of a page in one namespace; with `>>>` they are doctests.
 - ```console blocks: each `$ command` is run, and what is shown below it must be what it prints (stdout, then stderr; `...` stands for anything).
   Nothing shown means that only the exit status counts. A command may fail only where the page shows its `error:`.
+- Tests shown in docs/how-to/scenarios*.md are only defined; tests/integration runs them.
 - ```sh blocks are for what needs a cluster, a registry or a new machine; they are not run.
 
 Pages are run in an empty folder in which `kafka-logs` is a recorded log directory.
@@ -12,6 +13,7 @@ import doctest
 import os
 import re
 import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 
@@ -87,6 +89,12 @@ def test_every_block_names_a_language_that_we_know(page):
     fences = re.findall(r"^ *```(.*)$", page.read_text(), flags=re.MULTILINE)
     assert set(fences[::2]) <= LANGUAGES
     assert set(fences[1::2]) <= {""}
+
+
+def test_scenario_pages_show_the_tests_as_they_are():
+    command = [sys.executable, "-P", ROOT / "scripts" / "fill_scenario_pages.py", "--check"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,8 @@ OLD, NEW = "4.0.2", "4.3.1"
 TOPIC, GROUP, PARTITIONS = "orders", "upgraded", 6
 EVERYTHING = all_of(TOPIC, PARTITIONS)
 
+pytestmark = pytest.mark.scenario("rolling upgrade and downgrade", versions=f"{OLD} > {NEW} > {OLD}")
+
 
 @pytest.fixture(scope="module")
 def cluster(kafka_cluster_factory: Callable[..., Cluster]) -> Iterator[Cluster]:
@@ -33,7 +35,6 @@ def cluster(kafka_cluster_factory: Callable[..., Cluster]) -> Iterator[Cluster]:
         yield running
 
 
-@pytest.mark.scenario("rolling upgrade and downgrade", versions=f"{OLD} > {NEW} > {OLD}")
 def test_members_go_on_through_an_upgrade_and_back(cluster: Cluster) -> None:
     cluster.create_topic(TOPIC, partitions=PARTITIONS, replicas=3, config={"min.insync.replicas": "2"})
     deliveries = Deliveries()

@@ -1,0 +1,58 @@
+"""Puts tests into the pages that tell of them: what docs/how-to/scenarios*.md shows is what runs.
+
+`<!-- source FILE NAME... -->` in a page is followed by a block with the functions, classes and constants of those names, as the file has them; `imports` are the file's imports.
+With --check nothing is written: the exit status is 1 if a page is out of date.
+"""
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+_BLOCK = re.compile(r"(<!-- source (\S+) ([\w ]+) -->\n\n```python\n).*?(```\n)", re.DOTALL)
+
+
+def code(file: str, names: list[str]) -> str:
+    """The source of these names. Raises `KeyError` for one that is not there."""
+    text = (ROOT / file).read_text("utf-8")
+    lines = text.splitlines()
+    found: dict[str, str] = {}
+    for node in ast.parse(text).body:
+        first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))])
+        name = "imports" if isinstance(node, ast.Import | ast.ImportFrom) else getattr(node, "name", None)
+        if isinstance(node, ast.Assign):
+            name = ast.unparse(node.targets[0]).strip("()").partition(",")[0]
+        if name is not None:
+            source = "\n".join(lines[first - 1 : node.end_lineno])
+            found[name] = f"{found[name]}\n{source}" if name in found else source
+    shown = ""
+    for name in names:
+        between = "\n" if name.isupper() and shown.count("\n") == 1 else "\n\n"
+        shown += (between if shown else "") + found[name] + "\n"
+    return shown
+
+
+def filled(page: str) -> str:
+    """A page with all its blocks as the files have them."""
+    return _BLOCK.sub(lambda match: match[1] + code(match[2], match[3].split()) + match[4], page)
+
+
+def main() -> int:
+    """Fill in all pages, or check them."""
+    stale = []
+    for page in sorted(ROOT.glob("docs/how-to/scenarios*.md")):
+        text = page.read_text("utf-8")
+        if filled(text) != text:
+            stale.append(page)
+            if "--check" not in sys.argv[1:]:
+                page.write_text(filled(text), "utf-8")
+    for page in stale:
+        print(
+            f"{page.relative_to(ROOT)} {'is out of date: run scripts/fill_scenario_pages.py' if '--check' in sys.argv[1:] else 'filled'}"
+        )
+    return 1 if stale and "--check" in sys.argv[1:] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
