@@ -56,7 +56,8 @@ def _check(group: LiveGroup, request: SyncGroupRequest) -> None:
     check_member(group, request.member_id, request.group_instance_id)
     if request.generation_id != group.generation:
         raise ApiError(ErrorCode.ILLEGAL_GENERATION, f"group {group.group_id} is at generation {group.generation}")
-    if request.protocol_type not in (None, group.protocol_type) or request.protocol_name not in (None, group.protocol):
+    other_type = request.protocol_type not in (None, group.protocol_type)
+    if other_type or (group.protocol is not None and request.protocol_name not in (None, group.protocol)):
         raise ApiError(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
             f"group {group.group_id} follows {group.protocol} for {group.protocol_type}",

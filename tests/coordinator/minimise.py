@@ -11,9 +11,9 @@ __all__ = ["failure", "minimised"]
 Line = dict[str, Any]
 
 
-def failure(oracle: Oracle, lines: Sequence[Line], note: str = "") -> Differs | None:
+def failure(oracle: Oracle, lines: Sequence[Line], note: str = "", *, kind: type[Duel] = Duel) -> Differs | None:
     """Where the two sides part in this script; `None` if they don't."""
-    duel = Duel(oracle, note=note)
+    duel = kind(oracle, note=note)
     for line in lines:
         fields = {name: value for name, value in line.items() if name not in ("op", "id")}
         try:
@@ -25,10 +25,12 @@ def failure(oracle: Oracle, lines: Sequence[Line], note: str = "") -> Differs | 
     return None
 
 
-def minimised(oracle: Oracle, lines: Sequence[Line], note: str = "", *, tries: int = 400) -> Differs | None:
+def minimised(
+    oracle: Oracle, lines: Sequence[Line], note: str = "", *, tries: int = 400, kind: type[Duel] = Duel
+) -> Differs | None:
     """The difference in a script that is as short as `tries` attempts make it. `None` if the script does not fail when it is run again."""
     kept = list(lines)
-    found = failure(oracle, kept, note)
+    found = failure(oracle, kept, note, kind=kind)
     if found is None:
         return None
     chunk = max(len(kept) // 2, 1)
@@ -37,7 +39,7 @@ def minimised(oracle: Oracle, lines: Sequence[Line], note: str = "", *, tries: i
         while at < len(kept) and tries > 0:
             shorter = kept[:at] + kept[at + chunk :]
             tries -= 1
-            shorter_found = failure(oracle, shorter, note)
+            shorter_found = failure(oracle, shorter, note, kind=kind)
             if shorter_found is None:
                 at += chunk
             else:

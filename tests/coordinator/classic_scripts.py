@@ -1,0 +1,326 @@
+"""Random histories of classic groups. Members that Kafka names are called `$1`, `$2`, ... in scripts, so that a script can be played again, also without some of its lines."""
+
+import json
+import re
+from random import Random
+from typing import Any
+
+from quorate.codecs.consumer_protocol import encode_protocol
+from quorate.codecs.messages.protocol import ConsumerProtocolSubscription
+from tests.coordinator.scripts import Answer, Duel
+
+__all__ = ["ClassicHistory", "NamedDuel"]
+
+TOPICS = [(f"t{number}", f"AAAAAAAAAAEAAAAAAAAA{letter}Q") for number, letter in enumerate("ABC")]
+
+
+class NamedDuel(Duel):
+    """A duel whose script has names instead of ids that Kafka makes up. `script`: the lines with names."""
+
+    def __init__(self, oracle: Any, *, note: str = "") -> None:
+        super().__init__(oracle, note=note)
+        self.script: list[Answer] = []
+        self.ids: dict[str, str] = {}
+
+    def op(self, op: str, *, names: str | None = None, **fields: Any) -> Answer:
+        """Ask both. `names`: what is to be called whom this line makes up."""
+        self.script.append({"op": op, **({"names": names} if names else {}), **fields})
+        asked = re.sub(r"\$\d+", lambda found: self.ids.get(found[0], found[0]), json.dumps(fields))
+        kafka = super().op(op, **json.loads(asked))
+        if names and self.made_up:
+            self.ids[names] = self.made_up[0]
+        return kafka
+
+
+def subscription(*topics: str) -> str:
+    import base64
+
+    return base64.b64encode(
+        encode_protocol(ConsumerProtocolSubscription(topics=topics, user_data=None, owned_partitions=()), 1)
+    ).decode()
+
+
+class ClassicHistory:
+    """Makes up requests of members, most of them sensible."""
+
+    def __init__(self, rng: Random, duel: NamedDuel, *, groups: int = 2, statics: bool = True) -> None:
+        self.rng = rng
+        self.duel = duel
+        self.groups = [f"g{number}" for number in range(groups)]
+        self.statics = statics
+        self.named = 0
+        # What members have heard.
+        self.ids: dict[str, list[tuple[str, str | None]]] = {group: [] for group in self.groups}
+        self.generation: dict[str, int] = dict.fromkeys(self.groups, 0)
+        self.leader: dict[str, str] = dict.fromkeys(self.groups, "")
+        self.protocol: dict[str, str] = dict.fromkeys(self.groups, "range")
+        self.asked: dict[int, str] = {}
+        self.producers: set[int] = set()
+
+    def run(self, steps: int) -> None:
+        self.duel.op(
+            "config",
+            **{
+                "group.initial.rebalance.delay.ms": self.rng.choice([0, 0, 1000, 3000]),
+                "group.max.size": self.rng.choice([2, 3, 1000, 1000, 1000]),
+                "offsets.retention.minutes": 30,
+            },
+        )
+        self.image()
+        for _ in range(steps):
+            step, *_ = self.rng.choices(*zip(*self.weights(), strict=True))
+            step()
+            if self.rng.random() < 0.4:
+                self.duel.op("timers")
+        self.look()
+
+    def weights(self) -> list[tuple[Any, int]]:
+        return [
+            (self.join, 14),
+            (self.join_again, 10),
+            (self.join_static, 8 if self.statics else 0),
+            (self.all_join, 3),
+            (self.sync, 12),
+            (self.all_sync, 8),
+            (self.heartbeat, 8),
+            (self.leave, 4),
+            (self.commit, 4),
+            (self.commit_in_transaction, 1),
+            (self.delete_offsets, 1),
+            (self.delete_group, 1),
+            (self.look, 4),
+            (self.advance, 8),
+            (self.clean_up, 1),
+            (self.reload, 1),
+            (self.image, 1),
+        ]
+
+    # Who and what
+
+    def group(self) -> str:
+        return self.rng.choice(self.groups)
+
+    def who(self, group: str) -> tuple[str, str | None]:
+        """An id and the instance that goes with it, mostly."""
+        known = self.ids[group][-6:]
+        if not known or self.rng.random() < 0.06:
+            return self.rng.choice([("nobody", None), ("", None), ("nobody", "i0")])
+        member, instance = self.rng.choice(known)
+        if self.rng.random() < 0.08:
+            instance = self.rng.choice([None, "i0", "i1"])
+        return member, instance
+
+    def protocols(self) -> list[dict[str, str]]:
+        names = self.rng.choice(
+            [
+                ["range"],
+                ["range"],
+                ["range", "roundrobin"],
+                ["roundrobin", "range"],
+                ["sticky", "cooperative-sticky", "range"],
+            ]
+        )
+        metadata = self.rng.choice([subscription("t0"), subscription("t0"), subscription("t0", "t1"), "AAA="])
+        return [{"name": name, "metadata": metadata} for name in names]
+
+    def heard(self, group: str, response: Answer) -> None:
+        if response.get("errorCode") == 0 and response.get("generationId", -1) >= 0:
+            self.generation[group] = response["generationId"]
+            self.leader[group] = self.named_id(response["leader"])
+            self.protocol[group] = response["protocolName"]
+
+    def named_id(self, member_id: str) -> str:
+        for name, made_up in self.duel.ids.items():
+            member_id = member_id.replace(made_up, name)
+        return member_id
+
+    def op(self, op: str, **fields: Any) -> Answer:
+        answer = self.duel.op(op, **fields)
+        for one in answer.get("completed", ()):
+            if one["api"] == "JoinGroup" and one["id"] in self.asked:
+                self.heard(self.asked[one["id"]], one["response"])
+        return answer
+
+    # Members
+
+    def ask_to_join(
+        self, group: str, member: str, instance: str | None, protocols: list[dict[str, str]], version: int
+    ) -> None:
+        self.named += 1
+        client = self.rng.choice(["c", "client"])
+        body: dict[str, Any] = {
+            "groupId": group,
+            "sessionTimeoutMs": self.rng.choice([6000, 10_000, 10_000, 30_000, 30_000, 5000]),
+            "memberId": member,
+            "protocolType": "connect" if self.rng.random() < 0.03 else "consumer",
+            "protocols": [] if self.rng.random() < 0.02 else protocols,
+        }
+        if version >= 1:
+            body["rebalanceTimeoutMs"] = self.rng.choice([10_000, 10_000, 30_000, 5000])
+        if version >= 5:
+            body["groupInstanceId"] = instance
+        name = f"${self.named}"
+        answer = self.op("request", api="JoinGroup", version=version, clientId=client, body=body, names=name)
+        self.asked[answer["id"]] = group
+        if not member and name in self.duel.ids:
+            self.ids[group].append((f"{client if instance is None or version < 5 else instance}-{name}", instance))
+        if answer.get("response"):
+            self.heard(group, answer["response"])
+
+    def join(self) -> None:
+        """Somebody new, and who was just given an id joins with it, mostly."""
+        group = self.group()
+        version = self.rng.choice([0, 1, 3, 4, 5, 6, 7, 8, 9, 9, 9])
+        protocols = self.protocols()
+        before = len(self.ids[group])
+        self.ask_to_join(group, "", None, protocols, version)
+        if version >= 4 and len(self.ids[group]) > before and self.rng.random() < 0.8:
+            self.ask_to_join(group, self.ids[group][-1][0], None, protocols, version)
+
+    def join_again(self) -> None:
+        group = self.group()
+        member, instance = self.who(group)
+        self.ask_to_join(group, member, instance, self.protocols(), self.rng.choice([5, 7, 9]))
+
+    def join_static(self) -> None:
+        self.ask_to_join(
+            self.group(), "", self.rng.choice(["i0", "i1", "i2"]), self.protocols(), self.rng.choice([5, 8, 9, 9])
+        )
+
+    def all_join(self) -> None:
+        group = self.group()
+        for member, instance in self.ids[group][-6:]:
+            self.ask_to_join(group, member, instance, [{"name": "range", "metadata": subscription("t0")}], 9)
+
+    def ask_to_sync(self, group: str, member: str, instance: str | None) -> None:
+        version = self.rng.choice([0, 2, 3, 4, 5, 5])
+        body: dict[str, Any] = {"groupId": group, "memberId": member}
+        body["generationId"] = self.generation[group] + self.rng.choice([0] * 12 + [-1, 1])
+        if version >= 3:
+            body["groupInstanceId"] = instance
+        if version >= 5:
+            odd = self.rng.random()
+            body["protocolType"] = "consumer" if odd > 0.03 else self.rng.choice([None, "connect"])
+            body["protocolName"] = self.protocol[group] if odd < 0.97 else self.rng.choice([None, "other"])
+        if member == self.leader[group] or self.rng.random() < 0.05:
+            members = self.rng.sample(self.ids[group], self.rng.randint(0, len(self.ids[group])))
+            body["assignments"] = [
+                {"memberId": one, "assignment": self.rng.choice(["", "AAAA", "AQID"])} for one, _ in members
+            ]
+        self.op("request", api="SyncGroup", version=version, body=body)
+
+    def sync(self) -> None:
+        group = self.group()
+        self.ask_to_sync(group, *self.who(group))
+
+    def all_sync(self) -> None:
+        group = self.group()
+        for member, instance in self.ids[group][-6:]:
+            self.ask_to_sync(group, member, instance)
+
+    def heartbeat(self) -> None:
+        group = self.group()
+        member, instance = self.who(group)
+        version = self.rng.choice([0, 2, 3, 4])
+        body: dict[str, Any] = {"groupId": group, "memberId": member}
+        body["generationId"] = self.generation[group] + self.rng.choice([0] * 8 + [-1, 1])
+        if version >= 3:
+            body["groupInstanceId"] = instance
+        self.op("request", api="Heartbeat", version=version, body=body)
+
+    def leave(self) -> None:
+        group = self.rng.choice([*self.groups, *self.groups, "nothing", ""] if self.rng.random() < 0.2 else self.groups)
+        version = self.rng.randint(0, 5)
+        if version < 3:
+            self.op(
+                "request",
+                api="LeaveGroup",
+                version=version,
+                body={
+                    "groupId": group,
+                    "memberId": self.who(self.groups[0])[0] if group not in self.ids else self.who(group)[0],
+                },
+            )
+            return
+        leaving = []
+        for _ in range(self.rng.choice([1, 1, 1, 2, 3])):
+            member, instance = self.who(group if group in self.ids else self.groups[0])
+            if instance is not None and self.rng.random() < 0.5:
+                member = ""
+            leaving.append(
+                {"memberId": member, "groupInstanceId": instance, **({"reason": "so"} if version >= 5 else {})}
+            )
+        self.op("request", api="LeaveGroup", version=version, body={"groupId": group, "members": leaving})
+
+    # Offsets, and the rest of the world
+
+    def commit(self) -> None:
+        group = self.group()
+        member, instance = self.rng.choice([self.who(group), self.who(group), ("", None)])
+        generation = self.rng.choice([self.generation[group]] * 4 + [-1, self.generation[group] + 1])
+        self.op(
+            "request",
+            api="OffsetCommit",
+            version=9,
+            body={
+                "groupId": group,
+                "memberId": member,
+                "groupInstanceId": instance,
+                "generationIdOrMemberEpoch": generation,
+                "topics": [
+                    {"name": name, "partitions": [{"partitionIndex": 0, "committedOffset": 7, "committedMetadata": ""}]}
+                    for name, _ in self.rng.sample(TOPICS, 2)
+                ],
+            },
+        )
+
+    def commit_in_transaction(self) -> None:
+        group = self.group()
+        member, instance = self.who(group)
+        self.op(
+            "request",
+            api="TxnOffsetCommit",
+            version=5,
+            body={
+                "transactionalId": "x",
+                "groupId": group,
+                "producerId": 1,
+                "producerEpoch": 0,
+                "generationId": self.rng.choice([self.generation[group], -1]),
+                "memberId": member,
+                "groupInstanceId": instance,
+                "topics": [
+                    {"name": "t0", "partitions": [{"partitionIndex": 1, "committedOffset": 7, "committedMetadata": ""}]}
+                ],
+            },
+        )
+        self.op("endTxn", producerId=1, producerEpoch=0, result="COMMIT")
+
+    def delete_offsets(self) -> None:
+        topics = [{"name": name, "partitions": [{"partitionIndex": 0}]} for name, _ in TOPICS]
+        self.op("request", api="OffsetDelete", version=0, body={"groupId": self.group(), "topics": topics})
+
+    def delete_group(self) -> None:
+        self.op("request", api="DeleteGroups", version=2, body={"groupsNames": self.rng.choices(self.groups, k=2)})
+
+    def look(self) -> None:
+        self.op(
+            "request",
+            api="DescribeGroups",
+            version=self.rng.choice([0, 5, 6]),
+            body={"groups": [*self.groups, "nothing"]},
+        )
+        self.op("request", api="ListGroups", version=5, body={})
+
+    def advance(self) -> None:
+        self.op("advance", ms=self.rng.choice([100, 1000, 3000, 3000, 5000, 10_000, 30_000, 300_000, 2_000_000]))
+
+    def clean_up(self) -> None:
+        self.op("cleanup")
+
+    def reload(self) -> None:
+        self.op("reload")
+
+    def image(self) -> None:
+        kept = self.rng.sample(TOPICS, self.rng.randint(1, 3))
+        self.op("image", topics=[{"name": name, "id": topic_id, "partitions": 2} for name, topic_id in kept])
