@@ -204,7 +204,7 @@ def list_(as_json: bool) -> None:
             try:
                 labs[name] = attach(name)
             except ClusterError:
-                labs[name] = None  # remains of one
+                labs[name] = None  # remains of one, or of another version of quorate
         lines = [list_json(labs)] if as_json else list_lines(labs)
     for line in lines:
         click.echo(line)

@@ -155,13 +155,13 @@ def status_json(lab: "KafkaCluster", found: "Survey | None") -> str:
 
 
 def list_lines(labs: Mapping[str, "KafkaCluster | None"]) -> list[str]:
-    """A row for each cluster; of those of which only remains are there, no more than the name."""
+    """A row for each cluster; of one that cannot be read, no more than the name."""
     if not labs:
         return []
     rows = [("name", "version", "brokers", "bootstrap servers")]
     for name, lab in labs.items():
         if lab is None:
-            rows.append((name, "", "", f"only remains are there: quorate cluster down --name {name}"))
+            rows.append((name, "", "", f"incomplete; to remove it: quorate cluster down --name {name}"))
         else:
             running = sum(broker.state == "running" for broker in lab.brokers)
             rows.append((name, lab.version, f"{running} of {len(lab.brokers)} running", lab.bootstrap_servers))

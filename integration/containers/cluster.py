@@ -6,28 +6,25 @@ import re
 import tarfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
-from functools import partial
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from quorate.codecs import CONSUMER_OFFSETS
-from quorate.integration.admin import metadata_from
-from quorate.integration.cluster import BrokerInfo, Cluster
 from quorate.integration.containers.engine import Session, engine, engine_errors
 from quorate.integration.containers.images import DEFAULT_VERSION, IMAGE_VARIABLE, name_image, resolve_image
 from quorate.integration.containers.lab import check_name, find_lab, lab_labels, lab_ports
 from quorate.integration.containers.node import Node
 from quorate.integration.containers.plan import CLIENT_PORT, DATA, Plan
-from quorate.integration.containers.ports import accepts, free_ports
+from quorate.integration.containers.ports import free_ports
+from quorate.integration.containers.readiness import ObservedCluster
 from quorate.integration.containers.security import Credentials
 from quorate.integration.errors import ClusterError
-from quorate.integration.waiting import wait_for
 
 __all__ = ["KafkaCluster"]
 
 
-class KafkaCluster(Cluster):
+class KafkaCluster(ObservedCluster):
     """Apache Kafka (KRaft) in containers: a broker per rack, or `brokers` of them in turn in `racks`.
 
     `version`: of Apache Kafka; `image`: see `resolve_image`. `controllers`: 0 for brokers that are controllers as well (the first three), otherwise that
@@ -134,7 +131,7 @@ class KafkaCluster(Cluster):
         labels = {**session.labels, **lab_labels(plan, credentials)}
         self._network: Network = Network(docker_network_kw={"labels": labels, "check_duplicate": True})
         self._network.name = f"quorate-{session.name}"
-        self._nodes: dict[int, Node] = {
+        self._nodes = {
             number: Node(
                 number=number,
                 name=name,
@@ -211,34 +208,9 @@ class KafkaCluster(Cluster):
         return max((node.version for node in self._nodes.values()), key=_release)
 
     @property
-    def bootstrap_servers(self) -> str:
-        """Addresses for clients on this host: "127.0.0.1:port" of every broker, separated by commas."""
-        return ",".join(f"127.0.0.1:{port}" for port in self._plan.ports.values())
-
-    @property
-    def answering_servers(self) -> str:
-        """`bootstrap_servers` without brokers that are stopped or paused."""
-        up = [port for broker, port in self._plan.ports.items() if self._nodes[broker].state == "running"]
-        return ",".join(f"127.0.0.1:{port}" for port in up) or self.bootstrap_servers
-
-    @property
     def client_config(self) -> dict[str, Any]:
         """Configuration by which kafka-python's clients reach the cluster, security included."""
         return {**super().client_config, **(self._credentials.client_config if self._credentials else {})}
-
-    @property
-    def brokers(self) -> Sequence[BrokerInfo]:
-        """All brokers, by id."""
-        return [
-            BrokerInfo(
-                id=broker,
-                rack=self._nodes[broker].rack,
-                address=f"127.0.0.1:{port}",
-                version=self._nodes[broker].version,
-                state=self._nodes[broker].state,
-            )
-            for broker, port in self._plan.ports.items()
-        ]
 
     def logs(self, broker: int) -> str:
         """What a broker has logged, over all its restarts."""
@@ -247,70 +219,6 @@ class KafkaCluster(Cluster):
     def run(self, broker: int, *command: str) -> str:
         """Run a command in a broker's container, such as one of Kafka's tools in /opt/kafka/bin; its standard output."""
         return self._node(broker).run(*command)
-
-    def _node(self, broker: int) -> Node:
-        if broker not in self._plan.ports:
-            raise ClusterError(f"there is no broker {broker}, only {', '.join(map(str, self._plan.ports))}")
-        return self._nodes[broker]
-
-    # Readiness
-
-    def wait_ready(self) -> None:
-        """Wait until every broker that was started is registered and unfenced and each partition of `__consumer_offsets` has a leader."""
-        from kafka.errors import KafkaError
-
-        running = {info.id: info.rack for info in self.brokers if info.state == "running"}
-        self.close_admin()  # it may know brokers that are gone, and a controller that was another
-        try:
-            for done, broker in enumerate(running):
-                self._tell(f"waiting for brokers ({done} of {len(running)} ready)")
-                wait_for(
-                    f"broker {broker} knows all of brokers {sorted(running)} and their racks",
-                    partial(self._knows, broker, running),
-                    self.timeout_ms,
-                    also=(KafkaError,),
-                )
-            self._tell("waiting for __consumer_offsets")
-            wait_for(
-                "__consumer_offsets has leaders",
-                self._offsets_topic_led,
-                self.timeout_ms,
-                also=(KafkaError, ClusterError),
-            )
-        except ClusterError as error:
-            tails = "".join(f"\n--- {node.name} ({node.state})\n{node.log_excerpt()}" for node in self._nodes.values())
-            raise ClusterError(f"{error}{tails}") from None
-
-    def _knows(self, broker: int, others: Mapping[int, str | None]) -> bool:
-        from kafka import KafkaAdminClient
-
-        for node in self._nodes.values():
-            if node.wanted and node.exit_code not in (
-                None,
-                137,
-                143,
-            ):  # the latter two are left by whoever ends it from outside
-                raise ClusterError(f"{node.name} ended by itself with exit code {node.exit_code}")
-        if not accepts(self._plan.ports[broker]):
-            return False
-        with closing(
-            KafkaAdminClient(
-                **{**self.client_config, "bootstrap_servers": f"127.0.0.1:{self._plan.ports[broker]}"},
-                bootstrap_timeout_ms=2000,
-            )
-        ) as admin:
-            known = {found["node_id"]: found["rack"] for found in metadata_from(admin, broker)["brokers"]}
-        return known.items() >= others.items()
-
-    def _offsets_topic_led(self) -> bool:
-        try:
-            partitions = self.describe_topic(CONSUMER_OFFSETS)["partitions"]
-        except ClusterError:
-            self.admin.list_group_offsets(
-                "quorate-readiness"
-            )  # asking for a coordinator makes the broker create the topic
-            raise
-        return all(part["leader_id"] >= 0 for part in partitions)
 
     # Brokers come and go
 
@@ -357,21 +265,6 @@ class KafkaCluster(Cluster):
         self._node(broker).resume()
         self.close_admin()
 
-    def wait_fenced(self, broker: int) -> None:
-        """Wait until the others have noticed that a broker does not answer any more, and lead in its place."""
-        from kafka.errors import KafkaError
-
-        self._node(broker)
-        for other in self._plan.ports:
-            if other == broker or self._nodes[other].state != "running":
-                continue
-
-            def fenced(other: int = other) -> bool:
-                known = metadata_from(self.admin, other)
-                return broker not in {found["node_id"] for found in known["brokers"]}
-
-            wait_for(f"broker {other} takes broker {broker} for gone", fenced, self.timeout_ms, also=(KafkaError,))
-
     def upgrade(self, version: str) -> None:
         """Move to another Kafka version, node by node, controllers of their own first, on the same data. A lower version is a downgrade.
 
@@ -384,18 +277,6 @@ class KafkaCluster(Cluster):
             self._start(node, version)
             self.wait_ready()
             self.wait_in_sync()
-
-    def wait_in_sync(self) -> None:
-        """Wait until every replica of every topic is in sync."""
-
-        def caught_up() -> bool:
-            return all(
-                set(part["isr_nodes"]) == set(part["replica_nodes"])
-                for topic in self.admin.describe_topics()
-                for part in topic["partitions"]
-            )
-
-        wait_for("all replicas are in sync", caught_up, self.timeout_ms, every_ms=300)
 
     # The network
 

@@ -6,6 +6,7 @@ rack and version, in labels of its container.
 
 import json
 import re
+from contextlib import suppress
 
 from quorate.integration.containers.engine import LAB, engine, remove_labelled
 from quorate.integration.containers.plan import Plan
@@ -16,6 +17,9 @@ __all__ = ["check_name", "find_lab", "lab_labels", "lab_names", "lab_ports", "re
 
 _PLAN = "io.quorate.plan"
 _CREDENTIALS = "io.quorate.credentials"
+_UNREADABLE = (TypeError, LookupError, ValueError)
+"""What labels of another version of quorate lead to."""
+
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}")
 
 
@@ -47,13 +51,15 @@ def lab_labels(plan: Plan, credentials: Credentials | None) -> dict[str, str]:
 
 def lab_ports() -> set[int]:
     """Ports of this host that belong to labs, also while their brokers are stopped."""
-    networks = engine().networks.list(filters={"label": LAB})
-    plans = [network.attrs["Labels"][_PLAN] for network in networks if _PLAN in network.attrs["Labels"]]
-    return {port for plan in plans for port in Plan.from_json(plan).ports.values()}
+    found: set[int] = set()
+    for network in engine().networks.list(filters={"label": LAB}):
+        with suppress(*_UNREADABLE):
+            found |= set(Plan.from_json(network.attrs["Labels"][_PLAN]).ports.values())
+    return found
 
 
 def find_lab(name: str) -> tuple[Plan, Credentials | None]:
-    """What a lab consists of. Raises `ClusterError` if there is no such lab, or not all of it."""
+    """What a lab consists of. Raises `ClusterError` if there is no such lab, not all of it, or one that an older quorate has started."""
     networks = engine().networks.list(filters={"label": f"{LAB}={name}"})
     labels = [network.attrs["Labels"] for network in networks if _PLAN in network.attrs["Labels"]]
     if not labels:
@@ -66,8 +72,14 @@ def find_lab(name: str) -> tuple[Plan, Credentials | None]:
             f"there is no lab named {name}" + (f", only {', '.join(there)}" if there else ""),
             f"start it: quorate cluster up --name {name}",
         )
-    secret = labels[0].get(_CREDENTIALS)
-    return Plan.from_json(labels[0][_PLAN]), None if secret is None else Credentials(json.loads(secret))
+    try:
+        secret = labels[0].get(_CREDENTIALS)
+        return Plan.from_json(labels[0][_PLAN]), None if secret is None else Credentials(json.loads(secret))
+    except _UNREADABLE:
+        raise ClusterError(
+            f"the lab {name} was started by another version of quorate",
+            f"use that, or remove the lab: quorate cluster down --name {name}",
+        ) from None
 
 
 def remove_lab(name: str) -> bool:

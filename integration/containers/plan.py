@@ -97,7 +97,7 @@ class Plan:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """What `to_json` wrote."""
+        """What `to_json` wrote. Raises `TypeError`, `LookupError` or `ValueError` if another version of quorate did, whose plans are different."""
         plain: dict[str, Any] = json.loads(text)
         for name in ("ports", "racks", "disk_mb"):  # names of JSON objects are text
             plain[name] = {int(number): value for number, value in plain[name].items()}

@@ -28,6 +28,7 @@ def plan(**changed):
         properties={"num.partitions": 6},
         secure=False,
         heap_mb=384,
+        disk_mb={},
         ports=[9092, 9093, 9094],
     )
     return replace(made, **changed)
@@ -289,7 +290,7 @@ def test_the_list_has_labs_and_what_is_left_of_some():
     labs = {"lab": lab(("running", "stopped", "running")), "torn": None}
     _, first, second = list_lines(labs)
     assert first.split() == ["lab", "4.3.1", "2", "of", "3", "running", lab().bootstrap_servers]
-    assert second.endswith("only remains are there: quorate cluster down --name torn")
+    assert second.endswith("incomplete; to remove it: quorate cluster down --name torn")
     whole, torn = json.loads(list_json(labs))
     assert whole["brokers"] == {"1": "running", "2": "stopped", "3": "running"}
     assert torn == {"name": "torn", "version": None, "brokers": None, "bootstrap_servers": None}

@@ -330,6 +330,18 @@ def test_down_all_removes_every_lab_also_what_is_left_of_one(name: str, monkeypa
     assert things(name) == []
 
 
+def test_a_lab_of_another_version_of_quorate_is_told_apart_and_can_be_removed(name: str) -> None:
+    engine().networks.create(f"quorate-{name}", labels={LAB: name, "io.quorate.plan": '{"brokers": 3}'})
+    told = quorate("cluster", "status", "--name", name)
+    assert (told.status, told.err.splitlines()[0]) == (
+        1,
+        f"error: the lab {name} was started by another version of quorate",
+    )
+    assert f"incomplete; to remove it: quorate cluster down --name {name}" in quorate("cluster", "list").out
+    assert quorate("cluster", "down", "--name", name).status == 0
+    assert things(name) == []
+
+
 def test_status_does_not_wait_long_for_brokers_that_do_not_answer(on: Callable[..., Ended]) -> None:
     on("cut", "1")
     on("pause-broker", "2", "3")
