@@ -111,10 +111,10 @@ class _Translation:
                 repeated = True
             elif self.peek("(?") and (found := self.flags_only(flags)) is not None:
                 flags = found
-                repeatable = repeated = False
+                repeated = False  # but what stands before the flags can be repeated after them
             else:
                 branches[-1].append(self.atom(flags))
-                repeatable, repeated = True, False
+                repeatable, repeated = True, char == "{"  # RE2/J takes a brace that is just a brace for a repetition
         return "|".join("".join(branch) for branch in branches)
 
     def counts(self) -> tuple[int, int | None, int] | None:
@@ -142,7 +142,7 @@ class _Translation:
     def flags_only(self, flags: _Flags) -> _Flags | None:
         """The flags after a (?flags) here; `None` if it is something else."""
         found = re.compile(r"\(\?([imsU]*)(-[imsU]+)?\)", re.ASCII).match(self.pattern, self.at)
-        if found is None or not (found[1] or found[2]):
+        if found is None:
             return None
         self.at = found.end()
         return _Flags((flags.on | set(found[1])) - set(found[2] or ""))

@@ -143,6 +143,10 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
             self._recount(None if old is None else old.metadata, member.metadata)
             if member.metadata.instance_id is not None:
                 self.static_members[member.metadata.instance_id] = member.member_id
+        elif member.metadata.subscribed_topic_regex:
+            # Kafka counts everything down and up again; in its map, where expressions are resolved in order, that makes a new entry.
+            for change in (-1, 1):
+                _count(self.regex_subscribers, member.metadata.subscribed_topic_regex, change)
         if old is not None:
             self._release(old.assigned, old.epoch)
             self._release(old.pending_revocation, old.epoch)

@@ -14,6 +14,7 @@ import re
 from typing import Any
 from uuid import UUID
 
+from quorate.codecs import Uuid
 from tests.differential.compare import compare
 from tests.differential.shard_side import ShardSide
 from tests.oracle.client import Oracle
@@ -54,6 +55,8 @@ class Duel:
         self.made_up = [text for text in dict.fromkeys(_UUID.findall(json.dumps(seen))) if text not in self._known]
         self._known.update(self.made_up)
         self.ours.ids.extend(map(UUID, self.made_up))
+        if asked.get("api") == "ConsumerGroupHeartbeat" and not asked["body"].get("memberId"):
+            self.ours.ids += [UUID(bytes=Uuid.parse(text)) for text in [(seen or {}).get("memberId")] if text]
         ours = {"id": asked["id"], "op": op, **self.ours.run(asked)}
         self.ours.ids.clear()
         differences = compare(len(self.lines), _comparable(ours), _comparable(kafka))

@@ -1,0 +1,251 @@
+"""Single scenes of consumer groups, on Kafka's coordinator and on ours: what random histories seldom come to."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from quorate.codecs import Uuid, encode_record
+from quorate.codecs.messages import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
+from quorate.codecs.messages.consumer_group import TopicMetadata, TopicPartition, TopicPartitions
+from quorate.codecs.record_model import CoordinatorRecord
+from tests.coordinator.scripts import Duel
+from tests.oracle.client import Oracle
+
+T = Uuid(bytes(15) + b"\x01")
+TOPICS = [{"name": "t", "id": str(T), "partitions": [[0], [1], [0]]}]
+BROKERS = [{"id": 0, "rack": "a"}, {"id": 1, "rack": "b"}]
+
+
+@pytest.fixture
+def duel(oracle: Oracle) -> Duel:
+    made = Duel(oracle)
+    made.op("config", **{"group.consumer.assignment.interval.ms": 0})
+    made.op("image", brokers=BROKERS, topics=TOPICS)
+    return made
+
+
+def beat(duel: Duel, member: str, epoch: int, **more: Any) -> dict[str, Any]:
+    answer = duel.request("ConsumerGroupHeartbeat", 1, groupId="g", memberId=member, memberEpoch=epoch, **more)
+    response: dict[str, Any] = answer["response"] | {"types": [one["key"][:4] for one in answer["records"]]}
+    return response
+
+
+def join(duel: Duel, member: str, **more: Any) -> dict[str, Any]:
+    given = {"rebalanceTimeoutMs": 5000, "subscribedTopicNames": ["t"], "topicPartitions": [], **more}
+    return beat(duel, member, 0, **given)
+
+
+def partitions(response: dict[str, Any]) -> list[int]:
+    return [one for topic in response["assignment"]["topicPartitions"] for one in topic["partitions"]]
+
+
+def owns(*owned: int) -> dict[str, Any]:
+    return {"topicPartitions": [{"topicId": str(T), "partitions": list(owned)}] if owned else []}
+
+
+def test_a_second_member_gets_partitions_when_the_first_has_given_them_up(duel: Duel) -> None:
+    assert partitions(join(duel, "m1")) == [0, 1, 2]
+    assert partitions(join(duel, "m2")) == []
+    assert partitions(beat(duel, "m1", 2)) == [0, 1]
+    assert beat(duel, "m2", 3)["assignment"] is None
+    assert beat(duel, "m1", 2, **owns(0, 1))["memberEpoch"] == 3
+    assert partitions(beat(duel, "m2", 3)) == [2]
+
+
+def test_a_member_that_does_not_give_up_partitions_in_time_is_removed(duel: Duel) -> None:
+    join(duel, "m1")
+    join(duel, "m2")
+    beat(duel, "m1", 2)
+    assert duel.op("advance", ms=4999)["records"] == []
+    removed = duel.op("advance", ms=1)["records"]
+    assert [one["key"][:4] for one in removed] == ["0008", "0007", "0005", "0003"]
+    assert beat(duel, "m1", 2)["errorCode"] == 25
+
+
+def test_a_silent_member_is_removed_and_sessions_start_anew_with_a_load(duel: Duel) -> None:
+    join(duel, "m1")
+    duel.op("advance", ms=44_999)
+    duel.op("reload")
+    assert duel.op("advance", ms=44_999)["records"] == []
+    assert len(duel.op("advance", ms=1)["records"]) == 4
+
+
+def test_a_static_member_comes_back_to_what_it_had_without_a_new_epoch(duel: Duel) -> None:
+    join(duel, "m1", instanceId="i")
+    join(duel, "m2")
+    assert beat(duel, "m1", -2, instanceId="i")["types"] == ["0008"]
+    back = join(duel, "again", instanceId="i")
+    assert back["types"][:6] == ["0008", "0007", "0005", "0005", "0007", "0008"]
+    assert "0003" not in back["types"]
+
+
+def test_a_static_member_that_is_there_is_not_replaced(duel: Duel) -> None:
+    join(duel, "m1", instanceId="i")
+    assert join(duel, "m2", instanceId="i")["errorCode"] == 111
+    assert beat(duel, "m2", 2, instanceId="i")["errorCode"] == 82
+
+
+def test_version_0_makes_up_member_ids(duel: Duel) -> None:
+    answer = duel.request(
+        "ConsumerGroupHeartbeat",
+        0,
+        groupId="g",
+        memberEpoch=0,
+        rebalanceTimeoutMs=5000,
+        subscribedTopicNames=["t"],
+        topicPartitions=[],
+    )
+    assert len(Uuid.parse(answer["response"]["memberId"])) == 16
+
+
+def test_new_partitions_and_deleted_topics_reach_the_group_with_the_next_heartbeat(duel: Duel) -> None:
+    join(duel, "m1")
+    duel.op("image", topics=[{**TOPICS[0], "partitions": [[0], [1], [0], [1]]}])
+    assert partitions(beat(duel, "m1", 2)) == [0, 1, 2, 3]
+    duel.op("image", topics=[])
+    assert beat(duel, "m1", 3)["types"][0] == "0003"
+
+
+def test_a_rack_alone_changes_nothing_until_the_topic_does_or_the_log_is_loaded(duel: Duel) -> None:
+    join(duel, "m1")
+    duel.op("image", brokers=[{"id": 0, "rack": "z"}, {"id": 1, "rack": "b"}])
+    assert beat(duel, "m1", 2)["types"] == []
+    duel.op("reload")
+    assert beat(duel, "m1", 2)["types"] == ["0003", "0006", "0008"]
+
+
+def old_log() -> list[CoordinatorRecord]:
+    """What Kafka 4.0 left of a group with one member: no hash, no times, no assignment epochs, and a record of type 4."""
+    metadata = ConsumerGroupMemberMetadataValue(
+        instance_id=None,
+        rack_id=None,
+        client_id="client",
+        client_host="/127.0.0.1",
+        subscribed_topic_names=("t",),
+        subscribed_topic_regex="",
+        rebalance_timeout_ms=5000,
+        server_assignor=None,
+        classic_member_metadata=None,
+    )
+    owned = TopicPartitions(topic_id=T, partitions=(0, 1, 2))
+    pairs: list[tuple[Any, Any]] = [
+        (ConsumerGroupMemberMetadataKey(group_id="g", member_id="m1"), metadata),
+        (
+            ConsumerGroupPartitionMetadataKey(group_id="g"),
+            ConsumerGroupPartitionMetadataValue(
+                topics=(TopicMetadata(topic_id=T, topic_name="t", num_partitions=3, partition_metadata=()),)
+            ),
+        ),
+        (ConsumerGroupMetadataKey(group_id="g"), ConsumerGroupMetadataValue(epoch=7)),
+        (
+            ConsumerGroupTargetAssignmentMemberKey(group_id="g", member_id="m1"),
+            ConsumerGroupTargetAssignmentMemberValue(
+                topic_partitions=(TopicPartition(topic_id=T, partitions=(0, 1, 2)),)
+            ),
+        ),
+        (
+            ConsumerGroupTargetAssignmentMetadataKey(group_id="g"),
+            ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=7),
+        ),
+        (
+            ConsumerGroupCurrentMemberAssignmentKey(group_id="g", member_id="m1"),
+            ConsumerGroupCurrentMemberAssignmentValue(
+                member_epoch=7,
+                previous_member_epoch=6,
+                state=0,
+                assigned_partitions=(owned,),
+                partitions_pending_revocation=(),
+            ),
+        ),
+    ]
+    return [CoordinatorRecord(key=key, value=value, version=0) for key, value in pairs]
+
+
+def test_a_group_of_an_older_broker_gets_its_hash_once_and_moves_nothing(duel: Duel) -> None:
+    """KIP-1101: the record of type 4 is taken away in the same batch."""
+    records = []
+    for record in old_log():
+        key, value = encode_record(record)
+        records.append({"key": key.hex(), "value": None if value is None else value.hex()})
+    duel.op("load", records=records)
+    first = beat(duel, "m1", 7)
+    assert first["types"] == ["0003", "0004", "0006", "0008"]
+    assert (first["memberEpoch"], first["assignment"]) == (8, None)
+    assert beat(duel, "m1", 8)["types"] == []
+
+
+@pytest.mark.parametrize("error", ["NOT_ENOUGH_REPLICAS", "NOT_LEADER_OR_FOLLOWER", "MESSAGE_TOO_LARGE"])
+def test_what_could_not_be_written_did_not_happen(duel: Duel, error: str) -> None:
+    join(duel, "m1")
+    duel.op("failNextAppend", error=error)
+    assert join(duel, "m2")["errorCode"] != 0
+    assert join(duel, "m2")["memberEpoch"] == 3
+    duel.op("failNextAppend", error=error)
+    assert beat(duel, "m1", -1)["errorCode"] != 0
+    assert partitions(beat(duel, "m1", 2)) == [0, 1]
+
+
+def test_a_removal_that_could_not_be_written_is_tried_again(duel: Duel) -> None:
+    join(duel, "m1")
+    duel.op("failNextAppend", error="NOT_ENOUGH_REPLICAS")
+    assert duel.op("advance", ms=45_000)["records"] == []
+    assert len(duel.op("advance", ms=2000)["records"]) == 4
+
+
+def test_expressions_are_matched_later_and_again_for_new_topics(oracle: Oracle) -> None:
+    duel = Duel(oracle)
+    duel.op("config", executor="manual", **{"group.consumer.assignment.interval.ms": 0})
+    duel.op("image", brokers=BROKERS, topics=TOPICS)
+    assert join(duel, "m1", subscribedTopicNames=[], subscribedTopicRegex="[tu]")["memberEpoch"] == 1
+    assert len(duel.op("runTasks")["records"]) == 2
+    assert partitions(beat(duel, "m1", 1)) == [0, 1, 2]
+    more = {"name": "u", "id": str(Uuid(bytes(15) + b"\x02")), "partitions": [[0]]}
+    duel.op("image", topics=[*TOPICS, more])
+    beat(duel, "m1", 2)
+    assert duel.op("runTasks")["ran"] == 0, "they were matched less than ten seconds ago"
+    duel.op("advance", ms=10_001)
+    beat(duel, "m1", 2)
+    assert len(duel.op("runTasks")["records"]) == 2
+    assert len(partitions(beat(duel, "m1", 2))) == 4
+
+
+PIECES = [r"a", r"b", r"t", r"x", r"X", r"orders", r"0", r"\.", r"\-", r"_", r".", r"^", r"$", r"[a-z]", r"[^a-z]", r"[[:alpha:]]", r"[[:^alpha:]]", r"[[:foo:]]", r"\d", r"\W", r"\s", r"\b", r"\B", r"\A", r"\z", r"\Z", r"\Q.\E", r"\pL", r"\p{Lu}", r"\p{Greek}", r"\PN", r"\p{Foo}", r"\x41", r"\x{61}", r"\x", r"\141", r"\1", r"\8", r"\_", r"\k", r"\C", r"\n", r"[]a]", r"[]", r"[a", r"[z-a]", r"[a-]", r"[a-b-c]", r"[\d-z]", r"[\w.]", r"[[a]", r"[a&&b]", r"[\]]", r"[\b]", r"[^\d]", r"*", r"+", r"?", r"*?", r"+?", r"{2}", r"{1,}", r"{1,3}", r"{,3}", r"{3,1}", r"{1001}", r"{", r"}", r"**", r"*+", r"{2}{3}", r"(", r")", r"(?:", r"(?i)", r"(?i:", r"(?-i)", r"(?s)", r"(?m)", r"(?U)", r"(?P<n>", r"(?<n>", r"(?=", r"(?!", r"(?<=", r"(?>", r"(?#c)", r"(?i-s:", r"(?x)", r"(?)", r"|", r"()", r"(|a)"]
+NAMES = ["t0", "t1", "orders.eu", "orders.us", "a-long-name_4", "x", "X", "foo123", "T.0", "a", "aa", "aaa", "b_b", "-", "ORDERS.EU", "0", "42"]
+
+
+def test_expressions_mean_what_re2_makes_of_them(oracle: Oracle) -> None:
+    rng = Random(848)
+    duel = Duel(oracle)
+    ids = [str(Uuid(number.to_bytes(16, "big"))) for number in range(1, len(NAMES) + 1)]
+    topics = [{"name": name, "id": topic, "partitions": 1} for name, topic in zip(NAMES, ids, strict=True)]
+    duel.op("image", brokers=BROKERS, topics=topics)
+    valid = 0
+    for number in range(500):
+        regex = "".join(rng.choices(PIECES, k=rng.randint(1, 6)))
+        regex += rng.choice(["", ".*", ")" * max(0, regex.count("(") - regex.count(")"))])
+        answer = duel.request(
+            "ConsumerGroupHeartbeat",
+            1,
+            groupId=f"g{number}",
+            memberId="m",
+            memberEpoch=0,
+            rebalanceTimeoutMs=1000,
+            topicPartitions=[],
+            subscribedTopicRegex=rng.choice(["", ".*"]) + regex,
+        )
+        valid += answer["response"]["errorCode"] == 0
+    assert 100 < valid < 450

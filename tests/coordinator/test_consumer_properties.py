@@ -1,0 +1,107 @@
+"""What holds of every history of consumer groups, whatever its members do: looked at after each step, without Kafka."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from quorate.coordinator.consumer.reconcile import TRANSITIONS
+from quorate.coordinator.runtime import StoredRecord
+from quorate.coordinator.state import ConsumerGroup, ConsumerMember, CoordinatorState, MemberState
+from tests.coordinator.consumer_scripts import History
+from tests.differential.shard_side import ShardSide
+
+STEPS = 80
+
+
+def described(state: CoordinatorState) -> dict[str, Any]:
+    """Everything of consumer groups that is in the log, in Kafka's order."""
+    return {
+        group_id: {
+            "epochs": (group.epoch, group.assignment_epoch, group.assignment_timestamp_ms, group.metadata_hash),
+            "members": list(group.members.ordered()),
+            "targets": list(group.targets.ordered()),
+            "regexes": list(group.regexes.ordered()),
+            "static": group.static_members,
+            "owners": group.partition_epochs,
+            "topics": dict(group.topic_subscribers),
+            "expressions": list(group.regex_subscribers.ordered()),
+            "votes": dict(group.assignor_votes),
+            "alike": group.subscribes_alike,
+        }
+        for group_id, group in state.groups.ordered()
+        if isinstance(group, ConsumerGroup)
+    }
+
+
+class Watched:
+    """Our side alone; after each step everything is looked at that has to hold."""
+
+    def __init__(self) -> None:
+        self.side = ShardSide()
+        self.epochs: dict[str, tuple[int, int]] = {}
+        self.moves: set[tuple[MemberState, MemberState]] = set()
+        self._before: dict[tuple[str, str], ConsumerMember] = {}
+        self.replayed = CoordinatorState()
+        self._read = 0
+
+    def op(self, op: str, **fields: Any) -> dict[str, Any]:
+        fresh = op in ("config", "new", "load", "reload")
+        answer = {"id": 0, **self.side.run({"op": op, "id": 0, **fields})}
+        if fresh:
+            self.replayed, self._read = CoordinatorState(), 0
+            if op != "reload":
+                self.epochs, self._before = {}, {}
+        self.look()
+        return answer
+
+    def request(
+        self, api: str, version: int | None = None, *, client_id: str = "client", **body: Any
+    ) -> dict[str, Any]:
+        return self.op("request", api=api, version=version, clientId=client_id, body=body)
+
+    def look(self) -> None:
+        for stored in self.side.log.stored[self._read :]:
+            assert isinstance(stored, StoredRecord)
+            self.replayed.replay(stored.record, offset=stored.offset, strict=True)
+        self._read = len(self.side.log.stored)
+        live = self.side.shard.state
+        assert described(self.replayed) == described(live), "replaying the log gives what the shard has"
+        groups = {name: group for name, group in live.groups.items() if isinstance(group, ConsumerGroup)}
+        self.epochs = {name: epochs for name, epochs in self.epochs.items() if name in groups}
+        for name, group in groups.items():
+            before = self.epochs.get(name, (0, 0))
+            assert (group.epoch, group.assignment_epoch) >= before, "epochs do not go back"
+            assert group.assignment_epoch <= group.epoch
+            self.epochs[name] = group.epoch, group.assignment_epoch
+            self._look_at_members(name, group)
+        self._before = {
+            (name, member_id): member for name, group in groups.items() for member_id, member in group.members.items()
+        }
+
+    def _look_at_members(self, name: str, group: ConsumerGroup) -> None:
+        owner: dict[tuple[Any, int], str] = {}
+        for member_id, member in group.members.items():
+            assert member.epoch <= group.assignment_epoch
+            assert (
+                bool(member.pending_revocation) == (member.state is MemberState.UNREVOKED_PARTITIONS)
+                or member.epoch < 0
+            )
+            for owned in (member.assigned, member.pending_revocation):
+                for topic_id, partitions in owned.items():
+                    for partition in partitions:
+                        assert owner.setdefault((topic_id, partition), member_id) == member_id, "one owner at a time"
+                        assert group.partition_epoch(topic_id, partition) == member.epoch
+            before = self._before.get((name, member_id))
+            if before is not None and before.state is not member.state:
+                self.moves.add((before.state, member.state))
+        for topic_id, epochs in group.partition_epochs.items():
+            for partition in epochs:
+                assert (topic_id, partition) in owner, "a partition without an owner is free"
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_partitions_have_one_owner_epochs_grow_and_the_log_tells_everything(seed: int) -> None:
+    watched = Watched()
+    History(Random(seed), watched).run(STEPS)
+    assert all(after in TRANSITIONS[before] for before, after in watched.moves)

@@ -1,0 +1,130 @@
+"""One step of reconciliation: each move that the table of states has, and what the member has afterwards."""
+
+from dataclasses import replace
+
+import pytest
+
+from quorate.codecs import Uuid
+from quorate.codecs.api.consumer_group_heartbeat import TopicPartitions
+from quorate.coordinator.consumer.reconcile import TRANSITIONS, Situation, reconcile
+from quorate.coordinator.errors import ApiError, ErrorCode
+from quorate.coordinator.image import MetadataImage, TopicImage
+from quorate.coordinator.state import ConsumerMember, MemberState
+
+T, U = Uuid(bytes(15) + b"\x01"), Uuid(bytes(15) + b"\x02")
+IMAGE = MetadataImage.EMPTY.with_topics(
+    [TopicImage(name="t", id=T, replicas=((),) * 4), TopicImage(name="u", id=U, replicas=((),) * 4)]
+)
+STABLE, UNREVOKED, UNRELEASED, UNKNOWN = MemberState
+
+
+def member(state: MemberState, *assigned: int, pending: tuple[int, ...] = (), epoch: int = 5) -> ConsumerMember:
+    return ConsumerMember(
+        member_id="m",
+        epoch=epoch,
+        previous_epoch=epoch - 1,
+        state=state,
+        assigned={T: dict.fromkeys(assigned, 3)} if assigned else {},
+        pending_revocation={T: dict.fromkeys(pending, 3)} if pending else {},
+    )
+
+
+def situation(
+    *target: int,
+    epoch: int = 6,
+    owned: tuple[int, ...] | None = None,
+    taken: tuple[int, ...] = (),
+    topics: str = "t u",
+    changed: bool = False,
+) -> Situation:
+    """`taken`: partitions that somebody else has."""
+    return Situation(
+        epoch=epoch,
+        target={T: target} if target else {},
+        owner_epoch=lambda topic_id, partition: 4 if partition in taken else -1,
+        owned=None if owned is None else ([TopicPartitions(topic_id=T, partitions=owned)] if owned else []),
+        topics=frozenset(topics.split()),
+        subscription_changed=changed,
+        image=IMAGE,
+        jdk=17,
+    )
+
+
+MOVES = {
+    (STABLE, STABLE): (member(STABLE, 0), situation(0, 1)),
+    (STABLE, UNREVOKED): (member(STABLE, 0, 1), situation(0)),
+    (STABLE, UNRELEASED): (member(STABLE, 0), situation(0, 1, taken=(1,))),
+    (UNREVOKED, STABLE): (member(UNREVOKED, 0, pending=(1,)), situation(0, owned=(0,))),
+    (UNREVOKED, UNREVOKED): (member(UNREVOKED, 0, 2, pending=(1,)), situation(0, owned=(0, 2))),
+    (UNREVOKED, UNRELEASED): (member(UNREVOKED, 0, pending=(1,)), situation(0, 2, owned=(0,), taken=(2,))),
+    (UNRELEASED, STABLE): (member(UNRELEASED, 0), situation(0, 1, epoch=5)),
+    (UNRELEASED, UNREVOKED): (member(UNRELEASED, 0, 1), situation(0)),
+    (UNRELEASED, UNRELEASED): (member(UNRELEASED, 0), situation(0, 1, 2, taken=(2,))),
+    (UNKNOWN, STABLE): (member(UNKNOWN, 0), situation(0, owned=())),
+    (UNKNOWN, UNRELEASED): (member(UNKNOWN), situation(1, owned=(), taken=(1,))),
+}
+
+
+def test_the_table_has_the_moves_of_these_examples_and_no_others() -> None:
+    assert set(MOVES) == {(before, after) for before, afters in TRANSITIONS.items() for after in afters}
+
+
+@pytest.mark.parametrize("move", MOVES, ids=lambda move: f"{move[0].name} to {move[1].name}")
+def test_a_step_makes_the_move(move: tuple[MemberState, MemberState]) -> None:
+    before, seen = MOVES[move]
+    after = reconcile(before, seen)
+    assert (before.state, after.state) == move
+    assert after.previous_epoch == before.epoch
+    assert after.epoch == (before.epoch if after.state is UNREVOKED else seen.epoch)
+
+
+def test_partitions_to_give_up_come_first_and_keep_the_epoch() -> None:
+    after = reconcile(member(STABLE, 0, 1), situation(1, 2))
+    assert after.assigned == {T: {1: 3}}
+    assert after.pending_revocation == {T: {0: 3}}
+    assert after.epoch == 5
+
+
+def test_what_is_added_is_dated_by_the_target_and_what_stays_keeps_its_date() -> None:
+    after = reconcile(member(STABLE, 1), situation(1, 2))
+    assert after.assigned == {T: {1: 3, 2: 6}}
+
+
+def test_nothing_is_given_up_twice_if_the_member_says_that_it_has_nothing() -> None:
+    after = reconcile(member(STABLE, 0, 1), situation(1, 2, owned=()))
+    assert (after.assigned, after.pending_revocation) == ({T: {1: 3, 2: 6}}, {})
+
+
+def test_a_member_that_still_owns_what_it_has_to_give_up_stays_as_it_is() -> None:
+    waiting = member(UNREVOKED, 0, pending=(1,))
+    assert reconcile(waiting, situation(0, owned=(0, 1))) is waiting
+    assert reconcile(waiting, situation(0, owned=None)) is waiting
+
+
+def test_a_partition_that_comes_back_before_it_was_given_up_counts_as_free() -> None:
+    after = reconcile(member(UNREVOKED, 0, pending=(1,)), situation(0, 1, owned=(0,), taken=(1,)))
+    assert (after.state, after.assigned) == (STABLE, {T: {0: 3, 1: 6}})
+
+
+def test_topics_that_are_no_longer_subscribed_to_are_given_up_at_once() -> None:
+    after = reconcile(member(STABLE, 0, 1, epoch=6), situation(0, 1, topics="u", changed=True))
+    assert (after.state, after.assigned, after.epoch) == (UNREVOKED, {}, 6)
+    assert after.pending_revocation == {T: {0: 3, 1: 3}}
+    gone = reconcile(member(STABLE, 0, 1, epoch=6), situation(0, 1, topics="u", changed=True, owned=()))
+    assert (gone.state, gone.assigned, gone.pending_revocation) == (STABLE, {}, {})
+
+
+def test_a_target_for_topics_that_are_no_longer_subscribed_to_is_not_handed_out() -> None:
+    assert reconcile(member(STABLE), situation(0, 1, topics="u")).assigned == {}
+
+
+def test_members_in_unknown_states_join_again_unless_they_own_nothing() -> None:
+    for owned in (None, (0,)):
+        with pytest.raises(ApiError) as caught:
+            reconcile(member(UNKNOWN, 0), situation(0, owned=owned))
+        assert caught.value.code == ErrorCode.FENCED_MEMBER_EPOCH
+
+
+def test_a_member_that_is_where_it_should_be_is_not_touched() -> None:
+    there = replace(member(STABLE, 0), epoch=6)
+    assert reconcile(there, situation(0)) is there
