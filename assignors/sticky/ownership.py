@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quorate.assignors.group import Group
+from quorate.assignors.sticky.told import FEW, read_together
 from quorate.assignors.topology import Ints, Topology
 from quorate.codecs.sticky_user_data import decode_cooperative_sticky_user_data, decode_sticky_user_data
 
@@ -68,20 +69,29 @@ def sticky_claims(group: Group) -> Claims:
         return _from_arrays(group, generation, subscription_generation)
     ghosts = _Ghosts(group.topology)
     number: list[int] = []
-    sizes: list[int] = []
-    for member, data in enumerate(group.user_data):
+    sizes = np.zeros(len(group), np.int64)
+    told = read_together(group.user_data, group.topology) if len(group) > FEW else None
+    for member in range(len(group)) if told is None else np.flatnonzero(~told.read).tolist():
         before = len(number)
+        data = group.user_data[member]
         if data:
-            told = decode_sticky_user_data(data)
-            generation[member] = told.generation
-            for entry in told.previous_assignment:
+            message = decode_sticky_user_data(data)
+            generation[member] = message.generation
+            for entry in message.previous_assignment:
                 number += ghosts.numbers(entry.topic, entry.partitions)
         elif lengths[member]:
             for topic, partition in group.members[group.member_ids[member]].owned:
                 number += ghosts.numbers(topic, (partition,))
-        sizes.append(len(number) - before)
-    owner = np.repeat(np.arange(len(group)), sizes)
-    return Claims(owner, np.array(number, np.int64), generation, subscription_generation, ghosts.topics)
+        sizes[member] = len(number) - before
+    owners = np.repeat(np.arange(len(group)), sizes)
+    numbers = np.array(number, np.int64)
+    if told is not None:
+        generation[told.read] = told.generation[told.read]
+        owners, numbers = np.concatenate([told.member, owners]), np.concatenate([told.number, numbers])
+        if len(number):
+            order = np.argsort(owners, kind="stable")
+            owners, numbers = owners[order], numbers[order]
+    return Claims(owners, numbers, generation, subscription_generation, ghosts.topics)
 
 
 def cooperative_claims(group: Group) -> Claims:
