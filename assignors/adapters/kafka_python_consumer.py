@@ -11,6 +11,7 @@ kafka-python 3.0 keeps the racks of brokers and the replicas of partitions, and 
   they poll may never come to rest;
 - it sends no heartbeats from the end of a join to the next `poll()`, and a consumer that works longer than its session timeout is put out;
 - a leader that rejoins because metadata changed forgets that it is joining, if `poll()` times out between JoinGroup and SyncGroup, and is put out;
+- a consumer that is put out between JoinGroup and SyncGroup fails its `poll()`, as if the group had another assignor;
 - a consumer joins before it has the metadata of its topics, and as the leader then assigns none of them, once; the same with topics of other members;
 - its JoinGroup is too old to tell a static leader that was restarted that it still is the leader (KIP-814).
 
@@ -24,7 +25,7 @@ from contextlib import suppress
 from typing import Any
 
 from kafka.coordinator.assignors.abstract import RebalanceProtocol
-from kafka.errors import FencedInstanceIdError, KafkaError
+from kafka.errors import FencedInstanceIdError, KafkaError, RebalanceInProgressError
 from kafka.protocol.consumer import JoinGroupRequest, SyncGroupRequest
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 from kafka.structs import MemberState
@@ -84,6 +85,7 @@ class Companion:
         coordinator._on_join_prepare_async = self._on_join_prepare_async
         coordinator.need_rejoin = self._need_rejoin
         coordinator.reset_generation = self._reset_generation
+        coordinator._process_sync_group_response = self._process_sync_group_response
         coordinator._handle_heartbeat_response = self._handle_heartbeat_response
 
     @property
@@ -291,6 +293,14 @@ class Companion:
         if self.is_cooperative() and coordinator._subscription.assigned_partitions():
             # Put out between JoinGroup and SyncGroup: kafka-python would not tell the listener that the partitions are lost, and read on.
             coordinator.rejoining = False
+
+    def _process_sync_group_response(self, response: Any, send_time: float) -> Any:
+        coordinator = self._coordinator
+        if response.error_code == 0 and coordinator._generation.is_lost():
+            # Put out while it waited, by the answer to an older heartbeat or commit. kafka-python would compare the assignor's name with that of no
+            # generation, and fail the caller's poll() with InconsistentGroupProtocolError. It joins anew.
+            raise RebalanceInProgressError(coordinator.group_id)
+        return self._type._process_sync_group_response(coordinator, response, send_time)
 
     def _time_to_next_poll(self) -> float:
         seconds = float(self._type.time_to_next_poll(self._coordinator))

@@ -25,6 +25,7 @@ NEEDS = (
             "_perform_assignment": "leader_id protocol_name members",
             "_on_join_prepare_async": "generation member_id timeout_ms",
             "_handle_heartbeat_response": "response send_time",
+            "_process_sync_group_response": "response send_time",
         },
         calls={
             "request_rejoin": "",

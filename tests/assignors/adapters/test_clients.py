@@ -564,6 +564,16 @@ def test_kafka_python_forgets_a_join_if_it_was_put_out_since(joining):
     assert assigned_to(joining) == []
 
 
+def test_kafka_python_joins_anew_if_it_was_put_out_between_joining_and_its_assignment(joining):
+    # The answer to an older commit or heartbeat does that. By itself kafka-python fails poll(): the assignor's name is not that of no generation.
+    answer = SimpleNamespace(error_code=0, protocol_type="consumer", protocol_name="range", assignment=b"")
+    assert joining._process_sync_group_response(answer, 0) == b""
+    joining.reset_generation()
+    with pytest.raises(RebalanceInProgressError):
+        joining._process_sync_group_response(answer, 0)
+    assert joining.need_rejoin()
+
+
 @pytest.mark.parametrize("until", ["poll", "another join", "close"])
 def test_kafka_python_sends_heartbeats_from_the_end_of_a_join_to_the_next_poll(joining, until):
     # By itself it does not, and a cooperative consumer that works on records for longer than its session timeout is put out.
