@@ -141,7 +141,7 @@ class Crowd:
         def closed() -> None:
             close()
             # A consumer that ends tells its listener nothing, or not always.
-            self.deliveries.taken(name, list(self.deliveries.owners))
+            self.deliveries.left(name)
 
         member._note = noted  # type: ignore[method-assign]
         member.close = closed  # type: ignore[method-assign]
@@ -197,19 +197,18 @@ class Crowds:
         for crowd in self.each:
             crowd.wait_until_consumed(self.everything, sent)
             check(crowd, dict.fromkeys(self.everything, sent))
-            wait_for(f"no {crowd.client} believes in an old assignment", lambda crowd=crowd: agree(crowd), 60_000)
+            # Nobody believes in an old assignment.
+            wait_for(
+                f"members of {crowd.client} were told what they have",
+                lambda crowd=crowd: crowd.deliveries.held == crowd.assigned(),
+                60_000,
+            )
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
-
-
-def agree(crowd: Crowd) -> bool:
-    """What members were told is what they have."""
-    owners = {at: name for name, those in crowd.assigned().items() for at in those}
-    return dict(crowd.deliveries.owners) == owners
 
 
 def check(crowd: Crowd, offsets: dict[tuple[str, int], int]) -> None:

@@ -64,7 +64,8 @@ class Deliveries:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.values: dict[tuple[str, int], list[bytes]] = {}
-        self.owners: dict[tuple[str, int], str] = {}
+        self.held: dict[str, set[tuple[str, int]]] = {}
+        """What each member has, as far as it was told."""
         self.overlaps: list[Overlap] = []
         self.moves = 0
         self.committed: dict[tuple[str, int], int] = {}
@@ -75,16 +76,19 @@ class Deliveries:
     def given(self, member: str, partitions: Iterable[tuple[str, int]]) -> None:
         with self._lock:
             for key in partitions:
-                if key in self.owners and self.owners[key] != member:
-                    self.overlaps.append(Overlap(key, member, self.owners[key]))
-                self.owners[key] = member
+                others = (other for other, theirs in self.held.items() if other != member and key in theirs)
+                self.overlaps += (Overlap(key, member, other) for other in others)
+                self.held.setdefault(member, set()).add(key)
                 self.moves += 1
 
     def taken(self, member: str, partitions: Iterable[tuple[str, int]]) -> None:
         with self._lock:
-            for key in partitions:
-                if self.owners.get(key) == member:
-                    del self.owners[key]
+            self.held.setdefault(member, set()).difference_update(partitions)
+
+    def left(self, member: str) -> None:
+        """It has ended, and has nothing any more."""
+        with self._lock:
+            self.held.pop(member, None)
 
     def got(self, partition: tuple[str, int], value: bytes) -> None:
         with self._lock:
