@@ -25,7 +25,8 @@ class Member:
     `topics`: names subscribed to, known or not; repeats do not count. `rack`: `client.rack`; the empty string is no rack. `instance_id`:
     `group.instance.id` of a static member. `owned`: what the member has: on the client side the owned partitions of its subscription, in the order
     given; on the server side its previous target assignment in the order of the record. `generation`: the generation in which it got them (-1: not
-    said). `user_data`: the subscription's user data, of which `sticky` reads the owned partitions of members with an older subscription.
+    said). `user_data`: the subscription's user data, of which `sticky` reads the owned partitions of members with an older subscription. Raises
+    `AssignorError` for one text in the place of names.
     """
 
     topics: Sequence[str] = ()
@@ -34,6 +35,10 @@ class Member:
     owned: Sequence[tuple[str, int]] = ()
     generation: int = -1
     user_data: bytes | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.topics, str):  # a sequence of one-letter names, to Python and to type checkers
+            raise AssignorError(f"topics is {self.topics!r}: give a list of names, such as [{self.topics!r}]")
 
 
 class Assignment(Mapping[str, tuple[TopicPartition, ...]]):

@@ -1,0 +1,31 @@
+"""Members and topologies: what they refuse, and which racks a partition is in (KIP-881)."""
+
+import pytest
+
+from quorate.assignors import AssignorError, Member, RangeAssignor, Topology
+from quorate.assignors.sticky import StickyAssignor
+
+
+def test_one_text_is_no_list_of_topics():
+    with pytest.raises(AssignorError, match=r"^topics is 'orders': give a list of names, such as \['orders'\]$"):
+        Member(topics="orders")
+
+
+def test_a_partition_is_in_the_racks_of_all_its_replicas_whether_or_not_they_are_online():
+    """Metadata lists all replicas; of brokers that are away it knows no rack, unless somebody remembers it."""
+    replicas = {"t": [[1, 2], [2, 3], [3, 9], [4, 4]]}
+    topology = Topology.from_replicas(replicas, {1: "a", 2: "b", 3: None, 4: ""})
+    assert [topology.replica_racks[one] for one in topology.replica_racks_of.tolist()] == [
+        ("a", "b"),
+        ("b", None),
+        (None, None),
+        ("", ""),
+    ]
+    assert [sorted(racks) for racks in topology.rack_sets[1:]] == [["a", "b"], ["b"], [], [""]]
+
+
+@pytest.mark.parametrize("assignor", [RangeAssignor(), StickyAssignor()])
+def test_followers_count_for_racks_as_much_as_leaders(assignor):
+    topology = Topology.from_replicas({"t": [[1, 2], [1, 3]]}, {1: "a", 2: "b", 3: "c"})
+    members = {"m1": Member(topics=["t"], rack="c"), "m2": Member(topics=["t"], rack="b")}
+    assert dict(assignor.assign(members, topology)) == {"m1": (("t", 1),), "m2": (("t", 0),)}
