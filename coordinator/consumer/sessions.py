@@ -2,7 +2,7 @@
 
 from quorate.coordinator.consumer.leaving import REBALANCE_TIMER, SESSION_TIMER, fence
 from quorate.coordinator.results import Result
-from quorate.coordinator.shard import ON_LOADED, CoordinatorShard
+from quorate.coordinator.shard import CoordinatorShard, when_loaded
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember, MemberState
 
 __all__ = ["heartbeat_interval_ms", "restart_sessions", "session_timeout_ms", "start_session", "watch_revocation"]
@@ -59,16 +59,10 @@ def fence_if_there(
     return fence(shard, group, [member], now_ms)
 
 
-def restart_sessions(shard: CoordinatorShard, now_ms: int) -> Result[None]:
+@when_loaded(ConsumerGroup)
+def restart_sessions(shard: CoordinatorShard, group: ConsumerGroup, now_ms: int) -> None:
     """The log was loaded: all members have a session's time to be heard of, and those that have to give up partitions their rebalance timeout."""
-    for group_id, group in shard.state.groups.ordered():
-        if not isinstance(group, ConsumerGroup):
-            continue
-        for member_id, member in group.members.ordered():
-            start_session(shard, group_id, member_id, now_ms)
-            if member.state is MemberState.UNREVOKED_PARTITIONS:
-                watch_revocation(shard, group_id, member, now_ms)
-    return Result()
-
-
-ON_LOADED.append(restart_sessions)
+    for member_id, member in group.members.ordered():
+        start_session(shard, group.group_id, member_id, now_ms)
+        if member.state is MemberState.UNREVOKED_PARTITIONS:
+            watch_revocation(shard, group.group_id, member, now_ms)

@@ -166,7 +166,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
 
     def put_regex(self, regex: str, value: ConsumerGroupRegularExpressionValue) -> None:
         """Keep what an expression matched."""
-        old = self.regexes.get(regex)
+        old = self.regexes.pop(regex, None)  # so that it is the newest, as in Kafka's map
         self._keep_alike()
         self.regexes[regex] = value
         self.told(*_count_topics(self.topic_subscribers, () if old is None else old.topics, value.topics, regex=True))
