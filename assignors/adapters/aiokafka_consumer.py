@@ -8,6 +8,7 @@ aiokafka 0.14 sends the bytes that an assignor makes, and its metadata has the r
 - it gives up everything at each rebalance: there is no cooperative protocol (KIP-429);
 - its heartbeats and commits carry no `group_instance_id`, so that two static members with the same one take turns in replacing each other (KIP-345);
 - its JoinGroup is too old to tell a static leader that was restarted that it still is the leader (KIP-814);
+- before a rebalance and at the end it commits offsets until that succeeds, which for those of a topic that was deleted is never;
 - it joins once per assignor, first with one, then with two, and so on, which is a rebalance each time.
 
 The companion does these. It replaces methods on the one coordinator that it is for; nothing is changed for other consumers.
@@ -35,6 +36,9 @@ __all__ = ["Companion", "FencedInstanceIdError", "cluster_view"]
 log = logging.getLogger(__name__)
 
 FENCED_INSTANCE_ID = 82
+
+LAST_COMMIT_MS = 5_000
+"""How long a consumer tries to commit offsets before it joins anew, or ends: others wait for it."""
 
 
 class FencedInstanceIdError(KafkaError):  # type: ignore[misc]  # aiokafka has no types
@@ -76,6 +80,7 @@ class Companion:
             coordinator._on_join_complete = self._on_join_complete
             coordinator.reset_generation = self._reset_generation
         coordinator._send_req = self._send_req
+        coordinator._maybe_do_last_autocommit = self._maybe_do_last_autocommit
         if coordinator._group_instance_id is not None:
             coordinator._do_heartbeat = self._do_heartbeat
             coordinator._do_rejoin_group = self._do_rejoin_group
@@ -200,9 +205,25 @@ class Companion:
             coordinator.request_rejoin()
         self.check_racks()
 
+    async def _maybe_do_last_autocommit(self, assignment: Any) -> None:
+        coordinator = self._coordinator
+        if not coordinator._enable_auto_commit:
+            return
+        offsets = assignment.all_consumed_offsets()
+        # Of the others there is nothing to go on from, but the broker says "unknown", which may also mean "not yet".
+        there = {at: offset for at, offset in offsets.items() if coordinator._cluster.partitions_for_topic(at.topic)}
+        limit_ms = min(LAST_COMMIT_MS, coordinator._rebalance_timeout_ms / 2)
+        try:
+            await asyncio.wait_for(coordinator.commit_offsets(assignment, there), limit_ms / 1000)
+        except TimeoutError:
+            text = ", ".join(f"{at.topic}-{at.partition}" for at in sorted(there)[:5])
+            log.warning(
+                "group %s: offsets of %s could not be committed within %d ms", coordinator.group_id, text, limit_ms
+            )
+
     async def _commit(self, assignment: Any) -> None:
         try:
-            await self._coordinator._maybe_do_last_autocommit(assignment)
+            await self._maybe_do_last_autocommit(assignment)
         except KafkaError as error:
             log.error("group %s: offsets could not be committed in a rebalance: %s", self.membership.group, error)
 

@@ -21,6 +21,7 @@ NEEDS = (
             "_on_join_complete": "generation member_id protocol member_assignment_bytes",
             "reset_generation": "",
             "_send_req": "request",
+            "_maybe_do_last_autocommit": "assignment",
             "_do_heartbeat": "",
             "_do_rejoin_group": "subscription",
         },
@@ -28,13 +29,15 @@ NEEDS = (
             "request_rejoin": "",
             "_lookup_assignor": "name",
             "_get_metadata_snapshot": "",
-            "_maybe_do_last_autocommit": "assignment",
+            "commit_offsets": "assignment offsets",
             "_stop_commit_offsets_refresh_task": "",
             "start_commit_offsets_refresh_task": "assignment",
         },
         attributes=(
             "_assignors",
             "_client",
+            "_enable_auto_commit",
+            "_rebalance_timeout_ms",
             "_cluster",
             "_group_instance_id",
             "_group_subscription",
@@ -58,12 +61,16 @@ NEEDS = (
     ),
     Needs(
         kind=Assignment,
-        calls={"state_value": "tp"},
+        calls={"all_consumed_offsets": "", "state_value": "tp"},
         attributes=("_tp_state", "active", "commit_refresh_needed", "tps"),
     ),
     Needs(kind=TopicPartitionState, attributes=("_assignment", "_committed_futs")),
     Needs(kind=AIOKafkaClient, calls={"set_topics": "topics", "_maybe_wait_metadata": ""}),
-    Needs(kind=ClusterMetadata, calls={"add_listener": "listener"}, attributes=("_brokers", "_partitions")),
+    Needs(
+        kind=ClusterMetadata,
+        calls={"add_listener": "listener", "partitions_for_topic": "topic"},
+        attributes=("_brokers", "_partitions"),
+    ),
     Needs(kind=JoinGroupRequest, attributes=("_group_protocols",)),
 )
 

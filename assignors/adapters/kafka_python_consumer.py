@@ -10,6 +10,7 @@ kafka-python 3.0 keeps the racks of brokers and the replicas of partitions, and 
 - a join that ends between two `poll()`s is thrown away and begun anew, which for a leader is another rebalance: members that work on records for longer than
   they poll may never come to rest;
 - it sends no heartbeats from the end of a join to the next `poll()`, and a consumer that works longer than its session timeout is put out;
+- before it joins anew it commits offsets until time is up, also those of a topic that was deleted;
 - a leader that rejoins because metadata changed forgets that it is joining, if `poll()` times out between JoinGroup and SyncGroup, and is put out;
 - a consumer that is put out between JoinGroup and SyncGroup fails its `poll()`, as if the group had another assignor;
 - a consumer joins before it has the metadata of its topics, and as the leader then assigns none of them, once; the same with topics of other members;
@@ -72,6 +73,7 @@ class Companion:
         self._unreadable: dict[str, bytes] = {}
         self._skips = False
         self._synced: Any = None
+        self._prepares = False
         self._waited_for: set[str] = set()
         self._poll_timeout_ms: float | None = None
         self._type = type(coordinator)
@@ -83,6 +85,7 @@ class Companion:
         )
         coordinator._perform_assignment = self._perform_assignment
         coordinator._on_join_prepare_async = self._on_join_prepare_async
+        coordinator._commit_offsets_sync_async = self._commit_offsets_sync_async
         coordinator.need_rejoin = self._need_rejoin
         coordinator.reset_generation = self._reset_generation
         coordinator._process_sync_group_response = self._process_sync_group_response
@@ -270,7 +273,21 @@ class Companion:
         # It commits offsets: that may take what the caller of poll() allows, not only REBALANCE_POLL_MS.
         if self._reads_on():
             timeout_ms = self._poll_timeout_ms
-        return await self._type._on_join_prepare_async(self._coordinator, generation, member_id, timeout_ms=timeout_ms)
+        self._prepares = True
+        try:
+            return await self._type._on_join_prepare_async(
+                self._coordinator, generation, member_id, timeout_ms=timeout_ms
+            )
+        finally:
+            self._prepares = False
+
+    async def _commit_offsets_sync_async(self, offsets: Mapping[Any, Any], timeout_ms: float | None = None) -> Any:
+        coordinator = self._coordinator
+        if self._prepares:
+            # Those of a topic that was deleted would be tried until time is up, and the group waits for it.
+            known = coordinator._cluster.partitions_for_topic
+            offsets = {at: offset for at, offset in offsets.items() if known(at.topic) is not None}
+        return await self._type._commit_offsets_sync_async(coordinator, offsets, timeout_ms=timeout_ms)
 
     async def _know(self, topics: Collection[str]) -> None:
         """Wait for the metadata of topics, a second at most, once: what is not there by then is assigned when it is."""

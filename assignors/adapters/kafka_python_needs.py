@@ -24,6 +24,7 @@ NEEDS = (
             "reset_generation": "member_id",
             "_perform_assignment": "leader_id protocol_name members",
             "_on_join_prepare_async": "generation member_id timeout_ms",
+            "_commit_offsets_sync_async": "offsets timeout_ms",
             "_handle_heartbeat_response": "response send_time",
             "_process_sync_group_response": "response send_time",
         },

@@ -1,5 +1,6 @@
 """What holds for both clients, by their own coordinators without a broker."""
 
+import asyncio
 import logging
 from types import SimpleNamespace
 
@@ -15,7 +16,7 @@ from kafka.protocol.consumer import JoinGroupRequest, SyncGroupRequest
 from kafka.structs import MemberState
 
 from quorate.assignors import Assignment, Assignor, Group, server_assignor
-from quorate.assignors.adapters import aiokafka, kafka_python
+from quorate.assignors.adapters import aiokafka, aiokafka_consumer, kafka_python
 from quorate.assignors.adapters.fits import UnfitError
 from quorate.assignors.adapters.protocol import assignment_bytes, subscription_bytes
 from quorate.assignors.range import RangeAssignor
@@ -609,6 +610,63 @@ def test_kafka_python_sends_heartbeats_from_the_end_of_a_join_to_the_next_poll(j
     joining._manager._manager = Manager()
     joining._net.run(go)
     assert set(sent) == {MemberState.REBALANCING}
+
+
+def commits(consumer, monkeypatch):
+    """The partitions of every commit that is sent; auto-commit is on."""
+    sent = []
+    coordinator = consumer.coordinator
+    if isinstance(consumer, OfflineAio):
+        coordinator._enable_auto_commit = True
+
+        async def commit(assignment, offsets):
+            sent.append({(at.topic, at.partition) for at in offsets})
+
+        monkeypatch.setattr(coordinator, "commit_offsets", commit)
+    else:
+        coordinator.config["enable_auto_commit"] = True
+
+        async def send(offsets):
+            sent.append({(at.topic, at.partition) for at in offsets})
+
+        async def ready(timeout_ms=None):
+            return True
+
+        monkeypatch.setattr(coordinator, "_send_offset_commit_request", send)
+        monkeypatch.setattr(coordinator, "ensure_coordinator_ready_async", ready)
+    return sent
+
+
+@pytest.mark.parametrize("name", ["Range", "CooperativeSticky"])
+def test_offsets_of_a_topic_that_was_deleted_hold_up_no_rebalance(client, name, monkeypatch):
+    # By itself aiokafka tries to commit them for ever, and kafka-python until its request times out: the group waits for it.
+    with client.consumer(getattr(client, name)(), topics=["t", "u"]) as consumer:
+        consumer.metadata(RACKS, {**SIX, "u": {0: [1]}})
+        consumer.join()
+        protocol = "range" if name == "Range" else "cooperative-sticky"
+        consumer.complete(protocol, [("t", 1), ("u", 0)], 1)
+        consumer.seek(("t", 1), 7)
+        consumer.seek(("u", 0), 7)
+        sent = commits(consumer, monkeypatch)
+        consumer.metadata(RACKS, SIX)
+        consumer.join()
+        assert sent == [{("t", 1)}]
+
+
+def test_aiokafka_gives_up_a_last_commit_that_nobody_answers(monkeypatch, caplog):
+    async def never(assignment, offsets):
+        await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(aiokafka_consumer, "LAST_COMMIT_MS", 20)
+    with OfflineAio(aiokafka.Range()) as consumer:
+        consumer.metadata(RACKS, SIX)
+        consumer.join()
+        consumer.complete("range", [("t", 1)], 1)
+        consumer.seek(("t", 1), 7)
+        consumer.coordinator._enable_auto_commit = True
+        consumer.coordinator.commit_offsets = never
+        consumer.join()
+    assert f"group {GROUP}: offsets of t-1 could not be committed within 20 ms" in caplog.text
 
 
 def test_an_aiokafka_consumer_that_assigns_by_hand_after_a_group_is_left_alone():
