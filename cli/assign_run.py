@@ -23,6 +23,9 @@ Side: TypeAlias = Literal["client", "server"]
 CURRENT = "current"
 """What the column of the present assignment is called."""
 
+JAVA_NAMES = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
+"""Whose cooperation their names tell."""
+
 COOPERATIVE = "cooperative-sticky"
 """The assignor that keeps back what another member still has."""
 
@@ -87,10 +90,20 @@ def _usual(side: Side | None, situation: Situation) -> list[tuple[str, Side]]:
     if side is None:
         return [*client[:2], *[one for one in server if one[0] != "range"], *client[2:]]
     found = client if side == "client" else server
+    return [*_of_group(situation.assignor or "", side), *found]
+
+
+def _of_group(name: str, side: Side) -> list[tuple[str, Side]]:
+    """The assignor that the group has, if there is one of that name; those of our adapters say `cooperative-` before theirs, and may be for brokers."""
     known = CLIENT_ASSIGNORS if side == "client" else SERVER_ASSIGNORS
-    if situation.assignor is not None and situation.assignor in known:
-        found = [(situation.assignor, side), *found]
-    return found
+    if name in known:
+        return [(name, side)]
+    name = name.removeprefix("cooperative-")
+    if side == "client" and name in CLIENT_ASSIGNORS.keys() - JAVA_NAMES:
+        return [(name, "client")]
+    if side == "client" and name == "rack-aware-uniform":
+        return [(name, "server")]
+    return []
 
 
 def _choice(text: str, side: Side | None, situation: Situation) -> Choice:

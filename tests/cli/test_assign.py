@@ -257,6 +257,27 @@ def test_the_assignor_that_the_group_has_comes_first(described):
     assert next(choice.name for choice in choices([], None, ours)) == "range"
 
 
+@pytest.mark.parametrize(
+    ("assignor", "first"),
+    [
+        ("lag-aware", ("lag-aware", "client")),
+        ("cooperative-lag-aware", ("lag-aware", "client")),
+        ("cooperative-rack-aware-uniform", ("rack-aware-uniform", "server")),
+        ("rack-aware-uniform", ("rack-aware-uniform", "server")),
+        ("cooperative-range", ("range", "client")),  # no such thing: the usual ones
+        ("cooperative-uniform", ("range", "client")),
+    ],
+)
+def test_assignors_of_our_adapters_are_known_by_the_names_that_groups_have(described, assignor, first):
+    from quorate.cli.assign_describe import read_description
+    from quorate.cli.assign_run import choices
+
+    situation = read_description(str(described(protocol="classic", assignor=assignor)))
+    chosen = [(choice.name, choice.side) for choice in choices([], None, situation)]
+    assert chosen[0] == first
+    assert len(chosen) == len(set(chosen))
+
+
 def test_range_is_that_of_the_protocol_unless_a_side_is_given(described):
     from quorate.cli.assign_describe import read_description
     from quorate.cli.assign_run import choices
