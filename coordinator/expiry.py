@@ -8,9 +8,8 @@ __all__ = ["schedule_expiry"]
 
 def schedule_expiry(shard: CoordinatorShard, now_ms: int) -> Result[None]:
     """Set the timer, which sets itself again."""
-    shard.timers.schedule(
-        "expire-group-metadata", now_ms + shard.config.offsets_retention_check_interval_ms, shard.clean_up
-    )
+    interval_ms = shard.config.offsets_retention_check_interval_ms
+    shard.timers.schedule("expire-group-metadata", now_ms + interval_ms, shard.clean_up, retry_ms=interval_ms)
     return Result()
 
 

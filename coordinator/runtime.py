@@ -27,9 +27,6 @@ __all__ = [
     "WriteEvent",
 ]
 
-RETRY_BACKOFF_MS = 500
-"""A timer whose records could not be written fires again after this."""
-
 MAPPED_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -269,8 +266,9 @@ class CoordinatorRuntime:
         except ApiError as error:
             failed = error.code
             self._on_event(WriteEvent(name=name, records=0, at_ms=self.now_ms, error=failed))
-        if failed is not None and timer.retry:
-            self.shard.timers.schedule(timer.key, self.now_ms + RETRY_BACKOFF_MS, timer.operation)
+        if failed is not None and timer.retry_ms is not None:
+            at_ms = self.now_ms + timer.retry_ms
+            self.shard.timers.schedule(timer.key, at_ms, timer.operation, retry_ms=timer.retry_ms)
 
     def _write(self, name: str, result: Result[Any]) -> ErrorCode | None:
         """The error that clients get, if the records could not be written."""

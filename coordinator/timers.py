@@ -8,20 +8,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from quorate.coordinator.results import Result
 
-__all__ = ["Timer", "Timers"]
+__all__ = ["RETRY_BACKOFF_MS", "Timer", "Timers"]
+
+RETRY_BACKOFF_MS = 500
+"""A timer whose records could not be written fires again after this, unless it was set otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timer:
     """At `at_ms`, `operation` is called with the time in ms; what it returns is written and replayed like the result of a request.
 
-    `retry`: if it fails or cannot be written, it is tried again later.
+    `retry_ms`: if it fails or cannot be written, it is tried again so much later; `None` if not.
     """
 
     key: str
     at_ms: int
     operation: "Callable[[int], Result[None]]"
-    retry: bool = True
+    retry_ms: int | None = RETRY_BACKOFF_MS
 
 
 class Timers:
@@ -39,10 +42,17 @@ class Timers:
     def __contains__(self, key: str) -> bool:
         return key in self._timers
 
-    def schedule(self, key: str, at_ms: int, operation: "Callable[[int], Result[None]]", *, retry: bool = True) -> None:
+    def schedule(
+        self,
+        key: str,
+        at_ms: int,
+        operation: "Callable[[int], Result[None]]",
+        *,
+        retry_ms: int | None = RETRY_BACKOFF_MS,
+    ) -> None:
         """Set a timer; one with the same key is replaced."""
         self._order += 1
-        self._timers[key] = Timer(key=key, at_ms=at_ms, operation=operation, retry=retry)
+        self._timers[key] = Timer(key=key, at_ms=at_ms, operation=operation, retry_ms=retry_ms)
         self._order_of[key] = self._order
         heapq.heappush(self._queue, (at_ms, self._order, key))
         if len(self._queue) > 64 + 4 * len(self._timers):  # heartbeats replace their timers again and again

@@ -39,7 +39,7 @@ def _schedule(shard: CoordinatorShard, group: LiveGroup, key: str, at_ms: int, o
         found = live_group(shard, group.group_id, now_ms)
         return Result() if found is None else operation(found, now_ms)
 
-    shard.timers.schedule(key, at_ms, fire, retry=False)
+    shard.timers.schedule(key, at_ms, fire, retry_ms=None)
 
 
 # Sessions

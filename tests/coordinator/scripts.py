@@ -48,10 +48,9 @@ class Duel:
         self.lines.append(asked)
         kafka = self.oracle.call_many([asked])[0]
         seen: Any = kafka.get("response")
-        if asked.get("api") == "JoinGroup" and kafka.get("pending"):
-            seen = self.oracle.call("timers")[
-                "timers"
-            ]  # the member will hear its id when the rebalance is over, but there is its session
+        if asked.get("api") == "JoinGroup":
+            # The member may hear its id only when the rebalance is over, or not at all, but there is its session.
+            seen = [seen, self.oracle.call("timers")["timers"]]
         self.made_up = [text for text in dict.fromkeys(_UUID.findall(json.dumps(seen))) if text not in self._known]
         self._known.update(self.made_up)
         self.ours.ids.extend(map(UUID, self.made_up))
