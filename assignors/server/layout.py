@@ -76,6 +76,9 @@ def lay_out(
         before = old.segments
         sizes = np.bincount(before.slots, minlength=count)
         crowded |= java_order.crowded_maps(id_hashes(topology)[before.topics], copies, 8, sizes=sizes)
+        copied_sets = java_order.copied_set_capacities(before.sizes, jdk)
+        had = java_order.crowded_numbers(topology.partition_of[old.numbers], copied_sets, sizes=before.sizes)
+        crowded[before.slots[had]] = True
     if (found.of[1:] < found.of[:-1]).any():
         partitions = partitions[np.argsort(found.of, kind="stable")]
     crowded[found.slots[java_order.crowded_numbers(partitions, initial, sizes=found.sizes)]] = True

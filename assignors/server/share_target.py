@@ -28,7 +28,7 @@ Bools = npt.NDArray[np.bool_]
 def share_target(
     group: Group, given: Held, places: Ints, numbers: Ints, subscribed: Bools | None, jdk: int
 ) -> TargetAssignment:
-    """The new target. `given`: what members gave up; `places` got `numbers`, in time.
+    """The new target. `given`: what members gave up; `places` got `numbers`. Both in time.
 
     `subscribed`: which topics of the topology the members subscribe to; they lose all others. `None`: they lose none.
     """

@@ -58,15 +58,17 @@ class Held:
     numbers: Ints
 
 
-def share_out(pools: Sequence[Pool], held: Held, hashes: UInts, members: int) -> tuple[Bools, Ints, Ints]:
-    """Which of `held` are given up; and the places and numbers of what is dealt, in time.
+def share_out(pools: Sequence[Pool], held: Held, hashes: UInts, members: int) -> tuple[Ints, Ints, Ints]:
+    """Which of `held` are given up (positions); and the places and numbers of what is dealt. Both in time.
 
     `hashes`: of each partition of the topology, as the key that it is in the broker's maps. Raises `AssignorError` where Kafka fails.
     """
     bounds = np.searchsorted(held.pools, np.arange(len(pools) + 1))
-    given_up = _above_part(pools, held, bounds, hashes)
-    given_up |= _too_many_holders(pools, held, given_up)
-    kept = ~given_up
+    kept = np.ones(len(held.places), np.bool_)
+    above = _above_part(pools, held, bounds, hashes)
+    kept[above] = False
+    too_many = _in_map_order(pools, held, bounds, hashes, _too_many_holders(pools, held, kept))
+    kept[too_many] = False
     places: list[Ints] = []
     numbers: list[Ints] = []
     # Where nobody holds anything of two pools of the same size, they are dealt in the same way.
@@ -87,12 +89,11 @@ def share_out(pools: Sequence[Pool], held: Held, hashes: UInts, members: int) ->
         places.append(taking)
         numbers.append(taken)
     empty = np.empty(0, np.int64)
-    return given_up, np.concatenate([empty, *places]), np.concatenate([empty, *numbers])
+    return np.concatenate([above, too_many]), np.concatenate([empty, *places]), np.concatenate([empty, *numbers])
 
 
-def _above_part(pools: Sequence[Pool], held: Held, bounds: Ints, hashes: UInts) -> Bools:
+def _above_part(pools: Sequence[Pool], held: Held, bounds: Ints, hashes: UInts) -> Ints:
     """What members hold above their parts: of each the first partitions, as a HashSet of them is iterated."""
-    given_up = np.zeros(len(held.places), np.bool_)
     starts = np.flatnonzero((np.diff(held.pools, prepend=-1) != 0) | (np.diff(held.places, prepend=-1) != 0))
     sizes = np.diff(starts, append=len(held.places))
     pool_bounds = np.searchsorted(starts, bounds)
@@ -104,37 +105,63 @@ def _above_part(pools: Sequence[Pool], held: Held, bounds: Ints, hashes: UInts) 
     excess = sizes - np.concatenate([np.empty(0, np.int64), *parts])
     over = np.flatnonzero(excess > 0)
     if not len(over):
-        return given_up
+        return over
     chosen = np.flatnonzero(np.repeat(excess > 0, sizes))
     order = _iterated(hashes[held.numbers[chosen]], sizes[over], np.ones(len(chosen), np.bool_))
     first_ones = _ranks(sizes[over]) < np.repeat(excess[over], sizes[over])
-    given_up[chosen[order[first_ones]]] = True
-    return given_up
+    return chosen[order[first_ones]]
 
 
-def _too_many_holders(pools: Sequence[Pool], held: Held, given_up: Bools) -> Bools:
+def _too_many_holders(pools: Sequence[Pool], held: Held, kept: Bools) -> Ints:
     """Of partitions that still have too many holders the first ones of these, as a HashSet of them is iterated."""
-    more = np.zeros(len(held.places), np.bool_)
     if not len(held.numbers):
-        return more
+        return held.numbers
     limits = np.array([pool.holders for pool in pools])[held.pools]
-    counts = np.bincount(held.numbers[~given_up], minlength=int(held.numbers.max()) + 1)
+    counts = np.bincount(held.numbers[kept], minlength=int(held.numbers.max()) + 1)
     chosen = np.flatnonzero(counts[held.numbers] > limits)
     if not len(chosen):
-        return more
+        return chosen
     # One partition after the other; holders went into its set in the order of their places.
     chosen = chosen[np.argsort(held.numbers[chosen], kind="stable")]
     starts = np.flatnonzero(np.diff(held.numbers[chosen], prepend=-1))
     sizes = np.diff(starts, append=len(chosen))
-    alive = ~given_up[chosen]
+    alive = kept[chosen]
     # Those who gave it up made the set grow, too.
     order = _iterated(held.places[chosen].astype(np.uint32), sizes, alive)
     excess = counts[held.numbers[chosen[starts]]] - limits[chosen[starts]]
     walked = chosen[order]
     still = np.cumsum(alive[order])
     before = np.repeat(np.append(0, still)[starts], sizes)
-    more[walked[alive[order] & (still - before <= np.repeat(excess, sizes))]] = True
-    return more
+    return walked[alive[order] & (still - before <= np.repeat(excess, sizes))]
+
+
+def _in_map_order(pools: Sequence[Pool], held: Held, bounds: Ints, hashes: UInts, found: Ints) -> Ints:
+    """The same positions, by the place of their partitions in the broker's map, which has those that somebody holds."""
+    out = [found[:0]]
+    for number in np.unique(held.pools[found]).tolist():
+        numbers = held.numbers[bounds[number] : bounds[number + 1]]
+        known, firsts = _first_seen(numbers)
+        order = java_order.computed_map_order(
+            hashes[known], last_is_new=bool(firsts[-1] == len(numbers) - 1), capacity=_buckets(pools[number])
+        )
+        ranks = np.empty(len(known), np.int64)
+        ranks[order] = np.arange(len(known))
+        by_number = np.argsort(known)
+        mine = found[held.pools[found] == number]
+        places = by_number[np.searchsorted(known[by_number], held.numbers[mine])]
+        out.append(mine[np.argsort(ranks[places], kind="stable")])
+    return np.concatenate(out)
+
+
+def _first_seen(numbers: Ints) -> tuple[Ints, Ints]:
+    """The different numbers in the order in which they first come, and where they do."""
+    firsts = np.sort(np.unique(numbers, return_index=True)[1])
+    return numbers[firsts], firsts
+
+
+def _buckets(pool: Pool) -> int:
+    """What the broker's map of the partitions of a pool starts with."""
+    return java_order.table_size((len(pool.partitions) + 1) * 4 // 3 + 1)
 
 
 def _iterated(hashes: UInts, sizes: Ints, alive: Bools) -> Ints:
@@ -173,7 +200,7 @@ def _dealt(pool: Pool, held: Held, mine: slice, kept: Bools, hashes: UInts, memb
     if not len(row):
         return places[:0], numbers[:0]
     # The broker's map of partitions: those that somebody held, then those that it has not yet seen.
-    known = numbers[np.sort(np.unique(numbers, return_index=True)[1])]
+    known, _ = _first_seen(numbers)
     new = pool.partitions[~np.isin(pool.partitions, known)] if len(known) else pool.partitions
     keys = np.concatenate([known, new])
     base = keys.min()
@@ -185,7 +212,7 @@ def _dealt(pool: Pool, held: Held, mine: slice, kept: Bools, hashes: UInts, memb
     order = java_order.computed_map_order(
         hashes[keys],
         last_is_new=len(new) > 0 and bool(new[-1] == pool.partitions[-1]),
-        capacity=java_order.table_size((len(pool.partitions) + 1) * 4 // 3 + 1),
+        capacity=_buckets(pool),
     )
     order = order[wanting[order]]
     by_bucket = row[np.argsort(java_order.spread(pool.subscribers[row].astype(np.uint32)), kind="stable")]

@@ -139,3 +139,30 @@ def test_a_failing_case_is_made_small() -> None:
         (member["topics"], [len(partitions) for partitions in member["target"].values()])
         for member in small["members"].values()
     ] == [([], [0])] * 2
+
+
+# ---- what the sweeps found
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(
+    ("assignor", "lost"), [("uniform", 1), ("uniform", 5), ("simple", 2), ("simple", 4), ("simple", 6)]
+)
+def test_a_member_gives_up_partitions_of_a_bucket_that_is_a_tree(oracle: Oracle, assignor: str, lost: int) -> None:
+    # Nine partitions in the last of 64 buckets, and others: what is left of the nine is in an order that only the tree tells.
+    crowded = [63 + 64 * number for number in (9, 0, 8, 1, 7, 2, 6, 3, 4)]
+    others = [number for number in range(640) if number not in crowded]
+    mine = [*crowded, *others[:20]]
+    rest = others[20:]
+    share = len(mine) - lost
+    members: dict[str, Case] = {"m0": {"topics": ["t"], "target": {"s3EzeZ2eYDCUdBwL6zrHEw": mine}}}
+    for number in range(640 // share):
+        part = rest[number * share : (number + 1) * share]
+        members[f"m{number + 1}"] = {"topics": ["t"], "target": {"s3EzeZ2eYDCUdBwL6zrHEw": part}}
+    asked = {"op": "shareAssign"} if assignor == "simple" else {"op": "serverAssign", "assignor": assignor}
+    topics = [{"name": "t", "id": "s3EzeZ2eYDCUdBwL6zrHEw", "partitions": 640}]
+    case = asked | {"topics": topics, "members": members}
+    theirs = kafka(oracle, case)
+    after = theirs["assignment"]["m0"]["s3EzeZ2eYDCUdBwL6zrHEw"]
+    assert 0 < len(set(crowded) - set(after)) < 9  # or there is nothing to see
+    assert ours(case) == theirs
