@@ -216,6 +216,13 @@ def beside_java(report: Report, family: str) -> None:
             median=ours[cell].median,
             with_Group=whole[cell] * 1e3,
         )
+    if report.quick:
+        return
+    for incremental in (False, True):
+        for racks in ("none", "rf1"):
+            cell = Cell(*LARGEST, False, incremental, racks)
+            if _too_slow_for_java(family, cell):
+                _alone(report, family, cell, ", Java takes minutes")
 
 
 def alone(report: Report, family: str) -> None:
