@@ -89,6 +89,7 @@ class History:
             (2, self.look),
             (1, self.configure_group),
             (1, self.delete_group),
+            (1, self.fail_to_write),
         ]
         if self.regexes:
             actions.append((3, self.run_tasks))
@@ -282,6 +283,11 @@ class History:
 
     def delete_group(self) -> None:
         self.asker.request("DeleteGroups", 2, groupsNames=[self.rng.choice(self.groups)])
+
+    def fail_to_write(self) -> None:
+        """The next thing that is written fails; only a request, as the others are tried again in their own time."""
+        self.asker.op("failNextAppend", error=self.rng.choice(["NOT_ENOUGH_REPLICAS", "NOT_LEADER_OR_FOLLOWER"]))
+        self.join()
 
     def _put_topic(self, name: str) -> None:
         self._ids += 1

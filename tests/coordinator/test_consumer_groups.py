@@ -223,8 +223,82 @@ def test_expressions_are_matched_later_and_again_for_new_topics(oracle: Oracle) 
     assert len(partitions(beat(duel, "m1", 2))) == 4
 
 
-PIECES = [r"a", r"b", r"t", r"x", r"X", r"orders", r"0", r"\.", r"\-", r"_", r".", r"^", r"$", r"[a-z]", r"[^a-z]", r"[[:alpha:]]", r"[[:^alpha:]]", r"[[:foo:]]", r"\d", r"\W", r"\s", r"\b", r"\B", r"\A", r"\z", r"\Z", r"\Q.\E", r"\pL", r"\p{Lu}", r"\p{Greek}", r"\PN", r"\p{Foo}", r"\x41", r"\x{61}", r"\x", r"\141", r"\1", r"\8", r"\_", r"\k", r"\C", r"\n", r"[]a]", r"[]", r"[a", r"[z-a]", r"[a-]", r"[a-b-c]", r"[\d-z]", r"[\w.]", r"[[a]", r"[a&&b]", r"[\]]", r"[\b]", r"[^\d]", r"*", r"+", r"?", r"*?", r"+?", r"{2}", r"{1,}", r"{1,3}", r"{,3}", r"{3,1}", r"{1001}", r"{", r"}", r"**", r"*+", r"{2}{3}", r"(", r")", r"(?:", r"(?i)", r"(?i:", r"(?-i)", r"(?s)", r"(?m)", r"(?U)", r"(?P<n>", r"(?<n>", r"(?=", r"(?!", r"(?<=", r"(?>", r"(?#c)", r"(?i-s:", r"(?x)", r"(?)", r"|", r"()", r"(|a)"]
-NAMES = ["t0", "t1", "orders.eu", "orders.us", "a-long-name_4", "x", "X", "foo123", "T.0", "a", "aa", "aaa", "b_b", "-", "ORDERS.EU", "0", "42"]
+def test_a_group_that_only_has_offsets_becomes_a_consumer_group(duel: Duel) -> None:
+    committed = {"partitionIndex": 0, "committedOffset": 5, "committedMetadata": ""}
+    duel.request("OffsetCommit", 9, groupId="g", topics=[{"name": "t", "partitions": [committed]}])
+    assert join(duel, "m1")["types"][0] == "0002"
+    listed = duel.request("ListGroups", 5)["response"]["groups"]
+    assert [(one["groupId"], one["groupType"]) for one in listed] == [("g", "consumer")]
+
+
+def test_groups_of_another_kind_are_not_found(duel: Duel) -> None:
+    join(duel, "m1")
+    described = duel.request("DescribeGroups", 6, groups=["g"])["response"]["groups"][0]
+    assert described["errorCode"] == 69
+    assert beat(duel, "m1", -1)["errorCode"] == 0
+    assert beat(duel, "m1", 3)["errorCode"] == 25
+
+
+def test_only_so_many_members_get_in(oracle: Oracle) -> None:
+    duel = Duel(oracle)
+    duel.op("config", **{"group.consumer.max.size": 2})
+    duel.op("image", brokers=BROKERS, topics=TOPICS)
+    assert [join(duel, member)["errorCode"] for member in ("m1", "m2", "m3", "m1")] == [0, 0, 81, 0]
+
+
+def test_settings_of_a_group_hold_for_it_alone(duel: Duel) -> None:
+    duel.op("groupConfig", group="g", configs={"consumer.session.timeout.ms": 60_000})
+    assert join(duel, "m1")["heartbeatIntervalMs"] == 5000
+    duel.op("groupConfig", group="g", configs={"consumer.heartbeat.interval.ms": 9000})
+    assert beat(duel, "m1", 2)["heartbeatIntervalMs"] == 9000
+    sessions = [one["atMs"] for one in duel.op("timers")["timers"] if one["key"] == "session-timeout-g-m1"]
+    assert sessions == [1_700_000_045_000]
+
+
+def test_the_newest_vote_breaks_a_tie_of_assignors(duel: Duel) -> None:
+    join(duel, "m1", serverAssignor="uniform")
+    join(duel, "m2", serverAssignor="range")
+    join(duel, "m3")
+    join(duel, "m4", serverAssignor="uniform")
+
+
+def test_many_members_and_partitions_come_out_as_kafkas(oracle: Oracle) -> None:
+    """Beyond the sizes at which Java's tables grow: 30 members, 150 partitions, static members replaced while the tables are full."""
+    duel = Duel(oracle)
+    duel.op("config", **{"group.consumer.assignment.interval.ms": 0})
+    ids = [str(Uuid(number.to_bytes(8, "big") * 2)) for number in range(1, 5)]
+    topics = [{"name": f"t{number}", "id": ids[number], "partitions": 15 * (number + 1)} for number in range(4)]
+    duel.op("image", brokers=BROKERS, topics=topics)
+    names = [f"t{number}" for number in range(4)]
+    epochs: dict[tuple[str, str | None], int] = {}
+    for number in range(30):
+        member, instance = f"member-{number}", f"i{number}" if number % 3 == 2 else None
+        joined = join(duel, member, subscribedTopicNames=names[number % 3 :], instanceId=instance)
+        if instance is not None:
+            beat(duel, member, -2, instanceId=instance)
+            member = f"again-{number}"
+            joined = join(duel, member, subscribedTopicNames=names, instanceId=instance)
+        epochs[member, instance] = joined["memberEpoch"]
+    for _ in range(2):
+        for member, instance in epochs:
+            told = beat(duel, member, epochs[member, instance], instanceId=instance, **owns())
+            epochs[member, instance] = told["memberEpoch"]
+    duel.op("reload")
+    duel.op("image", topics=topics[1:])
+    for member, instance in list(epochs)[:5]:
+        beat(duel, member, epochs[member, instance], instanceId=instance)
+
+
+def words(text: str) -> list[str]:
+    return text.split()
+
+
+PIECES = words(
+    r"""a b t x X orders 0 \. \- _ . ^ $ [a-z] [^a-z] [[:alpha:]] [[:^alpha:]] [[:foo:]] \d \W \s \b \B \A \z \Z \Q.\E \pL \p{Lu} \p{Greek} \PN \p{Foo}
+    \x41 \x{61} \x \141 \1 \8 \_ \k \C \n []a] [] [a [z-a] [a-] [a-b-c] [\d-z] [\w.] [[a] [a&&b] [\]] [\b] [^\d] * + ? *? +? {2} {1,} {1,3} {,3} {3,1}
+    {1001} { } ** *+ {2}{3} ( ) (?: (?i) (?i: (?-i) (?s) (?m) (?U) (?P<n> (?<n> (?= (?! (?<= (?> (?#c) (?i-s: (?x) (?) | () (|a)"""
+)
+NAMES = words("t0 t1 orders.eu orders.us a-long-name_4 x X foo123 T.0 a aa aaa b_b - ORDERS.EU 0 42")
 
 
 def test_expressions_mean_what_re2_makes_of_them(oracle: Oracle) -> None:
