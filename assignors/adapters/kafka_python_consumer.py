@@ -266,7 +266,13 @@ class Companion:
         coordinator = self._coordinator
         if coordinator._join_task is not None and coordinator._join_task.is_done:
             coordinator._join_task = _Ended(coordinator._join_task, self._coordinator_ref)
-        return bool(await self._type.ensure_active_group_async(coordinator, timeout_ms))
+        try:
+            return bool(await self._type.ensure_active_group_async(coordinator, timeout_ms))
+        except Exception:
+            # Told once; of an error that is none of Kafka's, kafka-python leaves it at that.
+            if isinstance(coordinator._join_task, _Ended):
+                coordinator._join_task = None
+            raise
 
     async def _on_join_prepare_async(self, generation: int, member_id: str, timeout_ms: float | None = None) -> Any:
         await self._know(self._coordinator._subscription.subscription or ())

@@ -550,9 +550,12 @@ def test_kafka_python_keeps_a_join_that_ended_between_two_polls(joining, timeout
     assert not joining.need_rejoin()
 
 
-def test_kafka_python_hears_of_an_error_that_ended_a_join_between_two_polls(joining):
-    joining._join_task = Future().failure(GroupAuthorizationFailedError("g"))
-    with pytest.raises(GroupAuthorizationFailedError):
+@pytest.mark.parametrize("error", [GroupAuthorizationFailedError("g"), ZeroDivisionError()], ids=repr)
+def test_kafka_python_hears_once_of_an_error_that_ended_a_join_between_two_polls(joining, error):
+    joining._join_task = Future().failure(error)
+    with pytest.raises(type(error)):
+        joining.ensure_active_group(100)
+    with pytest.raises(NotImplementedError):
         joining.ensure_active_group(100)
 
 
