@@ -3,7 +3,9 @@
     history = History(Random(7), Duel(oracle))
     history.run(60)
 
-Members behave like clients as long as `rng` lets them: they send back the epoch and the partitions that they were told. Now and then they do not.
+Members behave like clients as long as `rng` lets them: they send back the epoch and the partitions that they were told. Now and then they do not. Writes do not
+fail here: when Kafka's coordinator takes back what it had replayed, its maps come out in another order (and, until the next write, a Describe shows members
+twice). Single scenes in test_consumer_groups.py have that.
 """
 
 from collections.abc import Callable
@@ -89,7 +91,6 @@ class History:
             (2, self.look),
             (1, self.configure_group),
             (1, self.delete_group),
-            (1, self.fail_to_write),
         ]
         if self.regexes:
             actions.append((3, self.run_tasks))
@@ -283,11 +284,6 @@ class History:
 
     def delete_group(self) -> None:
         self.asker.request("DeleteGroups", 2, groupsNames=[self.rng.choice(self.groups)])
-
-    def fail_to_write(self) -> None:
-        """The next thing that is written fails; only a request, as the others are tried again in their own time."""
-        self.asker.op("failNextAppend", error=self.rng.choice(["NOT_ENOUGH_REPLICAS", "NOT_LEADER_OR_FOLLOWER"]))
-        self.join()
 
     def _put_topic(self, name: str) -> None:
         self._ids += 1
