@@ -1,11 +1,11 @@
 """Assignors for aiokafka's consumer (0.14 or newer, `pip install 'quorate[aiokafka]'`): instances for its `partition_assignment_strategy`.
 
 ```python
-consumer = AIOKafkaConsumer("orders", group_id="billing", bootstrap_servers=servers,
-                            **aiokafka.options(aiokafka.CooperativeSticky(), client_rack="a"))
+consumer = AIOKafkaConsumer("orders", group_id="billing", bootstrap_servers=servers, client_rack="a",
+                            partition_assignment_strategy=[aiokafka.CooperativeSticky()])
 ```
 
-aiokafka does not let an assignor see the consumer's `client_rack`; `options` gives one rack to both. An instance may serve any number of consumers: each works
+The rack is given once: to the consumer (`client_rack`) or to the assignor; either way both know it. An instance may serve any number of consumers: each works
 with a copy of its own. What aiokafka's consumer does not do by itself is in `quorate.assignors.adapters.aiokafka_consumer`.
 """
 
@@ -26,7 +26,7 @@ try:
     from aiokafka.errors import KafkaConfigurationError
 
     import quorate.assignors.adapters.aiokafka_needs  # noqa: F401  # which checks
-    from quorate.assignors.adapters.aiokafka_consumer import Companion, FencedInstanceIdError, cluster_view
+    from quorate.assignors.adapters.aiokafka_consumer import Companion, FencedInstanceIdError, cluster_view, fetcher_of
 except ImportError as error:
     raise fits.refusal("aiokafka", "0.14", error, install="pip install 'quorate[aiokafka]'") from error
 
@@ -48,7 +48,7 @@ INSTANCES = (
 
 
 def options(*assignors: "Adapter", client_rack: str) -> dict[str, Any]:
-    """Keyword arguments for `AIOKafkaConsumer`: the assignors, and the rack, which they and the fetching from replicas in the rack (KIP-392) share.
+    """Keyword arguments for `AIOKafkaConsumer`, checked before there is a consumer: the assignors and the rack.
 
     Raises `TypeError` for what is not an instance of an assignor, and `ValueError` for none, for two of one name, and for two racks.
     """
@@ -137,11 +137,15 @@ def _adopt(coordinator: Any, asking: Adapter) -> Adapter:
     """Give a coordinator that joins for the first time its companion, and copies of its own of our assignors; answers the copy of `asking`. Raises `KafkaConfigurationError`."""
     ours = [one for one in coordinator._assignors if isinstance(one, Adapter)]
     if all(one._companion is None for one in ours):
+        fetcher = fetcher_of(coordinator)
+        given = None if fetcher is None else fetcher._client_rack
         try:
             check_names(one.name for one in coordinator._assignors)
-            rack = common_rack(None, *(one.client_rack for one in ours))
+            rack = common_rack(given, *(one.client_rack for one in ours))
         except ValueError as error:
             raise KafkaConfigurationError(str(error)) from None
+        if rack and fetcher is not None:
+            fetcher._client_rack = rack  # so that it also reads from replicas in its rack (KIP-392)
         cooperative = len(ours) == len(coordinator._assignors) and all(one.strategy.cooperative for one in ours)
         companion = Companion(coordinator, rack, cooperative=cooperative)
         coordinator._assignors = [

@@ -19,6 +19,7 @@ import logging
 import weakref
 from typing import Any
 
+from aiokafka.consumer.fetcher import Fetcher
 from aiokafka.errors import KafkaError
 from aiokafka.protocol.commit import OffsetCommitRequest
 from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, JoinGroupResponse_v5
@@ -31,7 +32,7 @@ from quorate.assignors.adapters.racks import ClusterView
 from quorate.codecs.consumer_protocol import decode_assignment
 from quorate.codecs.messages import ConsumerProtocolAssignment
 
-__all__ = ["Companion", "FencedInstanceIdError", "cluster_view"]
+__all__ = ["Companion", "FencedInstanceIdError", "cluster_view", "fetcher_of"]
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +61,19 @@ def cluster_view(cluster: Any) -> ClusterView:
             for name, found in list(cluster._partitions.items())
         },
     )
+
+
+def fetcher_of(coordinator: Any) -> Any | None:
+    """The fetcher of the same consumer, which has its `client_rack`; `None` if the coordinator has no consumer, as in a test.
+
+    aiokafka keeps no way from one to the other, but the fetcher's task runs in the same loop.
+    """
+    for task in asyncio.all_tasks():
+        frame = getattr(task.get_coro(), "cr_frame", None)
+        found = None if frame is None else frame.f_locals.get("self")
+        if isinstance(found, Fetcher) and found._subscriptions is coordinator._subscription:
+            return found
+    return None
 
 
 class Companion:

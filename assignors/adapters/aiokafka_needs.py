@@ -2,6 +2,7 @@
 
 from aiokafka.client import AIOKafkaClient
 from aiokafka.cluster import ClusterMetadata
+from aiokafka.consumer.fetcher import Fetcher
 from aiokafka.consumer.group_coordinator import CoordinatorGroupRebalance, GroupCoordinator
 from aiokafka.consumer.subscription_state import Assignment, SubscriptionState, TopicPartitionState
 from aiokafka.protocol.group import JoinGroupRequest
@@ -63,6 +64,11 @@ NEEDS = (
         kind=Assignment,
         calls={"all_consumed_offsets": "", "state_value": "tp"},
         attributes=("_tp_state", "active", "commit_refresh_needed", "tps"),
+    ),
+    Needs(
+        kind=Fetcher,
+        calls={"_fetch_requests_routine": ""},  # its task is looked for
+        attributes=("_client_rack", "_fetch_task", "_subscriptions"),
     ),
     Needs(kind=TopicPartitionState, attributes=("_assignment", "_committed_futs")),
     Needs(kind=AIOKafkaClient, calls={"set_topics": "topics", "_maybe_wait_metadata": ""}),

@@ -4,6 +4,7 @@ import logging
 from contextlib import ExitStack, closing
 
 import pytest
+from aiokafka.errors import KafkaConfigurationError as AioConfigurationError
 from kafka import KafkaConsumer
 from kafka.errors import KafkaConfigurationError
 
@@ -302,6 +303,31 @@ def test_kafka_python_refuses_two_racks_for_one_consumer(broker):
             client_rack="b",
             partition_assignment_strategy=[kafka_python.Range(client_rack="a")],
         )
+
+
+@pytest.mark.parametrize(
+    ("to_consumer", "to_assignor"),
+    [({"client_rack": "a"}, {}), ({}, {"client_rack": "a"}), ({"client_rack": "a"}, {"client_rack": "a"})],
+)
+def test_aiokafka_is_given_the_rack_once(broker, topic, to_consumer, to_assignor):
+    one = Aio(broker, topic, [topic], aiokafka.Range(**to_assignor), **to_consumer)
+    other = Aio(broker, topic, [topic], aiokafka.Range(client_rack="b"))
+    with one, other:
+        wait_for(lambda: one.assigned and other.assigned, one, other)
+        assert [racks_of(member) for member in (one, other)] == [("a", "a"), ("b", "b")]
+
+
+def racks_of(member):
+    """What an aiokafka consumer tells the group, and what it tells brokers that it reads from (KIP-392)."""
+    consumer = member.consumer
+    return consumer._coordinator._assignors[0].membership.rack, consumer._fetcher._client_rack
+
+
+def test_aiokafka_refuses_two_racks_for_one_consumer(broker, topic):
+    with Aio(broker, topic, [topic], aiokafka.Range(client_rack="a"), client_rack="b") as member:
+        wait_for(lambda: member.error)
+    assert isinstance(member.error, AioConfigurationError)
+    assert "is given the racks 'b' and 'a': a consumer has one, give it once" in str(member.error)
 
 
 def test_leaders_rebalance_when_a_broker_moves_to_another_rack(caplog):
