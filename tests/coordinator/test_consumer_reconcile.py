@@ -114,6 +114,13 @@ def test_topics_that_are_no_longer_subscribed_to_are_given_up_at_once() -> None:
     assert (gone.state, gone.assigned, gone.pending_revocation) == (STABLE, {}, {})
 
 
+def test_what_a_topic_that_is_given_up_adds_to_what_is_being_given_up_already() -> None:
+    waiting = member(UNREVOKED, 0, 2, pending=(1, 3), epoch=6)
+    after = reconcile(waiting, situation(0, 2, topics="u", changed=True, owned=(0, 1)))
+    assert (after.state, after.assigned) == (UNREVOKED, {})
+    assert after.pending_revocation == {T: {0: 3, 1: 3, 2: 3, 3: 3}}
+
+
 def test_a_target_for_topics_that_are_no_longer_subscribed_to_is_not_handed_out() -> None:
     assert reconcile(member(STABLE), situation(0, 1, topics="u")).assigned == {}
 
