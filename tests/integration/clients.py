@@ -11,7 +11,7 @@ from typing import Any, Self
 from aiokafka.helpers import create_ssl_context
 
 from quorate.assignors.adapters import aiokafka, kafka_python
-from quorate.integration import Cluster
+from quorate.integration import Cluster, ClusterError
 from quorate.integration.waiting import wait_for
 from tests.assignors.adapters import live
 from tests.integration.groups import Deliveries, Load, Member, TopicPartitions, all_of, committed, settled
@@ -106,9 +106,13 @@ class Crowd:
         """What each member has now."""
         return {name: member.assigned for name, member in self.members.items()}
 
-    def settle(self, expected: TopicPartitions, *, timeout_ms: int = 90_000) -> None:
+    def settle(self, expected: TopicPartitions, *, timeout_ms: int = 150_000) -> None:
         """Wait until the members share these partitions. Fails at once if one of them has ended."""
-        settled(_Alive(self.members.values()), expected, timeout_ms=timeout_ms)
+        try:
+            settled(_Alive(self.members.values()), expected, timeout_ms=timeout_ms)
+        except ClusterError as error:
+            have = {name: sorted(number for _, number in those) for name, those in self.assigned().items()}
+            raise ClusterError(f"{self.client}: {error}", f"they have {have}") from None
 
     def consumed(self) -> set[tuple[tuple[str, int], int]]:
         """Partition and number of every message that any member ever had, of those that `Load` and `produce` send."""

@@ -24,7 +24,7 @@ PARTITIONS = 6
 
 
 def test_a_coordinator_that_is_killed_during_a_rebalance(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
-    with Crowds(kafka_cluster, topic, group_id, session_timeout_ms=45_000) as crowds:
+    with Crowds(kafka_cluster, topic, group_id, session_timeout_ms=30_000) as crowds:
         for crowd in crowds.each:
             crowd.start("a")
             # aiokafka joins without being polled; a member that is busy with records holds up the others.
@@ -122,7 +122,7 @@ def test_a_member_that_cannot_reach_its_coordinator(kafka_cluster: Cluster, topi
 def test_a_coordinator_whose_disk_is_full(secure_cluster: KafkaCluster, group_id: str) -> None:
     topic = group_id
     secure_cluster.create_topic(topic, partitions=PARTITIONS, replicas=3, config={"min.insync.replicas": "2"})
-    with Crowds(secure_cluster, topic, group_id, session_timeout_ms=45_000) as crowds:
+    with Crowds(secure_cluster, topic, group_id, session_timeout_ms=30_000) as crowds:
         secure_cluster.move_coordinator(crowds.each[0].group, 3)
         assert crowds.coordinator == 3
         crowds.start("a", "b", "c")
