@@ -122,11 +122,10 @@ def _reconciled(
             jdk=shard.config.jdk,
         ),
     )
-    if updated == member:
-        return member
-    records.append(write.current_assignment(group.group_id, updated))
-    watch_revocation(shard, group.group_id, updated, now_ms)
-    return updated
+    if updated != member:
+        records.append(write.current_assignment(group.group_id, updated))
+        watch_revocation(shard, group.group_id, updated, now_ms)
+    return updated  # also if it is equal: what it has may stand in another order by now
 
 
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:

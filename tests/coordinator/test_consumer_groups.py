@@ -262,6 +262,22 @@ def test_the_newest_vote_breaks_a_tie_of_assignors(duel: Duel) -> None:
     join(duel, "m4", serverAssignor="uniform")
 
 
+def test_what_a_waiting_member_has_is_told_in_the_order_of_its_newest_map(oracle: Oracle) -> None:
+    """A copy of a map with partitions 5 to 8 has eight buckets: 8 comes first, although nothing has changed."""
+    duel = Duel(oracle)
+    duel.op("config", **{"group.consumer.assignment.interval.ms": 0, "group.consumer.assignors": ["range"]})
+    more = {"name": "u", "id": str(Uuid(bytes(15) + b"\x02")), "partitions": 2}
+    duel.op("image", brokers=BROKERS, topics=[{**TOPICS[0], "partitions": 9}, more])
+    join(duel, "a", subscribedTopicNames=["t", "u"])
+    join(duel, "b")
+    beat(duel, "a", 2)
+    beat(duel, "a", 2, **owns(0, 1, 2, 3, 4))
+    assert partitions(beat(duel, "b", 3)) == [5, 6, 7, 8]
+    full = {"rebalanceTimeoutMs": 5000, "subscribedTopicNames": ["t", "u"], **owns(5, 6, 7, 8)}
+    beat(duel, "b", 3, **full)
+    assert partitions(beat(duel, "b", 4, **full)) == [8, 5, 6, 7]
+
+
 def test_many_members_and_partitions_come_out_as_kafkas(oracle: Oracle) -> None:
     """Beyond the sizes at which Java's tables grow: 30 members, 150 partitions, static members replaced while the tables are full."""
     duel = Duel(oracle)
