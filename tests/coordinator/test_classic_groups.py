@@ -1,0 +1,385 @@
+"""Scenes of classic groups, each played by Kafka's coordinator and by ours, which have to agree on every answer, record and timer."""
+
+from itertools import product
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from quorate.coordinator.classic.group import LiveGroup
+from quorate.coordinator.classic.states import TRANSITIONS, IllegalTransition, can_rebalance
+from quorate.coordinator.state import ClassicState
+from tests.coordinator.classic_scene import RANGE, Scene
+from tests.coordinator.classic_scripts import subscription
+from tests.oracle.client import Oracle
+
+NONE, ILLEGAL_GENERATION, INCONSISTENT, INVALID_GROUP, UNKNOWN, REBALANCING, NOT_EMPTY = 0, 22, 23, 24, 25, 27, 68
+MEMBER_ID_REQUIRED, MAX_SIZE, FENCED, COORDINATOR_NOT_AVAILABLE, SUBSCRIBED = 79, 81, 82, 15, 86
+
+
+@pytest.mark.parametrize(("old", "new"), list(product(ClassicState, ClassicState)))
+def test_a_group_comes_only_into_states_that_the_table_allows(old: ClassicState, new: ClassicState) -> None:
+    group = LiveGroup("g", since_ms=0)
+    group.phase = old
+    if new in TRANSITIONS[old]:
+        group.transition_to(new, 5)
+        assert (group.previous_phase, group.phase, group.since_ms) == (old, new, 5)
+    else:
+        with pytest.raises(IllegalTransition, match=f"{old.value} and cannot become {new.value}"):
+            group.transition_to(new, 5)
+        assert group.phase is old
+
+
+def test_the_table_is_that_of_kafkas_valid_previous_states() -> None:
+    assert {new: {old for old in ClassicState if new in TRANSITIONS[old]} for new in ClassicState} == {
+        ClassicState.EMPTY: {ClassicState.PREPARING_REBALANCE},
+        ClassicState.PREPARING_REBALANCE: {
+            ClassicState.STABLE,
+            ClassicState.COMPLETING_REBALANCE,
+            ClassicState.EMPTY,
+        },
+        ClassicState.COMPLETING_REBALANCE: {ClassicState.PREPARING_REBALANCE},
+        ClassicState.STABLE: {ClassicState.COMPLETING_REBALANCE},
+        ClassicState.DEAD: set(ClassicState),
+    }
+    assert [state.value for state in ClassicState if can_rebalance(state)] == ["Empty", "CompletingRebalance", "Stable"]
+
+
+@pytest.mark.oracle
+class TestTogetherWithKafka:
+    """Every line is compared; the assertions say what the scene is about."""
+
+    def test_one_member_joins_syncs_and_leaves(self, oracle: Oracle) -> None:
+        scene = Scene(oracle, **{"group.initial.rebalance.delay.ms": 3000})
+        first = scene.join()
+        member = first["response"]["memberId"]
+        assert first["response"]["errorCode"] == MEMBER_ID_REQUIRED
+        assert len(first["records"]) == 1  # the group is recorded before anybody is in it
+        assert scene.timers()[f"heartbeat-g-{member}"] == 10_000
+        waiting = scene.join(member)
+        assert scene.timers()["join-g"] == 3000
+        assert scene.state() == "PreparingRebalance"
+        scene.advance(3000)
+        assert scene.joined(waiting)["leader"] == member
+        assert scene.state() == "CompletingRebalance"
+        assert scene.timers()["sync-g"] == 20_000
+        synced = scene.sync(member, 1, **{member: "AQID"})
+        assert synced["response"]["assignment"] == "AQID"
+        assert len(synced["records"]) == 1
+        assert scene.state() == "Stable"
+        assert scene.heartbeat(member, 1) == NONE
+        assert scene.heartbeat(member, 0) == ILLEGAL_GENERATION
+        left = scene.request("LeaveGroup", 5, members=[{"memberId": member}])
+        assert len(left["records"]) == 1
+        assert scene.state() == "Empty"
+        assert scene.heartbeat(member, 1) == UNKNOWN
+
+    @pytest.mark.parametrize("api", ["JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup"])
+    def test_an_empty_group_id_is_refused(self, oracle: Oracle, api: str) -> None:
+        scene = Scene(oracle)
+        more: dict[str, Any] = {"protocolType": "consumer", "protocolName": "range"} if api == "SyncGroup" else {}
+        for version in (0, 2, 3, 4, 5):
+            answer = scene.request(api, min(version, 4) if api == "Heartbeat" else version, groupId="", **more)
+            assert answer["response"]["errorCode"] == INVALID_GROUP
+
+    @pytest.mark.parametrize("session_ms", [5999, 6000, 1_800_000, 1_800_001])
+    def test_session_timeouts_have_bounds(self, oracle: Oracle, session_ms: int) -> None:
+        code = Scene(oracle).join("x", sessionTimeoutMs=session_ms)["response"]["errorCode"]
+        assert code == (UNKNOWN if 6000 <= session_ms <= 1_800_000 else 26)
+
+    def test_version_0_waits_as_long_as_the_session(self, oracle: Oracle) -> None:
+        scene = Scene(oracle)
+        scene.join(version=0)
+        assert scene.timers()["sync-g"] == 10_000
+
+    def test_the_first_rebalance_waits_longer_while_members_come(self, oracle: Oracle) -> None:
+        scene = Scene(oracle, **{"group.initial.rebalance.delay.ms": 3000})
+        waiting = scene.join(version=3)
+        seconds = 0
+        while waiting["id"] not in scene.answers:
+            scene.join(version=3)
+            scene.advance(1000)
+            seconds += 1
+        assert seconds == 20  # it was put off, but no longer than the rebalance timeout
+
+    @pytest.mark.parametrize("count", [14, 30])
+    def test_many_members_are_told_in_the_order_of_kafkas_map(self, oracle: Oracle, count: int) -> None:
+        scene = Scene(oracle, **{"group.initial.rebalance.delay.ms": 3000})
+        lines = [scene.join(version=3) for _ in range(count)]
+        members = [scene.wait_for(line)["memberId"] for line in lines]
+        leader = scene.described()["members"][0]["memberId"]
+        assert set(scene.members()) == set(members)
+        scene.request(
+            "LeaveGroup", 5, members=[{"memberId": leader}, {"memberId": members[0]}, {"memberId": members[1]}]
+        )
+        for member in scene.members():
+            scene.join(member)
+        assert scene.state() == "CompletingRebalance"
+        heard = next(answer for answer in reversed(scene.answers.values()) if answer["members"])
+        scene.sync(heard["leader"], heard["generationId"], **dict.fromkeys(scene.members(), "AAAA"))
+        assert scene.state() == "Stable"
+        scene.op("reload")
+        assert len(scene.members()) == len(set(members) - {leader, *members[:2]})
+
+    def test_the_protocol_with_most_votes_is_chosen(self, oracle: Oracle) -> None:
+        scene = Scene(oracle, **{"group.initial.rebalance.delay.ms": 3000})
+        for names in (["range", "roundrobin"], ["roundrobin", "range", "sticky"], ["roundrobin", "range"]):
+            scene.member(protocols=[{"name": name, "metadata": subscription("t0")} for name in names])
+        scene.advance(10_000)
+        assert next(iter(scene.answers.values()))["protocolName"] == "roundrobin"
+        assert scene.join(protocols=[{"name": "sticky", "metadata": ""}])["response"]["errorCode"] == INCONSISTENT
+
+    @pytest.mark.parametrize("names", [["cooperative-sticky", "range"], ["roundrobin", "range"], ["sticky", "range"]])
+    def test_of_equal_votes_the_first_in_javas_map_wins(self, oracle: Oracle, names: list[str]) -> None:
+        scene = Scene(oracle, **{"group.initial.rebalance.delay.ms": 3000})
+        for order in (names, names[::-1]):
+            scene.member(protocols=[{"name": name, "metadata": subscription("t0")} for name in order])
+        scene.advance(10_000)
+        chosen = {answer["protocolName"] for answer in scene.answers.values()}
+        assert chosen == {"sticky" if "sticky" in names else "range"}
+
+    def test_who_does_not_sync_is_removed(self, oracle: Oracle) -> None:
+        scene = Scene(oracle)
+        silent = scene.member()
+        scene.heartbeat(silent, 1)
+        for _ in range(3):
+            scene.advance(6000)
+            scene.heartbeat(silent, 1)
+        scene.advance(6000)
+        assert scene.state() == "Empty"
+
+    def test_who_does_not_join_again_is_removed_unless_it_is_static(self, oracle: Oracle) -> None:
+        scene = Scene(oracle)
+        dynamic = scene.member()
+        scene.join(instance="i", sessionTimeoutMs=60_000)
+        scene.join(dynamic)
+        assert scene.state() == "CompletingRebalance"
+        scene.join(protocols=RANGE, version=3, sessionTimeoutMs=60_000)
+        scene.advance(20_000)
+        assert len(scene.members()) == 2
+        assert dynamic not in scene.members()
+        assert any(member.startswith("i-") for member in scene.members())
+
+    def test_absent_static_members_alone_keep_a_rebalance_waiting(self, oracle: Oracle) -> None:
+        scene = Scene(oracle)
+        member = scene.joined(scene.join(instance="i", sessionTimeoutMs=100_000))["memberId"]
+        scene.sync(member, 1, **{member: "AAAA"})
+        dynamic = scene.member()
+        scene.request("LeaveGroup", 5, members=[{"memberId": dynamic}])
+        for _ in range(3):
+            scene.advance(20_000)
+            assert scene.state() == "PreparingRebalance"
+            assert scene.timers()["join-g"] == 20_000
+        scene.advance(60_000)
+        assert scene.state() == "Empty"
+
+    def test_a_new_member_is_not_waited_for_longer_than_five_minutes(self, oracle: Oracle) -> None:
+        scene = Scene(oracle)
+        member = scene.joined(scene.join(instance="i", sessionTimeoutMs=1_800_000, rebalanceTimeoutMs=1_000_000))[
+            "memberId"
+        ]
+        scene.sync(member, 1, **{member: "AAAA"})
+        waiting = scene.join(instance="j")
+        scene.advance(299_999)
+        assert waiting["id"] not in scene.answers
+        scene.advance(1)
+        assert scene.answers[waiting["id"]]["errorCode"] == UNKNOWN
+
+    @pytest.mark.parametrize("version", [5, 8, 9])
+    @pytest.mark.parametrize("leads", [True, False])
+    def test_a_restarted_static_member_gets_its_place_back(self, oracle: Oracle, version: int, leads: bool) -> None:
+        scene = Scene(oracle, **{"group.initial.rebalance.delay.ms": 1000})
+        lines = [scene.join(instance="i"), scene.join(instance="j")]
+        heard = [scene.wait_for(line) for line in lines]
+        leader = heard[0]["leader"]
+        instance = leader.partition("-")[0] if leads else ({"i", "j"} - {leader.partition("-")[0]}).pop()
+        for one in heard:
+            scene.sync(one["memberId"], 1, **{each["memberId"]: "AAAA" for each in heard if one["memberId"] == leader})
+        assert scene.state() == "Stable"
+        back = scene.join(instance=instance, version=version)
+        assert len(back["records"]) == 1
+        assert scene.state() == "Stable"  # no rebalance
+        response = back["response"]
+        assert response["generationId"] == 1
+        if version == 9:
+            assert response["skipAssignment"] is leads
+            assert bool(response["members"]) is leads
+        else:
+            assert response["leader"] == leader  # its own old id, if it led
+        assert scene.sync(response["memberId"], 1)["response"]["assignment"] == "AAAA"
+        old = next(one["memberId"] for one in heard if one["memberId"].startswith(f"{instance}-"))
+        fenced = scene.request("Heartbeat", 4, memberId=old, groupInstanceId=instance, generationId=1)
+        assert fenced["response"]["errorCode"] == FENCED
+
+    def test_a_static_member_that_prefers_another_protocol_makes_the_group_rebalance(self, oracle: Oracle) -> None:
+        scene = Scene(oracle)
+        both = [*RANGE, {"name": "roundrobin", "metadata": subscription("t0")}]
+        member = scene.joined(scene.join(instance="i", protocols=both))["memberId"]
+        scene.sync(member, 1, **{member: "AAAA"})
+        assert scene.joined(scene.join(instance="i", protocols=both[::-1]))["generationId"] == 2
+
+    def test_the_waiting_duplicate_of_a_static_member_is_fenced(self, oracle: Oracle) -> None:
+        scene = Scene(oracle, **{"group.initial.rebalance.delay.ms": 3000})
+        first = scene.join(instance="i")
+        second = scene.join(instance="i")
+        assert scene.answers[first["id"]]["errorCode"] == FENCED
+        scene.advance(10_000)
+        assert scene.answers[second["id"]]["errorCode"] == NONE
+
+    def test_static_members_leave_by_their_names(self, oracle: Oracle) -> None:
+        scene = Scene(oracle)
+        scene.joined(scene.join(instance="i"))
+        gone = scene.request(
+            "LeaveGroup", 3, members=[{"memberId": "", "groupInstanceId": name} for name in ("i", "i", "j")]
+        )
+        assert [one["errorCode"] for one in gone["response"]["members"]] == [NONE, UNKNOWN, UNKNOWN]
+        assert scene.state() == "Empty"
+
+    def test_a_full_group_takes_nobody_in(self, oracle: Oracle) -> None:
+        scene = Scene(oracle, **{"group.max.size": 1})
+        member = scene.member()
+        scene.sync(member, 1, **{member: "AAAA"})
+        assert scene.join()["response"]["errorCode"] == MAX_SIZE
+
+    def test_a_group_that_is_too_large_for_a_new_limit_rebalances_when_it_is_loaded(self, oracle: Oracle) -> None:
+        scene = Scene(oracle, **{"group.initial.rebalance.delay.ms": 1000})
+        lines = [scene.join(version=3) for _ in range(3)]
+        leader = scene.wait_for(lines[0])["leader"]
+        records = scene.sync(leader, 1, **{leader: "AAAA"})["records"]
+        scene.op("config", **{"group.max.size": 2})
+        scene.op("load", records=records)
+        assert scene.state() == "PreparingRebalance"
+        codes = [scene.join(member)["response"] for member in scene.members()]
+        assert codes[2] is not None
+        assert codes[2]["errorCode"] == MAX_SIZE
+
+    def test_sessions_start_anew_when_the_log_is_loaded(self, oracle: Oracle) -> None:
+        scene = Scene(oracle)
+        member = scene.member()
+        scene.sync(member, 1, **{member: "AAAA"})
+        scene.advance(9000)
+        scene.op("reload")
+        assert scene.timers()[f"heartbeat-g-{member}"] == 10_000
+        scene.advance(10_000)
+        assert scene.state() == "Empty"
+
+    def test_commits_keep_a_member_in(self, oracle: Oracle) -> None:
+        scene = Scene(oracle)
+        member = scene.member()
+        scene.sync(member, 1, **{member: "AAAA"})
+        for _ in range(4):
+            scene.advance(9000)
+            scene.request(
+                "OffsetCommit",
+                9,
+                memberId=member,
+                generationIdOrMemberEpoch=1,
+                topics=[{"name": "t0", "partitions": [{"partitionIndex": 0, "committedOffset": 1}]}],
+            )
+        assert scene.state() == "Stable"
+
+    def test_no_offsets_are_taken_while_the_assignment_is_awaited(self, oracle: Oracle) -> None:
+        scene = Scene(oracle)
+        member = scene.member()
+        topics = [{"name": "t0", "partitions": [{"partitionIndex": 0, "committedOffset": 1}]}]
+        refused = scene.request("OffsetCommit", 9, memberId=member, generationIdOrMemberEpoch=1, topics=topics)
+        assert refused["response"]["topics"][0]["partitions"][0]["errorCode"] == REBALANCING
+
+    def test_all_topics_count_as_subscribed_where_subscriptions_cannot_be_read(self, oracle: Oracle) -> None:
+        scene = Scene(oracle)
+        member = scene.member(protocols=[{"name": "range", "metadata": "AA=="}])
+        scene.sync(member, 1, **{member: "AAAA"})
+        scene.op("timers")
+        gone = scene.request("OffsetDelete", 0, topics=[{"name": "other", "partitions": [{"partitionIndex": 0}]}])
+        assert gone["response"]["topics"][0]["partitions"][0]["errorCode"] == SUBSCRIBED
+
+    @pytest.mark.parametrize("error", ["NOT_ENOUGH_REPLICAS", "NOT_LEADER_OR_FOLLOWER", "MESSAGE_TOO_LARGE"])
+    def test_an_assignment_that_cannot_be_written_makes_the_group_rebalance(self, oracle: Oracle, error: str) -> None:
+        scene = Scene(oracle, **{"group.initial.rebalance.delay.ms": 1000})
+        lines = [scene.join(version=3) for _ in range(2)]
+        heard = [scene.wait_for(line) for line in lines]
+        leader = heard[0]["leader"]
+        follower = next(one["memberId"] for one in heard if one["memberId"] != leader)
+        waiting = scene.sync(follower, 1)
+        scene.op("failNextAppend", error=error)
+        failed = scene.sync(leader, 1, **{leader: "AAAA", follower: "AAAA"})
+        assert failed["response"]["errorCode"] == scene.answers[waiting["id"]]["errorCode"] != NONE
+        assert scene.state() == "PreparingRebalance"
+
+    def test_a_restart_that_cannot_be_written_is_taken_back(self, oracle: Oracle) -> None:
+        scene = Scene(oracle)
+        member = scene.joined(scene.join(instance="i"))["memberId"]
+        scene.sync(member, 1, **{member: "AAAA"})
+        scene.op("failNextAppend", error="NOT_ENOUGH_REPLICAS")
+        assert scene.join(instance="i")["response"]["errorCode"] == COORDINATOR_NOT_AVAILABLE
+        assert scene.members() == [member]
+        assert scene.heartbeat(member, 1) == NONE
+
+    def test_a_group_that_cannot_be_written_is_not_there(self, oracle: Oracle) -> None:
+        scene = Scene(oracle, **{"group.initial.rebalance.delay.ms": 3000})
+        scene.op("failNextAppend", error="NOT_ENOUGH_REPLICAS")
+        assert scene.join(version=1)["response"]["errorCode"] == COORDINATOR_NOT_AVAILABLE
+        assert scene.described()["groupState"] == "Dead"
+        # The timer of its rebalance is still there, and finds a new group of the same name, which cannot begin a generation without members.
+        assert scene.join()["response"]["errorCode"] == MEMBER_ID_REQUIRED
+        scene.advance(3000)
+        assert scene.state() == "Empty"
+
+    def test_an_empty_group_is_not_deleted_while_it_has_members(self, oracle: Oracle) -> None:
+        scene = Scene(oracle)
+        member = scene.member()
+        deleting = {"api": "DeleteGroups", "version": 2, "body": {"groupsNames": ["g"]}}
+        assert scene.op("request", **deleting)["response"]["results"][0]["errorCode"] == NOT_EMPTY
+        scene.request("LeaveGroup", 5, members=[{"memberId": member}])
+        assert scene.op("request", **deleting)["response"]["results"][0]["errorCode"] == NONE
+        assert scene.state() == "Dead"
+
+    @pytest.mark.parametrize("how", [{"version": 3}, {"version": 9}, {"instance": "i"}])
+    def test_an_empty_consumer_group_gives_way(self, oracle: Oracle, how: dict[str, Any]) -> None:
+        scene = Scene(oracle)
+        self.empty_consumer_group(scene)
+        joined = scene.join(**how)
+        assert len(joined["records"]) == 4  # tombstones, then the new group
+        assert scene.state() in ("CompletingRebalance", "Empty")
+        scene.op("reload")
+        assert scene.state() == "Empty"
+
+    def test_an_empty_consumer_group_stays_if_its_successor_cannot_be_written(self, oracle: Oracle) -> None:
+        scene = Scene(oracle)
+        self.empty_consumer_group(scene)
+        scene.op("failNextAppend", error="NOT_ENOUGH_REPLICAS")
+        assert scene.join(version=3)["response"]["errorCode"] == COORDINATOR_NOT_AVAILABLE
+        scene.op("reload")  # before, Kafka lists the group twice
+        listed = scene.op("request", api="ListGroups", version=5, body={})["response"]["groups"]
+        assert [one["groupType"] for one in listed] == ["consumer"]
+
+    def test_an_empty_consumer_group_is_forgotten_by_who_says_to_be_in_it(self, oracle: Oracle) -> None:
+        scene = Scene(oracle)
+        self.empty_consumer_group(scene)
+        assert scene.join("me")["response"]["errorCode"] == UNKNOWN
+        assert len(scene.join()["records"]) == 1  # no tombstones, as there is nothing
+
+    def empty_consumer_group(self, scene: Scene) -> None:
+        body = {"rebalanceTimeoutMs": 60_000, "subscribedTopicNames": ["t0"], "topicPartitions": []}
+        scene.request("ConsumerGroupHeartbeat", 1, memberId="m", memberEpoch=0, **body)
+        scene.request("ConsumerGroupHeartbeat", 1, memberId="m", memberEpoch=-1)
+
+
+def test_ids_are_client_or_instance_and_a_uuid_of_the_shard() -> None:
+    from quorate.codecs.api import JoinGroupRequest
+    from quorate.codecs.api.join_group import JoinGroupRequestProtocol
+    from quorate.coordinator import CoordinatorRuntime, CoordinatorShard
+    from quorate.coordinator.results import RequestContext
+    from quorate.coordinator.runtime import MemoryLog
+
+    made_up = UUID(int=7)
+    runtime = CoordinatorRuntime(CoordinatorShard(new_id=lambda: made_up), MemoryLog(), now_ms=0)
+    request = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=(JoinGroupRequestProtocol(name="range", metadata=b""),),
+    )
+    answer = runtime.request(request, RequestContext(api_version=9, now_ms=0, client_id="billing"))
+    assert answer.response.member_id == f"billing-{made_up}"
