@@ -1,6 +1,7 @@
 """One step of reconciliation: each move that the table of states has, and what the member has afterwards."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -67,6 +68,14 @@ MOVES = {
 
 def test_the_table_has_the_moves_of_these_examples_and_no_others() -> None:
     assert set(MOVES) == {(before, after) for before, afters in TRANSITIONS.items() for after in afters}
+
+
+def test_the_documentation_has_the_table() -> None:
+    page = Path(__file__).resolve().parents[2] / "docs/explanation/consumer-groups.md"
+    rows = [line.split("|")[1:3] for line in page.read_text("utf-8").splitlines() if line.startswith("| UN")]
+    rows += [line.split("|")[1:3] for line in page.read_text("utf-8").splitlines() if line.startswith("| STABLE")]
+    told = {state.strip(): {one.strip() for one in others.split(",")} for state, others in rows}
+    assert told == {before.name: {after.name for after in afters} for before, afters in TRANSITIONS.items()}
 
 
 @pytest.mark.parametrize("move", MOVES, ids=lambda move: f"{move[0].name} to {move[1].name}")
