@@ -14,12 +14,17 @@ from quorate.codecs.messages.consumer_group import (
     ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMetadataKey,
 )
+from quorate.codecs.messages.streams_group import (
+    StreamsGroupMetadataKey,
+    StreamsGroupTargetAssignmentMetadataKey,
+    StreamsGroupTopologyKey,
+)
 from quorate.coordinator.errors import ErrorCode
 from quorate.coordinator.offsets.delete import offset_tombstones
 from quorate.coordinator.records import tombstone
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard, handles
-from quorate.coordinator.state import ClassicGroup, ConsumerGroup, Group
+from quorate.coordinator.state import ClassicGroup, ConsumerGroup, Group, StreamsGroup
 
 __all__ = ["delete_groups", "group_tombstones"]
 
@@ -34,7 +39,7 @@ def delete_groups(
     for group_id in JavaHashSet.of(request.groups_names):
         group = shard.state.groups.get(group_id)
         code = ErrorCode.NONE
-        if not isinstance(group, ClassicGroup | ConsumerGroup):
+        if not isinstance(group, ClassicGroup | ConsumerGroup | StreamsGroup):
             code = ErrorCode.GROUP_ID_NOT_FOUND
         elif not group.is_empty:
             code = ErrorCode.NON_EMPTY_GROUP
@@ -46,9 +51,15 @@ def delete_groups(
 
 
 def group_tombstones(group: Group) -> list[CoordinatorRecord]:
-    """Everything that deletes a group, in Kafka's order: what its members have, what it has, the group itself."""
+    """Everything that deletes an empty group, in Kafka's order: what is left of its members, what it has, the group itself."""
     if isinstance(group, ClassicGroup):
         return [tombstone(GroupMetadataKey(group=group.group_id))]
+    if isinstance(group, StreamsGroup):
+        return [
+            tombstone(StreamsGroupTargetAssignmentMetadataKey(group_id=group.group_id)),
+            tombstone(StreamsGroupMetadataKey(group_id=group.group_id)),
+            tombstone(StreamsGroupTopologyKey(group_id=group.group_id)),
+        ]
     if not isinstance(group, ConsumerGroup):
         return []
     group_id = group.group_id

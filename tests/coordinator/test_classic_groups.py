@@ -359,6 +359,31 @@ class TestTogetherWithKafka:
         assert scene.join("me")["response"]["errorCode"] == UNKNOWN
         assert len(scene.join()["records"]) == 1  # no tombstones, as there is nothing
 
+    @pytest.mark.parametrize("end", ["join", "delete", "cleanup"])
+    def test_an_empty_streams_group_gives_way_and_can_be_deleted(self, oracle: Oracle, end: str) -> None:
+        scene = Scene(oracle)
+        image = {"topics": [{"name": "t", "id": "AAAAAAAAAAEAAAAAAAAAAQ", "partitions": 2}]}
+        oracle.call("image", **image)
+        topology = {"epoch": 1, "subtopologies": [{"subtopologyId": "0", "sourceTopics": ["t"]}]}
+        tasks: dict[str, Any] = {"activeTasks": [], "standbyTasks": [], "warmupTasks": []}
+        member = {"groupId": "g", "memberId": "m", "endpointInformationEpoch": -1, "rebalanceTimeoutMs": 60_000}
+        joining = {**member, "memberEpoch": 0, "processId": "p", "topology": topology, **tasks}
+        for body in (joining, {"groupId": "g", "memberId": "m", "memberEpoch": -1}):
+            oracle.call("request", api="StreamsGroupHeartbeat", version=0, body=body)
+        records = oracle.call("log")["records"]
+        scene.op("config")
+        scene.op("load", records=[{"key": record["key"], "value": record["value"]} for record in records])
+        if end == "join":
+            answer = scene.join()
+        elif end == "delete":
+            answer = scene.op("request", api="DeleteGroups", version=2, body={"groupsNames": ["g"]})
+        else:
+            answer = scene.op("cleanup")
+        types = [int(record["key"][:4], 16) for record in answer["records"]]
+        assert types == [20, 17, 23, *([2] if end == "join" else [])]
+        scene.op("reload")
+        assert scene.state() == ("Empty" if end == "join" else "Dead")
+
     def empty_consumer_group(self, scene: Scene) -> None:
         body = {"rebalanceTimeoutMs": 60_000, "subscribedTopicNames": ["t0"], "topicPartitions": []}
         scene.request("ConsumerGroupHeartbeat", 1, memberId="m", memberEpoch=0, **body)
