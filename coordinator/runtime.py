@@ -185,6 +185,10 @@ class CoordinatorRuntime:
         self._write("load", self.shard.loaded(self.now_ms))
         self.settle()
 
+    def unload(self) -> None:
+        """Another broker coordinates the partition from now on: requests that wait are answered NOT_COORDINATOR. The runtime is not to be used any more."""
+        self.shard.unloaded()
+
     def request(self, request: Message, context: RequestContext) -> Pending[Any]:
         """Handle, write, replay, answer. A request that fails as a whole is answered by its error."""
         answer: Pending[Any] = Pending()

@@ -28,6 +28,7 @@ __all__ = [
     "HANDLERS",
     "ON_IMAGE",
     "ON_LOADED",
+    "ON_UNLOADED",
     "CoordinatorShard",
     "fails",
     "handles",
@@ -55,6 +56,9 @@ L = TypeVar("L", bound=Loaded)
 GROUP_LOADED: dict[type[Group], Loaded] = {}
 """Kind of group → what is done with each when the log has been replayed, such as starting sessions anew. In the order of groups, so that timers of all kinds of
 groups that are due at once fire as in Kafka."""
+
+ON_UNLOADED: list[Callable[["CoordinatorShard"], object]] = []
+"""What is done when another broker coordinates the partition from now on: whoever waits for an answer is sent there."""
 
 ON_IMAGE: list[Callable[["CoordinatorShard", MetadataDelta, int], Result[None]]] = []
 """What is done when the cluster's metadata has changed; each gets what changed and the time in ms."""
@@ -159,6 +163,11 @@ class CoordinatorShard:
             if listener is not None:
                 listener(self, group, now_ms)
         return _together(listener(self, now_ms) for listener in ON_LOADED)
+
+    def unloaded(self) -> None:
+        """Another broker coordinates the partition from now on: see `ON_UNLOADED`. The shard is not to be asked any more."""
+        for listener in ON_UNLOADED:
+            listener(self)
 
     def clean_up(self, now_ms: int) -> Result[None]:
         """Expire what has expired: see `CLEAN_UP`."""

@@ -9,6 +9,7 @@ from quorate.codecs.api import JoinGroupResponse, SyncGroupResponse
 from quorate.codecs.api.join_group import JoinGroupRequestProtocol, JoinGroupResponseMember
 from quorate.codecs.messages.classic_group import MemberMetadata
 from quorate.coordinator.classic.states import check_transition
+from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import Pending
 from quorate.coordinator.state.classic import ClassicGroup, ClassicState, topics_of
 from quorate.coordinator.state.groups import CONSUMER_PROTOCOL
@@ -261,6 +262,14 @@ class LiveGroup(ClassicGroup):
         waiting.complete(response)
         return True
 
+    def answer_all(self, code: int) -> None:
+        """Answer everybody who waits with an error: the group is no longer here, or becomes another kind of group."""
+        for member in self.ordered_members():
+            error = JoinGroupResponse(error_code=code, protocol_name=None, member_id=member.member_id)
+            self.answer_join(member, error)
+        for member in self.ordered_members():
+            self.answer_sync(member, SyncGroupResponse(error_code=code))
+
     def described_to_leader(self) -> tuple[JoinGroupResponseMember, ...]:
         """All members, as the leader gets them."""
         return tuple(
@@ -312,11 +321,14 @@ class LiveGroup(ClassicGroup):
     def choose_protocol(self) -> str:
         """What most members prefer of that which all offer; of equals the first in Kafka's map (java.util.HashMap of names).
 
-        Raises `StopIteration` if there is nothing that all offer, which `supports` prevents.
+        Raises `ApiError` if there is nothing that all offer. `supports` prevents that, unless a member offers something twice.
         """
         votes: JavaHashMap[str, int] = JavaHashMap()
         for member in self.members.values():
-            choice = next(one.name for one in member.protocols if self.offered[one.name] == len(self.members))
+            names = (one.name for one in member.protocols if self.offered[one.name] == len(self.members))
+            choice = next(names, None)
+            if choice is None:
+                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{member.member_id} offers no protocol of all")
             votes.put(choice, (votes.get(choice) or 0) + 1)
         return max(votes.items(), key=lambda vote: vote[1])[0]
 

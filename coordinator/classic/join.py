@@ -6,7 +6,7 @@ from quorate.codecs.api import JoinGroupRequest, JoinGroupResponse
 from quorate.coordinator.classic.checks import check_member
 from quorate.coordinator.classic.group import LiveGroup, LiveMember
 from quorate.coordinator.classic.groups import live_group, new_group
-from quorate.coordinator.classic.on_consumer_groups import handle_on_consumer_group, replace_empty_group
+from quorate.coordinator.classic.on_consumer_groups import gives_way, handle_on_consumer_group, replace_empty_group
 from quorate.coordinator.classic.rebalance import expect_heartbeat, expect_join, joined, rebalance_if_possible
 from quorate.coordinator.classic.returning import join_again
 from quorate.coordinator.errors import ApiError, ErrorCode
@@ -37,7 +37,7 @@ def join_group(
     if context.api_version == 0:
         request = replace(request, rebalance_timeout_ms=request.session_timeout_ms)
     there = shard.state.groups.get(request.group_id)
-    if there is not None and not isinstance(there, ClassicGroup) and not there.is_empty:
+    if there is not None and not isinstance(there, ClassicGroup) and not gives_way(there):
         return handle_on_consumer_group(shard, there, request, context)
     sent: Pending[JoinGroupResponse] = Pending()
     answer: Pending[JoinGroupResponse] = Pending()

@@ -1,11 +1,13 @@
-"""What becomes of classic groups when their log has been loaded."""
+"""What becomes of classic groups when their log has been loaded, and when another broker loads it."""
 
+from quorate.coordinator.classic.group import LiveGroup
 from quorate.coordinator.classic.groups import alive
 from quorate.coordinator.classic.rebalance import heard_of_all, prepare_rebalance
-from quorate.coordinator.shard import CoordinatorShard, when_loaded
+from quorate.coordinator.errors import ErrorCode
+from quorate.coordinator.shard import ON_UNLOADED, CoordinatorShard, when_loaded
 from quorate.coordinator.state.classic import ClassicGroup
 
-__all__ = ["bring_to_life"]
+__all__ = ["bring_to_life", "let_go"]
 
 
 @when_loaded(ClassicGroup)
@@ -17,3 +19,13 @@ def bring_to_life(shard: CoordinatorShard, group: ClassicGroup, now_ms: int) -> 
     heard_of_all(shard, live, now_ms)
     if len(live.members) > shard.config.group_max_size:
         prepare_rebalance(shard, live, now_ms)
+
+
+def let_go(shard: CoordinatorShard) -> None:
+    """Whoever waits for an answer has to ask the new coordinator."""
+    for _, group in shard.state.groups.ordered():
+        if isinstance(group, LiveGroup):
+            group.answer_all(ErrorCode.NOT_COORDINATOR)
+
+
+ON_UNLOADED.append(let_go)

@@ -1,7 +1,7 @@
 """Where the classic protocol meets groups of another kind (KIP-848, "Migration").
 
-A request about a consumer group that has members is answered by what `on_consumer_group` was given for its type. Without an entry, JoinGroup is refused, and for
-the other requests nobody is a member. An empty consumer group gives way to a classic one.
+A request about a consumer group that has members is answered by what `on_consumer_group` was given for its type. Without an entry, and for
+groups of other kinds, JoinGroup is refused, and for the other requests nobody is a member. An empty consumer group gives way to a classic one.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state import ConsumerGroup, Group, StreamsGroup
 
-__all__ = ["handle_on_consumer_group", "on_consumer_group", "replace_empty_group"]
+__all__ = ["gives_way", "handle_on_consumer_group", "on_consumer_group", "replace_empty_group"]
 
 Handler = Callable[[CoordinatorShard, Any, Any, RequestContext], Result[Any]]
 H = TypeVar("H", bound=Handler)
@@ -45,13 +45,18 @@ def handle_on_consumer_group(
     raise ApiError(code, f"group {group.group_id} is a {group.kind.lower()} group")
 
 
+def gives_way(group: Group) -> bool:
+    """Whether a classic group may take this group's place: empty consumer and streams groups are replaced, share groups never."""
+    return isinstance(group, ConsumerGroup | StreamsGroup) and group.is_empty
+
+
 def replace_empty_group(shard: CoordinatorShard, group_id: str) -> tuple[list[CoordinatorRecord], Callable[[], object]]:
     """Remove an empty consumer or streams group at once: the records that delete it, and what brings it back if they cannot be written."""
     # Here, as the room of offsets needs that of classic groups when it is imported.
     from quorate.coordinator.offsets.groups import group_tombstones
 
     group = shard.state.groups.get(group_id)
-    if not isinstance(group, ConsumerGroup | StreamsGroup) or not group.is_empty:
+    if group is None or not gives_way(group):
         return [], lambda: None
     del shard.state.groups[group_id]
 

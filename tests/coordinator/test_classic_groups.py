@@ -6,15 +6,20 @@ from uuid import UUID
 
 import pytest
 
+from quorate.codecs.api import JoinGroupRequest
+from quorate.codecs.api.join_group import JoinGroupRequestProtocol
+from quorate.coordinator import CoordinatorRuntime, CoordinatorShard
 from quorate.coordinator.classic.group import LiveGroup
 from quorate.coordinator.classic.states import TRANSITIONS, IllegalTransition, can_rebalance
+from quorate.coordinator.results import Pending, RequestContext
+from quorate.coordinator.runtime import MemoryLog
 from quorate.coordinator.state import ClassicState
 from tests.coordinator.classic_scene import RANGE, Scene
 from tests.coordinator.classic_scripts import subscription
 from tests.oracle.client import Oracle
 
 NONE, ILLEGAL_GENERATION, INCONSISTENT, INVALID_GROUP, UNKNOWN, REBALANCING, NOT_EMPTY = 0, 22, 23, 24, 25, 27, 68
-MEMBER_ID_REQUIRED, MAX_SIZE, FENCED, COORDINATOR_NOT_AVAILABLE, SUBSCRIBED = 79, 81, 82, 15, 86
+MEMBER_ID_REQUIRED, MAX_SIZE, FENCED, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, SUBSCRIBED = 79, 81, 82, 15, 16, 86
 
 
 @pytest.mark.parametrize(("old", "new"), list(product(ClassicState, ClassicState)))
@@ -384,21 +389,44 @@ class TestTogetherWithKafka:
         scene.op("reload")
         assert scene.state() == ("Empty" if end == "join" else "Dead")
 
+    @pytest.mark.parametrize("left", [False, True])
+    def test_a_share_group_is_no_classic_group_even_if_it_is_empty(self, oracle: Oracle, left: bool) -> None:
+        scene = Scene(oracle)
+        for epoch in (0, -1)[: 1 + left]:
+            body = {"groupId": "g", "memberId": "m", "memberEpoch": epoch, "subscribedTopicNames": ["t"]}
+            oracle.call("request", api="ShareGroupHeartbeat", version=1, body=body)
+        records = oracle.call("log")["records"]
+        scene.op("config")
+        scene.op("load", records=[{"key": record["key"], "value": record["value"]} for record in records])
+        assert scene.join()["response"]["errorCode"] == INCONSISTENT
+        assert scene.sync("m", 1)["response"]["errorCode"] == UNKNOWN
+        assert scene.heartbeat("m", 1) == UNKNOWN
+        assert scene.request("LeaveGroup", 1, memberId="m")["response"]["errorCode"] == UNKNOWN
+        gone = scene.request("LeaveGroup", 5, members=[{"memberId": "m"}])["response"]
+        assert gone["members"][0]["errorCode"] == UNKNOWN
+
+    def test_who_offers_a_protocol_twice_never_gets_an_answer(self, oracle: Oracle) -> None:
+        scene = Scene(oracle)
+        waiting = scene.join(version=3, protocols=RANGE * 2)
+        scene.advance(60_000)
+        assert waiting["id"] not in scene.answers
+        assert scene.state() == "PreparingRebalance"
+        assert scene.join(version=3)["response"]["errorCode"] == INCONSISTENT
+        scene.advance(300_000)
+        assert scene.state() == "Empty"
+
     def empty_consumer_group(self, scene: Scene) -> None:
         body = {"rebalanceTimeoutMs": 60_000, "subscribedTopicNames": ["t0"], "topicPartitions": []}
         scene.request("ConsumerGroupHeartbeat", 1, memberId="m", memberEpoch=0, **body)
         scene.request("ConsumerGroupHeartbeat", 1, memberId="m", memberEpoch=-1)
 
 
-def test_ids_are_client_or_instance_and_a_uuid_of_the_shard() -> None:
-    from quorate.codecs.api import JoinGroupRequest
-    from quorate.codecs.api.join_group import JoinGroupRequestProtocol
-    from quorate.coordinator import CoordinatorRuntime, CoordinatorShard
-    from quorate.coordinator.results import RequestContext
-    from quorate.coordinator.runtime import MemoryLog
+MADE_UP = UUID(int=7)
 
-    made_up = UUID(int=7)
-    runtime = CoordinatorRuntime(CoordinatorShard(new_id=lambda: made_up), MemoryLog(), now_ms=0)
+
+def alone(version: int) -> tuple[CoordinatorRuntime, Pending[Any]]:
+    """Ours without Kafka, and the answer to one JoinGroup of a client called "billing"."""
+    runtime = CoordinatorRuntime(CoordinatorShard(new_id=lambda: MADE_UP), MemoryLog(), now_ms=0)
     request = JoinGroupRequest(
         group_id="g",
         session_timeout_ms=10_000,
@@ -406,5 +434,16 @@ def test_ids_are_client_or_instance_and_a_uuid_of_the_shard() -> None:
         protocol_type="consumer",
         protocols=(JoinGroupRequestProtocol(name="range", metadata=b""),),
     )
-    answer = runtime.request(request, RequestContext(api_version=9, now_ms=0, client_id="billing"))
-    assert answer.response.member_id == f"billing-{made_up}"
+    return runtime, runtime.request(request, RequestContext(api_version=version, now_ms=0, client_id="billing"))
+
+
+def test_ids_are_the_client_and_a_uuid_of_the_shard() -> None:
+    _, answer = alone(9)
+    assert answer.response.member_id == f"billing-{MADE_UP}"
+
+
+def test_who_waits_hears_that_the_coordinator_is_elsewhere() -> None:
+    runtime, answer = alone(3)
+    assert not answer.done
+    runtime.unload()
+    assert (answer.response.error_code, answer.response.member_id) == (NOT_COORDINATOR, f"billing-{MADE_UP}")
