@@ -9,12 +9,22 @@ from typing import TYPE_CHECKING
 
 import click
 
+from quorate.cli.cluster_options import option_for
 from quorate.cli.errors import UserError
 
 if TYPE_CHECKING:
     from quorate.integration.containers import KafkaCluster
 
-__all__ = ["attach", "check_majority", "check_stopped", "do_to_each", "majority_note", "said_plainly", "telling"]
+__all__ = [
+    "attached",
+    "check_majority",
+    "check_stopped",
+    "do",
+    "do_to_each",
+    "majority_note",
+    "said_plainly",
+    "telling",
+]
 
 STOP_TIMEOUT_MS = 30_000
 """People don't wait longer for a broker to shut down."""
@@ -23,13 +33,14 @@ STOP_TIMEOUT_WITHOUT_MAJORITY_MS = 10_000
 """A broker that is told to shut down asks the active controller; where there is none, it would wait for one."""
 
 
-def attach(name: str, tell: Callable[[str], None] = lambda _: None) -> "KafkaCluster":
-    """The cluster of this name. Raises `ClusterError` if there is none."""
+@contextmanager
+def attached(name: str, tell: Callable[[str], None] = lambda _: None) -> Iterator["KafkaCluster"]:
+    """The lab of this name, let go of behind the block. Raises `ClusterError` if there is none."""
     from quorate.integration.containers import KafkaCluster
 
-    lab = KafkaCluster.attach(name, on_progress=tell)
-    lab.stop_timeout_ms = STOP_TIMEOUT_MS
-    return lab
+    with KafkaCluster.attach(name, on_progress=tell) as lab:
+        lab.stop_timeout_ms = STOP_TIMEOUT_MS
+        yield lab
 
 
 @contextmanager
@@ -80,6 +91,15 @@ def telling() -> Iterator[Callable[[str], None]]:
     yield tell
 
 
+def do(name: str, act: Callable[["KafkaCluster"], str]) -> None:
+    """Do something to a lab, and say what it has come to."""
+    began = time.monotonic()
+    with said_plainly(), telling() as tell, attached(name, tell) as lab:
+        said = act(lab)
+    took = time.monotonic() - began
+    click.echo(f"{said} ({took:.1f} s)" if took >= 1 else said)
+
+
 def do_to_each(lab: "KafkaCluster", brokers: Sequence[int], method: str) -> None:
     """Call a method of the cluster for several brokers at the same time. Raises what the first one raises, once all are done."""
     states = _states(lab, brokers)
@@ -90,7 +110,14 @@ def do_to_each(lab: "KafkaCluster", brokers: Sequence[int], method: str) -> None
     if method == "resume_broker":
         for broker in brokers:
             if states[broker] != "paused":
-                raise UserError(f"broker {broker} is {states[broker]}, not paused", *_how_to_start(states, broker))
+                raise UserError(
+                    f"broker {broker} is {states[broker]}, not paused",
+                    *(
+                        [f"quorate cluster start-broker {broker}{option_for(lab)}"]
+                        if states[broker] == "stopped"
+                        else []
+                    ),
+                )
     if method == "stop_broker" and not _majority(
         {number: runs and number not in brokers for number, runs in _voters(lab).items()}
     ):
@@ -99,10 +126,6 @@ def do_to_each(lab: "KafkaCluster", brokers: Sequence[int], method: str) -> None
     with ThreadPoolExecutor(max_workers=max(1, len(todo))) as pool:
         for done in [pool.submit(getattr(lab, method), broker) for broker in todo]:
             done.result()
-
-
-def _how_to_start(states: dict[int, str], broker: int) -> list[str]:
-    return [f"quorate cluster start-broker {broker}"] if states[broker] == "stopped" else []
 
 
 def _states(lab: "KafkaCluster", brokers: Sequence[int]) -> dict[int, str]:
@@ -118,9 +141,12 @@ def check_stopped(lab: "KafkaCluster", brokers: Sequence[int]) -> None:
     states = _states(lab, brokers)
     for broker in brokers:
         if states[broker] == "paused":
-            raise UserError(f"broker {broker} is paused", f"quorate cluster resume-broker {broker}")
+            raise UserError(f"broker {broker} is paused", f"quorate cluster resume-broker {broker}{option_for(lab)}")
         if states[broker] == "running":
-            raise UserError(f"broker {broker} is running", f"to start it anew: quorate cluster restart-broker {broker}")
+            raise UserError(
+                f"broker {broker} is running",
+                f"to start it anew: quorate cluster restart-broker {broker}{option_for(lab)}",
+            )
 
 
 def check_majority(lab: "KafkaCluster", brokers: Sequence[int]) -> None:
@@ -131,7 +157,7 @@ def check_majority(lab: "KafkaCluster", brokers: Sequence[int]) -> None:
         more = " ".join(map(str, (*brokers, *stopped)))
         raise UserError(
             f"brokers {', '.join(map(str, stopped))} are controllers, and without a majority of these no broker gets ready",
-            f"start them together: quorate cluster start-broker {more}",
+            f"start them together: quorate cluster start-broker {more}{option_for(lab)}",
         )
 
 

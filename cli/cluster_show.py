@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from quorate.cli.cluster_options import option_for
 from quorate.cli.columns import columns
 
 if TYPE_CHECKING:
@@ -76,12 +77,12 @@ def _health(lab: "KafkaCluster", found: "Survey | None") -> Iterator[str]:
         missing_majority = majority_note(lab)
         if missing_majority:
             yield missing_majority.removeprefix("note: ")
-        yield f"to start what is stopped: quorate cluster up{_name_option(lab)}"
+        yield f"to start what is stopped: quorate cluster up{option_for(lab)}"
 
 
 def next_lines(lab: "KafkaCluster") -> list[str]:
     """What to try with a cluster that has come up."""
-    name = _name_option(lab)
+    name = option_for(lab)
     address = lab.brokers[0].address
     moved = lab.brokers[min(1, len(lab.brokers) - 1)]
     elsewhere = [broker.rack for broker in lab.brokers if broker.rack not in (None, moved.rack)]
@@ -114,10 +115,6 @@ def next_lines(lab: "KafkaCluster") -> list[str]:
         f"In Python: {client if not lab.plan.secure else f'KafkaCluster.attach({lab.lab_name!r}).client_config'}"
     )
     return lines
-
-
-def _name_option(lab: "KafkaCluster") -> str:
-    return "" if lab.lab_name == "lab" else f" --name {lab.lab_name}"
 
 
 def status_json(lab: "KafkaCluster", found: "Survey | None") -> str:

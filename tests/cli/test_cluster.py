@@ -182,6 +182,9 @@ def test_one_of_three_brokers_cannot_be_started_alone():
         check_majority(stopped, [3])
     assert error.value.remedy == ("start them together: quorate cluster start-broker 3 1 2",)
     check_majority(stopped, [3, 1])
+    with pytest.raises(UserError) as error:
+        check_majority(lab(("stopped", "stopped", "stopped"), name="other"), [3])
+    assert error.value.remedy == ("start them together: quorate cluster start-broker 3 1 2 --name other",)
     check_majority(lab(("running", "stopped", "stopped")), [3])
 
 
