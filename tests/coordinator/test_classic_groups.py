@@ -1,6 +1,8 @@
 """Scenes of classic groups, each played by Kafka's coordinator and by ours, which have to agree on every answer, record and timer."""
 
+import re
 from itertools import product
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -48,6 +50,15 @@ def test_the_table_is_that_of_kafkas_valid_previous_states() -> None:
         ClassicState.DEAD: set(ClassicState),
     }
     assert [state.value for state in ClassicState if can_rebalance(state)] == ["Empty", "CompletingRebalance", "Stable"]
+
+
+def test_the_documentation_tells_the_table() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "explanation" / "classic-groups.md").read_text()
+    rows = re.findall(r"^\| (\w+) \| ([\w, ]+) \|", page, re.MULTILINE)
+    told = {old: new.split(", ") for old, new in rows if old != "state"}
+    assert {old: sorted(new) for old, new in told.items()} == {
+        old.value: sorted(new.value for new in TRANSITIONS[old]) for old in ClassicState
+    }
 
 
 @pytest.mark.oracle
