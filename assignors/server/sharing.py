@@ -132,7 +132,8 @@ def _too_many_holders(pools: Sequence[Pool], held: Held, kept: Bools) -> Ints:
     walked = chosen[order]
     still = np.cumsum(alive[order])
     before = np.repeat(np.append(0, still)[starts], sizes)
-    return walked[alive[order] & (still - before <= np.repeat(excess, sizes))]
+    first_ones: Ints = walked[alive[order] & (still - before <= np.repeat(excess, sizes))]
+    return first_ones
 
 
 def _in_map_order(pools: Sequence[Pool], held: Held, bounds: Ints, hashes: UInts, found: Ints) -> Ints:
