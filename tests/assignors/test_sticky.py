@@ -420,7 +420,6 @@ def test_members_own_what_with_owned_says_whatever_their_user_data_say():
 @given(
     names=st.lists(st.sampled_from([f"topic-{number}" for number in range(40)] + ["AaAa", "BBBB", "AaBB"]), max_size=60)
 )
-@pytest.mark.oracle
 def test_user_data_are_the_bytes_that_kafka_writes(oracle, names):
     owned = [(name, number) for number, name in enumerate(names)]
     told = [{"topic": topic, "partition": number} for topic, number in owned]
