@@ -1,8 +1,9 @@
 """KIP-169 on real brokers: `lag-aware` deals partitions out by the lags that the group really has, and by what is declared where they cannot be read."""
 
 import logging
+import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ from kafka.structs import OffsetAndMetadata
 from quorate.assignors.adapters import aiokafka, kafka_python
 from quorate.assignors.lags import AdminLags, Fallback
 from quorate.integration import Cluster
+from quorate.integration.waiting import wait_for
 from tests.assignors.adapters import live
+from tests.integration.detour import Detour
 from tests.integration.groups import all_of, confluent_config, settled
 
 pytestmark = pytest.mark.scenario("KIP-169 lag-aware")
@@ -70,7 +73,16 @@ class Pair:
         adapters: Any = kafka_python if self.client == "kafka-python" else aiokafka
         kind: Any = live.KafkaPython if self.client == "kafka-python" else live.Aio
         lags = source(self.cluster, self.group, **self.options)
-        self.members.append(kind(self.cluster, self.group, [self.topic], adapters.LagAware(lags=lags)).__enter__())
+        self.members.append(
+            kind(
+                self.cluster, self.group, [self.topic], adapters.LagAware(lags=lags), session_timeout_ms=45_000
+            ).__enter__()
+        )
+
+    def replace_one(self) -> None:
+        """The one that does not lead ends, and another one comes."""
+        self.members.pop().close()
+        self.add()
 
     def settle(self) -> None:
         settled(self.members, all_of(self.topic, len(WRITTEN)), timeout_ms=90_000)
@@ -130,37 +142,62 @@ def test_a_new_group_from_latest_has_no_lag_and_shares_by_number(pair: Pair) -> 
     ]
 
 
-@pytest.mark.kafka_topic(assignment=[[3], [1], [2], [1], [2], [1]])
-def test_lags_that_cannot_be_read_are_replaced_as_declared(
+def told_by(pair: Pair, caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What the log says about lags that a group could not have."""
+    return [text for text in caplog.messages if "could not be read" in text and pair.group in text]
+
+
+def test_a_source_that_does_not_answer_is_replaced_as_declared(
     kafka_cluster: Cluster, skewed: str, group_id: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with ExitStack() as stack:
-        pairs: dict[tuple[str, Fallback], Pair] = {}
+        detour = stack.enter_context(Detour())
+        pairs: dict[Fallback, list[Pair]] = {"last": [], "none": []}
         for client in ("kafka-python", "aiokafka"):
-            for fallback in ("last", "none"):
-                group = f"{group_id}-{client}-{fallback}"
-                pair = pairs[client, fallback] = Pair(client, kafka_cluster, group, skewed)
+            for fallback in pairs:
+                pair = Pair(client, kafka_cluster, f"{group_id}-{client}-{fallback}", skewed)
                 stack.callback(pair.close)
-                pair.options = {"auto_offset_reset": "earliest", "fallback": fallback, "timeout_ms": 10_000}
-                pair.start()
+                pairs[fallback].append(pair)
+                pair.start(auto_offset_reset="earliest", fallback=fallback, timeout_ms=5_000, proxy_url=detour.url)
                 assert pair.loads() == [1500, 1600]
-        # Nobody knows where partition 0 ends while its only replica is away.
-        kafka_cluster.stop_broker(3)
+        # The groups go on, but lags are asked for on a way that leads nowhere any more.
+        for broker in kafka_cluster.brokers:
+            detour.cut(int(broker.address.rpartition(":")[2]))
         caplog.set_level(logging.WARNING, "quorate.assignors.lags")
-        for (client, fallback), pair in pairs.items():
-            caplog.clear()
-            pair.members.pop().close()
-            pair.add()
-            pair.settle()
-            by = "the 6 lags read last" if fallback == "last" else "their numbers only"
-            told = [text for text in caplog.messages if "lags could not be read" in text]
-            assert told, (client, fallback)
-            assert all(f"so partitions are assigned by {by}; look at the brokers" in text for text in told)
-            assert pair.loads() == ([1500, 1600] if fallback == "last" else [1300, 1800])
+        for fallback in pairs:
+            for pair in pairs[fallback]:
+                pair.replace_one()
+        for fallback in pairs:
+            for pair in pairs[fallback]:
+                pair.settle()
+                assert pair.loads() == ([1500, 1600] if fallback == "last" else [1300, 1800]), pair.group
+                by = "the 6 lags read last" if fallback == "last" else "their numbers only"
+                assert told_by(pair, caplog), pair.group
+                assert all(f"so partitions are assigned by {by}; look at" in text for text in told_by(pair, caplog))
         # They are read again as soon as they can be.
-        kafka_cluster.start_broker(3)
-        for pair in pairs.values():
-            pair.members.pop().close()
-            pair.add()
+        detour.heal()
+        wait_for(
+            "no reading is under way", lambda: "quorate-lags" not in {one.name for one in threading.enumerate()}, 60_000
+        )
+        for pair in pairs["none"]:
+            pair.replace_one()
             pair.settle()
             assert pair.loads() == [1500, 1600]
+
+
+@pytest.mark.parametrize(("fallback", "loads"), [("last", [1500, 1600]), ("none", [1100, 2000])])
+@pytest.mark.kafka_topic(assignment=[[3], [1], [2], [1], [2], [1]])
+def test_a_partition_without_a_leader_does_not_hide_the_lags_of_others(
+    kafka_cluster: Cluster, skewed: str, group_id: str, fallback: Fallback, loads: list[int]
+) -> None:
+    pair = Pair("kafka-python", kafka_cluster, group_id, skewed)
+    with closing(pair):
+        pair.start(auto_offset_reset="earliest", fallback=fallback)
+        assert pair.loads() == [1500, 1600]
+        # Partition 0 has no other replica. It counts as it did last, or as nothing.
+        kafka_cluster.stop_broker(3)
+        kafka_cluster.wait_fenced(3)
+        pair.replace_one()
+        pair.settle()
+        assert pair.loads() == loads
+        kafka_cluster.start_broker(3)

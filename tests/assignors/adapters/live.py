@@ -123,6 +123,7 @@ class KafkaPython(Member):
 
     def _run(self) -> None:
         from kafka import ConsumerRebalanceListener, KafkaConsumer
+        from kafka.errors import RetriableError
 
         member = self
 
@@ -140,7 +141,11 @@ class KafkaPython(Member):
             self.consumer.subscribe(**self.subscription, listener=Listener())
             while not self._stop.is_set():
                 self.polls.wait()
-                for at, records in self.consumer.poll(timeout_ms=100).items():
+                try:
+                    polled = self.consumer.poll(timeout_ms=100)
+                except RetriableError:
+                    continue  # kafka-python's poll() raises what its search for the coordinator met with
+                for at, records in polled.items():
                     now = time.monotonic()
                     self.records += [((at.topic, at.partition), one.offset, now) for one in records]
                 self.assigned = frozenset((at.topic, at.partition) for at in self.consumer.assignment())
