@@ -1,12 +1,16 @@
 """Random histories of classic groups. Members that Kafka names are called `$1`, `$2`, ... in scripts, so that a script can be played again, also without some of its lines."""
 
+import base64
 import json
 import re
+from collections import Counter
 from random import Random
 from typing import Any
 
 from quorate.codecs.consumer_protocol import encode_protocol
 from quorate.codecs.messages.protocol import ConsumerProtocolSubscription
+from quorate.coordinator.classic.group import LiveGroup
+from quorate.coordinator.state import ClassicState
 from tests.coordinator.scripts import Answer, Duel
 
 __all__ = ["ClassicHistory", "NamedDuel"]
@@ -33,11 +37,24 @@ class NamedDuel(Duel):
 
 
 def subscription(*topics: str) -> str:
-    import base64
-
     return base64.b64encode(
         encode_protocol(ConsumerProtocolSubscription(topics=topics, user_data=None, owned_partitions=()), 1)
     ).decode()
+
+
+def check_counts(group: LiveGroup) -> None:
+    """What a group counts is what there is."""
+    members = group.members
+    assert set(group.order) == set(members)
+    assert group.joining == sum(member.joining is not None for member in members.values())
+    offered = Counter(one.name for member in members.values() for one in member.protocols)
+    assert {name: count for name, count in group.offered.items() if count} == offered
+    assert group.static_members == {
+        member.group_instance_id: member.member_id for member in members.values() if member.group_instance_id
+    }
+    assert not group.pending & set(members)
+    assert not members or group.leader in members
+    assert members or group.phase is not ClassicState.STABLE
 
 
 class ClassicHistory:
@@ -149,6 +166,9 @@ class ClassicHistory:
 
     def op(self, op: str, **fields: Any) -> Answer:
         answer = self.duel.op(op, **fields)
+        for group in self.duel.ours.shard.state.groups.values():
+            if isinstance(group, LiveGroup):
+                check_counts(group)
         for one in answer.get("completed", ()):
             if one["api"] == "JoinGroup" and one["id"] in self.asked:
                 self.heard(self.asked[one["id"]], one["response"])
