@@ -4,8 +4,8 @@
     history.run(60)
 
 Members behave like clients as long as `rng` lets them: they send back the epoch and the partitions that they were told. Now and then they do not. Writes do not
-fail here: when Kafka's coordinator takes back what it had replayed, its maps come out in another order (and, until the next write, a Describe shows members
-twice). Single scenes in test_consumer_groups.py have that.
+fail here: Kafka's coordinator replays before it writes, and what it takes back leaves traces: maps in another order (a Describe shows members twice until the next
+write), and forgotten hashes of topics, by which it can notice other racks, and bump the epoch, earlier than ours. test_consumer_groups.py has single scenes.
 """
 
 from collections.abc import Callable
