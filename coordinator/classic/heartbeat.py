@@ -3,7 +3,7 @@
 from quorate.codecs.api import HeartbeatRequest, HeartbeatResponse
 from quorate.coordinator.classic.checks import check_member
 from quorate.coordinator.classic.group import LiveGroup
-from quorate.coordinator.classic.groups import alive
+from quorate.coordinator.classic.groups import alive, existing
 from quorate.coordinator.classic.on_consumer_groups import handle_on_consumer_group
 from quorate.coordinator.classic.rebalance import expect_heartbeat
 from quorate.coordinator.errors import ApiError, ErrorCode
@@ -18,11 +18,7 @@ __all__ = ["heartbeat", "keep_session"]
 @handles(HeartbeatRequest)
 def heartbeat(shard: CoordinatorShard, request: HeartbeatRequest, context: RequestContext) -> Result[HeartbeatResponse]:
     """Begin the member's session anew. Raises `ApiError`."""
-    if not request.group_id:
-        raise ApiError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
-    there = shard.state.groups.get(request.group_id)
-    if there is None:
-        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"there is no group {request.group_id}")
+    there = existing(shard, request.group_id)
     if not isinstance(there, ClassicGroup):
         return handle_on_consumer_group(shard, there, request, context)
     group = alive(shard, there, context.now_ms)

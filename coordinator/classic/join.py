@@ -4,8 +4,9 @@ from dataclasses import replace
 
 from quorate.codecs.api import JoinGroupRequest, JoinGroupResponse
 from quorate.coordinator.classic.checks import check_member
-from quorate.coordinator.classic.group import LiveGroup, LiveMember
+from quorate.coordinator.classic.group import LiveGroup
 from quorate.coordinator.classic.groups import live_group, new_group
+from quorate.coordinator.classic.joiner import Joiner
 from quorate.coordinator.classic.on_consumer_groups import gives_way, handle_on_consumer_group, replace_empty_group
 from quorate.coordinator.classic.rebalance import expect_heartbeat, expect_join, joined, rebalance_if_possible
 from quorate.coordinator.classic.returning import join_again
@@ -42,33 +43,29 @@ def join_group(
     sent: Pending[JoinGroupResponse] = Pending()
     answer: Pending[JoinGroupResponse] = Pending()
     answer.on_complete(lambda response: sent.complete(_fitting(response, context.api_version)))
-    return replace(_join(shard, request, context, answer), response=sent)
+    return replace(_join(shard, Joiner(request=request, context=context, answer=answer)), response=sent)
 
 
-def _join(
-    shard: CoordinatorShard,
-    request: JoinGroupRequest,
-    context: RequestContext,
-    answer: Pending[JoinGroupResponse],
-) -> Result[JoinGroupResponse]:
-    """What is to be written; the answer is given in `answer`, now or later."""
+def _join(shard: CoordinatorShard, joiner: Joiner) -> Result[JoinGroupResponse]:
+    """What is to be written; the joiner gets its answer now or later."""
+    request, now_ms, answer = joiner.request, joiner.context.now_ms, joiner.answer
     group_id = request.group_id
     records, undo = replace_empty_group(shard, group_id)
-    group = live_group(shard, group_id, context.now_ms)
+    group = live_group(shard, group_id, now_ms)
     is_new = group is None
     if group is None:
         if request.member_id:
             # An empty group of the other protocol is forgotten all the same; Kafka loses it in this way, too, until it loads its log again.
             answer.complete(_error(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
             return Result()
-        group = new_group(shard, group_id, context.now_ms)
+        group = new_group(shard, group_id, now_ms)
     if not _has_room(shard, group, request.member_id):
         group.remove(request.member_id)
         answer.complete(_error(ErrorCode.GROUP_MAX_SIZE_REACHED))
         result: Result[None] = Result()
     else:
         try:
-            result = (_join_known if request.member_id else _join_unknown)(shard, group, request, context, answer)
+            result = (_join_known if request.member_id else _join_unknown)(shard, group, joiner)
         except ApiError as error:
             if error.code == ErrorCode.UNKNOWN_SERVER_ERROR:
                 raise
@@ -84,7 +81,7 @@ def _join(
         undo()
         answer.complete(_error(code))
 
-    return Result(records=[*records, empty_classic_group(group_id, context.now_ms)], replay=False, on_failed=gone)
+    return Result(records=[*records, empty_classic_group(group_id, now_ms)], replay=False, on_failed=gone)
 
 
 def _has_room(shard: CoordinatorShard, group: LiveGroup, member_id: str) -> bool:
@@ -100,44 +97,34 @@ def _has_room(shard: CoordinatorShard, group: LiveGroup, member_id: str) -> bool
             return member is not None or len(group.members) < shard.config.group_max_size
 
 
-def _join_unknown(
-    shard: CoordinatorShard,
-    group: LiveGroup,
-    request: JoinGroupRequest,
-    context: RequestContext,
-    answer: Pending[JoinGroupResponse],
-) -> Result[None]:
+def _join_unknown(shard: CoordinatorShard, group: LiveGroup, joiner: Joiner) -> Result[None]:
     """Somebody without an id: gets one. A static member that is known takes its own place."""
+    request, context = joiner.request, joiner.context
     _check_protocols(group, request)
     instance_id = request.group_instance_id
     new_id = f"{context.client_id if instance_id is None else instance_id}-{shard.new_id()}"
     if instance_id is not None:
         known = group.static_member(instance_id)
         if known is not None:
-            return join_again(shard, group, group.members[known], new_id, request, context, answer)
-        return _add(shard, group, new_id, request, context, answer)
+            return join_again(shard, group, group.members[known], new_id, joiner)
+        return _add(shard, group, new_id, joiner)
     if context.api_version < TWO_STEPS:
-        return _add(shard, group, new_id, request, context, answer)
+        return _add(shard, group, new_id, joiner)
     group.pending.add(new_id)
     expect_join(shard, group, new_id, context.now_ms + request.session_timeout_ms)
-    answer.complete(_error(ErrorCode.MEMBER_ID_REQUIRED, new_id))
+    joiner.answer.complete(_error(ErrorCode.MEMBER_ID_REQUIRED, new_id))
     return Result()
 
 
-def _join_known(
-    shard: CoordinatorShard,
-    group: LiveGroup,
-    request: JoinGroupRequest,
-    context: RequestContext,
-    answer: Pending[JoinGroupResponse],
-) -> Result[None]:
+def _join_known(shard: CoordinatorShard, group: LiveGroup, joiner: Joiner) -> Result[None]:
     """A member, or an id that was given out. A follower that announces nothing new hears again what it has heard already."""
+    request = joiner.request
     _check_protocols(group, request)
     member_id = request.member_id
     if member_id in group.pending:
         if request.group_instance_id is not None:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{member_id} was not given to a static member")
-        return _add(shard, group, member_id, request, context, answer)
+        return _add(shard, group, member_id, joiner)
     check_member(group, member_id, request.group_instance_id)
     member = group.members[member_id]
     unchanged = tuple(request.protocols) == tuple(member.protocols)
@@ -146,19 +133,13 @@ def _join_known(
         case ClassicState.EMPTY | ClassicState.DEAD:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"group {group.group_id} has no members")
         case ClassicState.COMPLETING_REBALANCE if unchanged:
-            answer.complete(joined(group, member_id, tell_members=leads))
+            joiner.answer.complete(joined(group, member_id, tell_members=leads))
             return Result()
         case ClassicState.STABLE if unchanged and not leads:
-            answer.complete(joined(group, member_id, tell_members=False))
+            joiner.answer.complete(joined(group, member_id, tell_members=False))
             return Result()
-    group.update(
-        member,
-        request.protocols,
-        rebalance_timeout_ms=request.rebalance_timeout_ms,
-        session_timeout_ms=request.session_timeout_ms,
-        joining=answer,
-    )
-    return rebalance_if_possible(shard, group, context.now_ms)
+    joiner.tell(group, member)
+    return rebalance_if_possible(shard, group, joiner.context.now_ms)
 
 
 def _check_protocols(group: LiveGroup, request: JoinGroupRequest) -> None:
@@ -168,32 +149,17 @@ def _check_protocols(group: LiveGroup, request: JoinGroupRequest) -> None:
         )
 
 
-def _add(
-    shard: CoordinatorShard,
-    group: LiveGroup,
-    member_id: str,
-    request: JoinGroupRequest,
-    context: RequestContext,
-    answer: Pending[JoinGroupResponse],
-) -> Result[None]:
+def _add(shard: CoordinatorShard, group: LiveGroup, member_id: str, joiner: Joiner) -> Result[None]:
     """A new member, for whom the others rebalance."""
     if group.phase is ClassicState.PREPARING_REBALANCE and group.previous_phase is ClassicState.EMPTY:
         group.newcomers = True
-    member = LiveMember(
-        member_id=member_id,
-        group_instance_id=request.group_instance_id,
-        client_id=context.client_id,
-        client_host=context.client_host,
-        rebalance_timeout_ms=request.rebalance_timeout_ms,
-        session_timeout_ms=request.session_timeout_ms,
-        protocols=request.protocols,
-        is_new=True,
-    )
-    group.add(member, request.protocol_type, answer)
+    now_ms, timeout_ms = joiner.context.now_ms, shard.config.classic_group_new_member_join_timeout_ms
+    member = joiner.as_member(member_id)
+    group.add(member, joiner.request.protocol_type, joiner.answer)
     # It cannot send heartbeats before it knows its id, so its session does not count; but if it asks again and again, as clients do whose requests time out,
     # the members that it left behind must go.
-    expect_heartbeat(shard, group, member, context.now_ms, shard.config.classic_group_new_member_join_timeout_ms)
-    return rebalance_if_possible(shard, group, context.now_ms)
+    expect_heartbeat(shard, group, member, now_ms, timeout_ms)
+    return rebalance_if_possible(shard, group, now_ms)
 
 
 def _error(code: int, member_id: str = "") -> JoinGroupResponse:

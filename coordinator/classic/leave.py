@@ -4,7 +4,7 @@ from quorate.codecs.api import JoinGroupResponse, LeaveGroupRequest, LeaveGroupR
 from quorate.codecs.api.leave_group import MemberIdentity, MemberResponse
 from quorate.coordinator.classic.checks import check_member
 from quorate.coordinator.classic.group import LiveGroup
-from quorate.coordinator.classic.groups import alive
+from quorate.coordinator.classic.groups import alive, existing
 from quorate.coordinator.classic.on_consumer_groups import handle_on_consumer_group
 from quorate.coordinator.classic.rebalance import (
     complete_join_if_all_are_there,
@@ -27,11 +27,7 @@ def leave_group(
     shard: CoordinatorShard, request: LeaveGroupRequest, context: RequestContext
 ) -> Result[LeaveGroupResponse]:
     """Remove members; each has an error of its own. Raises `ApiError`."""
-    if not request.group_id:
-        raise ApiError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
-    there = shard.state.groups.get(request.group_id)
-    if there is None:
-        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"there is no group {request.group_id}")
+    there = existing(shard, request.group_id)
     if not isinstance(there, ClassicGroup):
         return handle_on_consumer_group(shard, there, request, context)
     group = alive(shard, there, context.now_ms)

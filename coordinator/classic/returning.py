@@ -1,7 +1,8 @@
 """A static member that joins without an id while its instance is in the group: it was restarted, and takes its place under a new id (KIP-345)."""
 
-from quorate.codecs.api import JoinGroupRequest, JoinGroupResponse, SyncGroupResponse
+from quorate.codecs.api import JoinGroupResponse, SyncGroupResponse
 from quorate.coordinator.classic.group import LiveGroup, LiveMember
+from quorate.coordinator.classic.joiner import Joiner
 from quorate.coordinator.classic.rebalance import (
     complete_join_if_all_are_there,
     expect_heartbeat,
@@ -11,7 +12,7 @@ from quorate.coordinator.classic.rebalance import (
 )
 from quorate.coordinator.classic.records import group_record
 from quorate.coordinator.errors import ErrorCode
-from quorate.coordinator.results import Pending, RequestContext, Result
+from quorate.coordinator.results import Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.classic import ClassicState
 
@@ -21,27 +22,14 @@ SKIPS = 9
 """Since this version a leader can be told not to assign anew (KIP-814)."""
 
 
-def join_again(
-    shard: CoordinatorShard,
-    group: LiveGroup,
-    old: LiveMember,
-    new_id: str,
-    request: JoinGroupRequest,
-    context: RequestContext,
-    answer: Pending[JoinGroupResponse],
-) -> Result[None]:
+def join_again(shard: CoordinatorShard, group: LiveGroup, old: LiveMember, new_id: str, joiner: Joiner) -> Result[None]:
     """Who has the old id and still waits for something is fenced. A stable group does not rebalance, unless another protocol would be chosen now."""
+    context = joiner.context
     old_leader = group.leader
     renamed = _rename(group, old, new_id)
     expect_heartbeat(shard, group, renamed, context.now_ms)
     before = (renamed.protocols, renamed.rebalance_timeout_ms, renamed.session_timeout_ms)
-    group.update(
-        renamed,
-        request.protocols,
-        rebalance_timeout_ms=request.rebalance_timeout_ms,
-        session_timeout_ms=request.session_timeout_ms,
-        joining=answer,
-    )
+    joiner.tell(group, renamed)
     if group.phase is ClassicState.COMPLETING_REBALANCE:
         # The leader knows the old id, so what it gives out would not reach the new one.
         return prepare_rebalance(shard, group, context.now_ms)
@@ -68,7 +56,7 @@ def join_again(
             joining=None,
         )
         expect_heartbeat(shard, group, _rename(group, renamed, old.member_id), context.now_ms)
-        answer.complete(
+        joiner.answer.complete(
             JoinGroupResponse(
                 error_code=code,
                 generation_id=group.generation,

@@ -3,7 +3,7 @@
 from quorate.codecs.api import SyncGroupRequest, SyncGroupResponse
 from quorate.coordinator.classic.checks import check_member
 from quorate.coordinator.classic.group import LiveGroup
-from quorate.coordinator.classic.groups import alive
+from quorate.coordinator.classic.groups import alive, existing
 from quorate.coordinator.classic.on_consumer_groups import handle_on_consumer_group
 from quorate.coordinator.classic.rebalance import give_assignments, rebalance_if_possible, reset_assignments, synced
 from quorate.coordinator.classic.records import group_record
@@ -25,10 +25,8 @@ def sync_group(
     """Give a member its assignment, once its leader has told it. Raises `ApiError`."""
     if context.api_version >= NAMES_PROTOCOL and (request.protocol_type is None or request.protocol_name is None):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "a member has to say which protocol it follows")
-    if not request.group_id:
-        raise ApiError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
-    there = shard.state.groups.get(request.group_id)
-    if there is None or there.is_empty:
+    there = existing(shard, request.group_id)
+    if there.is_empty:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"group {request.group_id} has no members")
     if not isinstance(there, ClassicGroup):
         return handle_on_consumer_group(shard, there, request, context)
