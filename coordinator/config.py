@@ -56,6 +56,7 @@ class CoordinatorConfig:
     group_share_heartbeat_interval_ms: int = 5_000
     group_share_max_size: int = 200
     group_share_assignment_interval_ms: int = 1_000
+    group_share_initialize_retry_interval_ms: int = 30_000
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
     group_initial_rebalance_delay_ms: int = 3_000

@@ -56,8 +56,9 @@ class Pending(Generic[R]):
 class Result(Generic[R]):
     """`records`: to be written in this order, as one batch if `atomic`; then, unless `replay` is False because the state was changed already, to be replayed.
 
-    `response`: of the request, to be sent when the records are written; `None` for timers. `on_appended` is called after the replay; `on_failed` with the
-    error code if the records could not be written, and may give another response. `producer_id`, `producer_epoch`: of the transaction that they are part of.
+    `response`: of the request, to be sent when the records are written; `None` for timers. `then`: gives what follows when they are written: another batch, and
+    the response, or what follows that; it gets the time in ms. `on_appended` is called after the replay; `on_failed` with the error code if the records could
+    not be written, and may give another response. `producer_id`, `producer_epoch`: of the transaction that they are part of.
     """
 
     response: R | Pending[R] | None = None
@@ -68,6 +69,7 @@ class Result(Generic[R]):
     producer_epoch: int = -1
     on_appended: Callable[[], None] | None = None
     on_failed: Callable[[int], None] | None = None
+    then: "Callable[[int], Result[R]] | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

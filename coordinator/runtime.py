@@ -201,6 +201,9 @@ class CoordinatorRuntime:
         if isinstance(result.response, Pending):
             result.response.on_complete(answer.complete)
         failed = self._write(name, result)
+        while failed is None and result.then is not None:
+            result = result.then(self.now_ms)
+            failed = self._write(name, result)
         if failed is not None:
             answer.complete(self.shard.failed(request, context, failed, ""))
         elif result.response is not None and not isinstance(result.response, Pending):

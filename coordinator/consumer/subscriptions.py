@@ -1,7 +1,7 @@
 """What a group subscribes to when a member changes or goes: its topics, their hash (KIP-1101), the kind of subscription, and the group epoch that follows."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from quorate.assignors.server import SubscriptionType
 from quorate.codecs import CoordinatorRecord
@@ -10,6 +10,7 @@ from quorate.coordinator.consumer import records as write
 from quorate.coordinator.metadata_hash import group_hash, topic_hash
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember, subscribe_alike
+from quorate.coordinator.state.modern import ModernGroup
 
 __all__ = [
     "REFRESH_INTERVAL_MS",
@@ -37,7 +38,7 @@ class Refreshed(NamedTuple):
     subscription_type: SubscriptionType
 
 
-def is_stale(group: ConsumerGroup, now_ms: int) -> bool:
+def is_stale(group: ModernGroup[Any, Any], now_ms: int) -> bool:
     """Whether the metadata hash has to be computed again: it was never since the load, a topic has changed, or the write after the last time failed."""
     return now_ms >= group.refresh_at_ms or group.epoch < group.refresh_epoch
 

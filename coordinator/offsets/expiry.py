@@ -7,7 +7,7 @@ from quorate.coordinator.offsets.subscribed import is_subscribed
 from quorate.coordinator.records import tombstone
 from quorate.coordinator.results import Result
 from quorate.coordinator.shard import CLEAN_UP, CoordinatorShard
-from quorate.coordinator.state import ClassicGroup, ClassicState, CommittedOffset, Group
+from quorate.coordinator.state import ClassicGroup, ClassicState, CommittedOffset, Group, ShareGroup
 
 __all__ = ["expire"]
 
@@ -18,6 +18,8 @@ def expire(shard: CoordinatorShard, now_ms: int) -> Result[None]:
     """Tombstones of offsets whose time is over, and of empty groups that have none left."""
     records: list[CoordinatorRecord] = []
     for _, group in shard.state.groups.ordered():
+        if isinstance(group, ShareGroup):
+            continue  # they stay until somebody deletes them, and have no offsets here
         if _expire_offsets(shard, group, now_ms, records) and group.is_empty:
             records += group_tombstones(group)
     return Result(records=records, atomic=False)

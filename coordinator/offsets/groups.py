@@ -1,6 +1,6 @@
-"""DeleteGroups v0–2: a group goes with its offsets, if nobody is in it. A share group's state is elsewhere, and so is its deletion."""
+"""DeleteGroups v0–2: a group goes with its offsets, if nobody is in it."""
 
-from quorate.assignors.java_order import JavaHashSet
+from quorate.assignors.java_order import JavaHashMap, JavaHashSet
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api import DeleteGroupsRequest, DeleteGroupsResponse
 from quorate.codecs.api.delete_groups import DeletableGroupResult
@@ -24,7 +24,9 @@ from quorate.coordinator.offsets.delete import offset_tombstones
 from quorate.coordinator.records import tombstone
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard, handles
-from quorate.coordinator.state import ClassicGroup, ConsumerGroup, Group, StreamsGroup
+from quorate.coordinator.share.deletion import losing_state
+from quorate.coordinator.share.records import group_tombstones as share_group_tombstones
+from quorate.coordinator.state import ClassicGroup, ConsumerGroup, Group, ShareGroup, StreamsGroup
 
 __all__ = ["delete_groups", "group_tombstones"]
 
@@ -33,25 +35,44 @@ __all__ = ["delete_groups", "group_tombstones"]
 def delete_groups(
     shard: CoordinatorShard, request: DeleteGroupsRequest, context: RequestContext
 ) -> Result[DeleteGroupsResponse]:
-    """Delete empty groups; each has an error of its own."""
-    records: list[CoordinatorRecord] = []
-    results = []
-    for group_id in JavaHashSet.of(request.groups_names):
+    """Delete empty groups; each has an error of its own. What share groups take with them is written before."""
+    refused: JavaHashMap[str, ErrorCode] = JavaHashMap()
+    first: list[CoordinatorRecord] = []
+    for group_id in dict.fromkeys(request.groups_names):
         group = shard.state.groups.get(group_id)
-        code = ErrorCode.NONE
-        if not isinstance(group, ClassicGroup | ConsumerGroup | StreamsGroup):
-            code = ErrorCode.GROUP_ID_NOT_FOUND
-        elif not group.is_empty:
-            code = ErrorCode.NON_EMPTY_GROUP
+        if not isinstance(group, ShareGroup):
+            continue
+        if group.is_empty:
+            first += losing_state(shard, group_id)
         else:
-            records += offset_tombstones(shard, group_id)
-            records += group_tombstones(group)
-        results.append(DeletableGroupResult(group_id=group_id, error_code=code))
-    return Result(records=records, response=DeleteGroupsResponse(results=tuple(results)))
+            refused.put(group_id, ErrorCode.NON_EMPTY_GROUP)
+    results = [DeletableGroupResult(group_id=one, error_code=code) for one, code in refused.items()]
+
+    def rest(now_ms: int) -> Result[DeleteGroupsResponse]:
+        records: list[CoordinatorRecord] = []
+        for group_id in JavaHashSet.of(request.groups_names):
+            if group_id in refused:
+                continue
+            group = shard.state.groups.get(group_id)
+            code = ErrorCode.NONE
+            if group is None:
+                code = ErrorCode.GROUP_ID_NOT_FOUND
+            elif not group.is_empty:
+                code = ErrorCode.NON_EMPTY_GROUP
+            else:
+                records += offset_tombstones(shard, group_id)
+                records += group_tombstones(group)
+            results.append(DeletableGroupResult(group_id=group_id, error_code=code))
+        return Result(records=records, response=DeleteGroupsResponse(results=tuple(results)))
+
+    return Result(records=first, then=rest) if first else rest(context.now_ms)
 
 
-def group_tombstones(group: Group) -> list[CoordinatorRecord]:
-    """Everything that deletes an empty group, in Kafka's order: what is left of its members, what it has, the group itself."""
+def group_tombstones(group: Group, replaced: tuple[str, str] | None = None) -> list[CoordinatorRecord]:
+    """Everything that deletes a group, in Kafka's order: what is left of its members, what it has, the group itself.
+
+    `replaced`: a member's id, and the one under which it is in records already that are written before these.
+    """
     if isinstance(group, ClassicGroup):
         return [tombstone(GroupMetadataKey(group=group.group_id))]
     if isinstance(group, StreamsGroup):
@@ -60,10 +81,13 @@ def group_tombstones(group: Group) -> list[CoordinatorRecord]:
             tombstone(StreamsGroupMetadataKey(group_id=group.group_id)),
             tombstone(StreamsGroupTopologyKey(group_id=group.group_id)),
         ]
+    if isinstance(group, ShareGroup):
+        return share_group_tombstones(group.group_id)
     if not isinstance(group, ConsumerGroup):
         return []
     group_id = group.group_id
-    members = [member_id for member_id, _ in group.members.ordered()]
+    old, new = replaced or ("", "")
+    members = [new if member_id == old else member_id for member_id, _ in group.members.ordered()]
     return [
         *(tombstone(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=one)) for one in members),
         *(tombstone(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=one)) for one in members),

@@ -35,13 +35,15 @@ G = TypeVar("G", bound=Group)
 class CoordinatorState:
     """Groups and offsets of one partition.
 
-    `skipped`: why records were left out, and how many. `topics`: which consumer and share groups subscribe to a topic.
+    `skipped`: why records were left out, and how many. `topics`: which consumer and share groups subscribe to a topic. `share_states`: by group, which
+    partitions have share state, are about to get it, or lose it (record type 15).
     """
 
     def __init__(self) -> None:
         self.groups: TimelineMap[str, Group] = TimelineMap()
         self.offsets = Offsets()
         self.topics = TopicIndex()
+        self.share_states: TimelineMap[str, share.ShareGroupStatePartitionMetadataValue] = TimelineMap()
         self.skipped: Counter[str] = Counter()
         self._replay: dict[type, Callable[..., None]] = {
             commits.LegacyOffsetCommitKey: self._offset,
@@ -257,9 +259,11 @@ class CoordinatorState:
 
     def _share_state_partitions(self, key: Any, value: Any) -> None:
         if value is not None:
-            self._made(ShareGroup, key.group_id).state_partitions = value
-        elif (group := self._group(ShareGroup, key.group_id)) is not None:
-            group.state_partitions = None
+            self._made(ShareGroup, key.group_id)
+            self.share_states[key.group_id] = value
+        else:
+            self._group(ShareGroup, key.group_id)
+            self.share_states.pop(key.group_id, None)
 
     # Streams groups
 

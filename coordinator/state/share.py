@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from quorate.assignors.java_order import TimelineMap
+from quorate.assignors.java_order import JavaHashSet, TimelineMap
 from quorate.codecs.messages.consumer_group import TopicPartition
-from quorate.codecs.messages.share_group import ShareGroupMemberMetadataValue, ShareGroupStatePartitionMetadataValue
+from quorate.codecs.messages.share_group import ShareGroupMemberMetadataValue
 from quorate.coordinator.state.groups import GroupKind
 from quorate.coordinator.state.modern import ModernGroup
 
@@ -32,16 +32,19 @@ class ShareMember:
 
 
 class ShareGroup(ModernGroup[ShareMember, tuple[TopicPartition, ...]]):
-    """A share group. `topic_subscribers`: topic → members that name it; `state_partitions`: which partitions have share state (record type 15)."""
+    """A share group. `topic_subscribers`: topic → members that name it.
 
-    __slots__ = ("state_partitions", "topic_subscribers")
+    `initializing_since_ms` is in no record: when the partitions that are about to get share state were last written, or loaded.
+    """
+
+    __slots__ = ("initializing_since_ms", "topic_subscribers")
 
     kind: ClassVar[GroupKind] = GroupKind.SHARE
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
         self.topic_subscribers: TimelineMap[str, int] = TimelineMap()
-        self.state_partitions: ShareGroupStatePartitionMetadataValue | None = None
+        self.initializing_since_ms = 0
 
     @property
     def protocol_type(self) -> str:
@@ -67,19 +70,19 @@ class ShareGroup(ModernGroup[ShareMember, tuple[TopicPartition, ...]]):
         self._recount(old.metadata.subscribed_topic_names, ())
 
     def _recount(self, old: Iterable[str], new: Iterable[str]) -> None:
-        before, after = dict.fromkeys(old), dict.fromkeys(new)
-        appeared: list[str] = []
-        vanished: list[str] = []
+        """Count the names, as Kafka does: all old ones down, then all new ones up, also where they are the same. The order of its map tells."""
+        before, after = JavaHashSet.of(old), JavaHashSet.of(new)
+        counts = self.topic_subscribers
+        gone: list[str] = []
         for name in before:
-            if name not in after:
-                if self.topic_subscribers[name] > 1:
-                    self.topic_subscribers[name] -= 1
-                else:
-                    del self.topic_subscribers[name]
-                    vanished.append(name)
+            if counts[name] > 1:
+                counts[name] -= 1
+            else:
+                del counts[name]
+                gone.append(name)
+        appeared: list[str] = []
         for name in after:
-            if name not in before:
-                if name not in self.topic_subscribers:
-                    appeared.append(name)
-                self.topic_subscribers[name] = self.topic_subscribers.get(name, 0) + 1
-        self.told(appeared, vanished)
+            if name not in counts and name not in before:
+                appeared.append(name)
+            counts[name] = counts.get(name, 0) + 1
+        self.told(appeared, [name for name in gone if name not in after])

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from quorate.codecs import Uuid
 
-__all__ = ["Asker", "Client", "History"]
+__all__ = ["Asker", "Client", "Cluster", "History"]
 
 Answer = dict[str, Any]
 
@@ -34,6 +34,59 @@ class Asker(Protocol):
 
     def request(self, api: str, version: int | None = None, *, client_id: str = "client", **body: Any) -> Answer:
         """One request."""
+
+
+class Cluster:
+    """Topics and brokers that change. `topics`: id and replicas by name."""
+
+    def __init__(self, rng: Random, asker: Asker) -> None:
+        self.rng = rng
+        self.asker = asker
+        self.brokers: dict[int, str | None] = {0: "a", 1: "b", 2: None}
+        self.topics: dict[str, tuple[str, list[list[int]]]] = {}
+        self._ids = 0
+
+    def change_topics(self) -> None:
+        rng = self.rng
+        name = rng.choice(TOPICS)
+        kind = rng.random()
+        if name not in self.topics or kind < 0.15:
+            self.put_topic(name)
+        elif kind < 0.4:
+            del self.topics[name]
+        else:
+            topic_id, partitions = self.topics[name]
+            more = rng.choice([1, 2, 5, 20])
+            self.topics[name] = (topic_id, partitions + [self._replicas() for _ in range(more)])
+        self.tell()
+
+    def change_racks(self) -> None:
+        self.brokers = {broker: self.rng.choice(["a", "b", "c", None]) for broker in range(self.rng.randint(1, 4))}
+        self.tell(brokers=True, topics=self.rng.random() < 0.5)
+
+    def put_topic(self, name: str) -> None:
+        self._ids += 1
+        low = self.rng.choice([self._ids, self._ids << 32, self.rng.getrandbits(64)])
+        topic_id = Uuid(self._ids.to_bytes(8, "big") + low.to_bytes(8, "big"))
+        count = self.rng.choice([1, 2, 3, 4, 7, 12, 13, 24, 40])
+        self.topics[name] = (str(topic_id), [self._replicas() for _ in range(count)])
+
+    def _replicas(self) -> list[int]:
+        return self.rng.sample([0, 1, 2, 7], self.rng.randint(1, 3))
+
+    def tell(self, *, brokers: bool = False, topics: bool = True) -> None:
+        told: Answer = {}
+        if brokers:
+            told["brokers"] = [
+                {"id": broker} if rack is None else {"id": broker, "rack": rack}
+                for broker, rack in self.brokers.items()
+            ]
+        if topics:
+            told["topics"] = [
+                {"name": name, "id": topic_id, "partitions": partitions}
+                for name, (topic_id, partitions) in self.topics.items()
+            ]
+        self.asker.op("image", **told)
 
 
 @dataclass
@@ -60,9 +113,7 @@ class History:
         self.groups = ["g", "h"] if rng.random() < 0.4 else ["g"]
         self.members = rng.sample(MEMBERS, rng.choice([1, 2, 3, 4, 6]))
         self.clients: dict[tuple[str, str], Client] = {}
-        self.brokers: dict[int, str | None] = {0: "a", 1: "b", 2: None}
-        self.topics: dict[str, tuple[str, list[list[int]]]] = {}
-        self._ids = 0
+        self.cluster = Cluster(rng, asker)
         self.steps = 0
         config: Answer = {"group.consumer.assignment.interval.ms": rng.choice([0, 0, 1000, 5000])}
         if rng.random() < 0.15:
@@ -73,8 +124,8 @@ class History:
             config["executor"] = "manual"
         self.asker.op("config", **config)
         for name in rng.sample(TOPICS, rng.randint(0, 4)):
-            self._put_topic(name)
-        self._image(brokers=True)
+            self.cluster.put_topic(name)
+        self.cluster.tell(brokers=True)
 
     def run(self, steps: int) -> None:
         """So many steps."""
@@ -85,8 +136,8 @@ class History:
             (5, self.change_subscription),
             (4, self.misbehave),
             (8, self.advance),
-            (4, self.change_topics),
-            (1, self.change_racks),
+            (4, self.cluster.change_topics),
+            (1, self.cluster.change_racks),
             (2, self.reload),
             (2, self.look),
             (1, self.configure_group),
@@ -244,24 +295,6 @@ class History:
     def advance(self) -> None:
         self.asker.op("advance", ms=self.rng.choice([1, 500, 1000, 5000, 5001, 10_001, 44_000, 45_000, 700_000]))
 
-    def change_topics(self) -> None:
-        rng = self.rng
-        name = rng.choice(TOPICS)
-        kind = rng.random()
-        if name not in self.topics or kind < 0.15:
-            self._put_topic(name)
-        elif kind < 0.4:
-            del self.topics[name]
-        else:
-            topic_id, partitions = self.topics[name]
-            more = rng.choice([1, 2, 5, 20])
-            self.topics[name] = (topic_id, partitions + [self._replicas() for _ in range(more)])
-        self._image()
-
-    def change_racks(self) -> None:
-        self.brokers = {broker: self.rng.choice(["a", "b", "c", None]) for broker in range(self.rng.randint(1, 4))}
-        self._image(brokers=True, topics=self.rng.random() < 0.5)
-
     def reload(self) -> None:
         self.asker.op("reload")
 
@@ -284,30 +317,6 @@ class History:
 
     def delete_group(self) -> None:
         self.asker.request("DeleteGroups", 2, groupsNames=[self.rng.choice(self.groups)])
-
-    def _put_topic(self, name: str) -> None:
-        self._ids += 1
-        low = self.rng.choice([self._ids, self._ids << 32, self.rng.getrandbits(64)])
-        topic_id = Uuid(self._ids.to_bytes(8, "big") + low.to_bytes(8, "big"))
-        count = self.rng.choice([1, 2, 3, 4, 7, 12, 13, 24, 40])
-        self.topics[name] = (str(topic_id), [self._replicas() for _ in range(count)])
-
-    def _replicas(self) -> list[int]:
-        return self.rng.sample([0, 1, 2, 7], self.rng.randint(1, 3))
-
-    def _image(self, *, brokers: bool = False, topics: bool = True) -> None:
-        told: Answer = {}
-        if brokers:
-            told["brokers"] = [
-                {"id": broker} if rack is None else {"id": broker, "rack": rack}
-                for broker, rack in self.brokers.items()
-            ]
-        if topics:
-            told["topics"] = [
-                {"name": name, "id": topic_id, "partitions": partitions}
-                for name, (topic_id, partitions) in self.topics.items()
-            ]
-        self.asker.op("image", **told)
 
 
 def _listed(owned: dict[str, list[int]]) -> list[Answer]:

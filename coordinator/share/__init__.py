@@ -1,0 +1,11 @@
+"""Share groups of KIP-932: what a heartbeat does. Members consume partitions together, so nothing has to be given up before somebody else may have it.
+
+A heartbeat (`heartbeat`) is checked (`checks`), takes over what its member announces (`subscriptions`), gives the group a new epoch if its subscriptions,
+its topics or the partitions that may be consumed have changed, and a new target assignment if it is due (`target`), which the member has at once.
+Partitions may be consumed once they have share state (`initialisation`). `leaving` has the ways in which members go, and the timers that make them go;
+`deletion` what goes with a group.
+"""
+
+from quorate.coordinator.share import deletion, heartbeat, initialisation, leaving
+
+__all__ = ["deletion", "heartbeat", "initialisation", "leaving"]

@@ -1,0 +1,141 @@
+"""ShareGroupHeartbeat v1 (KIP-932): a member joins, lives, and leaves."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from quorate.codecs import CoordinatorRecord
+from quorate.codecs.api import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+from quorate.codecs.api.share_group_heartbeat import Assignment, TopicPartitions
+from quorate.coordinator.consumer.owned import Partitions, as_target
+from quorate.coordinator.consumer.subscriptions import REFRESH_INTERVAL_MS, hash_of, is_stale
+from quorate.coordinator.errors import ApiError, ErrorCode
+from quorate.coordinator.results import RequestContext, Result
+from quorate.coordinator.shard import CoordinatorShard, handles
+from quorate.coordinator.share import records as write
+from quorate.coordinator.share.checks import JOIN, LEAVE, check_epoch, check_not_full, check_request
+from quorate.coordinator.share.initialisation import initialize, without_state
+from quorate.coordinator.share.leaving import heartbeat_interval_ms, leave, start_session
+from quorate.coordinator.share.subscriptions import announced, subscribers, subscription_type_of
+from quorate.coordinator.share.target import Request, may_assign, next_target, of_subscribed, waits_for_target
+from quorate.coordinator.state.share import ShareGroup, ShareMember
+
+__all__ = ["share_group_heartbeat"]
+
+
+@handles(ShareGroupHeartbeatRequest)
+def share_group_heartbeat(
+    shard: CoordinatorShard, request: ShareGroupHeartbeatRequest, context: RequestContext
+) -> Result[ShareGroupHeartbeatResponse]:
+    """Answer a heartbeat. Raises `ApiError`; see the modules of this room for which."""
+    check_request(request)
+    if request.member_epoch == LEAVE:
+        return leave(shard, request)
+    return _beat(shard, request, context)
+
+
+def _beat(
+    shard: CoordinatorShard, request: ShareGroupHeartbeatRequest, context: RequestContext
+) -> Result[ShareGroupHeartbeatResponse]:
+    now_ms, jdk = context.now_ms, shard.config.jdk
+    records: list[CoordinatorRecord] = []
+    group, before = _found(shard, request)
+    group_id, member_id = group.group_id, before.member_id
+
+    # 1. What the member announces, and what follows from that, and from partitions that may be consumed now, for the group's epoch.
+    metadata = announced(before.metadata, request, context)
+    member = replace(before, metadata=metadata)
+    old_names = before.metadata.subscribed_topic_names
+    topics = old_names if request.subscribed_topic_names is None else tuple(request.subscribed_topic_names)
+    if metadata is not before.metadata:
+        records.append(write.member_metadata(group_id, member_id, metadata))
+    bump = set(topics) != set(old_names)
+    if group.assignment_epoch >= group.epoch:
+        bump = waits_for_target(shard, group) or bump
+    epoch = group.epoch
+    size = len(group.members) + (member_id not in group.members)
+    counts = dict(group.topic_subscribers.ordered())
+    if bump or is_stale(group, now_ms):
+        counts = dict(subscribers(group, old_names, topics, jdk=jdk))
+        computed = hash_of(shard, counts)
+        bump = bump or computed != group.metadata_hash
+        if bump:
+            epoch += 1
+            records.append(write.group_epoch(group_id, epoch, computed))
+        group.refresh_at_ms, group.refresh_epoch = now_ms + REFRESH_INTERVAL_MS, epoch
+
+    # 2. A new target assignment, if the group's epoch is ahead of the last one's.
+    target_epoch = group.assignment_epoch
+    target: Partitions
+    if epoch > group.assignment_epoch and may_assign(shard, group, now_ms):
+        kind = subscription_type_of(counts.values(), size)
+        asked = Request(group=group, epoch=epoch, member=member, topics=topics, subscription_type=kind, now_ms=now_ms)
+        target_epoch, target = epoch, next_target(shard, asked, records)
+    else:
+        target = as_target(group.targets.get(member_id, ()), jdk)
+
+    # 3. The member has its target at once.
+    assigned = as_target(member.assigned, jdk)
+    updated = member
+    if bump or not member.is_reconciled_to(target_epoch):
+        given = of_subscribed(target, shard.image, topics, jdk=jdk)
+        moved = target_epoch != member.epoch
+        is_new = not _equal(given, assigned)
+        assigned = given
+        if moved:
+            updated = replace(member, epoch=target_epoch, previous_epoch=member.epoch, state=0)
+        updated = replace(updated, assigned=write.topic_partitions(given))
+        if moved or is_new:
+            records.append(write.current_assignment(group_id, updated))
+    start_session(shard, group_id, member_id, now_ms)
+    full = request.member_epoch == JOIN or request.subscribed_topic_names is not None
+    response = ShareGroupHeartbeatResponse(
+        member_id=member_id,
+        member_epoch=updated.epoch,
+        heartbeat_interval_ms=heartbeat_interval_ms(shard, group_id),
+        assignment=_assignment(assigned) if full or not _equal(assigned, as_target(before.assigned, jdk)) else None,
+    )
+
+    # 4. Partitions that are to get share state.
+    on_appended: Callable[[], None] | None = None
+    missing = without_state(shard, group, counts, now_ms)
+    if missing:
+        ask = initialize(shard, group_id, missing, records)
+        on_appended = lambda: ask(now_ms)  # noqa: E731
+    return Result(records=records, response=response, on_appended=on_appended)
+
+
+def _found(shard: CoordinatorShard, request: ShareGroupHeartbeatRequest) -> tuple[ShareGroup, ShareMember]:
+    """The group and the member, as they were before this heartbeat; new ones if the member joins.
+
+    Raises `ApiError`: GROUP_ID_NOT_FOUND (also for a group of another kind), GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, or FENCED_MEMBER_EPOCH.
+    """
+    joining = request.member_epoch == JOIN
+    group = shard.state.groups.get(request.group_id)
+    if group is None and joining:
+        group = ShareGroup(request.group_id)
+    if not isinstance(group, ShareGroup):
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no share group {request.group_id}")
+    check_not_full(shard.config, group, request.member_id)
+    member = group.members.get(request.member_id)
+    if member is None:
+        if not joining:
+            raise ApiError(
+                ErrorCode.UNKNOWN_MEMBER_ID, f"{request.member_id} is not a member of group {request.group_id}"
+            )
+        return group, ShareMember(member_id=request.member_id)
+    check_epoch(member, request.member_epoch)
+    return group, member
+
+
+def _equal(one: Partitions, other: Partitions) -> bool:
+    return {topic_id: set(numbers) for topic_id, numbers in one.items()} == {
+        topic_id: set(numbers) for topic_id, numbers in other.items()
+    }
+
+
+def _assignment(assigned: Partitions) -> Assignment:
+    return Assignment(
+        topic_partitions=tuple(
+            TopicPartitions(topic_id=topic_id, partitions=tuple(numbers)) for topic_id, numbers in assigned.items()
+        )
+    )

@@ -1,0 +1,183 @@
+"""How partitions get share state, before which nobody may consume them (KIP-932, "Share-partition initialization"; record type 15).
+
+A heartbeat writes what is about to get state ("initializing"), the share coordinator is asked to make it, and what it has made is written ("initialized"). What the
+share coordinator keeps is in another topic, and no part of this: here, as with Kafka's `NoOpStatePersister`, it has done what it is asked for at once.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from quorate.assignors.java_order import JavaHashMap, JavaHashSet
+from quorate.codecs import CoordinatorRecord, Uuid
+from quorate.coordinator.image import MetadataDelta
+from quorate.coordinator.results import Result, Task
+from quorate.coordinator.shard import ON_IMAGE, CoordinatorShard
+from quorate.coordinator.share import records as write
+from quorate.coordinator.share.partitions import (
+    GONE,
+    NamedPartitions,
+    combined,
+    copy_without,
+    deleting_topics,
+    in_map,
+    named,
+    read,
+)
+from quorate.coordinator.state.share import ShareGroup
+
+__all__ = ["forget_topics", "initialize", "without_state"]
+
+TIMER = "initialize-share-group-state-{}"
+
+
+def without_state(shard: CoordinatorShard, group: ShareGroup, topics: Iterable[str], now_ms: int) -> NamedPartitions:
+    """The partitions of these topics that have no share state, and have not been about to get it for less than the retry interval."""
+    jdk = shard.config.jdk
+    state = shard.state.share_states.get(group.group_id)
+    there: NamedPartitions = {}
+    if state is not None:
+        there = read(state.initialized_topics, jdk=jdk)
+        if now_ms - group.initializing_since_ms < shard.config.group_share_initialize_retry_interval_ms:
+            there = combined(there, read(state.initializing_topics, jdk=jdk), jdk=jdk)
+    missing: JavaHashMap[Uuid, tuple[str, Sequence[int]]] = JavaHashMap()
+    for name in topics:
+        topic = shard.image.topics.get(name)
+        if topic is None:
+            continue
+        _, numbers = there.get(topic.id, ("", ()))
+        if not numbers or len(numbers) < topic.partitions:
+            left = tuple(one for one in range(topic.partitions) if one not in numbers)
+            missing.compute_if_absent(topic.id, partial(_pair, name, left))
+    return dict(missing.items())
+
+
+def _pair(name: str, partitions: Sequence[int]) -> tuple[str, Sequence[int]]:
+    return name, partitions
+
+
+def initialize(
+    shard: CoordinatorShard, group_id: str, missing: NamedPartitions, records: list[CoordinatorRecord]
+) -> Callable[[int], None]:
+    """Write that these partitions are about to get share state; gives what is to be done once that is written, with the time in ms."""
+    jdk = shard.config.jdk
+    state = shard.state.share_states.get(group_id)
+    if state is None:
+        record = write.state_partitions(group_id, initializing=missing, initialized={}, deleting=())
+    else:
+        initializing = combined(read(state.initializing_topics, jdk=jdk), missing, jdk=jdk)
+        deleting = JavaHashSet.of(deleting_topics(state), jdk=jdk)
+        for topic_id in initializing:
+            deleting.discard(topic_id)
+        record = write.state_partitions(
+            group_id,
+            initializing=initializing,
+            initialized=read(state.initialized_topics, jdk=jdk),
+            deleting=named(deleting, shard.image),
+        )
+    records.append(record)
+
+    def ask(now_ms: int) -> None:
+        _touched(shard, group_id, now_ms)
+        shard.timers.schedule(
+            TIMER.format(group_id), now_ms, lambda at_ms: _initialized(shard, group_id, missing, at_ms), retry_ms=None
+        )
+
+    return ask
+
+
+def _touched(shard: CoordinatorShard, group_id: str, now_ms: int) -> None:
+    """The record has been written: what is about to get state has the whole time for that once more."""
+    group = shard.state.groups.get(group_id)
+    if isinstance(group, ShareGroup):
+        group.initializing_since_ms = now_ms
+
+
+def _initialized(shard: CoordinatorShard, group_id: str, made: NamedPartitions, now_ms: int) -> Result[None]:
+    """The partitions have share state. If that cannot be written, they are as they were before."""
+    if not isinstance(shard.state.groups.get(group_id), ShareGroup):
+        return Result()
+    jdk = shard.config.jdk
+    state = shard.state.share_states.get(group_id)
+    done = in_map(in_map({topic_id: (_name(shard, topic_id), numbers) for topic_id, (_, numbers) in made.items()}))
+    if state is None:
+        record = write.state_partitions(group_id, initializing={}, initialized=done, deleting=())
+    else:
+        record = write.state_partitions(
+            group_id,
+            initializing=_less(read(state.initializing_topics, jdk=jdk), done, jdk=jdk),
+            initialized=combined(read(state.initialized_topics, jdk=jdk), done, jdk=jdk),
+            deleting=named(deleting_topics(state), shard.image),
+        )
+
+    def give_up(code: int) -> None:
+        shard.tasks.append(
+            Task(name="uninitialize-share-group-state", operation=lambda at_ms: _not_initialized(shard, group_id, made))
+        )
+
+    return Result(records=[record], on_appended=lambda: _touched(shard, group_id, now_ms), on_failed=give_up)
+
+
+def _name(shard: CoordinatorShard, topic_id: Uuid) -> str:
+    topic = shard.image.topics_by_id.get(topic_id)
+    return GONE if topic is None else topic.name
+
+
+def _less(topics: NamedPartitions, gone: NamedPartitions, *, jdk: int) -> NamedPartitions:
+    """Copies, without what is gone."""
+    left: dict[Uuid, tuple[str, tuple[int, ...]]] = {}
+    for topic_id, (name, numbers) in topics.items():
+        copy = JavaHashSet.of(numbers, jdk=jdk)
+        for number in gone[topic_id][1] if topic_id in gone else ():
+            copy.discard(number)
+        if topic_id not in gone or len(copy):
+            left[topic_id] = (name, tuple(copy))
+    return in_map(left)
+
+
+def _not_initialized(shard: CoordinatorShard, group_id: str, asked: NamedPartitions) -> Result[None]:
+    jdk = shard.config.jdk
+    state = shard.state.share_states.get(group_id)
+    if state is None or not state.initializing_topics or not asked:
+        return Result()
+    record = write.state_partitions(
+        group_id,
+        initializing=_less(read(state.initializing_topics, jdk=jdk), asked, jdk=jdk),
+        initialized=read(state.initialized_topics, jdk=jdk),
+        deleting=named(deleting_topics(state), shard.image),
+    )
+    return Result(records=[record])
+
+
+def forget_topics(shard: CoordinatorShard, delta: MetadataDelta, now_ms: int) -> Result[None]:
+    """Topics that are gone have no share state any more, and none to lose."""
+    gone = list(JavaHashSet.of(topic.id for topic in delta.deleted))
+    records: list[CoordinatorRecord] = []
+    touched: list[str] = []
+    jdk = shard.config.jdk
+    for group_id, state in shard.state.share_states.ordered() if gone else ():
+        initializing = read(state.initializing_topics, jdk=jdk)
+        initialized = read(state.initialized_topics, jdk=jdk)
+        deleting = deleting_topics(state)
+        if not any(topic_id in initializing or topic_id in initialized or topic_id in deleting for topic_id in gone):
+            continue
+        left = JavaHashSet.of(deleting, jdk=jdk)
+        for topic_id in gone:
+            left.discard(topic_id)
+        touched.append(group_id)
+        records.append(
+            write.state_partitions(
+                group_id,
+                initializing=copy_without(initializing, gone, jdk=jdk),
+                initialized=copy_without(initialized, gone, jdk=jdk),
+                deleting=named(left, shard.image),
+            )
+        )
+
+    def appended() -> None:
+        for group_id in touched:
+            _touched(shard, group_id, now_ms)
+
+    return Result(records=records, on_appended=appended)
+
+
+ON_IMAGE.append(forget_topics)

@@ -1,0 +1,70 @@
+"""How members of share groups go: they leave, or are not heard of in time."""
+
+from quorate.codecs.api import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+from quorate.coordinator.consumer.leaving import SESSION_TIMER
+from quorate.coordinator.consumer.subscriptions import hash_of
+from quorate.coordinator.errors import ApiError, ErrorCode
+from quorate.coordinator.results import Result
+from quorate.coordinator.shard import CoordinatorShard, when_loaded
+from quorate.coordinator.share import records as write
+from quorate.coordinator.share.subscriptions import subscribers
+from quorate.coordinator.state.share import ShareGroup, ShareMember
+
+__all__ = ["heartbeat_interval_ms", "leave", "restart_sessions", "session_timeout_ms", "start_session"]
+
+
+def session_timeout_ms(shard: CoordinatorShard, group_id: str) -> int:
+    """How long a member of this group may be silent."""
+    configured = shard.group_configs.get(group_id)
+    chosen = None if configured is None else configured.share_session_timeout_ms
+    return shard.config.group_share_session_timeout_ms if chosen is None else chosen
+
+
+def heartbeat_interval_ms(shard: CoordinatorShard, group_id: str) -> int:
+    """How often a member of this group is to send heartbeats."""
+    configured = shard.group_configs.get(group_id)
+    chosen = None if configured is None else configured.share_heartbeat_interval_ms
+    return shard.config.group_share_heartbeat_interval_ms if chosen is None else chosen
+
+
+def leave(shard: CoordinatorShard, request: ShareGroupHeartbeatRequest) -> Result[ShareGroupHeartbeatResponse]:
+    """A member leaves. Raises `ApiError`: GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID."""
+    group = shard.state.groups.get(request.group_id)
+    if not isinstance(group, ShareGroup):
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no share group {request.group_id}")
+    member = group.members.get(request.member_id)
+    if member is None:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{request.member_id} is not a member of group {request.group_id}")
+    response = ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
+    return Result(records=_fence(shard, group, member).records, response=response)
+
+
+def _fence(shard: CoordinatorShard, group: ShareGroup, member: ShareMember) -> Result[None]:
+    """Remove a member; the group gets another epoch."""
+    topics = subscribers(group, member.metadata.subscribed_topic_names, (), jdk=shard.config.jdk)
+    records = write.member_tombstones(group.group_id, member.member_id)
+    records.append(write.group_epoch(group.group_id, group.epoch + 1, hash_of(shard, topics)))
+    shard.timers.cancel(SESSION_TIMER.format(group.group_id, member.member_id))
+    return Result(records=records)
+
+
+def start_session(shard: CoordinatorShard, group_id: str, member_id: str, now_ms: int) -> None:
+    """The member was heard of; if it is not again within a session's time, it is removed."""
+
+    def expire(at_ms: int) -> Result[None]:
+        group = shard.state.groups.get(group_id)
+        member = group.members.get(member_id) if isinstance(group, ShareGroup) else None
+        if member is None or not isinstance(group, ShareGroup):
+            return Result()
+        return _fence(shard, group, member)
+
+    key = SESSION_TIMER.format(group_id, member_id)
+    shard.timers.schedule(key, now_ms + session_timeout_ms(shard, group_id), expire)
+
+
+@when_loaded(ShareGroup)
+def restart_sessions(shard: CoordinatorShard, group: ShareGroup, now_ms: int) -> None:
+    """The log was loaded: all members have a session's time to be heard of, and partitions that were about to get share state the usual time for that."""
+    group.initializing_since_ms = now_ms
+    for member_id, _ in group.members.ordered():
+        start_session(shard, group.group_id, member_id, now_ms)

@@ -1,0 +1,150 @@
+"""The target assignment of a share group: when a new one is computed, of what, and which records say so (KIP-932; the interval is KIP-1263's)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from quorate.assignors import Group, Member, Topic, Topology
+from quorate.assignors.java_order import JavaHashMap, TimelineMap, copied_map_capacity
+from quorate.assignors.model import AssignorError
+from quorate.assignors.server import SimpleAssignor, SubscriptionType
+from quorate.codecs import CoordinatorRecord, Uuid
+from quorate.codecs.messages.consumer_group import TopicPartition
+from quorate.coordinator.consumer.owned import Partitions, as_target
+from quorate.coordinator.errors import ApiError, ErrorCode
+from quorate.coordinator.image import MetadataImage
+from quorate.coordinator.shard import CoordinatorShard
+from quorate.coordinator.share import records as write
+from quorate.coordinator.state.share import ShareGroup, ShareMember
+
+__all__ = ["Request", "assignable", "may_assign", "next_target", "of_subscribed", "waits_for_target"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Who wants a target: the group at `epoch`, with `member` as it is now. `topics`: names that it subscribes to, in its order."""
+
+    group: ShareGroup
+    epoch: int
+    member: ShareMember
+    topics: tuple[str, ...]
+    subscription_type: SubscriptionType
+    now_ms: int
+
+
+def may_assign(shard: CoordinatorShard, group: ShareGroup, now_ms: int) -> bool:
+    """Whether the last target is old enough for another one (`group.share.assignment.interval.ms`)."""
+    configured = shard.group_configs.get(group.group_id)
+    interval_ms = None if configured is None else configured.share_assignment_interval_ms
+    if interval_ms is None:
+        interval_ms = shard.config.group_share_assignment_interval_ms
+    last_ms = group.assignment_timestamp_ms
+    return last_ms == 0 or interval_ms == 0 or now_ms >= last_ms + interval_ms
+
+
+def waits_for_target(shard: CoordinatorShard, group: ShareGroup) -> bool:
+    """Whether a subscribed topic has other partitions with share state than the target assignment has."""
+    state = shard.state.share_states.get(group.group_id)
+    if state is None:
+        return False
+    assigned: dict[Uuid, set[int]] = {}
+    for target in group.targets.values():
+        for topic in target:
+            assigned.setdefault(topic.topic_id, set()).update(topic.partitions)
+    return any(
+        topic.topic_name in group.topic_subscribers and assigned.get(topic.topic_id) != set(topic.partitions)
+        for topic in state.initialized_topics
+    )
+
+
+def assignable(shard: CoordinatorShard, group_id: str) -> Mapping[str, tuple[int, ...]]:
+    """By topic, the partitions that have share state: only they may be consumed."""
+    state = shard.state.share_states.get(group_id)
+    found: dict[str, tuple[int, ...]] = {}
+    for one in () if state is None else state.initialized_topics:
+        topic = shard.image.topics_by_id.get(one.topic_id)
+        if topic is not None:
+            found[topic.name] = tuple(number for number in one.partitions if number < topic.partitions)
+    return found
+
+
+def next_target(shard: CoordinatorShard, request: Request, records: list[CoordinatorRecord]) -> Partitions:
+    """Assign the whole group, and write what is different from before; gives the member's target.
+
+    Raises `ApiError` UNKNOWN_SERVER_ERROR where the assignor fails.
+    """
+    group, jdk = request.group, shard.config.jdk
+    prepared = _group(shard.image, request)
+    assignor = SimpleAssignor(
+        version=shard.config.kafka_version,
+        jdk=jdk,
+        subscription_type=request.subscription_type,
+        assignable=assignable(shard, group.group_id),
+    )
+    try:
+        assigned = assignor.target(prepared)
+    except AssignorError as error:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"no target for epoch {request.epoch}: {error}") from None
+    changed = set(assigned.changed.tolist())
+    mine: Partitions = {}
+    for number in prepared.hash_order.tolist():
+        member_id = prepared.member_ids[number]
+        stored = group.targets.get(member_id)
+        new: Partitions = dict(assigned.record(number)) if number in changed else as_target(stored or (), jdk)
+        if member_id == request.member.member_id:
+            mine = new
+        if number in changed or stored is None:
+            records.append(write.target_assignment(group.group_id, member_id, new))
+    records.append(write.target_epoch(group.group_id, request.epoch, request.now_ms))
+    return mine
+
+
+def _group(image: MetadataImage, request: Request) -> Group:
+    """The group for the assignor: its members in the order of Kafka's map, the requesting one as it is now."""
+    group, updated = request.group, request.member
+    members: TimelineMap[str, ShareMember] = TimelineMap()
+    members.slots = group.members.slots
+    for member_id, member in group.members.items():
+        members[member_id] = member
+    members[updated.member_id] = updated
+    prepared: dict[str, Member] = {}
+    names: dict[str, None] = {}
+    for member_id, member in members.ordered():
+        own = member_id == updated.member_id
+        topics = request.topics if own else member.metadata.subscribed_topic_names
+        owned = _owned(image, group.targets.get(member_id, ()))
+        names.update(dict.fromkeys(topics))
+        names.update(dict.fromkeys(name for name, _ in owned))
+        prepared[member_id] = Member(topics=topics, rack=member.metadata.rack_id, owned=owned)
+    topology = Topology(
+        Topic(name=name, partitions=topic.partitions, id=topic.id)
+        for name in names
+        if (topic := image.topics.get(name)) is not None
+    )
+    return Group(prepared, topology)
+
+
+def _owned(image: MetadataImage, target: tuple[TopicPartition, ...]) -> list[tuple[str, int]]:
+    """As `SimpleAssignor` wants to be told of a target: -1 for a topic without partitions, the id of one that is gone."""
+    owned: list[tuple[str, int]] = []
+    for one in target:
+        topic = image.topics_by_id.get(one.topic_id)
+        name = str(one.topic_id) if topic is None else topic.name
+        owned += [(name, partition) for partition in one.partitions or (-1,)]
+    return owned
+
+
+def of_subscribed(target: Partitions, image: MetadataImage, topics: tuple[str, ...], *, jdk: int) -> Partitions:
+    """The target without topics that are gone, or that the member does not subscribe to: itself if there are none, else what is left of a copy."""
+    gone = [
+        topic_id
+        for topic_id in target
+        if (topic := image.topics_by_id.get(topic_id)) is None or topic.name not in topics
+    ]
+    if not gone:
+        return target
+    left: JavaHashMap[Uuid, None] = JavaHashMap(copied_map_capacity(len(target), jdk))
+    for topic_id in target:
+        left.put(topic_id, None)
+    for topic_id in gone:
+        left.remove(topic_id)
+    return {topic_id: target[topic_id] for topic_id, _ in left.items()}

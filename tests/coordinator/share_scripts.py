@@ -1,0 +1,162 @@
+"""Random histories of share groups (KIP-932), from a seed: members, topics that come, grow and go, time, reloads, deletions.
+
+    ShareHistory(Random(7), Duel(oracle)).run(60)
+
+Writes do not fail here, as in consumer_scripts.py.
+"""
+
+from collections.abc import Callable
+from random import Random
+
+from tests.coordinator.consumer_scripts import MEMBERS, TOPICS, Answer, Asker, Cluster
+
+__all__ = ["ShareHistory"]
+
+Member = tuple[str, str]
+
+
+class ShareHistory:
+    """One random history. `epochs`: what members believe their epoch to be, by group and member id."""
+
+    def __init__(self, rng: Random, asker: Asker) -> None:
+        self.rng = rng
+        self.asker = asker
+        self.groups = ["g", "h", "sg"] if rng.random() < 0.4 else ["g"]
+        self.members = rng.sample(MEMBERS, rng.choice([1, 2, 3, 4, 6]))
+        self.epochs: dict[Member, int] = {}
+        config: Answer = {"group.share.assignment.interval.ms": rng.choice([0, 0, 1000, 5000])}
+        if rng.random() < 0.15:
+            config["group.share.max.size"] = rng.choice([1, 2, 3])
+        self.asker.op("config", **config)
+        self.cluster = Cluster(rng, asker)
+        for name in rng.sample(TOPICS, rng.randint(0, 5)):
+            self.cluster.put_topic(name)
+        self.cluster.tell(brokers=True)
+
+    def run(self, steps: int) -> None:
+        """So many steps."""
+        actions: list[tuple[int, Callable[[], None]]] = [
+            (30, self.beat),
+            (14, self.join),
+            (5, self.leave),
+            (6, self.change_subscription),
+            (4, self.misbehave),
+            (8, self.advance),
+            (6, self.cluster.change_topics),
+            (1, self.cluster.change_racks),
+            (2, self.reload),
+            (2, self.look),
+            (1, self.configure_group),
+            (2, self.delete_groups),
+            (1, self.other_protocol),
+        ]
+        weights = [weight for weight, _ in actions]
+        for _ in range(steps):
+            self.rng.choices([action for _, action in actions], weights)[0]()
+
+    def join(self) -> None:
+        who = self.rng.choice(self.groups), self.rng.choice(self.members)
+        self._send(who, memberEpoch=0, subscribedTopicNames=self._names(least=1))
+
+    def beat(self) -> None:
+        who = self._someone()
+        if who is None:
+            return self.join()
+        full = {"subscribedTopicNames": self._names()} if self.rng.random() < 0.05 else {}
+        return self._send(who, memberEpoch=self.epochs[who], **full)
+
+    def leave(self) -> None:
+        who = self._someone()
+        if who is not None:
+            self.asker.request("ShareGroupHeartbeat", groupId=who[0], memberId=who[1], memberEpoch=-1)
+            del self.epochs[who]
+
+    def change_subscription(self) -> None:
+        who = self._someone()
+        if who is not None:
+            self._send(who, memberEpoch=self.epochs[who], subscribedTopicNames=self._names())
+
+    def misbehave(self) -> None:
+        """Wrong epochs, ids, and requests that are none."""
+        group, member_id = who = self._someone() or (self.rng.choice(self.groups), self.rng.choice(self.members))
+        epoch = self.epochs.get(who, 0)
+        odd: Answer = self.rng.choice(
+            [
+                {"memberEpoch": epoch + 3},
+                {"memberEpoch": max(epoch - 1, 1)},
+                {"memberEpoch": max(epoch - 2, 1)},
+                {"memberEpoch": -2},
+                {"memberEpoch": 0},
+                {"memberEpoch": 0, "subscribedTopicNames": []},
+                {"memberEpoch": epoch, "memberId": "nobody"},
+                {"memberEpoch": -1, "memberId": "nobody"},
+                {"memberEpoch": -1, "groupId": "nothing"},
+                {"memberEpoch": epoch, "memberId": " "},
+                {"memberEpoch": epoch, "memberId": ""},
+                {"memberEpoch": epoch, "groupId": ""},
+                {"memberEpoch": epoch, "groupId": "nothing"},
+                {"memberEpoch": epoch, "rackId": ""},
+            ]
+        )
+        self.asker.request("ShareGroupHeartbeat", **{"groupId": group, "memberId": member_id, **odd})
+
+    def other_protocol(self) -> None:
+        """A consumer and an offset in a group that may be of the other kind."""
+        group = self.rng.choice([*self.groups, "other"])
+        if self.rng.random() < 0.5:
+            self.asker.request(
+                "ConsumerGroupHeartbeat",
+                1,
+                groupId=group,
+                memberId="consumer",
+                memberEpoch=0,
+                rebalanceTimeoutMs=5000,
+                subscribedTopicNames=["t0"],
+                topicPartitions=[],
+            )
+        else:
+            self._send(("other", "m1"), memberEpoch=0, subscribedTopicNames=["t0"])
+
+    def advance(self) -> None:
+        self.asker.op("advance", ms=self.rng.choice([1, 500, 1000, 5000, 5001, 30_000, 44_000, 45_000, 700_000]))
+
+    def reload(self) -> None:
+        self.asker.op("reload")
+
+    def look(self) -> None:
+        self.asker.op("timers")
+        self.asker.request("ShareGroupDescribe", groupIds=self.groups)
+        self.asker.request("ListGroups")
+
+    def configure_group(self) -> None:
+        self.asker.op(
+            "groupConfig",
+            group=self.rng.choice(self.groups),
+            configs={
+                "share.session.timeout.ms": self.rng.choice([45_000, 50_000, 60_000]),
+                "share.heartbeat.interval.ms": self.rng.choice([5000, 10_000]),
+            },
+        )
+
+    def delete_groups(self) -> None:
+        names = self.rng.sample([*self.groups, "other", "nothing"], self.rng.randint(1, len(self.groups) + 2))
+        self.asker.request("DeleteGroups", 2, groupsNames=names)
+
+    def _names(self, least: int = 0) -> list[str]:
+        names = self.rng.sample(TOPICS, max(self.rng.choice([0, 1, 1, 2, 3, 5]), least))
+        return [*names, names[0]] if names and self.rng.random() < 0.1 else names
+
+    def _send(self, who: Member, **body: object) -> None:
+        if self.rng.random() < 0.1:
+            body["rackId"] = self.rng.choice(["a", "b"])
+        client_id = "client" if self.rng.random() < 0.95 else "other"
+        group, member_id = who
+        asked: Answer = {"groupId": group, "memberId": member_id, **body}
+        response = self.asker.request("ShareGroupHeartbeat", client_id=client_id, **asked)["response"]
+        if not response["errorCode"]:
+            self.epochs[who] = response["memberEpoch"]
+        elif response["errorCode"] in (25, 110):  # unknown, fenced: it has to join again
+            self.epochs.pop(who, None)
+
+    def _someone(self) -> Member | None:
+        return self.rng.choice(list(self.epochs)) if self.epochs else None
