@@ -20,7 +20,7 @@ from quorate.assignors.server.target import target_of_changed
 from quorate.assignors.topology import Ints
 from quorate.codecs import Uuid
 
-__all__ = ["held_target", "share_target"]
+__all__ = ["deep_copy", "held_target", "share_target"]
 
 Bools = npt.NDArray[np.bool_]
 
@@ -74,7 +74,7 @@ def share_target(
             place = int(changing[slot])
             member = int(order[place])
             target = held_target(group, member, jdk)
-            copy: JavaHashMap[Uuid, JavaHashSet[int]] = _copied(target, jdk)
+            copy: JavaHashMap[Uuid, JavaHashSet[int]] = deep_copy(target, jdk)
             if dropped[place]:
                 _drop(group, copy, subscribed)
             gone = given.numbers[given.places == place]
@@ -107,7 +107,8 @@ def held_target(group: Group, member: int, jdk: int) -> JavaHashMap[Uuid, JavaHa
     return target
 
 
-def _copied(target: JavaHashMap[Uuid, JavaHashSet[int]], jdk: int) -> JavaHashMap[Uuid, JavaHashSet[int]]:
+def deep_copy(target: JavaHashMap[Uuid, JavaHashSet[int]], jdk: int) -> JavaHashMap[Uuid, JavaHashSet[int]]:
+    """A target as the broker copies it before it changes it."""
     copy: JavaHashMap[Uuid, JavaHashSet[int]] = JavaHashMap(len(target))
     for topic, partitions in target.items():
         copy.put(topic, JavaHashSet.of(partitions, jdk=jdk))

@@ -9,10 +9,10 @@ from quorate.assignors import java_order
 from quorate.assignors.group import Group
 from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.model import AssignorError
-from quorate.assignors.server.assignor import ServerAssignor, SubscriptionType, TargetAssignment
+from quorate.assignors.server.assignor import Record, ServerAssignor, SubscriptionType, TargetAssignment
 from quorate.assignors.server.ids import subscribed_in_order
 from quorate.assignors.server.old_targets import old_targets
-from quorate.assignors.server.share_target import share_target
+from quorate.assignors.server.share_target import deep_copy, held_target, share_target
 from quorate.assignors.server.sharing import Held, Pool, share_out
 from quorate.assignors.server.target import target_of_changed
 from quorate.assignors.subscribers import subscriber_sets
@@ -68,6 +68,17 @@ class SimpleAssignor(ServerAssignor):
         given_up, places, numbers = share_out(pools, held, _key_hashes(topology, homogeneous), len(group))
         given = Held(held.pools[given_up], held.places[given_up], held.numbers[given_up])
         return share_target(group, given, places, numbers, pool_of >= 0 if homogeneous else None, self.jdk)
+
+    def unchanged(self, group: Group, member: int) -> Record:
+        """What a member that `target` gives what it had has then, in the order of the broker's map: a copy, where all subscribe alike and it has its part."""
+        held = held_target(group, member, self.jdk)
+        topics = _of_the_first(group, self.jdk)
+        if self._type_of(group) is SubscriptionType.HOMOGENEOUS and len(topics):
+            partitions = assignable_partitions(group.topology, topics, self.assignable)
+            part = Pool(np.arange(len(group)), partitions).parts[np.flatnonzero(group.hash_order == member)[0]]
+            if sum(map(len, dict(held.items()).values())) >= part:
+                held = deep_copy(held, self.jdk)
+        return tuple((topic, tuple(numbers)) for topic, numbers in held.items())
 
 
 def assignable_partitions(topology: Topology, topics: Ints, assignable: Mapping[str, Collection[int]] | None) -> Ints:

@@ -9,7 +9,7 @@ from quorate.assignors.model import AssignorError
 from quorate.assignors.server import SimpleAssignor, SubscriptionType
 from quorate.codecs import CoordinatorRecord, Uuid
 from quorate.codecs.messages.consumer_group import TopicPartition
-from quorate.coordinator.consumer.owned import Partitions, as_target
+from quorate.coordinator.consumer.owned import Partitions
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.shard import CoordinatorShard
@@ -89,9 +89,9 @@ def next_target(shard: CoordinatorShard, request: Request, records: list[Coordin
     for number in prepared.hash_order.tolist():
         member_id = prepared.member_ids[number]
         stored = group.targets.get(member_id)
-        new: Partitions = dict(assigned.record(number)) if number in changed else as_target(stored or (), jdk)
+        new: Partitions = dict(assigned.record(number)) if number in changed else {}
         if member_id == request.member.member_id:
-            mine = new
+            mine = new if number in changed else dict(assignor.unchanged(prepared, number))
         if number in changed or stored is None:
             records.append(write.target_assignment(group.group_id, member_id, new))
     records.append(write.target_epoch(group.group_id, request.epoch, request.now_ms))
