@@ -304,11 +304,15 @@ class LiveGroup(ClassicGroup):
     def begin_generation(self, now_ms: int) -> None:
         """The members that are in now choose a protocol; without members the group is Empty."""
         self.generation += 1
-        self.protocol = self.choose_protocol() if self.members else None
-        self.subscribed_topics = self._subscribed_topics()
+        self.choose()
         state = ClassicState.COMPLETING_REBALANCE if self.members else ClassicState.EMPTY
         self.transition_to(state, now_ms)
         self.unsynced.clear()
+
+    def choose(self) -> None:
+        """Settle on a protocol, and so on the topics of all members; on none without members. Raises `ApiError`, see `choose_protocol`."""
+        self.protocol = self.choose_protocol() if self.members else None
+        self.subscribed_topics = self._subscribed_topics()
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
         """Whether a member with these protocols could be in: in an empty group whoever says something; else one is needed that all members offer."""

@@ -16,7 +16,7 @@ from quorate.coordinator.results import Pending, RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard, fails, handles
 from quorate.coordinator.state.classic import ClassicGroup, ClassicState
 
-__all__ = ["join_group"]
+__all__ = ["TWO_STEPS", "join_group"]
 
 NAMELESS = 7
 """Before this version a protocol's name could not be null."""
@@ -39,7 +39,9 @@ def join_group(
         request = replace(request, rebalance_timeout_ms=request.session_timeout_ms)
     there = shard.state.groups.get(request.group_id)
     if there is not None and not isinstance(there, ClassicGroup) and not gives_way(there):
-        return handle_on_consumer_group(shard, there, request, context)
+        result: Result[JoinGroupResponse] = handle_on_consumer_group(shard, there, request, context)
+        assert isinstance(result.response, JoinGroupResponse)  # nobody waits in these
+        return replace(result, response=_fitting(result.response, context.api_version))
     sent: Pending[JoinGroupResponse] = Pending()
     answer: Pending[JoinGroupResponse] = Pending()
     answer.on_complete(lambda response: sent.complete(_fitting(response, context.api_version)))

@@ -11,14 +11,13 @@ from quorate.coordinator.consumer.conversion import group_for
 from quorate.coordinator.consumer.leaving import leave
 from quorate.coordinator.consumer.members import announced, find_or_join
 from quorate.coordinator.consumer.owned import as_loaded
-from quorate.coordinator.consumer.reconcile import Situation, reconcile
+from quorate.coordinator.consumer.progress import Progress
 from quorate.coordinator.consumer.regexes import RegexChange, update_regex
-from quorate.coordinator.consumer.sessions import heartbeat_interval_ms, start_session, watch_revocation
-from quorate.coordinator.consumer.subscriptions import Refreshed, is_stale, refresh, subscription_type_of
-from quorate.coordinator.consumer.target import Request, Target, last_target, may_assign, next_target
+from quorate.coordinator.consumer.sessions import heartbeat_interval_ms, start_session
+from quorate.coordinator.consumer.subscriptions import Refreshed, is_stale, refresh
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard, handles
-from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember, Owned
+from quorate.coordinator.state.consumer import Owned
 
 __all__ = ["consumer_group_heartbeat"]
 
@@ -59,30 +58,20 @@ def _beat(
     if bump or is_stale(group, now_ms):
         refreshed = refresh(shard, group, before, member, records, bump=bump, now_ms=now_ms)
 
-    # 2. A new target assignment, if the group's epoch is ahead of the last one's.
-    epoch = group.epoch if refreshed is None else refreshed.epoch
-    target: Target | None = None
-    if epoch > group.assignment_epoch and may_assign(shard, group, now_ms):
-        asked = Request(
-            group=group,
-            epoch=epoch,
-            before=before,
-            member=member,
-            topics=metadata.subscribed_topic_names
-            if request.subscribed_topic_names is None
-            else tuple(request.subscribed_topic_names),
-            subscription_type=subscription_type_of(group) if refreshed is None else refreshed.subscription_type,
-            now_ms=now_ms,
-        )
-        target = next_target(shard, asked, records)
-
-    # 3. One step of the member towards its target.
-    subscription_changed = names_changed or regex is not RegexChange.NONE
-    updated = member
-    target_epoch = group.assignment_epoch if target is None else target.epoch
-    if subscription_changed or not member.is_reconciled_to(target_epoch):
-        target = target or last_target(group, member, shard.config.jdk)
-        updated = _reconciled(shard, group, member, request, target, records, now_ms, subscription_changed)
+    # 2. A new target assignment, if the group's epoch is ahead of the last one's, and one step of the member towards it.
+    progress = Progress(
+        group=group,
+        before=before,
+        member=member,
+        topics=metadata.subscribed_topic_names
+        if request.subscribed_topic_names is None
+        else tuple(request.subscribed_topic_names),
+        owned=request.topic_partitions,
+        subscription_changed=names_changed or regex is not RegexChange.NONE,
+        refreshed=refreshed,
+        now_ms=now_ms,
+    )
+    updated = progress.made(shard, records)
 
     start_session(shard, group.group_id, member_id, now_ms)
     assignment: Assignment | None = None
@@ -97,35 +86,6 @@ def _beat(
         assignment=assignment,
     )
     return Result(records=records, response=response)
-
-
-def _reconciled(
-    shard: CoordinatorShard,
-    group: ConsumerGroup,
-    member: ConsumerMember,
-    request: ConsumerGroupHeartbeatRequest,
-    target: Target,
-    records: list[CoordinatorRecord],
-    now_ms: int,
-    subscription_changed: bool,
-) -> ConsumerMember:
-    updated = reconcile(
-        member,
-        Situation(
-            epoch=target.epoch,
-            target=target.partitions,
-            owner_epoch=group.partition_epoch,
-            owned=request.topic_partitions,
-            topics=frozenset(group.subscribed_topics(member.metadata)),
-            subscription_changed=subscription_changed,
-            image=shard.image,
-            jdk=shard.config.jdk,
-        ),
-    )
-    if updated != member:
-        records.append(write.current_assignment(group.group_id, updated))
-        watch_revocation(shard, group.group_id, updated, now_ms)
-    return updated  # also if it is equal: what it has may stand in another order by now
 
 
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:

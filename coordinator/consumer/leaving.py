@@ -21,8 +21,8 @@ __all__ = ["REBALANCE_TIMER", "SESSION_TIMER", "fence", "leave", "removal"]
 
 SESSION_TIMER = "session-timeout-{}-{}"
 REBALANCE_TIMER = "rebalance-timeout-{}-{}"
-JOIN_TIMER = "join-timeout-{}-{}"
-SYNC_TIMER = "sync-timeout-{}-{}"
+JOIN_TIMER = "join-{}-{}"
+SYNC_TIMER = "sync-{}-{}"
 """Keys of a member's timers, by group and member id. Those for joining and syncing are of members with the classic protocol."""
 
 

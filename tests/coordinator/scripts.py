@@ -23,6 +23,7 @@ __all__ = ["Differs", "Duel"]
 
 Answer = dict[str, Any]
 
+_SHORT = re.compile(r"(?:^|-)([A-Za-z0-9_-]{22})$")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
@@ -54,8 +55,18 @@ class Duel:
         self.made_up = [text for text in dict.fromkeys(_UUID.findall(json.dumps(seen))) if text not in self._known]
         self._known.update(self.made_up)
         self.ours.ids.extend(map(UUID, self.made_up))
-        if asked.get("api") == "ConsumerGroupHeartbeat" and not asked["body"].get("memberId"):
-            self.ours.ids += [UUID(bytes=Uuid.parse(text)) for text in [(seen or {}).get("memberId")] if text]
+        if asked.get("api") in ("ConsumerGroupHeartbeat", "JoinGroup") and not asked["body"].get("memberId"):
+            # In consumer groups ids are of Kafka's own form. As above, one may show in timers only.
+            timers = [] if asked["api"] != "JoinGroup" else [one["key"] for one in seen[1]]
+            texts = [
+                (kafka.get("response") or {}).get("memberId") or "",
+                *(key for key in timers if not _UUID.search(key)),
+            ]
+            ids = [found[1] for text in texts if (found := _SHORT.search(text))]
+            made = [text for text in dict.fromkeys(ids) if text not in self._known][:1]
+            self._known.update(made)
+            self.made_up += made
+            self.ours.ids += [UUID(bytes=bytes(Uuid.parse(text))) for text in made]
         ours = {"id": asked["id"], "op": op, **self.ours.run(asked)}
         self.ours.ids.clear()
         differences = compare(len(self.lines), _comparable(ours), _comparable(kafka))

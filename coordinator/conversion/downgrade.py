@@ -1,0 +1,131 @@
+"""A consumer group becomes a classic group: its last member of the new protocol goes, or comes back as a classic one (KIP-848, "Downgrade")."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from quorate.codecs import CoordinatorRecord, DecodeError
+from quorate.codecs.api.join_group import JoinGroupRequestProtocol
+from quorate.coordinator.classic.group import LiveGroup, LiveMember
+from quorate.coordinator.classic.rebalance import heard_of_all, prepare_rebalance
+from quorate.coordinator.classic.records import group_record
+from quorate.coordinator.consumer.conversion import DOWNGRADES
+from quorate.coordinator.consumer.owned import as_target
+from quorate.coordinator.conversion.embedded import assignment_for
+from quorate.coordinator.errors import ApiError, ErrorCode
+from quorate.coordinator.offsets.groups import group_tombstones
+from quorate.coordinator.results import Result
+from quorate.coordinator.shard import CoordinatorShard
+from quorate.coordinator.state.classic import ClassicState
+from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
+from quorate.coordinator.state.groups import CONSUMER_PROTOCOL
+
+__all__ = ["Converted", "Replacement", "converted", "downgrade", "may_replace"]
+
+
+class Replacement(NamedTuple):
+    """A static member of the new protocol, and the classic one that takes its place. Their ids may be the same."""
+
+    old: ConsumerMember
+    new: ConsumerMember
+
+
+class Converted(NamedTuple):
+    """A classic group that has taken a consumer group's place already: the records that say so, and what brings the other one back if they cannot be written."""
+
+    group: LiveGroup
+    records: list[CoordinatorRecord]
+    undo: Callable[[], None]
+
+
+def downgrade(
+    shard: CoordinatorShard, group: ConsumerGroup, leaving: Sequence[ConsumerMember], now_ms: int
+) -> Result[None] | None:
+    """What makes the group a classic one that rebalances, as these members leave it; `None` if it stays a consumer group.
+
+    Raises `ApiError` GROUP_ID_NOT_FOUND if it cannot be written what members have.
+    """
+    config = shard.config
+    staying = len(group.members) - len(leaving)
+    classic = group.classic_members - sum(member.uses_classic_protocol for member in leaving)
+    allowed = config.group_consumer_migration_policy.downgrades and staying <= config.group_max_size
+    if not allowed or classic != staying or staying <= 0:
+        return None
+    made = converted(shard, group, now_ms, leaving=leaving)
+    prepare_rebalance(shard, made.group, now_ms)
+    return Result(records=made.records, replay=False, on_failed=lambda code: made.undo())
+
+
+DOWNGRADES.append(downgrade)
+
+
+def may_replace(shard: CoordinatorShard, group: ConsumerGroup, old: ConsumerMember) -> bool:
+    """Whether the group becomes a classic one when a classic member takes this one's place."""
+    config = shard.config
+    last = not old.uses_classic_protocol and group.classic_members == len(group.members) - 1
+    return last and config.group_consumer_migration_policy.downgrades and len(group.members) <= config.group_max_size
+
+
+def converted(
+    shard: CoordinatorShard,
+    group: ConsumerGroup,
+    now_ms: int,
+    *,
+    leaving: Sequence[ConsumerMember] = (),
+    replacement: Replacement | None = None,
+) -> Converted:
+    """Put a classic group in the place of this one: stable, at its epoch, with its target as assignment. Raises `ApiError`."""
+    records = group_tombstones(group, None if replacement is None else _ids(replacement))
+    made = LiveGroup(group.group_id, since_ms=now_ms)
+    made.phase = ClassicState.STABLE
+    made.generation = group.epoch
+    gone = {member.member_id for member in leaving}
+    for _, member in group.members.ordered():
+        replaced = replacement is not None and member.metadata.instance_id == replacement.new.metadata.instance_id
+        if member.member_id not in gone and not replaced:
+            made.add(_live(member), CONSUMER_PROTOCOL)
+    if replacement is not None:
+        made.add(_live(replacement.new), CONSUMER_PROTOCOL)
+    made.choose()
+    try:
+        for live in made.ordered_members():
+            targets_of = live.member_id
+            if replacement is not None and targets_of == replacement.new.member_id:
+                targets_of = replacement.old.member_id
+            target = as_target(group.targets.get(targets_of, ()), shard.config.jdk)
+            live.assignment = assignment_for(live.announced(made.protocol), target, shard.image)
+    except DecodeError as error:
+        raise ApiError(
+            ErrorCode.GROUP_ID_NOT_FOUND, f"group {group.group_id} cannot become a classic group: {error}"
+        ) from None
+    records.append(group_record(made, {live.member_id: live.assignment for live in made.members.values()}))
+    del shard.state.groups[group.group_id]
+    shard.state.groups[group.group_id] = made
+    heard_of_all(shard, made, now_ms)
+
+    def undo() -> None:
+        if shard.state.groups.get(group.group_id) is made:
+            del shard.state.groups[group.group_id]
+            shard.state.groups[group.group_id] = group
+
+    return Converted(made, records, undo)
+
+
+def _ids(replacement: Replacement) -> tuple[str, str]:
+    return replacement.old.member_id, replacement.new.member_id
+
+
+def _live(member: ConsumerMember) -> LiveMember:
+    classic = member.metadata.classic_member_metadata
+    if classic is None:  # the group remembers an instance id of it that it has no more; Kafka fails, too
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{member.member_id} does not use the classic protocol")
+    return LiveMember(
+        member_id=member.member_id,
+        group_instance_id=member.metadata.instance_id,
+        client_id=member.metadata.client_id,
+        client_host=member.metadata.client_host,
+        rebalance_timeout_ms=member.metadata.rebalance_timeout_ms,
+        session_timeout_ms=classic.session_timeout_ms,
+        protocols=tuple(
+            JoinGroupRequestProtocol(name=one.name, metadata=bytes(one.metadata)) for one in classic.supported_protocols
+        ),
+    )

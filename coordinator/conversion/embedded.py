@@ -1,0 +1,86 @@
+"""What members of the classic protocol say and get inside of JoinGroup and SyncGroup: subscriptions and assignments of the consumer protocol."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from quorate.codecs import DecodeError, Uuid
+from quorate.codecs.api.consumer_group_heartbeat import TopicPartitions
+from quorate.codecs.consumer_protocol import decode_assignment, decode_subscription, encode_protocol
+from quorate.codecs.errors import Reason
+from quorate.codecs.messages.consumer_group import ClassicMemberMetadata, ClassicProtocol, TopicPartition
+from quorate.codecs.messages.protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    ProtocolTopicPartition,
+)
+from quorate.coordinator.classic.group import Protocols
+from quorate.coordinator.consumer.owned import Partitions, as_target
+from quorate.coordinator.image import MetadataImage
+
+__all__ = ["CustomAssignment", "assignment_for", "classic_metadata", "owned_in", "partitions_in", "read_subscription"]
+
+NEWEST = 3
+"""The newest version of the consumer protocol."""
+
+
+class CustomAssignment(Exception):
+    """An assignment has user data, so an assignor of its own made it, which the server would take away."""
+
+
+def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
+    """What a member offers a protocol with. Raises `DecodeError`."""
+    found = decode_subscription(data).message
+    assert isinstance(found, ConsumerProtocolSubscription)
+    return found
+
+
+def partitions_in(data: bytes, image: MetadataImage, jdk: int) -> Partitions:
+    """What a leader gave out, without topics that do not exist; nothing is no partitions. Raises `DecodeError` and `CustomAssignment`."""
+    if not data:
+        return {}
+    found = decode_assignment(data).message
+    assert isinstance(found, ConsumerProtocolAssignment)
+    if found.user_data:
+        raise CustomAssignment
+    return as_target(
+        (
+            TopicPartition(topic_id=topic.id, partitions=one.partitions)
+            for one in found.assigned_partitions
+            if (topic := image.topics.get(one.topic)) is not None
+        ),
+        jdk,
+    )
+
+
+def owned_in(subscription: ConsumerProtocolSubscription, image: MetadataImage) -> list[TopicPartitions]:
+    """What a member says that it owns (KIP-429), without topics that do not exist."""
+    return [
+        TopicPartitions(topic_id=topic.id, partitions=one.partitions)
+        for one in subscription.owned_partitions
+        if (topic := image.topics.get(one.topic)) is not None
+    ]
+
+
+def assignment_for(announced: bytes, partitions: Mapping[Uuid, Iterable[int]], image: MetadataImage) -> bytes:
+    """An assignment as a member gets it: in the version of what it announced, topics by name. Raises `DecodeError` if that has no version."""
+    version = decode_version(announced)
+    given = tuple(
+        ProtocolTopicPartition(topic=topic.name, partitions=tuple(numbers))
+        for topic_id, numbers in partitions.items()
+        if (topic := image.topics_by_id.get(topic_id)) is not None
+    )
+    return encode_protocol(ConsumerProtocolAssignment(assigned_partitions=given, user_data=None), min(version, NEWEST))
+
+
+def decode_version(data: bytes) -> int:
+    """The version that bytes of the consumer protocol begin with. Raises `DecodeError` if there is none."""
+    version = int.from_bytes(data[:2], "big", signed=True)
+    if len(data) < 2 or version < 0:
+        reason = Reason.TOO_SHORT if len(data) < 2 else Reason.UNKNOWN_VERSION
+        raise DecodeError(reason, where="version", position=0, detail=data[:2].hex())
+    return version
+
+
+def classic_metadata(session_timeout_ms: int, protocols: Protocols) -> ClassicMemberMetadata:
+    """What a consumer group keeps of a classic member beside the rest."""
+    offered: Sequence[ClassicProtocol] = [ClassicProtocol(name=one.name, metadata=one.metadata) for one in protocols]
+    return ClassicMemberMetadata(session_timeout_ms=session_timeout_ms, supported_protocols=tuple(offered))

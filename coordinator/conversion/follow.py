@@ -1,0 +1,131 @@
+"""SyncGroup, Heartbeat and LeaveGroup of classic members of a consumer group. Their generation is their member epoch."""
+
+from quorate.codecs import DecodeError
+from quorate.codecs.api import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from quorate.codecs.api.leave_group import MemberIdentity
+from quorate.coordinator.classic.leave import identities, left
+from quorate.coordinator.classic.on_consumer_groups import on_consumer_group
+from quorate.coordinator.consumer.checks import check_holder
+from quorate.coordinator.consumer.leaving import fence
+from quorate.coordinator.consumer.members import static_member
+from quorate.coordinator.consumer.owned import as_loaded, copied_set
+from quorate.coordinator.conversion.embedded import assignment_for
+from quorate.coordinator.conversion.waiting import expect_rejoin, heard, synced
+from quorate.coordinator.errors import ApiError, ErrorCode
+from quorate.coordinator.results import RequestContext, Result
+from quorate.coordinator.shard import CoordinatorShard
+from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember, MemberState
+from quorate.coordinator.state.groups import CONSUMER_PROTOCOL
+
+__all__ = ["heartbeat", "leave_group", "sync_group"]
+
+
+@on_consumer_group(SyncGroupRequest)
+def sync_group(
+    shard: CoordinatorShard, group: ConsumerGroup, request: SyncGroupRequest, context: RequestContext
+) -> Result[SyncGroupResponse]:
+    """What the member has by now. Raises `ApiError`: REBALANCE_IN_PROGRESS if it has to join again first."""
+    member = _classic_member(group, request.member_id, request.group_instance_id, request.generation_id)
+    classic = member.metadata.classic_member_metadata
+    assert classic is not None
+    preferred = classic.supported_protocols[0]
+    if request.protocol_type not in (None, CONSUMER_PROTOCOL) or request.protocol_name not in (None, preferred.name):
+        raise ApiError(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            f"{member.member_id} follows {preferred.name} for {CONSUMER_PROTOCOL}",
+        )
+    if group.assignment_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+        expect_rejoin(shard, group.group_id, member, context.now_ms)
+        raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS, f"{member.member_id} has to join again")
+    jdk = shard.config.jdk
+    assigned = {topic_id: copied_set(tuple(numbers), jdk) for topic_id, numbers in as_loaded(member.assigned).items()}
+    try:
+        assignment = assignment_for(preferred.metadata, assigned, shard.image)
+    except DecodeError as error:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the subscription cannot be read: {error}") from None
+    synced(shard, group.group_id, member, context.now_ms)
+    return Result(
+        response=SyncGroupResponse(
+            protocol_type=request.protocol_type, protocol_name=request.protocol_name, assignment=assignment
+        )
+    )
+
+
+@on_consumer_group(HeartbeatRequest)
+def heartbeat(
+    shard: CoordinatorShard, group: ConsumerGroup, request: HeartbeatRequest, context: RequestContext
+) -> Result[HeartbeatResponse]:
+    """A sign of life; the answer tells the member to join again if that brings it further. Raises `ApiError`."""
+    member = _classic_member(group, request.member_id, request.group_instance_id, request.generation_id)
+    heard(shard, group.group_id, member, context.now_ms)
+    rejoins = (
+        member.epoch < group.assignment_epoch
+        or member.state is MemberState.UNREVOKED_PARTITIONS
+        or (member.state is MemberState.UNRELEASED_PARTITIONS and not _waits_for_others(group, member))
+    )
+    if rejoins:
+        expect_rejoin(shard, group.group_id, member, context.now_ms)
+    return Result(response=HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS if rejoins else ErrorCode.NONE))
+
+
+@on_consumer_group(LeaveGroupRequest)
+def leave_group(
+    shard: CoordinatorShard, group: ConsumerGroup, request: LeaveGroupRequest, context: RequestContext
+) -> Result[LeaveGroupResponse]:
+    """Remove members of either protocol; each has an error of its own. In which order Kafka removes several is left to chance (a HashSet of objects)."""
+    told = []
+    leaving: dict[str, ConsumerMember] = {}
+    for identity in identities(request, context.api_version):
+        try:
+            member = _who_leaves(group, identity)
+        except ApiError as error:
+            told.append((identity, error.code))
+        else:
+            told.append((identity, ErrorCode.NONE))
+            leaving[member.member_id] = member
+    response = left(told, context.api_version)
+    result = fence(shard, group, list(leaving.values()), context.now_ms)
+    return Result(records=result.records, replay=result.replay, on_failed=result.on_failed, response=response)
+
+
+def _who_leaves(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
+    if identity.group_instance_id is not None and not identity.member_id:
+        holder = static_member(group, identity.group_instance_id)
+        return check_holder(holder, "" if holder is None else holder.member_id, identity.group_instance_id)
+    return _member(group, identity.member_id, identity.group_instance_id)
+
+
+def _member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
+    if instance_id is not None:
+        return check_holder(static_member(group, instance_id), member_id, instance_id)
+    member = group.members.get(member_id)
+    if member is None:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is not a member of group {group.group_id}")
+    return member
+
+
+def _classic_member(group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int) -> ConsumerMember:
+    """A member of the classic protocol at its generation. Raises `ApiError`: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or ILLEGAL_GENERATION."""
+    member = _member(group, member_id, instance_id)
+    if not member.uses_classic_protocol:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} does not use the classic protocol")
+    if member.epoch != generation:
+        raise ApiError(ErrorCode.ILLEGAL_GENERATION, f"{member_id} is at generation {member.epoch}")
+    return member
+
+
+def _waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
+    """Whether somebody else still has to give up what the member is to get."""
+    return any(
+        partition not in member.assigned.get(topic.topic_id, {})
+        and group.partition_epoch(topic.topic_id, partition) != -1
+        for topic in group.targets.get(member.member_id, ())
+        for partition in topic.partitions
+    )

@@ -1,0 +1,129 @@
+"""A classic group becomes a consumer group, as a member of the new protocol joins it (KIP-848, "Upgrade")."""
+
+from quorate.codecs import CoordinatorRecord, DecodeError
+from quorate.codecs.messages.classic_group import GroupMetadataKey
+from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue, TopicPartition
+from quorate.coordinator.classic.group import LiveGroup, LiveMember
+from quorate.coordinator.classic.groups import alive
+from quorate.coordinator.consumer import records as write
+from quorate.coordinator.consumer.conversion import UPGRADES
+from quorate.coordinator.consumer.members import in_writing
+from quorate.coordinator.consumer.owned import Partitions, as_target, grown_map
+from quorate.coordinator.consumer.subscriptions import hash_of
+from quorate.coordinator.conversion.embedded import (
+    CustomAssignment,
+    classic_metadata,
+    partitions_in,
+    read_subscription,
+)
+from quorate.coordinator.conversion.waiting import heard
+from quorate.coordinator.errors import ApiError, ErrorCode
+from quorate.coordinator.records import tombstone
+from quorate.coordinator.shard import CoordinatorShard
+from quorate.coordinator.state.classic import ClassicGroup
+from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
+from quorate.coordinator.state.groups import CONSUMER_PROTOCOL, ReplayError
+
+__all__ = ["upgrade"]
+
+
+def upgrade(
+    shard: CoordinatorShard, group: ClassicGroup, records: list[CoordinatorRecord], now_ms: int
+) -> ConsumerGroup:
+    """The consumer group that the records make of a classic one: everybody is at its generation, which is the group's epoch, with the last assignment.
+
+    Whoever waits for an answer is told to join again, even if the group then cannot become another one. Raises `ApiError`: GROUP_ID_NOT_FOUND, or
+    UNKNOWN_SERVER_ERROR where Kafka fails.
+    """
+    live = alive(shard, group, now_ms)
+    _check(shard, live)
+    live.answer_all(ErrorCode.REBALANCE_IN_PROGRESS)
+    records.append(tombstone(GroupMetadataKey(group=live.group_id)))
+    made = _converted(shard, live)
+    _write(made, records, shard.config.jdk)
+    for _, member in made.members.ordered():
+        heard(shard, made.group_id, member, now_ms)
+    return made
+
+
+UPGRADES.append(upgrade)
+
+
+def _check(shard: CoordinatorShard, group: LiveGroup) -> None:
+    if not shard.config.group_consumer_migration_policy.upgrades:
+        raise _refused(group, "the migration policy does not allow it")
+    if group.protocol_type != CONSUMER_PROTOCOL:
+        raise _refused(group, f"its members are no consumers, but {group.protocol_type or 'nothing yet'}")
+    if len(group.members) > shard.config.group_consumer_max_size:
+        raise _refused(group, f"it has more than {shard.config.group_consumer_max_size} members")
+
+
+def _refused(group: LiveGroup, why: str) -> ApiError:
+    return ApiError(
+        ErrorCode.GROUP_ID_NOT_FOUND, f"classic group {group.group_id} cannot become a consumer group: {why}"
+    )
+
+
+def _converted(shard: CoordinatorShard, group: LiveGroup) -> ConsumerGroup:
+    made = ConsumerGroup(group.group_id)
+    made.epoch = made.assignment_epoch = group.generation
+    for member in group.ordered_members():
+        try:
+            partitions = partitions_in(member.assignment, shard.image, shard.config.jdk)
+            metadata = _announced(group, member)
+        except DecodeError as error:
+            raise _refused(group, f"what {member.member_id} has or announced cannot be read: {error}") from None
+        except CustomAssignment:
+            raise _refused(group, "its assignor keeps data of its own in assignments") from None
+        made.targets[member.member_id] = tuple(
+            TopicPartition(topic_id=topic_id, partitions=tuple(numbers)) for topic_id, numbers in partitions.items()
+        )
+        try:
+            made.put_member(_member(member.member_id, metadata, partitions, group.generation))
+        except ReplayError as error:
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
+    made.metadata_hash = hash_of(shard, made.topic_subscribers)
+    return made
+
+
+def _announced(group: LiveGroup, member: LiveMember) -> ConsumerGroupMemberMetadataValue:
+    if all(offered.name != group.protocol for offered in member.protocols):
+        # While the group rebalances, members may have given up the protocol of the last generation.
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{member.member_id} does not offer {group.protocol}")
+    subscription = read_subscription(member.announced(group.protocol))
+    return ConsumerGroupMemberMetadataValue(
+        instance_id=member.group_instance_id,
+        rack_id=subscription.rack_id or None,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=subscription.topics,
+        subscribed_topic_regex="",
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        server_assignor=None,
+        classic_member_metadata=classic_metadata(member.session_timeout_ms, member.protocols),
+    )
+
+
+def _member(
+    member_id: str, metadata: ConsumerGroupMemberMetadataValue, partitions: Partitions, generation: int
+) -> ConsumerMember:
+    return ConsumerMember(
+        member_id=member_id,
+        metadata=metadata,
+        epoch=generation,
+        previous_epoch=generation,
+        assigned={topic_id: dict.fromkeys(grown_map(numbers), generation) for topic_id, numbers in partitions.items()},
+    )
+
+
+def _write(group: ConsumerGroup, records: list[CoordinatorRecord], jdk: int) -> None:
+    group_id = group.group_id
+    members = [member for _, member in group.members.ordered()]
+    records += [write.member_metadata(group_id, one.member_id, in_writing(one.metadata)) for one in members]
+    records.append(write.group_epoch(group_id, group.epoch, group.metadata_hash))
+    records += [
+        write.target_assignment(group_id, one.member_id, as_target(group.targets[one.member_id], jdk))
+        for one in members
+    ]
+    records.append(write.target_epoch(group_id, group.epoch, 0))
+    records += [write.current_assignment(group_id, one) for one in members]

@@ -1,0 +1,490 @@
+"""Random histories of groups whose members use both protocols: they upgrade, downgrade, and are served while they are mixed (KIP-848, "Migration").
+
+Members behave like clients most of the time: they send back generations, epochs and partitions that they were told, leaders assign, and who is told to join
+again does. Writes fail only at the end; and of several members that leave with one request at most one is in a consumer group, as there Kafka's order is left to
+chance.
+"""
+
+import base64
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from quorate.codecs import Uuid
+from quorate.codecs.consumer_protocol import decode_assignment, encode_protocol
+from quorate.codecs.errors import DecodeError
+from quorate.codecs.messages.protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    ProtocolTopicPartition,
+)
+from quorate.coordinator.classic.group import LiveGroup
+from quorate.coordinator.state import ConsumerGroup
+from tests.coordinator.classic_scripts import NamedDuel, check_counts
+from tests.coordinator.scripts import Answer
+
+__all__ = ["MixedHistory", "assignment", "subscription"]
+
+TOPICS = ["t0", "t1", "orders.eu"]
+GROUP = "g"
+
+
+def subscription(
+    *topics: str, owned: dict[str, list[int]] | None = None, rack: str | None = None, version: int = 3
+) -> str:
+    """What a member announces, in base64."""
+    return _packed(
+        ConsumerProtocolSubscription(topics=topics, owned_partitions=_listed(owned or {}), rack_id=rack), version
+    )
+
+
+def assignment(partitions: dict[str, list[int]], *, user_data: bytes | None = None, version: int = 3) -> str:
+    """What a leader gives a member, in base64."""
+    return _packed(ConsumerProtocolAssignment(assigned_partitions=_listed(partitions), user_data=user_data), version)
+
+
+def _listed(partitions: dict[str, list[int]]) -> tuple[ProtocolTopicPartition, ...]:
+    return tuple(ProtocolTopicPartition(topic=topic, partitions=tuple(some)) for topic, some in partitions.items())
+
+
+def _packed(message: ConsumerProtocolSubscription | ConsumerProtocolAssignment, version: int) -> str:
+    return base64.b64encode(encode_protocol(message, version)).decode()
+
+
+@dataclass
+class Member:
+    """What a member knows. `owned`: by names if it is classic, by ids of topics if not."""
+
+    member_id: str
+    instance_id: str | None
+    classic: bool
+    epoch: int = -1
+    owned: dict[str, list[int]] = field(default_factory=dict)
+    topics: list[str] = field(default_factory=list)
+    assignors: list[str] = field(default_factory=list)
+    protocol: str = "range"
+    version: int = 3
+    rack: str | None = None
+    told: list[Answer] = field(default_factory=list)
+    """The members that it heard of as a leader."""
+
+
+class MixedHistory:
+    """One random history of one group."""
+
+    def __init__(self, rng: Random, duel: NamedDuel, *, statics: bool = True, well_behaved: bool = False) -> None:
+        self.rng = rng
+        self.duel = duel
+        self.statics = statics
+        self.well_behaved = well_behaved
+        self.members: dict[str, Member] = {}
+        self.asked: dict[int, Member] = {}
+        self.named = 0
+        self.partitions: dict[str, int] = {}
+        self.rack_of: dict[int, str | None] = {0: "a", 1: "b", 2: None}
+
+    def run(self, steps: int) -> None:
+        rng = self.rng
+        config: Answer = {
+            "group.initial.rebalance.delay.ms": rng.choice([0, 0, 1000]),
+            "group.consumer.assignment.interval.ms": rng.choice([0, 0, 0, 1000]),
+        }
+        if rng.random() < 0.25:
+            config["group.consumer.migration.policy"] = rng.choice(["upgrade", "downgrade", "disabled"])
+        if rng.random() < 0.1:
+            config["group.consumer.max.size"] = rng.choice([1, 2, 3])
+        if rng.random() < 0.1:
+            config["group.max.size"] = rng.choice([1, 2, 3])
+        self.op("config", **config)
+        self.change_topics(all_of_them=True)
+        weights = [
+            (self.join_classic, 10),
+            (self.join_consumer, 7),
+            (self.follow, 45),
+            (self.settle, 6),
+            (self.leave, 7),
+            (self.switch, 5 if self.statics else 0),
+            (self.misbehave, 0 if self.well_behaved else 4),
+            (self.advance, 6),
+            (self.change_topics, 2),
+            (self.reload, 1),
+            (self.look, 2),
+            (self.commit, 2),
+        ]
+        for _ in range(steps):
+            step, *_ = rng.choices(*zip(*weights, strict=True))
+            step()
+            if rng.random() < 0.5:
+                self.op("timers")
+        self.look()
+        self.fail()
+        self.reload()
+        self.look()
+
+    def op(self, op: str, **fields: Any) -> Answer:
+        answer = self.duel.op(op, **fields)
+        for group in self.duel.ours.shard.state.groups.values():
+            if isinstance(group, LiveGroup):
+                check_counts(group)
+        for one in answer.get("completed", ()):
+            member = self.asked.get(one["id"])
+            if member is not None and one["api"] == "JoinGroup":
+                self.hear_join(member, one["response"])
+            elif member is not None and one["api"] == "SyncGroup":
+                self.hear_sync(member, one["response"])
+        return answer
+
+    def request(self, api: str, version: int, **body: Any) -> Answer:
+        return self.op("request", api=api, version=version, clientId="c", body={"groupId": GROUP, **body})
+
+    def someone(self, *, classic: bool | None = None) -> Member | None:
+        found = [one for one in self.members.values() if classic in (None, one.classic)]
+        return self.rng.choice(found) if found else None
+
+    def instance(self) -> str | None:
+        return self.rng.choice(["i0", "i1", "i2"]) if self.statics and self.rng.random() < 0.4 else None
+
+    def named_id(self, member_id: str) -> str:
+        for name, made_up in self.duel.ids.items():
+            member_id = member_id.replace(made_up, name)
+        return member_id
+
+    # Classic members
+
+    def join_classic(self) -> None:
+        rng = self.rng
+        member = Member("", self.instance(), True)
+        member.version = rng.choice([0, 1, 2, 3, 3, 3])
+        member.rack = rng.choice([None, None, "a", "b"])
+        member.assignors = rng.choice([["range"], ["range"], ["range", "roundrobin"], ["roundrobin", "range"]])
+        self.subscribe(member)
+        self.ask_to_join(member)
+
+    def subscribe(self, member: Member) -> None:
+        member.topics = self.rng.sample(TOPICS, self.rng.choice([1, 1, 2, 3]))
+
+    def ask_to_join(self, member: Member, **odd: Any) -> None:
+        rng = self.rng
+        there = self.duel.ours.shard.state.groups.get(GROUP)
+        if (member.member_id or "memberId" in odd) and isinstance(there, ConsumerGroup) and there.is_empty:
+            # Kafka forgets the group, which ListGroups shows only after the next write, but ours at once.
+            self.members.pop(member.member_id, None)
+            member.member_id = ""
+            odd.pop("memberId", None)
+        data = subscription(*member.topics, owned=member.owned, rack=member.rack, version=member.version)
+        version = rng.choice([5, 9, 9]) if member.instance_id is not None else rng.choice([3, 4, 6, 9, 9])
+        body: Answer = {
+            "memberId": member.member_id,
+            "sessionTimeoutMs": rng.choice([10_000, 30_000]),
+            "rebalanceTimeoutMs": rng.choice([10_000, 30_000]),
+            "protocolType": "consumer",
+            "protocols": [{"name": name, "metadata": data} for name in member.assignors],
+            **odd,
+        }
+        if version >= 5:
+            body["groupInstanceId"] = member.instance_id
+        self.named += 1
+        name = f"${self.named}"
+        answer = self.op(
+            "request", api="JoinGroup", version=version, clientId="c", body={"groupId": GROUP, **body}, names=name
+        )
+        self.asked[answer["id"]] = member
+        if not member.member_id and name in self.duel.ids:
+            short = len(self.duel.ids[name]) == 22
+            prefix = member.instance_id if member.instance_id is not None and version >= 5 else "c"
+            member.member_id = name if short else f"{prefix}-{name}"
+            if member.instance_id is not None:
+                for other in [one for one in self.members.values() if one.instance_id == member.instance_id]:
+                    if rng.random() < 0.8:
+                        del self.members[other.member_id]
+            self.members[member.member_id] = member
+        response = answer.get("response")
+        if response and response["errorCode"] == 79 and rng.random() < 0.9:
+            self.ask_to_join(member)
+        elif response:
+            self.hear_join(member, response)
+
+    def hear_join(self, member: Member, response: Answer) -> None:
+        if response["errorCode"] == 25:
+            self.members.pop(member.member_id, None)
+        if response["errorCode"] == 0:
+            member.member_id = self.named_id(response["memberId"])
+            self.members[member.member_id] = member
+            member.epoch = response["generationId"]
+            member.protocol = response["protocolName"]
+            member.told = response["members"]
+
+    def ask_to_sync(self, member: Member, **odd: Any) -> None:
+        version = self.rng.choice([3, 5, 5])
+        body: Answer = {
+            "memberId": member.member_id,
+            "generationId": member.epoch,
+            "groupInstanceId": member.instance_id,
+            "assignments": self.given(member),
+            **odd,
+        }
+        if version >= 5:
+            body = {"protocolType": "consumer", "protocolName": member.protocol, **body}
+        else:
+            body.pop("protocolName", None)
+        answer = self.request("SyncGroup", version, **body)
+        self.asked[answer["id"]] = member
+        if answer.get("response"):
+            self.hear_sync(member, answer["response"])
+
+    def given(self, leader: Member) -> list[Answer]:
+        """A leader's assignment: partitions go round, mostly."""
+        rng = self.rng
+        if not leader.told:
+            return []
+        ids = [self.named_id(one["memberId"]) for one in leader.told]
+        shares: dict[str, dict[str, list[int]]] = {one: {} for one in ids}
+        for topic, count in self.partitions.items():
+            for partition in range(count):
+                if rng.random() < 0.95:
+                    shares[rng.choice(ids)].setdefault(topic, []).append(partition)
+        kind = rng.random()
+        given = []
+        for one, share in shares.items():
+            user_data = b"x" if kind < 0.04 else rng.choice([None, b""])
+            data = assignment(share, user_data=user_data, version=rng.choice([0, 1, 3]))
+            if kind > 0.96:
+                data = rng.choice(["AAA=", "AQ==", "//8=", ""])
+            given.append({"memberId": one, "assignment": data})
+        if 0.04 < kind < 0.1:
+            given[0]["assignment"] = assignment({"gone": [0], **shares[ids[0]]})
+        return given if rng.random() < 0.95 else given[1:]
+
+    def hear_sync(self, member: Member, response: Answer) -> None:
+        if response["errorCode"] == 27 and self.rng.random() < 0.7:
+            member.told = []
+        if response["errorCode"] == 0:
+            try:
+                found = decode_assignment(base64.b64decode(response["assignment"])).message
+            except DecodeError:
+                return
+            assert isinstance(found, ConsumerProtocolAssignment)
+            member.owned = {one.topic: list(one.partitions) for one in found.assigned_partitions}
+
+    def send_heartbeat(self, member: Member, **odd: Any) -> None:
+        body = {
+            "memberId": member.member_id,
+            "generationId": member.epoch,
+            "groupInstanceId": member.instance_id,
+            **odd,
+        }
+        answer = self.request("Heartbeat", 4, **body)
+        if answer["response"]["errorCode"] == 27 and self.rng.random() < 0.8:
+            if self.rng.random() < 0.3:
+                member.owned = {}
+            self.ask_to_join(member)
+        elif answer["response"]["errorCode"] in (25, 22, 82) and self.rng.random() < 0.6:
+            self.members.pop(member.member_id, None)
+
+    # Members of the new protocol
+
+    def join_consumer(self) -> None:
+        rng = self.rng
+        member = Member(rng.choice(["m1", "m2", "m3", "AaAa", "BBBB"]), self.instance(), False)
+        self.subscribe(member)
+        self.beat(member, full=True, memberEpoch=0, topicPartitions=[])
+
+    def beat(self, member: Member, *, full: bool = False, **body: Any) -> None:
+        rng = self.rng
+        body = {"memberId": member.member_id, "instanceId": member.instance_id, **body}
+        body.setdefault("memberEpoch", max(member.epoch, 0))
+        if rng.random() < 0.7:
+            body.setdefault(
+                "topicPartitions", [{"topicId": one, "partitions": some} for one, some in member.owned.items()]
+            )
+        if full or body["memberEpoch"] == 0:
+            body["rebalanceTimeoutMs"] = rng.choice([5000, 60_000])
+            body["subscribedTopicNames"] = member.topics
+            body["topicPartitions"] = [] if body["memberEpoch"] == 0 else body.get("topicPartitions")
+            if rng.random() < 0.2:
+                body["subscribedTopicRegex"] = rng.choice(["t.*", "orders.*"])
+            if rng.random() < 0.2:
+                body["serverAssignor"] = rng.choice(["uniform", "range"])
+            if rng.random() < 0.2:
+                body["rackId"] = rng.choice(["a", "b"])
+        response = self.request("ConsumerGroupHeartbeat", 1, **body)["response"]
+        if response["errorCode"]:
+            if response["errorCode"] in (25, 110):
+                self.members.pop(member.member_id, None)
+            return
+        if member.instance_id is not None:
+            for other in [one for one in self.members.values() if one.instance_id == member.instance_id]:
+                if rng.random() < 0.8:
+                    self.members.pop(other.member_id, None)
+        self.members[member.member_id] = member
+        member.epoch = response["memberEpoch"]
+        if response["assignment"] is not None:
+            member.owned = {one["topicId"]: one["partitions"] for one in response["assignment"]["topicPartitions"]}
+
+    # Both
+
+    def follow(self) -> None:
+        """A member does what it is to do next, or something like it."""
+        member = self.someone()
+        if member is None:
+            return self.join_classic()
+        kind = self.rng.random()
+        if not member.classic:
+            if kind < 0.1:
+                self.subscribe(member)
+            return self.beat(member, full=kind < 0.2)
+        if kind < 0.25:
+            if kind < 0.05:
+                self.subscribe(member)
+            return self.ask_to_join(member)
+        if kind < 0.5:
+            return self.ask_to_sync(member)
+        return self.send_heartbeat(member)
+
+    def settle(self) -> None:
+        """Everybody does what it has to, twice."""
+        for _ in range(2):
+            for join in (True, False):
+                for member in self.rng.sample(
+                    sorted(self.members.values(), key=lambda one: one.member_id), len(self.members)
+                ):
+                    if not member.classic:
+                        self.beat(
+                            member, topicPartitions=[{"topicId": i, "partitions": p} for i, p in member.owned.items()]
+                        )
+                    elif join:
+                        self.ask_to_join(member)
+                    else:
+                        self.ask_to_sync(member)
+                self.op("advance", ms=self.rng.choice([0, 1000, 3000]))
+
+    def leave(self) -> None:
+        member = self.someone()
+        if member is None:
+            return
+        if member.classic or self.rng.random() < 0.2:
+            by_name = member.instance_id is not None and self.rng.random() < 0.4
+            one = {"memberId": "" if by_name else member.member_id, "groupInstanceId": member.instance_id}
+            others = [{"memberId": "nobody", "groupInstanceId": None}] if self.rng.random() < 0.2 else []
+            version = 3 if member.instance_id is not None else self.rng.choice([0, 3])
+            if version == 0:
+                self.request("LeaveGroup", 0, memberId=member.member_id)
+            else:
+                self.request("LeaveGroup", version, members=[one, *others])
+        else:
+            epoch = -2 if member.instance_id is not None and self.rng.random() < 0.6 else -1
+            self.request(
+                "ConsumerGroupHeartbeat",
+                1,
+                memberId=member.member_id,
+                instanceId=member.instance_id,
+                memberEpoch=epoch,
+            )
+            if epoch == -2:
+                if self.rng.random() < 0.5:
+                    self.become(member, classic=self.rng.random() < 0.5)
+                return
+        if self.rng.random() < 0.9:
+            self.members.pop(member.member_id, None)
+
+    def switch(self) -> None:
+        """A static member comes back, maybe with the other protocol."""
+        found = [one for one in self.members.values() if one.instance_id is not None]
+        if found:
+            member = self.rng.choice(found)
+            self.become(member, classic=member.classic if self.rng.random() < 0.25 else not member.classic)
+
+    def become(self, old: Member, *, classic: bool) -> None:
+        member = Member("", old.instance_id, classic, topics=old.topics)
+        if self.rng.random() < 0.3:
+            self.subscribe(member)
+        if classic:
+            member.assignors = old.assignors or ["range"]
+            if self.rng.random() < 0.1:
+                member.member_id = old.member_id
+            self.ask_to_join(member)
+        else:
+            member.member_id = old.member_id if self.rng.random() < 0.2 else self.rng.choice(["m1", "m2", "m3", "m4"])
+            self.beat(member, full=True, memberEpoch=0, topicPartitions=[])
+
+    def misbehave(self) -> None:
+        rng = self.rng
+        member = self.someone() or Member("nobody", None, True, topics=["t0"], assignors=["range"])
+        kind = rng.randrange(8)
+        if kind == 0:
+            self.ask_to_sync(member, generationId=member.epoch + rng.choice([-1, 1]))
+        elif kind == 1:
+            self.ask_to_sync(member, protocolName="other") if rng.random() < 0.5 else self.ask_to_sync(member)
+        elif kind == 2:
+            self.send_heartbeat(member, generationId=member.epoch + rng.choice([-1, 1]))
+        elif kind == 3:
+            self.send_heartbeat(member, groupInstanceId=rng.choice(["i0", "i9", None]))
+        elif kind == 4 and member.classic:
+            odd = rng.choice(
+                [
+                    {"protocols": [{"name": "other", "metadata": subscription("t0")}]},
+                    {"protocols": [{"name": "range", "metadata": "AAA="}]},
+                    {"protocols": []},
+                    {"protocolType": "connect"},
+                    {"memberId": "somebody"},
+                ]
+            )
+            self.ask_to_join(member, **odd)
+        elif kind == 5:
+            self.beat(member, memberEpoch=max(member.epoch, 0) + 1, topicPartitions=[])
+        elif kind == 6:
+            member.classic = not member.classic
+            member.owned = {}
+            member.assignors = member.assignors or ["range"]
+        else:
+            self.request("LeaveGroup", 3, members=[{"memberId": "nobody", "groupInstanceId": rng.choice([None, "i0"])}])
+
+    def commit(self) -> None:
+        member = self.someone()
+        if member is not None:
+            partitions = [{"partitionIndex": 0, "committedOffset": 7, "committedMetadata": ""}]
+            self.request(
+                "OffsetCommit",
+                9,
+                memberId=member.member_id,
+                groupInstanceId=None,
+                generationIdOrMemberEpoch=member.epoch,
+                topics=[{"name": "t0", "partitions": partitions}],
+            )
+
+    # The rest of the world
+
+    def advance(self) -> None:
+        self.op("advance", ms=self.rng.choice([1, 1000, 3000, 5000, 5000, 10_000, 30_000, 46_000]))
+
+    def change_topics(self, *, all_of_them: bool = False) -> None:
+        rng = self.rng
+        names = TOPICS if all_of_them or rng.random() < 0.7 else rng.sample(TOPICS, 2)
+        self.partitions = {
+            name: self.partitions.get(name, 0) + rng.choice([0, 1, 3] if self.partitions else [1, 2, 4, 13])
+            for name in names
+        }
+        self.partitions = {name: count or 1 for name, count in self.partitions.items()}
+        self.op(
+            "image",
+            topics=[
+                {"name": name, "id": str(Uuid((TOPICS.index(name) + 1).to_bytes(16, "big"))), "partitions": count}
+                for name, count in self.partitions.items()
+            ],
+        )
+
+    def reload(self) -> None:
+        self.op("reload")
+
+    def look(self) -> None:
+        self.op("timers")
+        self.op("request", api="ListGroups", version=5, body={})
+        self.op("request", api="DescribeGroups", version=6, body={"groups": [GROUP]})
+        self.op("request", api="ConsumerGroupDescribe", version=1, body={"groupIds": [GROUP]})
+
+    def fail(self) -> None:
+        """A log that cannot be written, once. Nobody looks before the log is read again, as Kafka's maps keep traces of what it took back."""
+        error = self.rng.choice(["NOT_LEADER_OR_FOLLOWER", "NOT_ENOUGH_REPLICAS", "MESSAGE_TOO_LARGE"])
+        self.op("failNextAppend", error=error)
+        self.rng.choice([self.leave, self.follow, self.join_consumer, self.join_classic, self.switch])()
+        self.op("timers")
