@@ -1,0 +1,150 @@
+"""Single scenes of share groups, on Kafka's coordinator and on ours."""
+
+from typing import Any
+
+import pytest
+
+from quorate.codecs import Uuid
+from quorate.coordinator.errors import ErrorCode
+from quorate.coordinator.runtime import AppendError
+from tests.coordinator.scripts import Duel
+from tests.oracle.client import Oracle
+
+Answer = dict[str, Any]
+
+T, U = Uuid(bytes(15) + b"\x01"), Uuid(bytes(15) + b"\x02")
+NAMES = {T: "t", U: "u"}
+STATE = "000f"
+"""How the keys of records begin that tell which partitions have share state."""
+
+
+@pytest.fixture
+def duel(oracle: Oracle) -> Duel:
+    made = Duel(oracle)
+    made.op("config", **{"group.share.assignment.interval.ms": 0})
+    topics(made, {T: 3})
+    return made
+
+
+def topics(duel: Duel, partitions: dict[Uuid, int]) -> Answer:
+    return duel.op(
+        "image",
+        brokers=[{"id": 0}],
+        topics=[{"name": NAMES[one], "id": str(one), "partitions": count} for one, count in partitions.items()],
+    )
+
+
+def beat(duel: Duel, member: str, epoch: int, **more: Any) -> Answer:
+    answer = duel.request("ShareGroupHeartbeat", groupId="g", memberId=member, memberEpoch=epoch, **more)
+    response: Answer = answer["response"] | {"types": [one["key"][:4] for one in answer["records"]]}
+    return response
+
+
+def join(duel: Duel, member: str, *names: str) -> Answer:
+    return beat(duel, member, 0, subscribedTopicNames=list(names or ("t",)))
+
+
+def partitions(response: Answer) -> list[int]:
+    return [one for topic in response["assignment"]["topicPartitions"] for one in topic["partitions"]]
+
+
+def test_partitions_are_given_out_once_they_have_share_state(duel: Duel) -> None:
+    joined = join(duel, "m1")
+    assert partitions(joined) == []
+    assert joined["types"].count(STATE) == 2
+    assert partitions(beat(duel, "m1", joined["memberEpoch"])) == [0, 1, 2]
+
+
+def test_a_partition_goes_to_several_members_where_there_are_more_members_than_partitions(duel: Duel) -> None:
+    members = ("m1", "m2", "m3", "m4")
+    for _ in range(2):
+        for member in members:
+            join(duel, member)
+    given = [partitions(join(duel, member)) for member in members]
+    assert all(given)
+    assert sum(map(len, given)) > 3
+
+
+def test_new_partitions_get_share_state_with_the_next_heartbeat(duel: Duel) -> None:
+    epoch = beat(duel, "m1", join(duel, "m1")["memberEpoch"])["memberEpoch"]
+    topics(duel, {T: 5})
+    grown = beat(duel, "m1", epoch)
+    assert grown["types"].count(STATE) == 2
+    assert partitions(beat(duel, "m1", grown["memberEpoch"])) == [0, 1, 2, 3, 4]
+
+
+def test_share_state_goes_with_its_topic(duel: Duel) -> None:
+    topics(duel, {T: 3, U: 2})
+    join(duel, "m1", "t", "u")
+    gone = topics(duel, {U: 2})
+    assert [one["key"][:4] for one in gone["records"]] == [STATE]
+
+
+def test_what_was_about_to_get_share_state_is_tried_again_after_the_retry_interval(duel: Duel) -> None:
+    join(duel, "m1")
+    records = duel.op("log")["records"]
+    last = max(number for number, one in enumerate(records) if one["key"].startswith(STATE))
+    kept = [one for number, one in enumerate(records) if number < last]
+    duel.op("load", records=[{"key": one["key"], "value": one["value"]} for one in kept])
+    assert STATE not in beat(duel, "m1", 2)["types"]
+    duel.op("advance", ms=29_999)
+    assert STATE not in beat(duel, "m1", 2)["types"]
+    duel.op("advance", ms=1)
+    assert beat(duel, "m1", 2)["types"].count(STATE) == 2
+
+
+def test_a_silent_member_is_removed(duel: Duel) -> None:
+    join(duel, "m1")
+    assert len(duel.op("advance", ms=45_000)["records"]) == 4
+    assert beat(duel, "m1", 2)["errorCode"] == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_group_has_as_many_members_as_it_may(oracle: Oracle) -> None:
+    duel = Duel(oracle)
+    duel.op("config", **{"group.share.max.size": 1})
+    join(duel, "m1")
+    assert join(duel, "m2")["errorCode"] == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert join(duel, "m1")["errorCode"] == ErrorCode.NONE
+
+
+def test_only_an_empty_group_is_deleted_and_says_first_what_loses_its_share_state(duel: Duel) -> None:
+    join(duel, "m1")
+    refused = duel.request("DeleteGroups", 2, groupsNames=["g", "nothing"])
+    assert {one["groupId"]: one["errorCode"] for one in refused["response"]["results"]} == {"g": 68, "nothing": 69}
+    beat(duel, "m1", -1)
+    deleted = duel.request("DeleteGroups", 2, groupsNames=["g"])
+    assert [one["key"][:4] for one in deleted["records"]] == [STATE, "000c", STATE, "000b"]
+    assert [event["n"] for event in deleted["events"] if event["n"]] == [1, 3]
+
+
+def test_an_empty_group_does_not_expire(duel: Duel) -> None:
+    join(duel, "m1")
+    beat(duel, "m1", -1)
+    duel.op("advance", ms=8 * 24 * 3600 * 1000)
+    listed = duel.request("ListGroups")["response"]["groups"]
+    assert [one["groupId"] for one in listed] == ["g"]
+
+
+def test_partitions_are_asked_for_once_more_if_it_cannot_be_written_that_they_have_share_state(duel: Duel) -> None:
+    """On ours alone: Kafka cannot be told to fail its second append."""
+    side = duel.ours
+    written, failures = side.log.append, 0
+
+    def append(records: Any, **batch: Any) -> int:
+        nonlocal failures
+        if [type(one.key).__name__ for one in records] == ["ShareGroupStatePartitionMetadataKey"] and not failures:
+            failures += 1
+            raise AppendError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        return written(records, **batch)
+
+    side.log.append = append  # type: ignore[method-assign]
+    body = {"groupId": "g", "memberId": "m1", "memberEpoch": 0, "subscribedTopicNames": ["t"]}
+    asked = {"op": "request", "id": 9, "api": "ShareGroupHeartbeat", "body": body}
+    side.run(asked)
+    (state,) = [state for _, state in side.shard.state.share_states.ordered()]
+    assert failures
+    assert not state.initializing_topics
+    assert not state.initialized_topics
+    side.run(asked)
+    (state,) = [state for _, state in side.shard.state.share_states.ordered()]
+    assert [one.partitions for one in state.initialized_topics] == [(0, 1, 2)]
