@@ -1,0 +1,34 @@
+"""What happened to groups, from the records of `__consumer_offsets`: their state at any offset or time, and the events between, as facts with sentences.
+
+```python
+entries = list(read_log("__consumer_offsets-17"))
+for event in events(entries):
+    print(event.timestamp_ms, event.group_id, *event.facts)
+before, after = state_at(entries, offset=100), state_at(entries, offset=200)
+print(diff(before, after))
+```
+"""
+
+from quorate.coordinator.history.difference import diff, diff_views
+from quorate.coordinator.history.events import Event, History, Moment, events, state_at
+from quorate.coordinator.history.facts import Cause, EpochBumped, Fact, Reason
+from quorate.coordinator.history.views import GroupView, MemberView, view
+from quorate.coordinator.history.words import Words
+
+__all__ = [
+    "Cause",
+    "EpochBumped",
+    "Event",
+    "Fact",
+    "GroupView",
+    "History",
+    "MemberView",
+    "Moment",
+    "Reason",
+    "Words",
+    "diff",
+    "diff_views",
+    "events",
+    "state_at",
+    "view",
+]

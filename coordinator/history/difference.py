@@ -1,0 +1,279 @@
+"""What happened to a group between two moments, as facts. Of what happened in between and was undone, nothing is seen."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from quorate.coordinator.history import facts
+from quorate.coordinator.history.facts import Cause, EpochBumped, Fact, Reason
+from quorate.coordinator.history.views import GroupView, MemberView, view
+from quorate.coordinator.history.words import Partition
+from quorate.coordinator.state import CoordinatorState, GroupKind
+
+__all__ = ["Written", "diff", "diff_views"]
+
+AWAY = -2
+"""The epoch of a static member that may come back."""
+
+
+def diff(before: CoordinatorState, after: CoordinatorState) -> dict[str, tuple[Fact, ...]]:
+    """Group id → facts, of those groups that are not as they were. Both states are of the same partition, `before` the earlier one."""
+    found: dict[str, tuple[Fact, ...]] = {}
+    for group_id in {**before.groups, **after.groups, **before.offsets.committed, **after.offsets.committed}:
+        old, new = before.groups.get(group_id), after.groups.get(group_id)
+        told = [
+            *diff_views(None if old is None else view(old), None if new is None else view(new)),
+            *_offsets(before, after, group_id),
+        ]
+        if told:
+            found[group_id] = tuple(told)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What one write to the log had in it: a group epoch, a record of type 4; of type 15, it or a write since the latest epoch."""
+
+    epoch: bool
+    topics: bool
+    share_state: bool
+
+
+def diff_views(before: GroupView | None, after: GroupView | None, written: Written | None = None) -> list[Fact]:
+    """Facts in the order in which a reader asks for them. `written`: the moments are before and after one write, and what that had in it."""
+    topics_written = written is not None and written.topics
+    if after is None:
+        return [] if before is None else [facts.GroupDeleted(kind=before.kind)]
+    found: list[Fact] = []
+    converted = False
+    if before is None or (before.is_for_offsets and not after.is_for_offsets):
+        found.append(facts.GroupCreated(kind=after.kind, for_offsets=after.is_for_offsets))
+        before = None
+    elif before.kind is not after.kind:
+        found.append(facts.GroupConverted(before=before.kind, after=after.kind))
+        converted = True
+    old_members: Mapping[str, MemberView] = {} if before is None else before.members
+    members = list(_members(old_members, after.members))
+    regexes = list(_regexes({} if before is None else before.regexes, after.regexes))
+    found += [fact for _, fact in members]
+    found += regexes
+    if after.metadata_hash is not None:
+        had_topics = before is not None and before.has_topic_record
+        if had_topics != after.has_topic_record or topics_written:
+            found.append(facts.TopicRecordChanged(there=after.has_topic_record))
+        old_hash = 0 if before is None or before.metadata_hash is None else before.metadata_hash
+        if old_hash != after.metadata_hash:
+            found.append(facts.HashChanged(before=old_hash, after=after.metadata_hash))
+    if after.kind is GroupKind.CLASSIC:
+        if not after.is_for_offsets and (before is None or before.epoch != after.epoch or converted):
+            found.append(
+                facts.GenerationBegan(
+                    before=0 if before is None else before.epoch,
+                    after=after.epoch,
+                    protocol=after.assignor,
+                    leader=after.leader,
+                    members=len(after.members),
+                )
+            )
+    elif (before.epoch != after.epoch or converted) if before is not None else (written is None or written.epoch):
+        found.append(
+            EpochBumped(
+                before=0 if before is None or converted else before.epoch,
+                after=after.epoch,
+                reasons=tuple(_reasons(before, after, members, regexes, converted, written)),
+            )
+        )
+    if not converted:  # else partitions are the same by ids instead of names
+        found += _target(before, after)
+    if after.kind is not GroupKind.CLASSIC:
+        found += _progress(before, after, converted=converted)
+    return found
+
+
+def _members(old: Mapping[str, MemberView], new: Mapping[str, MemberView]) -> Iterator[tuple[Cause, Fact]]:
+    """Who came, went and changed, with what that is as a cause."""
+    gone = {member_id: member for member_id, member in old.items() if member_id not in new}
+    instances = {member.instance_id: member_id for member_id, member in gone.items() if member.instance_id is not None}
+    for member_id, member in new.items():
+        before = old.get(member_id)
+        if before is None and member.instance_id in instances and member.instance_id is not None:
+            replaced = instances[member.instance_id]
+            del gone[replaced]
+            yield (
+                Cause.REPLACED,
+                facts.MemberReplaced(instance_id=member.instance_id, before=replaced, after=member_id),
+            )
+            yield from _changes(old[replaced], member)
+        elif before is None:
+            yield (
+                Cause.JOINED,
+                facts.MemberJoined(
+                    member_id=member_id,
+                    instance_id=member.instance_id,
+                    rack=member.rack,
+                    client_id=member.client_id,
+                ),
+            )
+        elif before is not member:
+            if member.epoch == AWAY != before.epoch:
+                yield Cause.MEMBER, facts.MemberAway(member_id=member_id, instance_id=member.instance_id)
+            yield from _changes(before, member)
+    for member_id, member in gone.items():
+        yield Cause.LEFT, facts.MemberLeft(member_id=member_id, instance_id=member.instance_id)
+
+
+def _changes(before: MemberView, after: MemberView) -> Iterator[tuple[Cause, Fact]]:
+    for cause, what, old, new in (
+        (Cause.SUBSCRIPTION, "subscription", _subscription(before), _subscription(after)),
+        (Cause.ASSIGNOR, "assignor", before.assignor, after.assignor),
+        (Cause.MEMBER, "rack", before.rack, after.rack),
+        (Cause.MEMBER, "protocol", before.protocol, after.protocol),
+        (Cause.MEMBER, "instance", before.instance_id, after.instance_id),
+        (
+            Cause.MEMBER,
+            "client",
+            f"{before.client_id} {before.client_host}",
+            f"{after.client_id} {after.client_host}",
+        ),
+    ):
+        if old != new:
+            yield (
+                cause,
+                facts.MemberChanged(member_id=after.member_id, what=what, before=old or "", after=new or ""),
+            )
+
+
+def _subscription(member: MemberView) -> str:
+    return ", ".join([*member.topics, *([f"/{member.regex}/"] if member.regex else [])])
+
+
+def _regexes(old: Mapping[str, tuple[str, ...]], new: Mapping[str, tuple[str, ...]]) -> Iterator[facts.RegexResolved]:
+    for regex, topics in new.items():
+        if regex not in old or set(old[regex]) != set(topics):
+            yield facts.RegexResolved(regex=regex, before=old.get(regex, ()), after=topics)
+    for regex in old:
+        if regex not in new:
+            yield facts.RegexResolved(regex=regex, before=old[regex], after=None)
+
+
+def _reasons(
+    before: GroupView | None,
+    after: GroupView,
+    members: Iterable[tuple[Cause, Fact]],
+    regexes: Iterable[facts.RegexResolved],
+    converted: bool,
+    written: Written | None,
+) -> Iterator[Reason]:
+    """Why the epoch went up. The hash and the topics count where they are no consequence of another subscription."""
+    if converted:
+        yield Reason(cause=Cause.CONVERTED)
+        return
+    members = list(members)
+    strong = [
+        Reason(cause=cause, fact=fact)
+        for cause, fact in members
+        if cause in (Cause.JOINED, Cause.LEFT, Cause.REPLACED, Cause.SUBSCRIPTION)
+    ]
+    if any(reason.cause is not Cause.REPLACED for reason in strong):
+        strong = [reason for reason in strong if reason.cause is not Cause.REPLACED]
+    strong += [Reason(cause=Cause.REGEX, fact=fact) for fact in regexes if {*fact.before} != {*(fact.after or ())}]
+    yield from strong
+    for cause, is_other in _of_the_group(before, after):
+        if is_other:
+            strong.append(Reason(cause=cause))
+            yield strong[-1]
+    told = bool(strong)
+    if not told and written is not None and before is not None and after.epoch > before.epoch + 1:
+        yield Reason(cause=Cause.COMPACTED)
+        return
+    if before is not None and before.metadata_hash != after.metadata_hash and before.metadata_hash is not None:
+        cause = Cause.HASH
+        if not before.metadata_hash:
+            cause = Cause.HASH_FIRST
+        elif not after.metadata_hash:
+            cause = Cause.HASH_DROPPED
+        same_topics = before.topics == after.topics
+        if (same_topics and before.topics != frozenset()) or (cause is Cause.HASH_FIRST and before.has_topic_record):
+            yield Reason(cause=cause)
+            told = True
+    elif before is not None and written is not None and written.topics and before.topics == after.topics:
+        yield Reason(cause=Cause.TOPICS)
+        told = True
+    if not told and before is not None and written is not None and written.share_state:
+        yield Reason(cause=Cause.SHARE_STATE)
+    elif not told:
+        weak = [Reason(cause=cause, fact=fact) for cause, fact in members]
+        yield from weak or [Reason(cause=Cause.UNKNOWN)]
+
+
+def _of_the_group(before: GroupView | None, after: GroupView) -> Iterator[tuple[Cause, bool]]:
+    if before is not None:
+        yield Cause.CONFIG, before.configs != after.configs
+        yield Cause.TOPOLOGY, before.topology_epoch != after.topology_epoch
+
+
+def _owners(group: GroupView | None) -> dict[Partition, tuple[str, ...]]:
+    owners: dict[Partition, tuple[str, ...]] = {}
+    for member_id, member in ({} if group is None else group.members).items():
+        for partition in member.target:
+            owners[partition] = (*owners.get(partition, ()), member_id)
+    return owners
+
+
+def _target(before: GroupView | None, after: GroupView) -> Iterator[Fact]:
+    same_members = before is not None and before.members.keys() == after.members.keys()
+    moves: tuple[facts.Move, ...] = ()
+    if (
+        before is None
+        or not same_members
+        or any(member is not before.members[member_id] for member_id, member in after.members.items())
+    ):
+        old, new = _owners(before), _owners(after)
+        moves = tuple(
+            facts.Move(partition=partition, before=old.get(partition, ()), after=new.get(partition, ()))
+            for partition in sorted({**old, **new}, key=lambda one: (str(one[0]), one[1]))
+            if sorted(old.get(partition, ())) != sorted(new.get(partition, ()))
+        )
+    is_new = after.kind is not GroupKind.CLASSIC and (
+        before is not None and before.kind is after.kind and before.assignment_epoch != after.assignment_epoch
+    )
+    if moves or (is_new and after.members):
+        yield facts.TargetChanged(epoch=after.assignment_epoch, moves=moves)
+
+
+def _progress(before: GroupView | None, after: GroupView, *, converted: bool) -> Iterator[Fact]:
+    for member_id, member in after.members.items():
+        old = None if before is None else before.members.get(member_id)
+        if old is member or member.epoch < 0 or (converted and old is not None):
+            continue
+        if old is not None and (old.epoch, old.state, old.assigned, old.pending_revocation) == (
+            member.epoch,
+            member.state,
+            member.assigned,
+            member.pending_revocation,
+        ):
+            continue
+        if old is None and not member.epoch:
+            continue  # its first assignment is still to come
+        yield facts.MemberProgressed(
+            member_id=member_id,
+            epoch=member.epoch,
+            state=member.state,
+            reconciled=member.state == "stable" and member.epoch == after.assignment_epoch,
+            pending_revocation=_sorted(member.pending_revocation),
+            gained=_sorted(member.assigned - (frozenset() if old is None else old.assigned | old.pending_revocation)),
+        )
+
+
+def _sorted(partitions: Iterable[Partition]) -> tuple[Partition, ...]:
+    return tuple(sorted(partitions, key=lambda one: (str(one[0]), one[1])))
+
+
+def _offsets(before: CoordinatorState, after: CoordinatorState, group_id: str) -> Iterator[Fact]:
+    old = {(topic, number): offset for topic, number, offset in before.offsets.of_group(group_id)}
+    new = {(topic, number): offset for topic, number, offset in after.offsets.of_group(group_id)}
+    committed = _sorted(at for at, offset in new.items() if old.get(at) != offset)
+    gone = _sorted(old.keys() - new.keys())
+    if committed:
+        yield facts.OffsetsCommitted(commits=len(committed), partitions=committed, pending=False)
+    if gone:
+        yield facts.OffsetsDeleted(partitions=gone)

@@ -1,0 +1,272 @@
+"""Events of groups, from the records of their partitions. Records of one group that have the same time were written together, and make one event.
+
+Offsets that a group commits while nothing else happens to it are summed up in one event.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from quorate.codecs import CoordinatorRecord, LogEntry, LogProblem
+from quorate.codecs.batches.model import ControlRecord
+from quorate.codecs.messages.consumer_group import ConsumerGroupMetadataKey, ConsumerGroupPartitionMetadataKey
+from quorate.codecs.messages.offsets import LegacyOffsetCommitKey, OffsetCommitKey
+from quorate.codecs.messages.share_group import ShareGroupMetadataKey, ShareGroupStatePartitionMetadataKey
+from quorate.codecs.messages.streams_group import StreamsGroupMetadataKey
+from quorate.coordinator.history.difference import Written, diff_views
+from quorate.coordinator.history.facts import (
+    EpochBumped,
+    Fact,
+    GenerationBegan,
+    GroupCreated,
+    GroupDeleted,
+    OffsetsCommitted,
+    OffsetsDeleted,
+    TransactionEnded,
+)
+from quorate.coordinator.history.views import GroupView, view
+from quorate.coordinator.history.words import Partition
+from quorate.coordinator.state import CoordinatorState
+
+__all__ = ["Event", "History", "Moment", "events", "state_at"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """What happened to a group at a time: `offset` and `last_offset` are those of its first and last record. `until_ms` is later than `timestamp_ms` for a sum."""
+
+    partition: int | None
+    offset: int
+    last_offset: int
+    timestamp_ms: int
+    until_ms: int
+    group_id: str
+    facts: tuple[Fact, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """A place in the log: after the record of an offset (by partition), or after the last record before one that is later than a time. Nothing given: the end."""
+
+    timestamp_ms: int | None = None
+    offsets: Mapping[int | None, int] | None = None
+
+    def cut(self, entries: Iterable[LogEntry | LogProblem]) -> Iterator[LogEntry | LogProblem]:
+        """The entries up to it, per partition. A partition without an offset, where others have one, is left out."""
+        over: set[int | None] = set()
+        for entry in entries:
+            if isinstance(entry, LogEntry):
+                if entry.partition in over:
+                    continue
+                if self._is_later(entry):
+                    over.add(entry.partition)
+                    continue
+            yield entry
+
+    def _is_later(self, entry: LogEntry) -> bool:
+        if self.offsets is not None:
+            last = self.offsets.get(entry.partition)
+            return last is None or entry.offset > last
+        return self.timestamp_ms is not None and entry.timestamp_ms > self.timestamp_ms
+
+
+def state_at(
+    entries: Iterable[LogEntry | LogProblem], *, offset: int | None = None, timestamp_ms: int | None = None
+) -> CoordinatorState:
+    """The state of one partition after the record at `offset`, or at a time (ms since 1970); by default at the end. Problems of the log are passed over."""
+    state = CoordinatorState()
+    for entry in entries:
+        if isinstance(entry, LogEntry):
+            if (offset is not None and entry.offset > offset) or (
+                timestamp_ms is not None and entry.timestamp_ms > timestamp_ms
+            ):
+                break
+            state.replay(entry.record, offset=entry.offset, producer_id=_producer(entry))
+    return state
+
+
+def events(entries: Iterable[LogEntry | LogProblem], groups: Callable[[str], bool] | None = None) -> Iterator[Event]:
+    """The events of the groups that `groups` accepts, by default of all. Entries may be of several partitions; events come in the order of each one's offsets."""
+    histories: dict[int | None, History] = {}
+    for entry in entries:
+        if isinstance(entry, LogEntry):
+            history = histories.get(entry.partition)
+            if history is None:
+                history = histories[entry.partition] = History(groups)
+            yield from history.take(entry)
+    for history in histories.values():
+        yield from history.finish()
+
+
+NOTHING = Written(epoch=False, topics=False, share_state=False)
+
+
+@dataclass(slots=True)
+class _Step:
+    """What was written about a group at one time."""
+
+    entry: LogEntry
+    last: LogEntry
+    is_membership: bool = False
+    written: Written = NOTHING
+    commits: dict[bool, int] = field(default_factory=dict)
+    committed: dict[bool, dict[Partition, None]] = field(default_factory=dict)
+    deleted: dict[Partition, None] = field(default_factory=dict)
+    more: list[Fact] = field(default_factory=list)
+
+    def offset(self, partition: Partition, *, pending: bool) -> None:
+        self.commits[pending] = self.commits.get(pending, 0) + 1
+        self.committed.setdefault(pending, {})[partition] = None
+
+    @property
+    def is_commits(self) -> bool:
+        """Whether it has nothing but offsets, which can be summed up."""
+        return not self.is_membership and not self.deleted and not self.more
+
+    def add(self, later: "_Step") -> None:
+        """Sum up."""
+        self.last = later.last
+        for pending, count in later.commits.items():
+            self.commits[pending] = self.commits.get(pending, 0) + count
+            self.committed.setdefault(pending, {}).update(later.committed[pending])
+
+    def facts(self) -> Iterator[Fact]:
+        for pending, count in self.commits.items():
+            yield OffsetsCommitted(commits=count, partitions=tuple(self.committed[pending]), pending=pending)
+        if self.deleted:
+            yield OffsetsDeleted(partitions=tuple(self.deleted))
+        yield from self.more
+
+
+class History:
+    """One partition. `state`: as of the last entry; `bumps`: why and when the epoch of a group went up last, of those that `groups` accepts."""
+
+    def __init__(self, groups: Callable[[str], bool] | None = None) -> None:
+        self.state = CoordinatorState()
+        self.bumps: dict[str, tuple[Event, EpochBumped]] = {}
+        self._wanted = groups
+        self._views: dict[str, GroupView] = {}
+        self._steps: dict[str, _Step] = {}
+        self._sums: dict[str, _Step] = {}
+        self._share_state: set[str] = set()  # of these groups it was written after their latest epoch
+        self._time_ms: int | None = None
+
+    def take(self, entry: LogEntry) -> list[Event]:
+        """Take the next record in. Returns the events that are complete by now."""
+        found: list[Event] = []
+        if entry.timestamp_ms != self._time_ms:
+            found += self._close()
+            self._time_ms = entry.timestamp_ms
+        record = entry.record
+        key: Any = record.key if isinstance(record, CoordinatorRecord) else None
+        group_id = getattr(key, "group_id", None) or getattr(key, "group", None)
+        if isinstance(record, ControlRecord):
+            self._transaction(entry, record)
+        elif group_id is not None and (self._wanted is None or self._wanted(group_id)):
+            assert isinstance(record, CoordinatorRecord)
+            self._note(self._step(group_id, entry), key, record.value, pending=_producer(entry) >= 0)
+        self.state.replay(record, offset=entry.offset, producer_id=_producer(entry))
+        return found
+
+    def finish(self) -> list[Event]:
+        """The events that were not complete: nothing more comes."""
+        found = self._close()
+        for group_id in list(self._sums):
+            found += self._flush(group_id)
+        return found
+
+    def _step(self, group_id: str, entry: LogEntry) -> _Step:
+        step = self._steps.get(group_id)
+        if step is None:
+            step = self._steps[group_id] = _Step(entry, entry)
+        step.last = entry
+        return step
+
+    def _note(self, step: _Step, key: Any, value: Any, *, pending: bool) -> None:
+        if isinstance(key, OffsetCommitKey | LegacyOffsetCommitKey):
+            partition = (key.topic, key.partition)
+            if value is None:
+                step.deleted[partition] = None
+            else:
+                step.offset(partition, pending=pending)
+            return
+        step.is_membership = True
+        if value is None:
+            return
+        if isinstance(key, ConsumerGroupPartitionMetadataKey):
+            step.written = replace(step.written, topics=True)
+        elif isinstance(key, ConsumerGroupMetadataKey | ShareGroupMetadataKey | StreamsGroupMetadataKey):
+            step.written = replace(step.written, epoch=True)
+        elif isinstance(key, ShareGroupStatePartitionMetadataKey):
+            step.written = replace(step.written, share_state=True)
+
+    def _transaction(self, entry: LogEntry, record: ControlRecord) -> None:
+        """A marker: what it does to which group is known before it is replayed."""
+        producer_id = _producer(entry)
+        for group_id, topics in self.state.offsets.pending.get(producer_id, {}).items():
+            if self._wanted is None or self._wanted(group_id):
+                self._step(group_id, entry).more.append(
+                    TransactionEnded(
+                        producer_id=producer_id,
+                        committed=record.name == "COMMIT",
+                        partitions=tuple((topic, number) for topic, numbers in topics.items() for number in numbers),
+                    )
+                )
+
+    def _close(self) -> list[Event]:
+        found: list[Event] = []
+        for group_id, step in self._steps.items():
+            if step.is_commits and group_id in self._views:
+                if group_id in self._sums:
+                    self._sums[group_id].add(step)
+                else:
+                    self._sums[group_id] = step
+                continue
+            found += self._flush(group_id)
+            found += self._event(group_id, step, [*self._changes(group_id, step), *step.facts()])
+        self._steps.clear()
+        return found
+
+    def _flush(self, group_id: str) -> list[Event]:
+        step = self._sums.pop(group_id, None)
+        return [] if step is None else self._event(group_id, step, [*step.facts()])
+
+    def _changes(self, group_id: str, step: _Step) -> list[Fact]:
+        before, group = self._views.get(group_id), self.state.groups.get(group_id)
+        if group is None:
+            self._views.pop(group_id, None)
+            return [] if before is None else diff_views(before, None)
+        if before is not None and not step.is_membership:
+            return []
+        after = self._views[group_id] = view(group, before)
+        written = step.written
+        if written.share_state:
+            self._share_state.add(group_id)
+        if written.epoch:  # raised by the heartbeat that finds the share state changed, not when that is written
+            written = replace(written, share_state=group_id in self._share_state)
+            self._share_state.discard(group_id)
+        return diff_views(before, after, written)
+
+    def _event(self, group_id: str, step: _Step, facts: list[Fact]) -> list[Event]:
+        if not facts:
+            return []
+        event = Event(
+            partition=step.entry.partition,
+            offset=step.entry.offset,
+            last_offset=step.last.offset,
+            timestamp_ms=step.entry.timestamp_ms,
+            until_ms=step.last.timestamp_ms,
+            group_id=group_id,
+            facts=tuple(facts),
+        )
+        for fact in facts:
+            if isinstance(fact, EpochBumped):
+                self.bumps[group_id] = event, fact
+            elif isinstance(fact, GroupDeleted | GroupCreated | GenerationBegan):
+                self.bumps.pop(group_id, None)
+        return [event]
+
+
+def _producer(entry: LogEntry) -> int:
+    """The producer of the transaction that a record belongs to; -1 for none, and where a client hides it."""
+    return entry.producer_id if entry.transactional and entry.producer_id is not None else -1

@@ -1,0 +1,263 @@
+"""A group as it was at one moment: the same plain facts for all kinds of groups. Views do not change when the state goes on."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import singledispatch
+from typing import Any
+
+from quorate.codecs import DecodeError
+from quorate.codecs.consumer_protocol import decode_assignment, decode_subscription
+from quorate.codecs.messages.protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from quorate.coordinator.history.words import Partition
+from quorate.coordinator.state import (
+    ClassicGroup,
+    ConsumerGroup,
+    ConsumerMember,
+    Group,
+    GroupKind,
+    MemberState,
+    ShareGroup,
+    StreamsGroup,
+)
+from quorate.coordinator.state.groups import CONSUMER_PROTOCOL
+from quorate.coordinator.state.modern import ModernGroup
+
+__all__ = ["GroupView", "MemberView", "view"]
+
+_STATES = {
+    MemberState.STABLE: "stable",
+    MemberState.UNREVOKED_PARTITIONS: "revoking",
+    MemberState.UNRELEASED_PARTITIONS: "waiting",
+    MemberState.UNKNOWN: "unknown",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberView:
+    """A member. `epoch`: the generation in classic groups; `state`: stable, revoking (it has to give up partitions first) or waiting (for partitions of others).
+
+    `protocol`: classic, consumer, share or streams; in a group that migrates, members differ. Of streams groups, partitions are active tasks.
+    """
+
+    member_id: str
+    instance_id: str | None = None
+    rack: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    protocol: str
+    epoch: int
+    state: str = "stable"
+    topics: tuple[str, ...] = ()
+    regex: str = ""
+    assignor: str | None = None
+    assigned: frozenset[Partition] = frozenset()
+    pending_revocation: frozenset[Partition] = frozenset()
+    target: frozenset[Partition] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupView:
+    """A group. `epoch` and `assignment_epoch` are the generation in classic groups, where `metadata_hash` is `None`.
+
+    `assignor`: the protocol that was chosen, or the server assignor that most members ask for, `None` for the broker's default. `topics`: those that the
+    group subscribes to, `None` if they are not known. `has_topic_record`: a record of type 4 (before KIP-1101) waits for its tombstone.
+    `configs`, `topology_epoch`: what a streams group was assigned with.
+    """
+
+    group_id: str
+    kind: GroupKind
+    state: str
+    protocol_type: str
+    epoch: int
+    assignment_epoch: int
+    metadata_hash: int | None = None
+    assignor: str | None = None
+    leader: str | None = None
+    topics: frozenset[str] | None = None
+    members: Mapping[str, MemberView] = field(default_factory=dict)
+    regexes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    has_topic_record: bool = False
+    configs: frozenset[tuple[str, str]] = frozenset()
+    topology_epoch: int | None = None
+    raw: Mapping[str, tuple[Any, Any]] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def is_for_offsets(self) -> bool:
+        """Whether it was made for offsets only."""
+        return self.kind is GroupKind.CLASSIC and not self.protocol_type and not self.members
+
+
+def view(group: Group, previous: GroupView | None = None) -> GroupView:
+    """The group as it is now. Members that are as they were are taken from `previous`."""
+    return _view(group, previous)
+
+
+@singledispatch
+def _view(group: Group, previous: GroupView | None) -> GroupView:
+    raise TypeError(f"{group!r} has no view")
+
+
+@_view.register
+def _classic(group: ClassicGroup, previous: GroupView | None) -> GroupView:
+    members = {}
+    is_consumers = group.protocol_type == CONSUMER_PROTOCOL
+    for member in group.ordered_members():
+        told = _subscription(group.subscription(member.member_id)) if is_consumers else None
+        owned = _assigned(member.assignment) if is_consumers else frozenset()
+        members[member.member_id] = MemberView(
+            member_id=member.member_id,
+            instance_id=member.group_instance_id,
+            rack=None if told is None else told.rack_id or None,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            protocol="classic",
+            epoch=group.generation,
+            topics=() if told is None else tuple(sorted(told.topics)),
+            assigned=owned,
+            target=owned,
+        )
+    topics = group.subscribed_topics
+    return GroupView(
+        group_id=group.group_id,
+        kind=group.kind,
+        state=group.state,
+        protocol_type=group.protocol_type,
+        epoch=group.generation,
+        assignment_epoch=group.generation,
+        assignor=group.protocol,
+        leader=None if group.metadata is None else group.metadata.leader,
+        topics=None if topics is None else frozenset(topics),
+        members=members,
+    )
+
+
+@_view.register
+def _consumer(group: ConsumerGroup, previous: GroupView | None) -> GroupView:
+    def member_view(member: ConsumerMember, target: Any) -> MemberView:
+        told = member.metadata
+        return MemberView(
+            member_id=member.member_id,
+            instance_id=told.instance_id,
+            rack=told.rack_id or None,
+            client_id=told.client_id,
+            client_host=told.client_host,
+            protocol="classic" if member.uses_classic_protocol else "consumer",
+            epoch=member.epoch,
+            state=_STATES[member.state],
+            topics=tuple(sorted(told.subscribed_topic_names)),
+            regex=told.subscribed_topic_regex or "",
+            assignor=told.server_assignor,
+            assigned=frozenset((topic, number) for topic, numbers in member.assigned.items() for number in numbers),
+            pending_revocation=frozenset(
+                (topic, number) for topic, numbers in member.pending_revocation.items() for number in numbers
+            ),
+            target=_listed(target or ()),
+        )
+
+    votes = max(group.assignor_votes.ordered(), key=lambda vote: vote[1], default=None)
+    return _modern(
+        group,
+        previous,
+        member_view,
+        assignor=None if votes is None else votes[0],
+        topics=frozenset(group.topic_subscribers),
+        regexes={regex: tuple(sorted(value.topics)) for regex, value in group.regexes.items()},
+        has_topic_record=group.has_partition_metadata_record,
+    )
+
+
+@_view.register
+def _share(group: ShareGroup, previous: GroupView | None) -> GroupView:
+    def member_view(member: Any, target: Any) -> MemberView:
+        return MemberView(
+            member_id=member.member_id,
+            rack=member.metadata.rack_id or None,
+            client_id=member.metadata.client_id,
+            client_host=member.metadata.client_host,
+            protocol="share",
+            epoch=member.epoch,
+            topics=tuple(sorted(member.metadata.subscribed_topic_names)),
+            assigned=_listed(member.assigned),
+            target=_listed(target or ()),
+        )
+
+    return _modern(group, previous, member_view, topics=frozenset(group.topic_subscribers))
+
+
+@_view.register
+def _streams(group: StreamsGroup, previous: GroupView | None) -> GroupView:
+    def member_view(member: Any, target: Any) -> MemberView:
+        told, current = member.metadata, member.current
+        return MemberView(
+            member_id=member.member_id,
+            instance_id=None if told is None else told.instance_id,
+            rack=None if told is None else told.rack_id or None,
+            client_id="" if told is None else told.client_id,
+            client_host="" if told is None else told.client_host,
+            protocol="streams",
+            epoch=member.epoch,
+            assigned=frozenset() if current is None else _tasks(current.active_tasks),
+            target=frozenset() if target is None else _tasks(target.active_tasks),
+        )
+
+    metadata, topology = group.metadata, group.topology
+    configs = () if metadata is None else metadata.last_assignment_configs or ()
+    return _modern(
+        group,
+        previous,
+        member_view,
+        configs=frozenset((config.key, config.value) for config in configs),
+        topology_epoch=None if topology is None else topology.epoch,
+    )
+
+
+def _modern(group: ModernGroup[Any, Any], previous: GroupView | None, make: Any, **more: Any) -> GroupView:
+    members, raw = {}, {}
+    seen = {} if previous is None or previous.kind is not group.kind else previous.raw
+    for member_id, member in group.members.items():
+        now = (member, group.targets.get(member_id))
+        before = seen.get(member_id)
+        if previous is not None and before is not None and before[0] is now[0] and before[1] is now[1]:
+            members[member_id] = previous.members[member_id]
+        else:
+            members[member_id] = make(*now)
+        raw[member_id] = now
+    return GroupView(
+        group_id=group.group_id,
+        kind=group.kind,
+        state=group.state,
+        protocol_type=group.protocol_type,
+        epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        metadata_hash=group.metadata_hash,
+        members=members,
+        raw=raw,
+        **more,
+    )
+
+
+def _listed(topics: Iterable[Any]) -> frozenset[Partition]:
+    return frozenset((topic.topic_id, number) for topic in topics for number in topic.partitions)
+
+
+def _tasks(tasks: Iterable[Any]) -> frozenset[Partition]:
+    return frozenset((f"subtopology {task.subtopology_id}", number) for task in tasks for number in task.partitions)
+
+
+def _subscription(data: bytes) -> ConsumerProtocolSubscription | None:
+    try:
+        found = decode_subscription(data).message
+    except DecodeError:
+        return None
+    assert isinstance(found, ConsumerProtocolSubscription)
+    return found
+
+
+def _assigned(data: bytes) -> frozenset[Partition]:
+    try:
+        found = decode_assignment(data).message if data else None
+    except DecodeError:
+        return frozenset()
+    if not isinstance(found, ConsumerProtocolAssignment):
+        return frozenset()
+    return frozenset((topic.topic, number) for topic in found.assigned_partitions for number in topic.partitions)

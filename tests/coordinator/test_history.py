@@ -1,0 +1,339 @@
+"""What happened to groups, told from what real brokers wrote."""
+
+import pytest
+
+from quorate.assignors import Topic
+from quorate.codecs import CoordinatorRecord, LogEntry
+from quorate.coordinator.config import CoordinatorConfig, MigrationPolicy
+from quorate.coordinator.history import Cause, EpochBumped, History, Moment, Words, diff, events, state_at, view
+from quorate.coordinator.history import facts as told
+from quorate.coordinator.history.upgrade import FindingKind, expected_hash, findings
+from quorate.coordinator.history.words import learn_names
+from quorate.coordinator.state import ConsumerGroup, CoordinatorState, GroupKind
+from tests.coordinator.captures import CAPTURES, checkpoints, entries, folders
+
+UPGRADE = CAPTURES / "upgrade-4.0-to-4.3-and-back"
+CONSUMER = CAPTURES / "consumer-4.3"
+CAPTURED = (
+    "upgrade-4.0-to-4.3-and-back",
+    "consumer-4.3",
+    "classic-3.9",
+    "share-4.3",
+    "streams-4.3",
+    "transactions-4.3",
+)
+
+
+def of_group(folder, group):
+    return list(events(entries(folder), lambda one: one == group))
+
+
+def sentences(folder, group, **how):
+    names = {}
+    for entry in entries(folder):
+        learn_names(names, entry.record)
+    words = Words(names=names, member=lambda member: member[:8], **how)
+    return {event.offset: [fact.sentence(words) for fact in event.facts] for event in of_group(folder, group)}
+
+
+def bumps(folder, group):
+    return [
+        (fact.after, [reason.cause for reason in fact.reasons])
+        for event in of_group(folder, group)
+        for fact in event.facts
+        if isinstance(fact, EpochBumped)
+    ]
+
+
+def test_an_upgrade_and_the_way_back_in_sentences():
+    found = sentences(UPGRADE / "__consumer_offsets-1", "bill-orders")
+    assert found == {
+        0: [
+            "consumer group created",
+            "member xfgFzHx6 joined (client r0, rack rack-a)",
+            "topic metadata written in a record of type 4",
+            "group epoch 1 because member xfgFzHx6 joined (client r0, rack rack-a)",
+            "target assignment of epoch 1: clicks.eu 0-2, orders 0-5 to xfgFzHx6",
+            "member xfgFzHx6 is reconciled at epoch 1, got clicks.eu 0-2, orders 0-5",
+        ],
+        6: [
+            "member KGdYfLNn joined (instance inst-1, client r1, rack rack-b)",
+            "group epoch 1 → 2 because member KGdYfLNn joined (instance inst-1, client r1, rack rack-b)",
+            "target assignment of epoch 2: clicks.eu 0-1, orders 0-2 from xfgFzHx6 to KGdYfLNn",
+            "member KGdYfLNn is at epoch 2 and waits for partitions that others have to give up",
+        ],
+        14: ["member xfgFzHx6 has to give up clicks.eu 0-1, orders 0-2"],
+        15: ["member xfgFzHx6 is reconciled at epoch 2"],
+        16: ["member KGdYfLNn is reconciled at epoch 2, got clicks.eu 0-1, orders 0-2"],
+        19: ["9 offsets committed: clicks.eu 0-2, orders 0-5"],
+        34: [
+            "topic metadata (record of type 4) deleted",
+            "metadata hash stored: 0x4f3990f6b9f05e74",
+            "group epoch 2 → 3 because a broker of Kafka 4.1 or later stored the metadata hash for the first time",
+            "target assignment of epoch 3 moves nothing",
+            "member xfgFzHx6 is reconciled at epoch 3",
+        ],
+        38: ["member KGdYfLNn is reconciled at epoch 3"],
+        39: ["9 offsets committed: clicks.eu 0-2, orders 0-5"],
+        54: [
+            "metadata hash changed from 0x4f3990f6b9f05e74 to 0xee51ad666778b218",
+            "group epoch 3 → 4 because the metadata hash changed: a subscribed topic has other partitions, other racks or another id",
+            "target assignment of epoch 4: orders 3-4 from xfgFzHx6 to KGdYfLNn; orders 6-8 to xfgFzHx6",
+            "member xfgFzHx6 has to give up orders 3-4",
+        ],
+        59: ["member xfgFzHx6 is reconciled at epoch 4, got orders 6-8"],
+        60: ["member KGdYfLNn is reconciled at epoch 4, got orders 3-4"],
+        63: ["12 offsets committed: clicks.eu 0-2, orders 0-8"],
+        84: [
+            "topic metadata written in a record of type 4",
+            "metadata hash 0xee51ad666778b218 is gone",
+            "group epoch 4 → 5 because a broker before Kafka 4.1 took over, which keeps no metadata hash",
+            "target assignment of epoch 5 moves nothing",
+            "member KGdYfLNn is reconciled at epoch 5",
+        ],
+        88: ["member xfgFzHx6 is reconciled at epoch 5"],
+        89: ["24 offsets committed: clicks.eu 0-2, orders 0-8"],
+    }
+
+
+def test_an_expression_raises_the_epoch_when_it_matches_something_else():
+    """The hash changes with it, which is no cause of its own; it is one where only racks and partitions changed (epochs 5 and 6).
+
+    Nothing was written of epoch 1, which a group begins with in 4.3.
+    """
+    assert bumps(CONSUMER / "__consumer_offsets-2", "cg-regex") == [
+        (2, [Cause.REGEX]),
+        (3, [Cause.JOINED]),
+        (4, [Cause.REGEX]),
+        (5, [Cause.HASH]),
+        (6, [Cause.HASH]),
+    ]
+
+
+def test_conversions_are_told_both_ways():
+    found = [
+        (fact.before, fact.after)
+        for event in of_group(CONSUMER / "__consumer_offsets-3", "cg-migrates")
+        for fact in event.facts
+        if isinstance(fact, told.GroupConverted)
+    ]
+    assert found == [(GroupKind.CLASSIC, GroupKind.CONSUMER), (GroupKind.CONSUMER, GroupKind.CLASSIC)]
+
+
+def test_static_members_go_away_and_are_replaced():
+    kinds = [
+        type(fact)
+        for event in of_group(CONSUMER / "__consumer_offsets-0", "cg-range")
+        for fact in event.facts
+        if isinstance(fact, told.MemberAway | told.MemberReplaced)
+    ]
+    assert told.MemberAway in kinds
+    assert told.MemberReplaced in kinds
+
+
+def test_a_deleted_group_is_told():
+    found = [
+        fact
+        for event in events(entries(CONSUMER / "__consumer_offsets-0"), lambda one: one == "cg-deleted")
+        for fact in event.facts
+    ]
+    assert told.GroupDeleted(kind=GroupKind.CONSUMER) in found
+
+
+def test_transactions_are_told_with_their_end():
+    found = [
+        fact.sentence(Words())
+        for event in of_group(CAPTURES / "transactions-4.3" / "__consumer_offsets-1", "tx-simple")
+        for fact in event.facts
+    ]
+    assert found == [
+        "group created for offsets",
+        "1 offset committed in an open transaction: tin 0",
+        "transaction of producer 0 committed: tin 0",
+        "2 offsets committed in an open transaction: tin 0-1",
+        "transaction of producer 0 aborted: tin 0-1",
+    ]
+
+
+def test_what_compaction_removed_is_no_reason():
+    found = [
+        (fact.before, fact.after, [reason.cause for reason in fact.reasons])
+        for event in of_group(CAPTURES / "compacted-4.3" / "__consumer_offsets-0", "cg-range")
+        for fact in event.facts
+        if isinstance(fact, EpochBumped)
+    ]
+    assert found[0] == (1, 7, [Cause.COMPACTED])
+
+
+@pytest.mark.parametrize("capture", CAPTURED)
+def test_every_epoch_of_a_whole_log_has_a_reason(capture):
+    """In logs that were not compacted, the records that raised the epoch are there."""
+    found = [
+        fact
+        for folder in folders(capture)
+        for event in events(entries(folder))
+        for fact in event.facts
+        if isinstance(fact, EpochBumped)
+    ]
+    unknown = [fact for fact in found if any(one.cause in (Cause.UNKNOWN, Cause.COMPACTED) for one in fact.reasons)]
+    assert unknown == []
+    assert all(
+        fact.after == fact.before + 1
+        for fact in found
+        if fact.before and Cause.CONVERTED not in [one.cause for one in fact.reasons]
+    )
+
+
+@pytest.mark.parametrize("capture", [*CAPTURED, "compacted-4.3"])
+def test_history_ends_with_the_state_of_the_log(capture):
+    for folder in folders(capture):
+        history, state = History(), CoordinatorState()
+        for entry in entries(folder):
+            history.take(entry)
+            state.replay(
+                entry.record, offset=entry.offset, producer_id=entry.producer_id if entry.transactional else -1
+            )
+        history.finish()
+        assert {name: view(group) for name, group in history.state.groups.items()} == {
+            name: view(group) for name, group in state.groups.items()
+        }
+        for group_id, (_, bump) in history.bumps.items():
+            assert bump.after == state.groups[group_id].epoch
+
+
+def test_a_view_does_not_change_with_the_state():
+    folder = UPGRADE / "__consumer_offsets-1"
+    state = state_at(entries(folder), offset=5)
+    group = state.groups["bill-orders"]
+    before = view(group)
+    told_before = repr(before)
+    for entry in entries(folder):
+        if entry.offset > 5:
+            state.replay(entry.record, offset=entry.offset)
+    assert repr(before) == told_before != repr(view(group))
+
+
+def test_the_state_at_a_time_is_that_of_its_offset():
+    folder = UPGRADE / "__consumer_offsets-1"
+    at = next(entry for entry in entries(folder) if entry.offset == 38)
+    by_time = state_at(entries(folder), timestamp_ms=at.timestamp_ms)
+    by_offset = state_at(entries(folder), offset=38)
+    assert view(by_time.groups["bill-orders"]) == view(by_offset.groups["bill-orders"])
+    assert view(by_offset.groups["bill-orders"]).epoch == 3
+    assert view(state_at(entries(folder), offset=33).groups["bill-orders"]).epoch == 2
+
+
+def test_a_moment_cuts_each_partition_for_itself():
+    both = [entry for folder in folders("upgrade-4.0-to-4.3-and-back")[1:3] for entry in entries(folder)]
+    cut = list(Moment(offsets={1: 38}).cut(both))
+    assert {entry.partition for entry in cut} == {1}
+    assert max(entry.offset for entry in cut) == 38
+    time_ms = cut[-1].timestamp_ms
+    of_both = list(Moment(timestamp_ms=time_ms).cut(both))
+    assert {entry.partition for entry in of_both} == {1, 2}
+    assert max(entry.timestamp_ms for entry in of_both) <= time_ms
+    assert list(Moment().cut(both)) == both
+
+
+def test_the_difference_of_two_states_sums_up_what_happened():
+    folder = UPGRADE / "__consumer_offsets-1"
+    found = diff(state_at(entries(folder), offset=38), state_at(entries(folder), offset=88))["bill-orders"]
+    kinds = [type(fact).__name__ for fact in found]
+    assert kinds == [
+        "TopicRecordChanged",
+        "HashChanged",
+        "EpochBumped",
+        "TargetChanged",
+        "MemberProgressed",
+        "MemberProgressed",
+        "OffsetsCommitted",
+    ]
+    bump = found[2]
+    assert (bump.before, bump.after, bump.reasons[0].cause) == (3, 5, Cause.HASH_DROPPED)
+    assert len(found[3].moves) == 5
+    same = state_at(entries(folder), offset=88)
+    assert diff(same, state_at(entries(folder), offset=88)) == {}
+
+
+# ---- before an upgrade
+
+
+def image_topics(checkpoint):
+    names = list(checkpoint.image.topics)
+    return {topic.name: topic for topic in checkpoint.image.topology(names).topics}
+
+
+def group_states(checkpoint):
+    for folder in folders(checkpoint.capture):
+        end = checkpoint.end_offsets.get(folder.name, checkpoint.end_offsets.get(folder.name.rpartition("-")[2]))
+        if end is not None:
+            yield state_at(entries(folder), offset=end - 1)
+
+
+def test_the_hash_of_the_brokers_topics_is_the_stored_one():
+    """At quiet moments of 4.3, every group with members has stored what we compute from the topics that the brokers described."""
+    compared = differing = 0
+    for checkpoint in checkpoints("consumer-4.3"):
+        topics = image_topics(checkpoint)
+        for state in group_states(checkpoint):
+            for group in state.groups.values():
+                if isinstance(group, ConsumerGroup) and group.members:
+                    compared += 1
+                    differs = FindingKind.HASH_DIFFERS in [
+                        one.kind for one in findings(group, CoordinatorConfig(), topics)
+                    ]
+                    assert differs == (expected_hash(group.topic_subscribers, topics) != group.metadata_hash)
+                    differing += differs
+    assert compared > 30
+    assert differing <= compared // 4  # a broker's rack alone, and a deleted topic's members, are not looked at at once
+
+
+def test_what_4_0_leaves_behind_is_found():
+    state = state_at(entries(UPGRADE / "__consumer_offsets-1"))
+    found = {one.kind: one.sentence for one in findings(state.groups["bill-orders"], CoordinatorConfig())}
+    assert set(found) == {FindingKind.WILL_BUMP, FindingKind.TOPIC_RECORD}
+    assert "from 5 to 6" in found[FindingKind.WILL_BUMP]
+    upgraded = state_at(entries(UPGRADE / "__consumer_offsets-1"), offset=60)
+    assert list(findings(upgraded.groups["bill-orders"], CoordinatorConfig())) == []
+
+
+def test_another_topology_is_another_hash():
+    state = state_at(entries(CONSUMER / "__consumer_offsets-3"))
+    group = state.groups["cg-uniform"]
+    last = list(checkpoints("consumer-4.3"))[-1]
+    topics = image_topics(last)
+    name = next(iter(group.topic_subscribers))
+    grown = topics | {name: Topic(name=name, partitions=99, id=topics[name].id)}
+    assert [one.kind for one in findings(group, CoordinatorConfig(), grown)] == [FindingKind.HASH_DIFFERS]
+    unknown = topics | {name: Topic(name=name, partitions=1)}
+    assert list(findings(group, CoordinatorConfig(), unknown)) == []
+
+
+def test_why_a_classic_group_cannot_be_converted():
+    state = state_at(entries(UPGRADE / "__consumer_offsets-1"))
+    (found,) = findings(state.groups["legacy-coop"], CoordinatorConfig())
+    assert found.kind is FindingKind.NOT_CONVERTIBLE
+    assert "cooperative-sticky sends user data" in found.sentence
+    state = state_at(entries(UPGRADE / "__consumer_offsets-3"))
+    legacy = state.groups["legacy-range"]
+    assert [one.kind for one in findings(legacy, CoordinatorConfig())] == [FindingKind.CONVERTIBLE]
+    strict = CoordinatorConfig(group_consumer_migration_policy=MigrationPolicy.DOWNGRADE, group_consumer_max_size=1)
+    refused = [one.sentence for one in findings(legacy, strict)]
+    assert ["policy is downgrade" in refused[0], "max.size is 1" in refused[1]] == [True, True]
+
+
+def test_names_are_learnt_from_every_record_that_tells_them():
+    names = {}
+    for folder in folders("upgrade-4.0-to-4.3-and-back"):
+        for entry in entries(folder):
+            assert isinstance(entry, LogEntry)
+            learn_names(names, entry.record)
+    used = {
+        topic.topic_id
+        for folder in folders("upgrade-4.0-to-4.3-and-back")
+        for entry in entries(folder)
+        if isinstance(entry.record, CoordinatorRecord)
+        for topic in getattr(entry.record.value, "topic_partitions", ())
+    }
+    assert used
+    assert used <= names.keys()
