@@ -5,19 +5,17 @@ from the group's own records: one partition of `__consumer_offsets` is read. Not
 """
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
-from quorate.assignors import Member, Topic, TopicPartition, Topology
+from quorate.assignors import Member, TopicPartition, Topology
+from quorate.cli.admin import REQUEST_TIMEOUT_MS, open_admin, partition_of, read_topology, topic_ids
 from quorate.cli.assign_replay import Known, Replay
 from quorate.cli.assign_situation import Situation, listed
 from quorate.cli.errors import UserError
 from quorate.cli.sources import live_entries
-from quorate.codecs import Uuid
 from quorate.codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
-from quorate.codecs.live_connect import LiveError, check_connection, client_log, connect, explain_error, where_text
+from quorate.codecs.live_connect import explain_error
 from quorate.codecs.records import CONSUMER_OFFSETS
 
 if TYPE_CHECKING:
@@ -25,35 +23,11 @@ if TYPE_CHECKING:
 
 __all__ = ["read_group"]
 
-REQUEST_TIMEOUT_MS = 30_000
-
 
 def read_group(servers: Sequence[str], group_id: str, config: Mapping[str, Any], connect_timeout_ms: int) -> Situation:
     """The group as the cluster has it now. `config`: kafka-python's. Raises `UserError`."""
-    where = where_text(servers, config)
-    try:
-        check_connection(servers, config)
-        with client_log() as said:
-            from kafka.admin import KafkaAdminClient
-            from kafka.errors import KafkaError
-
-            limits = {"bootstrap_timeout_ms": connect_timeout_ms, "request_timeout_ms": REQUEST_TIMEOUT_MS}
-            settings = limits | dict(config)
-            unknown = [name for name in settings if name not in KafkaAdminClient.DEFAULT_CONFIG]
-            if unknown:
-                option = unknown[0].replace("_", "-")
-                raise UserError(f"--{option}: kafka-python's admin client does not take it", "leave it out")
-            admin: KafkaAdminClient = connect(KafkaAdminClient, servers, settings, connect_timeout_ms, said)
-            with closing(admin):
-                try:
-                    return _Reader(admin, where, group_id).read(servers, dict(config), connect_timeout_ms)
-                except KafkaError as error:
-                    raise UserError(
-                        f"{where}: reading group {group_id} failed: {explain_error(error)}",
-                        "it takes DESCRIBE on the group and on its topics",
-                    ) from error
-    except LiveError as error:
-        raise UserError(*str(error).splitlines()) from error
+    with open_admin(servers, config, connect_timeout_ms, f"reading group {group_id}") as (admin, where):
+        return _Reader(admin, where, group_id).read(servers, dict(config), connect_timeout_ms)
 
 
 class _Reader:
@@ -118,7 +92,7 @@ class _Reader:
                 # The broker does not tell it; members of a stable group all have the same.
                 generation=1 if owned else -1,
             )
-        topology = self._topology(topic for member in members.values() for topic in _names(member))
+        topology = read_topology(self.admin, {topic for member in members.values() for topic in _names(member)})
         lags, notes = self._lags(topology)
         return Situation(
             source=self.where,
@@ -140,11 +114,11 @@ class _Reader:
                 f"it takes DESCRIBE and READ on {CONSUMER_OFFSETS}; or describe the group in a FILE",
             )
         # Before its topics are known, only names can be told; the topology of the result comes from metadata.
-        replay = Replay(self.group_id, Known(names=self._topic_ids()))
+        replay = Replay(self.group_id, Known(names=topic_ids(self.admin)))
         entries = live_entries(
             servers,
             CONSUMER_OFFSETS,
-            partitions=[_partition_of(self.group_id, count)],
+            partitions=[partition_of(self.group_id, count)],
             isolation_level="read_uncommitted",  # a hanging transaction shall not hide what follows it
             connect_timeout_ms=connect_timeout_ms,
             **config,
@@ -152,7 +126,7 @@ class _Reader:
         for entry in entries:
             replay.apply(entry.record, entry.timestamp_ms)
         found = replay.situation(self.where)
-        topology = self._topology(topic for member in found.members.values() for topic in _names(member))
+        topology = read_topology(self.admin, {topic for member in found.members.values() for topic in _names(member)})
         lags, notes = self._lags(topology)
         return Situation(
             source=self.where,
@@ -165,37 +139,6 @@ class _Reader:
             lags=lags,
             notes=notes,
         )
-
-    # ---- topics
-
-    def _topic_ids(self) -> dict[Uuid, str]:
-        return {
-            _uuid(topic["topic_id"]): topic["name"]
-            for topic in self.admin.describe_topics()
-            if topic.get("topic_id") and not topic["error_code"]
-        }
-
-    def _topology(self, names: Iterable[str]) -> Topology:
-        wanted = sorted(set(names))
-        racks = {one["broker_id"]: one.get("rack") or None for one in self.admin.describe_cluster()["brokers"]}
-        topics = []
-        for one in self.admin.describe_topics(wanted) if wanted else ():
-            if one["error_code"]:
-                continue  # deleted, or not for us to see: the table says that it is not there
-            partitions = sorted(one["partitions"], key=lambda partition: int(partition["partition_index"]))
-            numbers = [partition["partition_index"] for partition in partitions]
-            topics.append(
-                Topic(
-                    name=one["name"],
-                    partitions=len(partitions),
-                    racks=tuple(
-                        tuple(racks.get(broker) for broker in _leader_first(partition)) for partition in partitions
-                    ),
-                    id=_uuid(one["topic_id"]) if one.get("topic_id") else None,
-                    numbers=None if numbers == list(range(len(numbers))) else numbers,
-                )
-            )
-        return Topology(topics)
 
     # ---- lags
 
@@ -222,22 +165,3 @@ class _Reader:
 
 def _names(member: Member) -> set[str]:
     return {*member.topics, *(topic for topic, _ in member.owned)}
-
-
-def _leader_first(partition: Mapping[str, Any]) -> list[int]:
-    leader = partition["leader_id"]
-    replicas: list[int] = partition["replica_nodes"]
-    return [leader, *(one for one in replicas if one != leader)] if leader in replicas else replicas
-
-
-def _uuid(text: str) -> Uuid:
-    return Uuid(UUID(str(text)).bytes)
-
-
-def _partition_of(group_id: str, count: int) -> int:
-    """Where Kafka keeps a group: by the absolute value of Java's hash of its name, with 0 for the one that has none."""
-    from quorate.assignors import java_order
-
-    unsigned = java_order.string_hash(group_id)
-    signed = unsigned - 2**32 if unsigned >= 2**31 else unsigned
-    return (0 if signed == -(2**31) else abs(signed)) % count
