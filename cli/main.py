@@ -24,6 +24,7 @@ INTERRUPTED = 130
 
 COMMANDS = {
     "decode": "Show the records of logs, of a live cluster, or given as hex.",
+    "groups": "Show groups: members, offsets, epochs, and what happened to them.",
     "encode": "Turn JSON into the bytes of records.",
     "assign": "Try assignors on a group: who would get what, and why.",
     "cluster": "Run a Kafka cluster with racks in containers, to try things on.",
@@ -134,6 +135,7 @@ HELP = """Kafka consumer groups, read as the brokers write them.
 quorate demo                                   a recorded upgrade, explained
 quorate decode kafka-logs/                     what is in __consumer_offsets
 quorate decode -b broker:9092 --group 'web-*'  the same from a live cluster
+quorate groups history kafka-logs --group web  what happened to a group
 quorate assign examples/three-racks            who would get what, with which assignor
 quorate records OffsetCommit                   what a record consists of
 """

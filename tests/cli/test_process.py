@@ -41,7 +41,15 @@ def test_help_and_version_import_next_to_nothing(arguments):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["decode", "--help"], ["encode", "--help"], ["assign", "--help"], ["records", "--help"]]
+    "arguments",
+    [
+        ["--help"],
+        ["decode", "--help"],
+        ["encode", "--help"],
+        ["assign", "--help"],
+        ["groups", "--help"],
+        ["records", "--help"],
+    ],
 )
 def test_examples_in_help_stand_on_lines_of_their_own(arguments, quorate):
     shown = quorate(*arguments).out
@@ -50,7 +58,7 @@ def test_examples_in_help_stand_on_lines_of_their_own(arguments, quorate):
     assert any(line.strip().startswith("quorate ") for line in shown.splitlines() if "Usage" not in line)
 
 
-@pytest.mark.parametrize("command", ["decode", "encode", "assign", "cluster", "records", "demo"])
+@pytest.mark.parametrize("command", ["decode", "groups", "encode", "assign", "cluster", "records", "demo"])
 def test_help_of_a_command_imports_nothing_heavy(command):
     assert imported_by(command, "--help") & (HEAVY - {"quorate.codecs"}) == set()
 
@@ -72,7 +80,7 @@ def test_version_is_that_of_the_package(quorate):
 
 def test_the_list_of_commands_is_that_of_the_modules(quorate):
     shown = quorate("--help").out
-    for command in ("decode", "encode", "assign", "cluster", "records", "demo"):
+    for command in ("decode", "groups", "encode", "assign", "cluster", "records", "demo"):
         assert f"  {command} " in shown
         assert quorate(command, "--help").status == 0
 

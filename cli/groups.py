@@ -1,0 +1,307 @@
+"""`quorate groups`: groups as `__consumer_offsets` tells them, from files or a live cluster, now or earlier. No group is joined.
+
+The options are read here; what is read and shown is in the modules `groups_…`, imported when they are needed.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from quorate.cli.connection import CONNECTION_OPTIONS, WithConnection, connection_config, connection_options
+from quorate.cli.errors import UserError, note
+
+if TYPE_CHECKING:
+    from quorate.cli.groups_read import Found
+
+__all__ = ["groups"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+HELP = """Show groups: what kafka-consumer-groups.sh shows, racks, epochs, and what happened to them, now or at any earlier time.
+
+A SOURCE is a segment file, the folder of a partition, or a broker's log directory, as for `quorate decode`. With -b the records come from a live
+cluster. Nothing is joined, committed or written.
+
+\b
+quorate groups list kafka-logs                             every group
+quorate groups describe -b broker:9092 --group web         its epochs, and why the last one
+quorate groups members kafka-logs --group web --at 2h      its members, two hours ago
+quorate groups offsets -b broker:9092 --group 'web-*'      offsets, lags, racks of partitions
+quorate groups history kafka-logs --group web              what happened, in sentences
+quorate groups upgrade-check -b broker:9092                before the brokers are upgraded
+"""
+
+
+class _InOrder(click.Group):
+    """Lists commands as they stand below."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+@click.group(cls=_InOrder, help=HELP)
+def groups() -> None:
+    """The group of commands."""
+
+
+def _options(command: F) -> F:
+    """What all of the commands take."""
+    for option in reversed(
+        (
+            click.argument("sources", nargs=-1, metavar="[SOURCE]..."),
+            click.option("-b", "--bootstrap-servers", metavar="HOST:PORT[,...]", help="Read from this cluster."),
+            click.option("--group", "globs", multiple=True, metavar="GLOB", help="Only groups with such a name."),
+            click.option(
+                "--at",
+                metavar="TIME|[PARTITION:]OFFSET",
+                help="As it was then: ISO time (UTC), ms since 1970, an age such as 2h; or after the record at an offset.",
+            ),
+            click.option(
+                "--topology", metavar="FILE", help="Of a SOURCE: topics with their partitions, racks and ids."
+            ),
+            click.option("--json", "as_json", is_flag=True, help="As JSON, with all there is."),
+            click.option(
+                "--connect-timeout-ms",
+                type=click.IntRange(min=1),
+                metavar="N",
+                default=10_000,
+                show_default=True,
+                help="How long to try to reach a broker.",
+            ),
+            connection_options,
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def _found(
+    ctx: click.Context, options: Mapping[str, Any], *, history: bool = False, committed: bool = False
+) -> "Found":
+    """Read what the options ask for. Raises `UserError` and `UsageError`."""
+    sources, servers = options["sources"], options["bootstrap_servers"]
+    if servers is not None and sources:
+        raise click.UsageError("give either -b or a SOURCE, not both", ctx)
+    if servers is not None and options["topology"]:
+        raise click.UsageError("--topology is for a SOURCE; a live cluster tells its topics", ctx)
+    if servers is None and not sources:
+        raise click.UsageError("nothing to read: give a segment file, a log directory, or -b for a live cluster", ctx)
+    from quorate.cli.groups_read import read_files, read_live, read_moment
+
+    connection = {name: options[name] for name in CONNECTION_OPTIONS}
+    moment = read_moment(options["at"])
+    if servers is not None:
+        found = read_live(
+            servers.split(","),
+            options["globs"],
+            moment,
+            connection_config(connection),
+            options["connect_timeout_ms"],
+            history=history,
+            committed=committed,
+        )
+    else:
+        given = [
+            name
+            for name in CONNECTION_OPTIONS
+            if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+        ]
+        if given:
+            raise click.UsageError(f"--{given[0].replace('_', '-')} is for a live cluster (-b)", ctx)
+        found = read_files(sources, options["globs"], moment, options["topology"], history=history)
+    if not found.groups and not found.events:
+        told = ", ".join(options["globs"])
+        raise UserError(
+            f"there is no group {told}" if told else "there are no groups",
+            *(["--at is before the first of them, or they are deleted"] if options["at"] else []),
+            *(["`quorate groups list` names those that there are"] if told else []),
+        )
+    return found
+
+
+def _print(
+    ctx: click.Context,
+    found: "Found",
+    rows: Iterable[dict[str, Any]],
+    as_json: bool,
+    heads: Mapping[str, str],
+    optional: Iterable[str] = (),
+) -> None:
+    rows = list(rows)
+    if as_json:
+        click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+    elif rows:
+        from quorate.cli.groups_tables import table
+
+        head, *lines = table(rows, heads, optional=optional)
+        click.secho(head, bold=True)
+        for line in lines:
+            click.echo(line)
+    else:
+        note("nothing to show")
+    if found.damaged:
+        ctx.exit(1)
+
+
+@groups.command("list", cls=WithConnection)
+@_options
+@click.pass_context
+def list_(ctx: click.Context, /, **options: Any) -> None:
+    """Name the groups, with type, state and number of members."""
+    from quorate.cli.groups_tables import listed_rows
+
+    found = _found(ctx, options)
+    heads = {"group": "GROUP", "type": "TYPE", "protocol": "PROTOCOL", "state": "STATE", "members": "#MEMBERS"}
+    _print(ctx, found, listed_rows(found), options["as_json"], heads | {"log_partition": "IN"})
+
+
+@groups.command(cls=WithConnection)
+@_options
+@click.pass_context
+def describe(ctx: click.Context, /, **options: Any) -> None:
+    """Show states and epochs, and why each group's epoch went up last."""
+    from quorate.cli.groups_tables import group_rows
+    from quorate.cli.texts import printable, time_text
+
+    found = _found(ctx, options, history=True)
+    rows = list(group_rows(found))
+    heads = {
+        "group": "GROUP",
+        "type": "TYPE",
+        "assignment_strategy": "ASSIGNMENT-STRATEGY",
+        "state": "STATE",
+        "group_epoch": "GROUP-EPOCH",
+        "target_epoch": "TARGET-EPOCH",
+        "members": "#MEMBERS",
+        "behind": "BEHIND",
+        "metadata_hash": "METADATA-HASH",
+    }
+    counted = rows if options["as_json"] else [row | {"behind": str(len(row["behind"]) or "")} for row in rows]
+    _print(ctx, found, counted, options["as_json"], heads, optional=("behind", "metadata_hash"))
+    if not options["as_json"]:
+        for row in rows:
+            if (bump := row["last_bump"]) is not None:
+                place = f"offset {bump['offset']:,}, {time_text(bump['timestamp_ms'])}"
+                click.echo(
+                    f"\n{printable(row['group'])}: epoch {bump['epoch']} ({place}) because {printable(bump['why'])}"
+                )
+
+
+@groups.command(cls=WithConnection)
+@_options
+@click.pass_context
+def members(ctx: click.Context, /, **options: Any) -> None:
+    """Show members: racks, epochs, what they have and what they are to have."""
+    from quorate.cli.groups_tables import member_rows
+
+    found = _found(ctx, options)
+    heads = {
+        "group": "GROUP",
+        "consumer_id": "CONSUMER-ID",
+        "group_instance_id": "GROUP-INSTANCE-ID",
+        "host": "HOST",
+        "client_id": "CLIENT-ID",
+        "rack": "RACK",
+        "protocol": "PROTOCOL",
+        "partitions": "#PARTITIONS",
+        "local": "#LOCAL",
+        "remote": "#REMOTE",
+        "member_epoch": "CURRENT-EPOCH",
+        "assignment": "CURRENT-ASSIGNMENT",
+        "to_give_up": "TO-GIVE-UP",
+        "target_epoch": "TARGET-EPOCH",
+        "target_assignment": "TARGET-ASSIGNMENT",
+        "state": "STATE",
+    }
+    optional = ("group_instance_id", "rack", "local", "remote", "to_give_up")
+    _print(ctx, found, member_rows(found), options["as_json"], heads, optional)
+
+
+@groups.command(cls=WithConnection)
+@_options
+@click.pass_context
+def offsets(ctx: click.Context, /, **options: Any) -> None:
+    """Show committed offsets, lags, and racks of partitions."""
+    from quorate.cli.groups_tables import offset_rows
+
+    found = _found(ctx, options, committed=True)
+    heads = {
+        "group": "GROUP",
+        "topic": "TOPIC",
+        "partition": "PARTITION",
+        "leader_epoch": "LEADER-EPOCH",
+        "current_offset": "CURRENT-OFFSET",
+        "log_end_offset": "LOG-END-OFFSET",
+        "lag": "LAG",
+        "committed_ms": "COMMITTED",
+        "pending": "PENDING",
+        "consumer_id": "CONSUMER-ID",
+        "host": "HOST",
+        "client_id": "CLIENT-ID",
+        "rack": "RACK",
+        "racks": "PARTITION-RACKS",
+        "locality": "LOCALITY",
+    }
+    optional = ("leader_epoch", "log_end_offset", "lag", "pending", "rack", "racks", "locality")
+    _print(ctx, found, offset_rows(found), options["as_json"], heads, optional)
+
+
+@groups.command(cls=WithConnection)
+@_options
+@click.option("--no-offsets", is_flag=True, help="Leave out events of nothing but offsets.")
+@click.pass_context
+def history(ctx: click.Context, /, no_offsets: bool, **options: Any) -> None:
+    """Say what happened to groups, in sentences."""
+    from quorate.cli.groups_tables import event_rows
+    from quorate.cli.texts import printable, time_text
+
+    found = _found(ctx, options, history=True, committed=True)
+    events = [
+        event
+        for event in found.events
+        if not no_offsets or not all(type(fact).__name__ == "OffsetsCommitted" for fact in event.facts)
+    ]
+    rows = event_rows(found, events)
+    if options["as_json"]:
+        _print(ctx, found, rows, True, {})
+        return
+    for row in rows:
+        place = row["offset"] if row["log_partition"] is None else f"{row['log_partition']}:{row['offset']}"
+        click.echo(f"{time_text(row['timestamp_ms'])}  {place}  {click.style(printable(row['group']), bold=True)}")
+        for one in row["what"]:
+            click.echo(f"    {printable(one['sentence'])}")
+    if found.damaged:
+        ctx.exit(1)
+
+
+@groups.command("upgrade-check", cls=WithConnection)
+@_options
+@click.option(
+    "--migration-policy",
+    type=click.Choice(["bidirectional", "upgrade", "downgrade", "disabled"]),
+    default="bidirectional",
+    show_default=True,
+    help="The brokers' group.consumer.migration.policy.",
+)
+@click.option(
+    "--max-size",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="The brokers' group.consumer.max.size.  [default: no limit]",
+)
+@click.pass_context
+def upgrade_check(ctx: click.Context, /, migration_policy: str, max_size: int | None, **options: Any) -> None:
+    """Say what an upgrade to Kafka 4.1 or later would do to groups.
+
+    Which get another epoch, which still have records of type 4, whose hash is not that of their topics (where these are known: -b, --topology), and
+    which classic groups cannot become consumer groups, and why.
+    """
+    from quorate.cli.groups_tables import finding_rows
+
+    found = _found(ctx, options)
+    rows = finding_rows(found, migration_policy, max_size)
+    _print(
+        ctx, found, rows, options["as_json"], {"group": "GROUP", "type": "TYPE", "finding": "FINDING", "what": "WHAT"}
+    )

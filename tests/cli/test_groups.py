@@ -1,0 +1,185 @@
+"""`quorate groups` on what real brokers wrote."""
+
+import json
+
+import pytest
+
+from tests.coordinator.captures import CAPTURES, checkpoints, folders
+
+CONSUMER = CAPTURES / "consumer-4.3"
+
+
+def test_groups_are_listed(quorate, upgrade):
+    assert quorate("groups", "list", upgrade).lines == [
+        "GROUP          TYPE      PROTOCOL  STATE   #MEMBERS  IN",
+        "bill-orders    Consumer  consumer  Stable         2   1",
+        "click-stream   Consumer  consumer  Stable         2   3",
+        "legacy-coop    Classic   consumer  Stable         2   1",
+        "legacy-java    Classic   consumer  Stable         2   2",
+        "legacy-range   Classic   consumer  Stable         2   3",
+        "legacy-rr      Classic   consumer  Stable         1   0",
+        "legacy-static  Classic   consumer  Stable         2   2",
+        "ship-orders    Consumer  consumer  Stable         4   2",
+    ]
+
+
+def test_a_group_is_described_with_why_its_epoch_went_up(quorate, upgrade):
+    ended = quorate("groups", "describe", upgrade, "--group", "bill-*")
+    assert ended.lines == [
+        "GROUP        TYPE      ASSIGNMENT-STRATEGY  STATE   GROUP-EPOCH  TARGET-EPOCH  #MEMBERS",
+        "bill-orders  Consumer  range                Stable            5             5         2",
+        "",
+        "bill-orders: epoch 5 (offset 84, 2026-11-21 08:01:13.158) because a broker before Kafka 4.1 took over, which keeps no metadata hash",
+    ]
+
+
+def test_an_earlier_time_has_another_epoch_another_hash_and_another_reason(quorate, upgrade):
+    for at in ("2026-11-21T08:00:12", "1795248012000", "1:60"):
+        ended = quorate("groups", "describe", upgrade, "--group", "bill-orders", "--at", at)
+        assert "0xee51ad666778b218" in ended.lines[1]
+        assert "epoch 4 (offset 54" in ended.lines[-1]
+    partition = upgrade / "__consumer_offsets-1"
+    of_one = quorate("groups", "describe", partition, "--group", "bill-orders", "--at", "60")
+    assert of_one.lines[0].endswith("METADATA-HASH")
+    ended = quorate("groups", "describe", upgrade, "--group", "bill-orders", "--at", "1:58")
+    assert " Reconciling " in ended.lines[1]
+    assert ended.lines[1].split()[-2] == "2"  # members that are behind the target
+
+
+def test_members_are_shown_with_rack_and_epochs(quorate, upgrade):
+    ended = quorate("groups", "members", upgrade, "--group", "bill-orders", "--at", "1:58")
+    assert [" ".join(line.split()) for line in ended.lines] == [
+        "GROUP CONSUMER-ID GROUP-INSTANCE-ID HOST CLIENT-ID RACK PROTOCOL #PARTITIONS CURRENT-EPOCH CURRENT-ASSIGNMENT"
+        " TO-GIVE-UP TARGET-EPOCH TARGET-ASSIGNMENT STATE",
+        "bill-orders xfgFzHx6Rs+m234T6Qszjw - /172.19.0.1 r0 rack-a consumer 2 3 clicks.eu 2, orders 5"
+        " orders 3-4 4 clicks.eu 2, orders 5-8 revoking",
+        "bill-orders KGdYfLNnR+KHA/B9H+T41w inst-1 /172.19.0.1 r1 rack-b consumer 5 3 clicks.eu 0-1, orders 0-2"
+        " - 4 clicks.eu 0-1, orders 0-4 stable",
+    ]
+
+
+def test_a_topology_tells_racks_and_what_is_local(quorate, upgrade, tmp_path):
+    path = tmp_path / "topology.yaml"
+    path.write_text(
+        "topics: {clicks.eu: {partitions: 3, racks: [[rack-a, rack-b], [rack-b, rack-c], [rack-c, rack-a]]}}"
+    )
+    ended = quorate("groups", "members", upgrade, "--group", "bill-orders", "--topology", path, "--json")
+    assert all(row["local"] is None for row in json.loads(ended.out)), "orders are not in the topology"
+    rows = json.loads(quorate("groups", "offsets", upgrade, "--group", "bill-orders", "--topology", path, "--json").out)
+    told = [(row["topic"], row["partition"], row["rack"], row["racks"], row["locality"]) for row in rows[:4]]
+    assert told == [
+        ("clicks.eu", 0, "rack-b", ["rack-a", "rack-b"], "local"),
+        ("clicks.eu", 1, "rack-b", ["rack-b", "rack-c"], "local"),
+        ("clicks.eu", 2, "rack-a", ["rack-c", "rack-a"], "local"),
+        ("orders", 0, "rack-b", None, None),
+    ]
+    path.write_text(
+        "topics: {clicks.eu: {partitions: 3, racks: [[a], [a], [rack-a]]}, orders: {partitions: 9, racks: ["
+        + "[rack-b]," * 9
+        + "]}}"
+    )
+    rows = json.loads(quorate("groups", "members", upgrade, "--group", "bill-orders", "--topology", path, "--json").out)
+    assert [(row["rack"], row["local"], row["remote"]) for row in rows] == [("rack-a", 1, 4), ("rack-b", 5, 2)]
+
+
+def test_offsets_have_the_columns_of_kafka(quorate, upgrade):
+    ended = quorate("groups", "offsets", upgrade, "--group", "bill-orders")
+    assert ended.lines[0].split() == [
+        *("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "COMMITTED", "CONSUMER-ID", "HOST", "CLIENT-ID", "RACK")
+    ]
+    assert " ".join(ended.lines[3].split()) == (
+        "bill-orders clicks.eu 2 3 2026-11-21 08:01:58.980 xfgFzHx6Rs+m234T6Qszjw /172.19.0.1 r0 rack-a"
+    )
+
+
+@pytest.mark.parametrize("capture", ["consumer-4.3", "classic-3.9", "share-4.3", "streams-4.3", "transactions-4.3"])
+def test_what_is_shown_is_what_the_brokers_said(quorate, capture):
+    """At the last checkpoint: states, epochs, and offsets of each group."""
+    last = list(checkpoints(capture))[-1]
+    path = CAPTURES / capture
+    shown = {row["group"]: row for row in json.loads(quorate("groups", "describe", path, "--json").out)}
+    offsets = {}
+    for row in json.loads(quorate("groups", "offsets", path, "--json").out):
+        if row["current_offset"] is not None:
+            offsets.setdefault(row["group"], {})[f"{row['topic']}-{row['partition']}"] = row["current_offset"]
+    compared = 0
+    for group in last.groups:
+        row = shown.get(group["groupId"])
+        if row is None:
+            continue
+        compared += 1
+        assert row["type"].lower() == group["type"].lower()
+        assert row["members"] == len(group.get("members", ())) or capture == "streams-4.3"  # which tells no members
+        if group["groupEpoch"] is not None:
+            assert (row["group_epoch"], row["target_epoch"]) == (group["groupEpoch"], group["targetAssignmentEpoch"])
+        if group.get("offsets") and group["type"] != "Share":  # those are in __share_group_state
+            assert offsets[group["groupId"]] == {at: one["offset"] for at, one in group["offsets"].items()}
+    assert compared >= 2
+
+
+def test_history_is_told_in_order_of_time(quorate, upgrade):
+    ended = quorate("groups", "history", upgrade, "--group", "bill-orders", "--no-offsets")
+    assert ended.lines[:3] == [
+        "2026-11-21 07:58:52.252  1:0  bill-orders",
+        "    consumer group created",
+        "    member xfgFzHx6Rs+m234T6Qszjw joined (client r0, rack rack-a)",
+    ]
+    assert "committed" not in ended.out
+    rows = json.loads(quorate("groups", "history", upgrade, "--json").out)
+    assert [row["timestamp_ms"] for row in rows] == sorted(row["timestamp_ms"] for row in rows)
+    assert {row["group"] for row in rows} >= {"bill-orders", "legacy-coop", "ship-orders"}
+    assert {one["fact"] for row in rows for one in row["what"]} >= {"EpochBumped", "HashChanged", "GenerationBegan"}
+
+
+def test_groups_that_an_upgrade_will_touch(quorate, upgrade):
+    rows = json.loads(quorate("groups", "upgrade-check", upgrade, "--json").out)
+    assert [(row["group"], row["finding"]) for row in rows] == [
+        ("bill-orders", "will-bump"),
+        ("bill-orders", "topic-record"),
+        ("click-stream", "will-bump"),
+        ("click-stream", "topic-record"),
+        ("legacy-coop", "not-convertible"),
+        ("legacy-java", "convertible"),
+        ("legacy-range", "convertible"),
+        ("legacy-rr", "convertible"),
+        ("legacy-static", "convertible"),
+        ("ship-orders", "will-bump"),
+        ("ship-orders", "topic-record"),
+    ]
+    disabled = quorate("groups", "upgrade-check", upgrade, "--group", "legacy-rr", "--migration-policy", "disabled")
+    assert "group.consumer.migration.policy is disabled" in disabled.out
+    crowded = quorate("groups", "upgrade-check", upgrade, "--group", "legacy-java", "--max-size", "1")
+    assert "2 members, and group.consumer.max.size is 1" in crowded.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ((), "nothing to read"),
+        (("-b", "localhost:1", "LOG"), "either -b or a SOURCE"),
+        (("LOG", "--client-id", "me"), "--client-id is for a live cluster"),
+        (("-b", "localhost:1", "--topology", "x"), "--topology is for a SOURCE"),
+        (("LOG", "--at", "yesterday"), "--at 'yesterday' is not a time"),
+        (("LOG", "--at", "60"), "there are several partitions"),
+        (("LOG", "--group", "nobody"), "there is no group nobody"),
+        (("LOG", "--at", "2020-01-01"), "there are no groups"),
+    ],
+)
+def test_mistakes_are_said_in_a_line(quorate, upgrade, arguments, complaint):
+    ended = quorate("groups", "list", *(upgrade if one == "LOG" else one for one in arguments))
+    assert (ended.status, ended.out) == (1, "")
+    assert ended.err.startswith("error: ")
+    assert complaint in ended.err
+
+
+def test_damage_is_told_and_the_rest_is_shown(quorate, tmp_path):
+    folder = tmp_path / "__consumer_offsets-1"
+    folder.mkdir()
+    (log,) = folders("upgrade-4.0-to-4.3-and-back")[1].glob("*.log")
+    data = bytearray(log.read_bytes())
+    data[-20] ^= 0xFF
+    (folder / log.name).write_bytes(data)
+    ended = quorate("groups", "list", folder)
+    assert ended.status == 1
+    assert "bill-orders" in ended.out
+    assert "error:" in ended.err
