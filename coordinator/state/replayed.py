@@ -23,7 +23,7 @@ from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember, Me
 from quorate.coordinator.state.groups import Group, ReplayError
 from quorate.coordinator.state.modern import LEFT, ModernGroup
 from quorate.coordinator.state.offsets import CommittedOffset, Offsets
-from quorate.coordinator.state.share import ShareGroup, ShareMember
+from quorate.coordinator.state.share import ShareGroup
 from quorate.coordinator.state.streams import StreamsGroup, StreamsMember
 from quorate.coordinator.state.topic_index import TopicIndex
 
@@ -227,7 +227,7 @@ class CoordinatorState:
     def _share_member(self, key: Any, value: Any) -> None:
         if value is not None:
             group = self._made(ShareGroup, key.group_id)
-            member = group.members.get(key.member_id) or ShareMember(member_id=key.member_id)
+            member = group.need_member(key.member_id)
             group.put_member(replace(member, metadata=value))
         elif (found := self._gone(ShareGroup, key)) is not None:
             found.remove_member(key.member_id)
@@ -241,7 +241,7 @@ class CoordinatorState:
     def _share_current(self, key: Any, value: Any) -> None:
         if value is not None:
             group = self._made(ShareGroup, key.group_id)
-            member = group.members.get(key.member_id) or ShareMember(member_id=key.member_id)
+            member = group.need_member(key.member_id)
             group.put_member(
                 replace(
                     member,

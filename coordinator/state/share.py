@@ -56,6 +56,12 @@ class ShareGroup(ModernGroup[ShareMember, tuple[TopicPartition, ...]]):
         """Empty or Stable: members need not wait for each other."""
         return "Stable" if self.members else "Empty"
 
+    def need_member(self, member_id: str) -> ShareMember:
+        """The member; if it is not there, a new one is put there, which is more than one put for Kafka's map when it becomes another right after."""
+        if member_id not in self.members:
+            self.members[member_id] = ShareMember(member_id=member_id)
+        return self.members[member_id]
+
     def put_member(self, member: ShareMember) -> None:
         """Add or replace a member."""
         old = self.members.get(member.member_id)

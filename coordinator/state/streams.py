@@ -56,7 +56,8 @@ class StreamsGroup(ModernGroup[StreamsMember, StreamsGroupTargetAssignmentMember
 
     @property
     def state(self) -> str:
-        """As of other groups; before a member's topology is known and valid, NotReady."""
-        if self.members and (self.topology is None or self.metadata is None):
+        """As of other groups; NotReady while the topology has not been found valid (`validated_topology_epoch`)."""
+        validated = -1 if self.metadata is None else self.metadata.validated_topology_epoch
+        if self.members and (self.topology is None or self.topology.epoch != validated):
             return "NotReady"
         return super().state

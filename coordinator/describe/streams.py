@@ -1,0 +1,153 @@
+"""StreamsGroupDescribe v0 (KIP-1071).
+
+A broker tells the topology with its topics' partitions once a member has sent a heartbeat to it; here they are counted when somebody asks.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from quorate.assignors.java_order import JavaHashMap, string_key
+from quorate.codecs.api import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
+from quorate.codecs.api.streams_group_describe import Assignment, DescribedGroup, Member, Subtopology, Topology
+from quorate.codecs.api.streams_group_heartbeat import Endpoint, KeyValue, TaskIds, TopicInfo
+from quorate.codecs.messages import streams_group as stored
+from quorate.coordinator.describe.topology import TopologyProblem, internal_topics
+from quorate.coordinator.errors import ErrorCode
+from quorate.coordinator.image import MetadataImage
+from quorate.coordinator.results import RequestContext, Result
+from quorate.coordinator.shard import CoordinatorShard, handles
+from quorate.coordinator.state.streams import StreamsGroup, StreamsMember
+
+__all__ = ["described", "streams_group_describe"]
+
+
+@handles(StreamsGroupDescribeRequest)
+def streams_group_describe(
+    shard: CoordinatorShard, request: StreamsGroupDescribeRequest, context: RequestContext
+) -> Result[StreamsGroupDescribeResponse]:
+    """Describe streams groups; another kind of group is not found."""
+    groups = []
+    for group_id in request.group_ids:
+        group = shard.state.groups.get(group_id)
+        if isinstance(group, StreamsGroup):
+            groups.append(described(shard, group))
+        else:
+            groups.append(
+                DescribedGroup(
+                    group_id=group_id,
+                    error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+                    error_message=f"there is no streams group {group_id}",
+                )
+            )
+    return Result(response=StreamsGroupDescribeResponse(groups=tuple(groups)))
+
+
+def described(shard: CoordinatorShard, group: StreamsGroup) -> DescribedGroup:
+    """A group as the API has it."""
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        topology=None if group.topology is None else _topology(group.topology, shard.image),
+        members=tuple(_member(group, member) for _, member in group.members.ordered()),
+    )
+
+
+def _topology(topology: stored.StreamsGroupTopologyValue, image: MetadataImage) -> Topology:
+    """With partitions counted; or, where the topology cannot run (yet), as it was announced."""
+    counts: Mapping[str, int] | None
+    try:
+        counts = internal_topics(topology, image)
+    except TopologyProblem:
+        counts = None
+    return Topology(
+        epoch=topology.epoch,
+        subtopologies=tuple(
+            Subtopology(
+                subtopology_id=one.subtopology_id,
+                source_topics=_sorted(one.source_topics),
+                repartition_sink_topics=_sorted(one.repartition_sink_topics),
+                state_changelog_topics=_topics(one.state_changelog_topics, counts),
+                repartition_source_topics=_topics(one.repartition_source_topics, counts),
+            )
+            for one in sorted(topology.subtopologies, key=lambda one: string_key(one.subtopology_id))
+        ),
+    )
+
+
+def _sorted(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(names, key=string_key))
+
+
+def _topics(topics: Iterable[stored.InternalTopic], counts: Mapping[str, int] | None) -> tuple[TopicInfo, ...]:
+    return tuple(
+        TopicInfo(
+            name=topic.name,
+            partitions=topic.partitions if counts is None else counts[topic.name],
+            replication_factor=topic.replication_factor,
+            topic_configs=_configs(topic, in_map=counts is not None),
+        )
+        for topic in sorted(topics, key=lambda topic: string_key(topic.name))
+    )
+
+
+def _configs(topic: stored.InternalTopic, *, in_map: bool) -> tuple[KeyValue, ...]:
+    configs = [(one.key, one.value) for one in topic.topic_configs]
+    if in_map:
+        configs = list(_map(configs).items())
+    return tuple(KeyValue(key=key, value=value) for key, value in configs)
+
+
+def _map(pairs: Iterable[tuple[str, str]]) -> JavaHashMap[str, str]:
+    made: JavaHashMap[str, str] = JavaHashMap()
+    for key, value in pairs:
+        made.put(key, value)
+    return made
+
+
+def _member(group: StreamsGroup, member: StreamsMember) -> Member:
+    metadata, current = member.metadata, member.current
+    target = group.targets.get(member.member_id)
+    has = Assignment()
+    if current is not None:
+        has = Assignment(
+            active_tasks=_tasks(current.active_tasks),
+            standby_tasks=_tasks(current.standby_tasks),
+            warmup_tasks=_tasks(current.warmup_tasks),
+        )
+    shall_have = Assignment()
+    if target is not None:
+        shall_have = Assignment(
+            active_tasks=_tasks(target.active_tasks),
+            standby_tasks=_tasks(target.standby_tasks),
+            warmup_tasks=_tasks(target.warmup_tasks),
+        )
+    if metadata is None:
+        return Member(
+            member_id=member.member_id, member_epoch=member.epoch, assignment=has, target_assignment=shall_have
+        )
+    endpoint = metadata.user_endpoint
+    return Member(
+        member_id=member.member_id,
+        member_epoch=member.epoch,
+        instance_id=metadata.instance_id,
+        rack_id=metadata.rack_id,
+        client_id=metadata.client_id,
+        client_host=metadata.client_host,
+        topology_epoch=metadata.topology_epoch,
+        process_id=metadata.process_id,
+        user_endpoint=None if endpoint is None else Endpoint(host=endpoint.host, port=endpoint.port),
+        client_tags=tuple(
+            KeyValue(key=key, value=value)
+            for key, value in _map((one.key, one.value) for one in metadata.client_tags).items()
+        ),
+        assignment=has,
+        target_assignment=shall_have,
+    )
+
+
+def _tasks(tasks: Iterable[stored.TaskIds | stored.TargetTaskIds]) -> tuple[TaskIds, ...]:
+    return tuple(
+        TaskIds(subtopology_id=one.subtopology_id, partitions=tuple(sorted(one.partitions)))
+        for one in sorted(tasks, key=lambda one: string_key(one.subtopology_id))
+    )

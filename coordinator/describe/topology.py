@@ -1,0 +1,122 @@
+"""How many partitions the internal topics of a streams group have to have (KIP-1071): those of its changelogs, and of topics by which it repartitions.
+
+Kafka counts them when members send heartbeats, and checks that the topics are there; until then it tells the topology as it was announced.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+
+from quorate.codecs.messages.streams_group import CopartitionGroup, StreamsGroupTopologyValue, Subtopology
+from quorate.coordinator.image import MetadataImage
+
+__all__ = ["TopologyProblem", "internal_topics"]
+
+
+class TopologyProblem(Exception):
+    """Why the topology cannot run: topics are missing, have other numbers of partitions, or there is no telling how many they should have."""
+
+
+def internal_topics(topology: StreamsGroupTopologyValue, image: MetadataImage) -> Mapping[str, int]:
+    """Internal topic → how many partitions it has to have, and has. Raises `TopologyProblem`."""
+    subtopologies = topology.subtopologies
+    missing = {name for one in subtopologies for name in one.source_topics if name not in image.topics}
+    if missing:
+        raise TopologyProblem(f"source topics are missing: {', '.join(sorted(missing))}")
+    counts = _Counts(image)
+    counts.decided.update(_repartition_topics(subtopologies, counts))
+    announced = {topic.name: topic.partitions for one in subtopologies for topic in one.repartition_source_topics}
+    for one in subtopologies:
+        for group in one.copartition_groups:
+            counts.decided.update(_copartitioned(_names(one, group), announced, counts))
+    for one in subtopologies:
+        most = max(map(counts.need, _sources(one)), default=None)
+        if most is None:
+            raise TopologyProblem(f"subtopology {one.subtopology_id} has no source topics")
+        counts.decided.update({topic.name: most for topic in one.state_changelog_topics})
+    wanted = {
+        topic.name: topic.partitions or counts.decided[topic.name]
+        for one in subtopologies
+        for topic in (*one.repartition_source_topics, *one.state_changelog_topics)
+    }
+    for name, partitions in wanted.items():
+        found = image.topics.get(name)
+        if found is None or found.partitions != partitions:
+            there = "is missing" if found is None else f"has {found.partitions} partitions"
+            raise TopologyProblem(f"internal topic {name} {there}; it has to have {partitions}")
+    return wanted
+
+
+class _Counts:
+    """How many partitions topics have, or will have."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self.image = image
+        self.decided: dict[str, int] = {}
+
+    def get(self, name: str) -> int | None:
+        topic = self.image.topics.get(name)
+        return self.decided.get(name) if topic is None else topic.partitions
+
+    def need(self, name: str) -> int:
+        count = self.get(name)
+        if count is None:
+            raise TopologyProblem(f"topic {name} is not there")
+        return count
+
+
+def _sources(subtopology: Subtopology) -> list[str]:
+    return [*subtopology.source_topics, *(topic.name for topic in subtopology.repartition_source_topics)]
+
+
+def _repartition_topics(subtopologies: Collection[Subtopology], counts: _Counts) -> Mapping[str, int]:
+    """As announced; else as many as the largest source of a subtopology that writes to it, which may be such a topic, too."""
+    found = {
+        topic.name: topic.partitions
+        for one in subtopologies
+        for topic in one.repartition_source_topics
+        if topic.partitions
+    }
+    waiting = [(sink, one) for one in subtopologies for sink in one.repartition_sink_topics if sink not in found]
+    while waiting:
+        left = []
+        for sink, one in waiting:
+            if sink in found:
+                continue
+            upstream = [found.get(topic.name) for topic in one.repartition_source_topics]
+            sizes = [size for size in (*upstream, *map(counts.get, one.source_topics)) if size is not None]
+            if sizes:
+                found[sink] = max(sizes)
+            else:
+                left.append((sink, one))
+        if len(left) == len(waiting):
+            raise TopologyProblem("there is no telling how many partitions repartition topics need; they may be a loop")
+        waiting = left
+    for one in subtopologies:
+        for topic in one.repartition_source_topics:
+            if topic.name not in found:
+                raise TopologyProblem(f"nothing writes to repartition topic {topic.name}")
+    return found
+
+
+def _names(subtopology: Subtopology, group: CopartitionGroup) -> set[str]:
+    return {subtopology.source_topics[number] for number in group.source_topics} | {
+        subtopology.repartition_source_topics[number].name for number in group.repartition_source_topics
+    }
+
+
+def _copartitioned(names: Iterable[str], announced: Mapping[str, int], counts: _Counts) -> Mapping[str, int]:
+    """How many partitions the repartition topics among these get, so that all of them have the same number."""
+    internal = {name: counts.need(name) for name in names if name in announced}
+    external = {name: counts.need(name) for name in names if name not in announced}
+    fixed = {counts.need(name) for name, partitions in announced.items() if partitions}
+    if not internal and not external:
+        return {}
+    sizes = set(external.values()) if external else fixed or {max(internal.values())}
+    if len(sizes) > 1:
+        raise TopologyProblem(f"topics that are joined have different numbers of partitions: {sorted(names)}")
+    (size,) = sizes
+    for name, partitions in internal.items():
+        if announced[name] and partitions != size:
+            raise TopologyProblem(
+                f"repartition topic {name} has {partitions} partitions, what it is joined with {size}"
+            )
+    return dict.fromkeys(internal, size)
