@@ -1,4 +1,4 @@
-"""The newest state of one group, from records of `__consumer_offsets`: the last write wins, tombstones delete.
+"""The newest state of one group, from records of `__consumer_offsets`, replayed as the coordinator does.
 
 No more than `quorate assign` needs: members, what they subscribe to and what they are to have. It knows no files and no cluster.
 """
@@ -12,24 +12,15 @@ from quorate.cli.assign_situation import Situation, listed
 from quorate.cli.errors import UserError
 from quorate.codecs import Uuid, open_nested
 from quorate.codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE, OpenedBytes
-from quorate.codecs.message import Message
-from quorate.codecs.messages.classic_group import GroupMetadataKey, GroupMetadataValue
+from quorate.codecs.messages.classic_group import GroupMetadataValue
 from quorate.codecs.messages.consumer_group import (
-    ConsumerGroupMemberMetadataKey,
-    ConsumerGroupMemberMetadataValue,
-    ConsumerGroupMetadataKey,
     ConsumerGroupPartitionMetadataKey,
     ConsumerGroupPartitionMetadataValue,
-    ConsumerGroupRegularExpressionKey,
-    ConsumerGroupTargetAssignmentMemberKey,
-    ConsumerGroupTargetAssignmentMemberValue,
-    ConsumerGroupTargetAssignmentMetadataKey,
 )
 from quorate.codecs.messages.offsets import OffsetCommitKey
 from quorate.codecs.messages.protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from quorate.codecs.messages.share_group import ShareGroupMetadataKey
-from quorate.codecs.messages.streams_group import StreamsGroupMetadataKey
 from quorate.codecs.records import CoordinatorRecord
+from quorate.coordinator.state import ClassicGroup, ConsumerGroup, CoordinatorState, ShareGroup, StreamsGroup
 
 __all__ = ["Known", "Replay"]
 
@@ -64,13 +55,7 @@ class Replay:
         self.fullest: tuple[int, int] = (0, 0)
         """The most members at a time, and until when that was last so (ms). Records that belong together have the same time."""
         self._time_ms = -1
-        self._classic: GroupMetadataValue | None = None
-        self._is_consumer = False
-        self._other: str | None = None
-        self._members: dict[str, ConsumerGroupMemberMetadataValue] = {}
-        self._targets: dict[str, ConsumerGroupTargetAssignmentMemberValue] = {}
-        self._target_epoch = -1
-        self._regexes: dict[str, Sequence[str]] = {}
+        self._state = CoordinatorState()
 
     def apply(self, record: object, timestamp_ms: int) -> None:
         """Take a record; what is not one is passed over."""
@@ -89,33 +74,10 @@ class Replay:
             count = self._count()
             if count and count >= self.fullest[0]:
                 self.fullest = count, timestamp_ms
-        self._of_group(key, value)
-
-    def _of_group(self, key: Message, value: Any) -> None:
-        match key:
-            case GroupMetadataKey():
-                self._classic = value
-            case ConsumerGroupMetadataKey():
-                self._is_consumer = value is not None
-                if value is None:
-                    self._members.clear()
-                    self._targets.clear()
-                    self._regexes.clear()
-            case ConsumerGroupMemberMetadataKey(member_id=member_id):
-                _put(self._members, member_id, value)
-            case ConsumerGroupTargetAssignmentMemberKey(member_id=member_id):
-                _put(self._targets, member_id, value)
-            case ConsumerGroupTargetAssignmentMetadataKey():
-                self._target_epoch = -1 if value is None else value.assignment_epoch
-            case ConsumerGroupRegularExpressionKey(regular_expression=regex):
-                _put(self._regexes, regex, None if value is None else value.topics)
-            case OffsetCommitKey(topic=topic, partition=partition) if value is not None:
-                least = self.known.least
-                least[topic] = max(least.get(topic, 0), partition + 1)
-            case ShareGroupMetadataKey():
-                self._other = None if value is None else "a share group"
-            case StreamsGroupMetadataKey():
-                self._other = None if value is None else "a streams group"
+        if isinstance(key, OffsetCommitKey) and value is not None:
+            least = self.known.least
+            least[key.topic] = max(least.get(key.topic, 0), key.partition + 1)
+        self._state.replay(record)
 
     def _learn(self, value: Any) -> None:
         if not isinstance(value, ConsumerGroupPartitionMetadataValue):
@@ -132,18 +94,20 @@ class Replay:
             )
 
     def _count(self) -> int:
-        if self._is_consumer:
-            return len(self._members)
-        return 0 if self._classic is None else len(self._classic.members)
+        group = self._state.groups.get(self.group_id)
+        return len(group.members) if isinstance(group, ClassicGroup | ConsumerGroup) else 0
 
     def situation(self, source: str) -> Situation:
         """The group as it is now. Raises `UserError` if there is none, it has no members, or topic ids are without a name."""
-        if self._other is not None:
-            raise UserError(f"{source}: {self.group_id} is {self._other}", "assign takes groups of consumers")
-        if self._is_consumer and self._members:
-            return self._consumer(source)
-        if self._classic is not None and self._classic.members:
-            return self._classic_group(source, self._classic)
+        group = self._state.groups.get(self.group_id)
+        if isinstance(group, ShareGroup | StreamsGroup):
+            raise UserError(
+                f"{source}: {self.group_id} is a {group.kind.lower()} group", "assign takes groups of consumers"
+            )
+        if isinstance(group, ConsumerGroup) and group.members:
+            return self._consumer(source, group)
+        if isinstance(group, ClassicGroup) and group.metadata is not None and group.members:
+            return self._classic_group(source, group.metadata)
         raise UserError(*self._nobody(source))
 
     def _nobody(self, source: str) -> tuple[str, ...]:
@@ -207,27 +171,25 @@ class Replay:
 
     # ---- groups of KIP-848
 
-    def _consumer(self, source: str) -> Situation:
-        topics = {
-            member_id: [*value.subscribed_topic_names, *self._regexes.get(value.subscribed_topic_regex or "", ())]
-            for member_id, value in self._members.items()
-        }
-        names = self._names(source, topics)
+    def _consumer(self, source: str, group: ConsumerGroup) -> Situation:
+        announced = {member_id: member.metadata for member_id, member in group.members.items()}
+        topics = {member_id: list(group.subscribed_topics(value)) for member_id, value in announced.items()}
+        names = self._names(source, group, topics)
         members = {
             member_id: Member(
                 topics=list(dict.fromkeys(topics[member_id])),
                 rack=value.rack_id or None,
                 instance_id=value.instance_id,
-                owned=[(names[topic_id], number) for topic_id, number in self._target(member_id)],
-                generation=self._target_epoch,
+                owned=[(names[topic_id], number) for topic_id, number in _target(group, member_id)],
+                generation=group.assignment_epoch,
             )
-            for member_id, value in self._members.items()
+            for member_id, value in announced.items()
         }
-        wanted = [value.server_assignor for value in self._members.values() if value.server_assignor]
+        wanted = [value.server_assignor for value in announced.values() if value.server_assignor]
         topology, notes = self._topology(members)
         unresolved = sorted(
-            {v.subscribed_topic_regex for v in self._members.values() if v.subscribed_topic_regex}
-            - self._regexes.keys()
+            {value.subscribed_topic_regex for value in announced.values() if value.subscribed_topic_regex}
+            - group.regexes.keys()
         )
         if unresolved:
             notes = (*notes, f"what /{unresolved[0]}/ means was not resolved yet: no topics are taken for it")
@@ -243,18 +205,12 @@ class Replay:
             notes=notes,
         )
 
-    def _target(self, member_id: str) -> Iterator[tuple[Uuid, int]]:
-        value = self._targets.get(member_id)
-        for topic in value.topic_partitions if value is not None else ():
-            for number in topic.partitions:
-                yield topic.topic_id, number
-
-    def _names(self, source: str, topics: Mapping[str, Sequence[str]]) -> dict[Uuid, str]:
+    def _names(self, source: str, group: ConsumerGroup, topics: Mapping[str, Sequence[str]]) -> dict[Uuid, str]:
         """Names of the topic ids in targets: as told, or the only ones that they can have. Raises `UserError`."""
         names = dict(self.known.names)
         could: dict[Uuid, set[str]] = {}
-        for member_id in self._members:
-            for topic_id in {topic_id for topic_id, _ in self._target(member_id)} - names.keys():
+        for member_id in group.members:
+            for topic_id in {topic_id for topic_id, _ in _target(group, member_id)} - names.keys():
                 could.setdefault(topic_id, set(topics[member_id])).intersection_update(topics[member_id])
         known = set(names.values())
         progress = True
@@ -311,8 +267,7 @@ class Replay:
         return Topology(found.values()), tuple(notes)
 
 
-def _put(where: dict[str, Any], key: str, value: Any) -> None:
-    if value is None:
-        where.pop(key, None)
-    else:
-        where[key] = value
+def _target(group: ConsumerGroup, member_id: str) -> Iterator[tuple[Uuid, int]]:
+    for topic in group.targets.get(member_id, ()):
+        for number in topic.partitions:
+            yield topic.topic_id, number

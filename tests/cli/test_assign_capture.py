@@ -10,9 +10,11 @@ from quorate.cli.assign_replay import Known, Replay
 from quorate.cli.errors import UserError
 from quorate.codecs.log import read_log
 from quorate.codecs.messages import (
+    ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMetadataKey,
     ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMetadataKey,
     GroupMetadataKey,
 )
 from quorate.codecs.records import CoordinatorRecord
@@ -155,14 +157,23 @@ def test_groups_of_others_are_refused(quorate, capture, kind):
 
 
 def test_a_deleted_group_has_no_members(upgrade):
-    """Tombstones count: a group that was upgraded from the classic protocol is not a classic one any more."""
+    """Tombstones count, in the order in which brokers write them: a group that was upgraded from the classic protocol is not a classic one any more."""
     entries = [entry for entry in read_log(upgrade) if isinstance(entry.record, CoordinatorRecord)]
     replay = Replay("ship-orders", Known())
     for entry in entries:
         replay.apply(entry.record, entry.timestamp_ms)
     assert replay.situation("log").members
-    (key,) = {e.record.key for e in entries if e.record.key == ConsumerGroupMetadataKey(group_id="ship-orders")}
-    replay.apply(tombstone(entries, key), 1)
+    for kind in (
+        ConsumerGroupCurrentMemberAssignmentKey,
+        ConsumerGroupTargetAssignmentMemberKey,
+        ConsumerGroupTargetAssignmentMetadataKey,
+        ConsumerGroupMemberMetadataKey,
+        ConsumerGroupMetadataKey,
+    ):
+        for key in {
+            e.record.key for e in entries if isinstance(e.record.key, kind) and e.record.key.group_id == "ship-orders"
+        }:
+            replay.apply(tombstone(entries, key), 1)
     with pytest.raises(UserError, match="ship-orders has no members at the end"):
         replay.situation("log")
 
