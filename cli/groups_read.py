@@ -78,7 +78,7 @@ def read_moment(text: str | None) -> Moment:
     if place is not None:
         return Moment(offsets={int(place[1]): int(place[2])})
     if re.fullmatch(r"\d{1,10}", text):
-        return Moment(offsets={-1: int(text)})
+        return Moment(offset=int(text))
     return Moment(timestamp_ms=read_time("--at", text, datetime.now(UTC)))
 
 
@@ -152,7 +152,7 @@ def _take(found: Found, entries: Iterable[LogEntry], globs: Sequence[str], momen
     match = re.compile("|".join(fnmatch.translate(glob) for glob in globs)).match if globs else None
     wanted = None if match is None else lambda group: match(group) is not None
     histories: dict[int | None, History] = {}
-    for entry in _at_one(moment).cut(_checked(entries, moment)):
+    for entry in moment.cut(_checked(entries, moment)):
         assert isinstance(entry, LogEntry)
         learn_names(found.names, entry.record)
         one = histories.get(entry.partition)
@@ -175,31 +175,15 @@ def _take(found: Found, entries: Iterable[LogEntry], globs: Sequence[str], momen
     )
 
 
-def _at_one(moment: Moment) -> Moment:
-    """An offset alone holds for the only partition."""
-    if moment.offsets is None or -1 not in moment.offsets:
-        return moment
-    return _OnePartition(offsets=moment.offsets)
-
-
-class _OnePartition(Moment):
-    """The same offset, whatever the partition."""
-
-    def _is_later(self, entry: LogEntry) -> bool:
-        return self.offsets is not None and entry.offset > self.offsets[-1]
-
-
 def _checked(entries: Iterable[LogEntry], moment: Moment) -> Iterator[LogEntry]:
     """Raises `UserError` where an offset alone could mean several partitions."""
-    alone = moment.offsets is not None and -1 in moment.offsets
     seen: set[int | None] = set()
     for entry in entries:
         seen.add(entry.partition)
-        if alone and len(seen) > 1:
-            offset = None if moment.offsets is None else moment.offsets[-1]
+        if moment.offset is not None and len(seen) > 1:
             raise UserError(
-                f"--at {offset} is an offset, and there are several partitions",
-                f"say which: --at {entry.partition}:{offset}",
+                f"--at {moment.offset} is an offset, and there are several partitions",
+                f"say which: --at {entry.partition}:{moment.offset}",
             )
         yield entry
 

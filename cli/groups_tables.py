@@ -1,14 +1,15 @@
 """The tables of `quorate groups`: columns of kafka-consumer-groups.sh, and what it lacks. A row is a mapping, from which both table and JSON are made."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from quorate.assignors import TopicPartition
 from quorate.cli.columns import columns
 from quorate.cli.groups_read import Found, FoundGroup
 from quorate.cli.texts import numbers, printable, time_text
-from quorate.coordinator.history import Event, MemberView
+from quorate.codecs import Uuid
+from quorate.coordinator.history import Event, MemberView, Words
 from quorate.coordinator.history.words import Partition, hash_text
 from quorate.coordinator.state import GroupKind
 
@@ -149,7 +150,10 @@ def event_rows(found: Found, events: Iterable[Event]) -> Iterator[Row]:
             "last_offset": event.last_offset,
             "timestamp_ms": event.timestamp_ms,
             "until_ms": event.until_ms,
-            "what": [{"fact": type(fact).__name__, "sentence": fact.sentence(words)} for fact in event.facts],
+            "what": [
+                {"fact": type(fact).__name__, "sentence": fact.sentence(words), **_plain(fact, words)}
+                for fact in event.facts
+            ],
         }
 
 
@@ -170,6 +174,17 @@ def finding_rows(found: Found, migration_policy: str, max_size: int | None) -> I
                 "finding": finding.kind.value,
                 "what": finding.sentence,
             }
+
+
+def _plain(value: Any, words: Words) -> Any:
+    """A fact, or what is in one, as JSON has it: partitions are `[topic, number]`."""
+    if isinstance(value, Uuid):
+        return words.topic(value)
+    if isinstance(value, tuple):
+        return [_plain(one, words) for one in value]
+    if is_dataclass(value):
+        return {one.name: _plain(getattr(value, one.name), words) for one in fields(value)}
+    return value
 
 
 def _by_topic(found: Found, partitions: Iterable[Partition]) -> dict[str, list[int]]:

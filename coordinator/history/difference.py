@@ -211,6 +211,10 @@ def _of_the_group(before: GroupView | None, after: GroupView) -> Iterator[tuple[
         yield Cause.TOPOLOGY, before.topology_epoch != after.topology_epoch
 
 
+def _targets(group: GroupView) -> dict[str, frozenset[Partition]]:
+    return {member_id: member.target for member_id, member in group.members.items()}
+
+
 def _owners(group: GroupView | None) -> dict[Partition, tuple[str, ...]]:
     owners: dict[Partition, tuple[str, ...]] = {}
     for member_id, member in ({} if group is None else group.members).items():
@@ -220,13 +224,8 @@ def _owners(group: GroupView | None) -> dict[Partition, tuple[str, ...]]:
 
 
 def _target(before: GroupView | None, after: GroupView) -> Iterator[Fact]:
-    same_members = before is not None and before.members.keys() == after.members.keys()
     moves: tuple[facts.Move, ...] = ()
-    if (
-        before is None
-        or not same_members
-        or any(member is not before.members[member_id] for member_id, member in after.members.items())
-    ):
+    if before is None or _targets(before) != _targets(after):
         old, new = _owners(before), _owners(after)
         moves = tuple(
             facts.Move(partition=partition, before=old.get(partition, ()), after=new.get(partition, ()))

@@ -46,9 +46,13 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """A place in the log: after the record of an offset (by partition), or after the last record before one that is later than a time. Nothing given: the end."""
+    """A place in the log; the end, if nothing is given.
+
+    After the record at `offset`, where there is one partition, or of `offsets`, by partition; or before the first record that is later than `timestamp_ms`.
+    """
 
     timestamp_ms: int | None = None
+    offset: int | None = None
     offsets: Mapping[int | None, int] | None = None
 
     def cut(self, entries: Iterable[LogEntry | LogProblem]) -> Iterator[LogEntry | LogProblem]:
@@ -64,6 +68,8 @@ class Moment:
             yield entry
 
     def _is_later(self, entry: LogEntry) -> bool:
+        if self.offset is not None:
+            return entry.offset > self.offset
         if self.offsets is not None:
             last = self.offsets.get(entry.partition)
             return last is None or entry.offset > last
@@ -75,12 +81,8 @@ def state_at(
 ) -> CoordinatorState:
     """The state of one partition after the record at `offset`, or at a time (ms since 1970); by default at the end. Problems of the log are passed over."""
     state = CoordinatorState()
-    for entry in entries:
+    for entry in Moment(offset=offset, timestamp_ms=timestamp_ms).cut(entries):
         if isinstance(entry, LogEntry):
-            if (offset is not None and entry.offset > offset) or (
-                timestamp_ms is not None and entry.timestamp_ms > timestamp_ms
-            ):
-                break
             state.replay(entry.record, offset=entry.offset, producer_id=_producer(entry))
     return state
 

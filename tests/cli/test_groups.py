@@ -128,6 +128,26 @@ def test_history_is_told_in_order_of_time(quorate, upgrade):
     rows = json.loads(quorate("groups", "history", upgrade, "--json").out)
     assert [row["timestamp_ms"] for row in rows] == sorted(row["timestamp_ms"] for row in rows)
     assert {row["group"] for row in rows} >= {"bill-orders", "legacy-coop", "ship-orders"}
+    (bump,) = (
+        one
+        for row in rows
+        if (row["group"], row["offset"]) == ("bill-orders", 54)
+        for one in row["what"]
+        if one["fact"] == "EpochBumped"
+    )
+    assert (bump["before"], bump["after"], bump["reasons"]) == (3, 4, [{"cause": "hash", "fact": None}])
+    (moved,) = (
+        one
+        for row in rows
+        if (row["group"], row["offset"]) == ("bill-orders", 54)
+        for one in row["what"]
+        if one["fact"] == "TargetChanged"
+    )
+    assert moved["moves"][0] == {
+        "partition": ["orders", 3],
+        "before": ["xfgFzHx6Rs+m234T6Qszjw"],
+        "after": ["KGdYfLNnR+KHA/B9H+T41w"],
+    }
     assert {one["fact"] for row in rows for one in row["what"]} >= {"EpochBumped", "HashChanged", "GenerationBegan"}
 
 

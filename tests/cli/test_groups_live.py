@@ -1,0 +1,50 @@
+"""`quorate groups -b`: groups of a real broker."""
+
+import json
+import time
+
+import pytest
+
+from tests.cli.test_assign_live import PATIENCE_S, RACK, classic_member, consumer_members, racked
+
+__all__ = ["racked"]
+
+
+@pytest.mark.oracle
+def test_a_live_group_has_lags_and_racks(quorate, racked):
+    with classic_member(racked, "seen"):
+        servers = racked.bootstrap_servers
+        rows = json.loads(quorate("groups", "offsets", "-b", servers, "--group", "seen", "--json").out)
+        members = json.loads(quorate("groups", "members", "-b", servers, "--group", "seen", "--json").out)
+        listed = quorate("groups", "list", "-b", servers)
+        earlier = quorate("groups", "list", "-b", servers, "--at", "1d")
+    assert [(row["topic"], row["partition"], row["current_offset"]) for row in rows][:2] == [
+        ("orders", 0, 4),
+        ("orders", 1, None),
+    ]
+    assert (rows[0]["log_end_offset"], rows[0]["lag"]) == (rows[0]["current_offset"] + rows[0]["lag"], rows[0]["lag"])
+    assert rows[0]["lag"] >= 6
+    assert rows[0]["racks"] == [RACK]
+    assert members[0]["partitions"] == 6
+    assert any(line.startswith("seen ") for line in listed.lines)
+    assert (earlier.status, "--at is before the first of them" in earlier.err) == (1, True)
+
+
+@pytest.mark.oracle
+def test_a_live_consumer_group_is_local_and_says_why_its_epoch_went_up(quorate, racked):
+    with consumer_members(racked, "nightly", 2):
+        until = time.monotonic() + PATIENCE_S
+        rows = []
+        while [row["partitions"] for row in rows] != [2, 2]:
+            assert time.monotonic() < until, rows
+            time.sleep(0.5)
+            shown = quorate("groups", "members", "-b", racked.bootstrap_servers, "--group", "nightly", "--json")
+            rows = json.loads(shown.out) if shown.status == 0 else []
+        described = quorate("groups", "describe", "-b", racked.bootstrap_servers, "--group", "nightly", "--json")
+        checked = quorate("groups", "upgrade-check", "-b", racked.bootstrap_servers, "--group", "nightly")
+    assert [(row["rack"], row["local"], row["remote"]) for row in rows] == [(RACK, 2, 0)] * 2
+    assert {topic for row in rows for topic in row["assignment"]} == {"orders"}
+    (group,) = json.loads(described.out)
+    assert group["last_bump"]["epoch"] == group["group_epoch"]
+    assert group["last_bump"]["causes"] == ["joined"]
+    assert (checked.out, checked.err) == ("", "nothing to show\n"), "the stored hash is that of the topics"
