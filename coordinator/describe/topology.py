@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from quorate.codecs.messages.streams_group import CopartitionGroup, StreamsGroupTopologyValue, Subtopology
 from quorate.coordinator.image import MetadataImage
 
-__all__ = ["TopologyProblem", "internal_topics"]
+__all__ = ["TopologyProblem", "internal_topics", "needed_topics"]
 
 
 class TopologyProblem(Exception):
@@ -17,6 +17,17 @@ class TopologyProblem(Exception):
 
 def internal_topics(topology: StreamsGroupTopologyValue, image: MetadataImage) -> Mapping[str, int]:
     """Internal topic → how many partitions it has to have, and has. Raises `TopologyProblem`."""
+    wanted = needed_topics(topology, image)
+    for name, partitions in wanted.items():
+        found = image.topics.get(name)
+        if found is None or found.partitions != partitions:
+            there = "is missing" if found is None else f"has {found.partitions} partitions"
+            raise TopologyProblem(f"internal topic {name} {there}; it has to have {partitions}")
+    return wanted
+
+
+def needed_topics(topology: StreamsGroupTopologyValue, image: MetadataImage) -> Mapping[str, int]:
+    """Internal topic → how many partitions it has to have, whether it is there or not. Raises `TopologyProblem`."""
     subtopologies = topology.subtopologies
     missing = {name for one in subtopologies for name in one.source_topics if name not in image.topics}
     if missing:
@@ -32,17 +43,11 @@ def internal_topics(topology: StreamsGroupTopologyValue, image: MetadataImage) -
         if most is None:
             raise TopologyProblem(f"subtopology {one.subtopology_id} has no source topics")
         counts.decided.update({topic.name: most for topic in one.state_changelog_topics})
-    wanted = {
+    return {
         topic.name: topic.partitions or counts.decided[topic.name]
         for one in subtopologies
         for topic in (*one.repartition_source_topics, *one.state_changelog_topics)
     }
-    for name, partitions in wanted.items():
-        found = image.topics.get(name)
-        if found is None or found.partitions != partitions:
-            there = "is missing" if found is None else f"has {found.partitions} partitions"
-            raise TopologyProblem(f"internal topic {name} {there}; it has to have {partitions}")
-    return wanted
 
 
 class _Counts:
