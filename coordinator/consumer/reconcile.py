@@ -133,6 +133,8 @@ def _trimmed(member: ConsumerMember, situation: Situation) -> ConsumerMember:
     """The member without topics that it no longer subscribes to, at its epoch; otherwise it is as far as it was."""
     assigned = as_loaded(member.assigned)
     if not situation.topics and not member.pending_revocation:
+        if not assigned and member.previous_epoch == -1:
+            return member  # new in a group at epoch 0: one that was a classic group before its first generation
         left: Owned = {}
         pending = assigned
     else:

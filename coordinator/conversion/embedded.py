@@ -6,14 +6,14 @@ from quorate.codecs import DecodeError, Uuid
 from quorate.codecs.api.consumer_group_heartbeat import TopicPartitions
 from quorate.codecs.consumer_protocol import decode_assignment, decode_subscription, encode_protocol
 from quorate.codecs.errors import Reason
-from quorate.codecs.messages.consumer_group import ClassicMemberMetadata, ClassicProtocol, TopicPartition
+from quorate.codecs.messages.consumer_group import ClassicMemberMetadata, ClassicProtocol
 from quorate.codecs.messages.protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     ProtocolTopicPartition,
 )
 from quorate.coordinator.classic.group import Protocols
-from quorate.coordinator.consumer.owned import Partitions, as_target
+from quorate.coordinator.consumer.owned import Partitions, copied_set, topics_in_order
 from quorate.coordinator.image import MetadataImage
 
 __all__ = ["CustomAssignment", "assignment_for", "classic_metadata", "owned_in", "partitions_in", "read_subscription"]
@@ -41,14 +41,13 @@ def partitions_in(data: bytes, image: MetadataImage, jdk: int) -> Partitions:
     assert isinstance(found, ConsumerProtocolAssignment)
     if found.user_data:
         raise CustomAssignment
-    return as_target(
-        (
-            TopicPartition(topic_id=topic.id, partitions=one.partitions)
-            for one in found.assigned_partitions
-            if (topic := image.topics.get(one.topic)) is not None
-        ),
-        jdk,
-    )
+    listed = {
+        topic.id: one.partitions
+        for one in found.assigned_partitions
+        if (topic := image.topics.get(one.topic)) is not None
+    }
+    # A leader may name a partition twice.
+    return {topic_id: tuple(dict.fromkeys(copied_set(listed[topic_id], jdk))) for topic_id in topics_in_order(listed)}
 
 
 def owned_in(subscription: ConsumerProtocolSubscription, image: MetadataImage) -> list[TopicPartitions]:

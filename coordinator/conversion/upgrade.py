@@ -8,7 +8,7 @@ from quorate.coordinator.classic.groups import alive
 from quorate.coordinator.consumer import records as write
 from quorate.coordinator.consumer.conversion import UPGRADES
 from quorate.coordinator.consumer.members import in_writing
-from quorate.coordinator.consumer.owned import Partitions, as_target, grown_map
+from quorate.coordinator.consumer.owned import Partitions, grown_map
 from quorate.coordinator.consumer.subscriptions import hash_of
 from quorate.coordinator.conversion.embedded import (
     CustomAssignment,
@@ -40,7 +40,7 @@ def upgrade(
     live.answer_all(ErrorCode.REBALANCE_IN_PROGRESS)
     records.append(tombstone(GroupMetadataKey(group=live.group_id)))
     made = _converted(shard, live)
-    _write(made, records, shard.config.jdk)
+    _write(made, records)
     for _, member in made.members.ordered():
         heard(shard, made.group_id, member, now_ms)
     return made
@@ -116,13 +116,15 @@ def _member(
     )
 
 
-def _write(group: ConsumerGroup, records: list[CoordinatorRecord], jdk: int) -> None:
+def _write(group: ConsumerGroup, records: list[CoordinatorRecord]) -> None:
     group_id = group.group_id
     members = [member for _, member in group.members.ordered()]
     records += [write.member_metadata(group_id, one.member_id, in_writing(one.metadata)) for one in members]
     records.append(write.group_epoch(group_id, group.epoch, group.metadata_hash))
     records += [
-        write.target_assignment(group_id, one.member_id, as_target(group.targets[one.member_id], jdk))
+        write.target_assignment(
+            group_id, one.member_id, {topic.topic_id: topic.partitions for topic in group.targets[one.member_id]}
+        )
         for one in members
     ]
     records.append(write.target_epoch(group_id, group.epoch, 0))

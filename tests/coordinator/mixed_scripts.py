@@ -26,7 +26,6 @@ from tests.coordinator.scripts import Answer
 __all__ = ["MixedHistory", "assignment", "subscription"]
 
 TOPICS = ["t0", "t1", "orders.eu"]
-GROUP = "g"
 
 
 def subscription(
@@ -55,6 +54,7 @@ def _packed(message: ConsumerProtocolSubscription | ConsumerProtocolAssignment, 
 class Member:
     """What a member knows. `owned`: by names if it is classic, by ids of topics if not."""
 
+    group: str
     member_id: str
     instance_id: str | None
     classic: bool
@@ -70,18 +70,21 @@ class Member:
 
 
 class MixedHistory:
-    """One random history of one group."""
+    """One random history of one group or two. `group`: the one in which the step happens."""
 
     def __init__(self, rng: Random, duel: NamedDuel, *, statics: bool = True, well_behaved: bool = False) -> None:
         self.rng = rng
         self.duel = duel
         self.statics = statics
         self.well_behaved = well_behaved
-        self.members: dict[str, Member] = {}
+        self.groups = ["g", "h"] if rng.random() < 0.3 else ["g"]
+        self.group = "g"
+        self.members_of: dict[str, dict[str, Member]] = {group: {} for group in self.groups}
         self.asked: dict[int, Member] = {}
         self.named = 0
         self.partitions: dict[str, int] = {}
-        self.rack_of: dict[int, str | None] = {0: "a", 1: "b", 2: None}
+        self.topic_ids: dict[str, int] = {}
+        self.named_topics = 0
 
     def run(self, steps: int) -> None:
         rng = self.rng
@@ -113,6 +116,7 @@ class MixedHistory:
         ]
         for _ in range(steps):
             step, *_ = rng.choices(*zip(*weights, strict=True))
+            self.group = rng.choice(self.groups)
             step()
             if rng.random() < 0.5:
                 self.op("timers")
@@ -120,6 +124,11 @@ class MixedHistory:
         self.fail()
         self.reload()
         self.look()
+
+    @property
+    def members(self) -> dict[str, Member]:
+        """Who believes to be in the group."""
+        return self.members_of[self.group]
 
     def op(self, op: str, **fields: Any) -> Answer:
         answer = self.duel.op(op, **fields)
@@ -135,7 +144,7 @@ class MixedHistory:
         return answer
 
     def request(self, api: str, version: int, **body: Any) -> Answer:
-        return self.op("request", api=api, version=version, clientId="c", body={"groupId": GROUP, **body})
+        return self.op("request", api=api, version=version, clientId="c", body={"groupId": self.group, **body})
 
     def someone(self, *, classic: bool | None = None) -> Member | None:
         found = [one for one in self.members.values() if classic in (None, one.classic)]
@@ -153,7 +162,7 @@ class MixedHistory:
 
     def join_classic(self) -> None:
         rng = self.rng
-        member = Member("", self.instance(), True)
+        member = Member(self.group, "", self.instance(), True)
         member.version = rng.choice([0, 1, 2, 3, 3, 3])
         member.rack = rng.choice([None, None, "a", "b"])
         member.assignors = rng.choice([["range"], ["range"], ["range", "roundrobin"], ["roundrobin", "range"]])
@@ -161,11 +170,11 @@ class MixedHistory:
         self.ask_to_join(member)
 
     def subscribe(self, member: Member) -> None:
-        member.topics = self.rng.sample(TOPICS, self.rng.choice([1, 1, 2, 3]))
+        member.topics = self.rng.sample(TOPICS, self.rng.choice([0, 1, 1, 1, 2, 2, 3, 3]))
 
     def ask_to_join(self, member: Member, **odd: Any) -> None:
         rng = self.rng
-        there = self.duel.ours.shard.state.groups.get(GROUP)
+        there = self.duel.ours.shard.state.groups.get(self.group)
         if (member.member_id or "memberId" in odd) and isinstance(there, ConsumerGroup) and there.is_empty:
             # Kafka forgets the group, which ListGroups shows only after the next write, but ours at once.
             self.members.pop(member.member_id, None)
@@ -186,7 +195,7 @@ class MixedHistory:
         self.named += 1
         name = f"${self.named}"
         answer = self.op(
-            "request", api="JoinGroup", version=version, clientId="c", body={"groupId": GROUP, **body}, names=name
+            "request", api="JoinGroup", version=version, clientId="c", body={"groupId": self.group, **body}, names=name
         )
         self.asked[answer["id"]] = member
         if not member.member_id and name in self.duel.ids:
@@ -205,11 +214,12 @@ class MixedHistory:
             self.hear_join(member, response)
 
     def hear_join(self, member: Member, response: Answer) -> None:
+        members = self.members_of[member.group]
         if response["errorCode"] == 25:
-            self.members.pop(member.member_id, None)
+            members.pop(member.member_id, None)
         if response["errorCode"] == 0:
             member.member_id = self.named_id(response["memberId"])
-            self.members[member.member_id] = member
+            members[member.member_id] = member
             member.epoch = response["generationId"]
             member.protocol = response["protocolName"]
             member.told = response["members"]
@@ -244,21 +254,23 @@ class MixedHistory:
                 if rng.random() < 0.95:
                     shares[rng.choice(ids)].setdefault(topic, []).append(partition)
         kind = rng.random()
+        if kind < 0.03:  # twice, or to two members
+            shares[rng.choice(ids)].setdefault("t0", []).append(0)
         given = []
         for one, share in shares.items():
-            user_data = b"x" if kind < 0.04 else rng.choice([None, b""])
+            user_data = b"x" if 0.1 < kind < 0.13 else rng.choice([None, b""])
             data = assignment(share, user_data=user_data, version=rng.choice([0, 1, 3]))
             if kind > 0.96:
                 data = rng.choice(["AAA=", "AQ==", "//8=", ""])
             given.append({"memberId": one, "assignment": data})
-        if 0.04 < kind < 0.1:
+        if 0.13 < kind < 0.2:
             given[0]["assignment"] = assignment({"gone": [0], **shares[ids[0]]})
         return given if rng.random() < 0.95 else given[1:]
 
     def hear_sync(self, member: Member, response: Answer) -> None:
         if response["errorCode"] == 27 and self.rng.random() < 0.7:
             member.told = []
-        if response["errorCode"] == 0:
+        if response["errorCode"] == 0 and member.classic:
             try:
                 found = decode_assignment(base64.b64decode(response["assignment"])).message
             except DecodeError:
@@ -285,7 +297,7 @@ class MixedHistory:
 
     def join_consumer(self) -> None:
         rng = self.rng
-        member = Member(rng.choice(["m1", "m2", "m3", "AaAa", "BBBB"]), self.instance(), False)
+        member = Member(self.group, rng.choice(["m1", "m2", "m3", "AaAa", "BBBB"]), self.instance(), False)
         self.subscribe(member)
         self.beat(member, full=True, memberEpoch=0, topicPartitions=[])
 
@@ -366,6 +378,8 @@ class MixedHistory:
             by_name = member.instance_id is not None and self.rng.random() < 0.4
             one = {"memberId": "" if by_name else member.member_id, "groupInstanceId": member.instance_id}
             others = [{"memberId": "nobody", "groupInstanceId": None}] if self.rng.random() < 0.2 else []
+            if isinstance(self.duel.ours.shard.state.groups.get(self.group), LiveGroup) and self.rng.random() < 0.2:
+                others += [{"memberId": other, "groupInstanceId": None} for other in list(self.members)[:2]]
             version = 3 if member.instance_id is not None else self.rng.choice([0, 3])
             if version == 0:
                 self.request("LeaveGroup", 0, memberId=member.member_id)
@@ -395,7 +409,7 @@ class MixedHistory:
             self.become(member, classic=member.classic if self.rng.random() < 0.25 else not member.classic)
 
     def become(self, old: Member, *, classic: bool) -> None:
-        member = Member("", old.instance_id, classic, topics=old.topics)
+        member = Member(self.group, "", old.instance_id, classic, topics=old.topics)
         if self.rng.random() < 0.3:
             self.subscribe(member)
         if classic:
@@ -409,7 +423,7 @@ class MixedHistory:
 
     def misbehave(self) -> None:
         rng = self.rng
-        member = self.someone() or Member("nobody", None, True, topics=["t0"], assignors=["range"])
+        member = self.someone() or Member(self.group, "nobody", None, True, topics=["t0"], assignors=["range"])
         kind = rng.randrange(8)
         if kind == 0:
             self.ask_to_sync(member, generationId=member.epoch + rng.choice([-1, 1]))
@@ -465,12 +479,26 @@ class MixedHistory:
             for name in names
         }
         self.partitions = {name: count or 1 for name, count in self.partitions.items()}
+        for name in set(self.topic_ids) - set(names):
+            del self.topic_ids[name]
+        for name in names:
+            if name not in self.topic_ids:
+                self.named_topics += 1
+                self.topic_ids[name] = self.named_topics
+        racks = [rng.choice(["a", "b", None]) for _ in range(3)]
+        brokers = [{"id": id_, **({} if rack is None else {"rack": rack})} for id_, rack in enumerate(racks)]
+        some = {"brokers": brokers} if all_of_them or rng.random() < 0.3 else {}
         self.op(
             "image",
             topics=[
-                {"name": name, "id": str(Uuid((TOPICS.index(name) + 1).to_bytes(16, "big"))), "partitions": count}
+                {
+                    "name": name,
+                    "id": str(Uuid(self.topic_ids[name].to_bytes(16, "big"))),
+                    "partitions": [[number % 3, (number + 1) % 3] for number in range(count)],
+                }
                 for name, count in self.partitions.items()
             ],
+            **some,
         )
 
     def reload(self) -> None:
@@ -479,8 +507,8 @@ class MixedHistory:
     def look(self) -> None:
         self.op("timers")
         self.op("request", api="ListGroups", version=5, body={})
-        self.op("request", api="DescribeGroups", version=6, body={"groups": [GROUP]})
-        self.op("request", api="ConsumerGroupDescribe", version=1, body={"groupIds": [GROUP]})
+        self.op("request", api="DescribeGroups", version=6, body={"groups": self.groups})
+        self.op("request", api="ConsumerGroupDescribe", version=1, body={"groupIds": self.groups})
 
     def fail(self) -> None:
         """A log that cannot be written, once. Nobody looks before the log is read again, as Kafka's maps keep traces of what it took back."""
