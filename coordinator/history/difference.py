@@ -52,7 +52,9 @@ def diff_views(before: GroupView | None, after: GroupView | None, written: Writt
         found.append(facts.GroupConverted(before=before.kind, after=after.kind))
         converted = True
     old_members: Mapping[str, MemberView] = {} if before is None else before.members
-    members = list(_members(old_members, after.members))
+    changed = {one: member for one, member in after.members.items() if old_members.get(one) is not member}
+    gone = {one: member for one, member in old_members.items() if one not in after.members}
+    members = list(_members(old_members, changed, gone))
     regexes = list(_regexes({} if before is None else before.regexes, after.regexes))
     found += [fact for _, fact in members]
     found += regexes
@@ -83,17 +85,19 @@ def diff_views(before: GroupView | None, after: GroupView | None, written: Writt
             )
         )
     if not converted:  # else partitions are the same by ids instead of names
-        found += _target(before, after)
+        found += _target(before, after, changed, gone)
     if after.kind is not GroupKind.CLASSIC:
-        found += _progress(before, after, converted=converted)
+        found += _progress(before, after, changed, converted=converted)
     return found
 
 
-def _members(old: Mapping[str, MemberView], new: Mapping[str, MemberView]) -> Iterator[tuple[Cause, Fact]]:
+def _members(
+    old: Mapping[str, MemberView], changed: Mapping[str, MemberView], gone: Mapping[str, MemberView]
+) -> Iterator[tuple[Cause, Fact]]:
     """Who came, went and changed, with what that is as a cause."""
-    gone = {member_id: member for member_id, member in old.items() if member_id not in new}
+    gone = dict(gone)
     instances = {member.instance_id: member_id for member_id, member in gone.items() if member.instance_id is not None}
-    for member_id, member in new.items():
+    for member_id, member in changed.items():
         before = old.get(member_id)
         if before is None and member.instance_id in instances and member.instance_id is not None:
             replaced = instances[member.instance_id]
@@ -113,7 +117,7 @@ def _members(old: Mapping[str, MemberView], new: Mapping[str, MemberView]) -> It
                     client_id=member.client_id,
                 ),
             )
-        elif before is not member:
+        else:
             if member.epoch == AWAY != before.epoch:
                 yield Cause.MEMBER, facts.MemberAway(member_id=member_id, instance_id=member.instance_id)
             yield from _changes(before, member)
@@ -211,8 +215,9 @@ def _of_the_group(before: GroupView | None, after: GroupView) -> Iterator[tuple[
         yield Cause.TOPOLOGY, before.topology_epoch != after.topology_epoch
 
 
-def _targets(group: GroupView) -> dict[str, frozenset[Partition]]:
-    return {member_id: member.target for member_id, member in group.members.items()}
+def _had(group: GroupView, member_id: str) -> frozenset[Partition]:
+    member = group.members.get(member_id)
+    return frozenset() if member is None else member.target
 
 
 def _owners(group: GroupView | None) -> dict[Partition, tuple[str, ...]]:
@@ -223,9 +228,11 @@ def _owners(group: GroupView | None) -> dict[Partition, tuple[str, ...]]:
     return owners
 
 
-def _target(before: GroupView | None, after: GroupView) -> Iterator[Fact]:
+def _target(
+    before: GroupView | None, after: GroupView, changed: Mapping[str, MemberView], gone: Mapping[str, MemberView]
+) -> Iterator[Fact]:
     moves: tuple[facts.Move, ...] = ()
-    if before is None or _targets(before) != _targets(after):
+    if gone or any(before is None or _had(before, one) != member.target for one, member in changed.items()):
         old, new = _owners(before), _owners(after)
         moves = tuple(
             facts.Move(partition=partition, before=old.get(partition, ()), after=new.get(partition, ()))
@@ -239,10 +246,12 @@ def _target(before: GroupView | None, after: GroupView) -> Iterator[Fact]:
         yield facts.TargetChanged(epoch=after.assignment_epoch, moves=moves)
 
 
-def _progress(before: GroupView | None, after: GroupView, *, converted: bool) -> Iterator[Fact]:
-    for member_id, member in after.members.items():
+def _progress(
+    before: GroupView | None, after: GroupView, changed: Mapping[str, MemberView], *, converted: bool
+) -> Iterator[Fact]:
+    for member_id, member in changed.items():
         old = None if before is None else before.members.get(member_id)
-        if old is member or member.epoch < 0 or (converted and old is not None):
+        if member.epoch < 0 or (converted and old is not None):
             continue
         if old is not None and (old.epoch, old.state, old.assigned, old.pending_revocation) == (
             member.epoch,

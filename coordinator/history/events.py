@@ -24,7 +24,7 @@ from quorate.coordinator.history.facts import (
     OffsetsDeleted,
     TransactionEnded,
 )
-from quorate.coordinator.history.views import GroupView, view
+from quorate.coordinator.history.views import GroupView, Since, view
 from quorate.coordinator.history.words import Partition
 from quorate.coordinator.state import CoordinatorState
 
@@ -110,6 +110,7 @@ class _Step:
     entry: LogEntry
     last: LogEntry
     is_membership: bool = False
+    members: set[str] = field(default_factory=set)
     written: Written = NOTHING
     commits: dict[bool, int] = field(default_factory=dict)
     committed: dict[bool, dict[Partition, None]] = field(default_factory=dict)
@@ -193,6 +194,8 @@ class History:
                 step.offset(partition, pending=pending)
             return
         step.is_membership = True
+        if (member_id := getattr(key, "member_id", None)) is not None:
+            step.members.add(member_id)
         if value is None:
             return
         if isinstance(key, ConsumerGroupPartitionMetadataKey):
@@ -240,7 +243,8 @@ class History:
             return [] if before is None else diff_views(before, None)
         if before is not None and not step.is_membership:
             return []
-        after = self._views[group_id] = view(group, before)
+        since = None if before is None else Since(view=before, touched=step.members)
+        after = self._views[group_id] = view(group, since)
         written = step.written
         if written.share_state:
             self._share_state.add(group_id)

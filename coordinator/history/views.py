@@ -1,6 +1,6 @@
 """A group as it was at one moment: the same plain facts for all kinds of groups. Views do not change when the state goes on."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import Any
@@ -22,7 +22,7 @@ from quorate.coordinator.state import (
 from quorate.coordinator.state.groups import CONSUMER_PROTOCOL
 from quorate.coordinator.state.modern import ModernGroup
 
-__all__ = ["GroupView", "MemberView", "view"]
+__all__ = ["GroupView", "MemberView", "Since", "view"]
 
 _STATES = {
     MemberState.STABLE: "stable",
@@ -79,7 +79,6 @@ class GroupView:
     has_topic_record: bool = False
     configs: frozenset[tuple[str, str]] = frozenset()
     topology_epoch: int | None = None
-    raw: Mapping[str, tuple[Any, Any]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def is_for_offsets(self) -> bool:
@@ -87,18 +86,26 @@ class GroupView:
         return self.kind is GroupKind.CLASSIC and not self.protocol_type and not self.members
 
 
-def view(group: Group, previous: GroupView | None = None) -> GroupView:
-    """The group as it is now. Members that are as they were are taken from `previous`."""
-    return _view(group, previous)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Since:
+    """An earlier view, and the ids of members of which something was written since; the others are taken from it."""
+
+    view: GroupView
+    touched: Collection[str]
+
+
+def view(group: Group, since: Since | None = None) -> GroupView:
+    """The group as it is now."""
+    return _view(group, since)
 
 
 @singledispatch
-def _view(group: Group, previous: GroupView | None) -> GroupView:
+def _view(group: Group, since: Since | None) -> GroupView:
     raise TypeError(f"{group!r} has no view")
 
 
 @_view.register
-def _classic(group: ClassicGroup, previous: GroupView | None) -> GroupView:
+def _classic(group: ClassicGroup, since: Since | None) -> GroupView:
     members = {}
     is_consumers = group.protocol_type == CONSUMER_PROTOCOL
     for member in group.ordered_members():
@@ -132,7 +139,7 @@ def _classic(group: ClassicGroup, previous: GroupView | None) -> GroupView:
 
 
 @_view.register
-def _consumer(group: ConsumerGroup, previous: GroupView | None) -> GroupView:
+def _consumer(group: ConsumerGroup, since: Since | None) -> GroupView:
     def member_view(member: ConsumerMember, target: Any) -> MemberView:
         told = member.metadata
         return MemberView(
@@ -157,7 +164,7 @@ def _consumer(group: ConsumerGroup, previous: GroupView | None) -> GroupView:
     votes = max(group.assignor_votes.ordered(), key=lambda vote: vote[1], default=None)
     return _modern(
         group,
-        previous,
+        since,
         member_view,
         assignor=None if votes is None else votes[0],
         topics=frozenset(group.topic_subscribers),
@@ -167,7 +174,7 @@ def _consumer(group: ConsumerGroup, previous: GroupView | None) -> GroupView:
 
 
 @_view.register
-def _share(group: ShareGroup, previous: GroupView | None) -> GroupView:
+def _share(group: ShareGroup, since: Since | None) -> GroupView:
     def member_view(member: Any, target: Any) -> MemberView:
         return MemberView(
             member_id=member.member_id,
@@ -181,11 +188,11 @@ def _share(group: ShareGroup, previous: GroupView | None) -> GroupView:
             target=_listed(target or ()),
         )
 
-    return _modern(group, previous, member_view, topics=frozenset(group.topic_subscribers))
+    return _modern(group, since, member_view, topics=frozenset(group.topic_subscribers))
 
 
 @_view.register
-def _streams(group: StreamsGroup, previous: GroupView | None) -> GroupView:
+def _streams(group: StreamsGroup, since: Since | None) -> GroupView:
     def member_view(member: Any, target: Any) -> MemberView:
         told, current = member.metadata, member.current
         return MemberView(
@@ -204,24 +211,24 @@ def _streams(group: StreamsGroup, previous: GroupView | None) -> GroupView:
     configs = () if metadata is None else metadata.last_assignment_configs or ()
     return _modern(
         group,
-        previous,
+        since,
         member_view,
         configs=frozenset((config.key, config.value) for config in configs),
         topology_epoch=None if topology is None else topology.epoch,
     )
 
 
-def _modern(group: ModernGroup[Any, Any], previous: GroupView | None, make: Any, **more: Any) -> GroupView:
-    members, raw = {}, {}
-    seen = {} if previous is None or previous.kind is not group.kind else previous.raw
-    for member_id, member in group.members.items():
-        now = (member, group.targets.get(member_id))
-        before = seen.get(member_id)
-        if previous is not None and before is not None and before[0] is now[0] and before[1] is now[1]:
-            members[member_id] = previous.members[member_id]
+def _modern(group: ModernGroup[Any, Any], since: Since | None, make: Any, **more: Any) -> GroupView:
+    members: dict[str, MemberView] = {}
+    touched: Collection[str] = group.members
+    if since is not None and since.view.kind is group.kind:
+        members, touched = dict(since.view.members), since.touched
+    for member_id in touched:
+        member = group.members.get(member_id)
+        if member is None:
+            members.pop(member_id, None)
         else:
-            members[member_id] = make(*now)
-        raw[member_id] = now
+            members[member_id] = make(member, group.targets.get(member_id))
     return GroupView(
         group_id=group.group_id,
         kind=group.kind,
@@ -231,7 +238,6 @@ def _modern(group: ModernGroup[Any, Any], previous: GroupView | None, make: Any,
         assignment_epoch=group.assignment_epoch,
         metadata_hash=group.metadata_hash,
         members=members,
-        raw=raw,
         **more,
     )
 

@@ -8,6 +8,7 @@ from quorate.coordinator.config import CoordinatorConfig, MigrationPolicy
 from quorate.coordinator.history import Cause, EpochBumped, History, Moment, Words, diff, events, state_at, view
 from quorate.coordinator.history import facts as told
 from quorate.coordinator.history.upgrade import FindingKind, expected_hash, findings
+from quorate.coordinator.history.views import Since
 from quorate.coordinator.history.words import learn_names
 from quorate.coordinator.state import ConsumerGroup, CoordinatorState, GroupKind
 from tests.coordinator.captures import CAPTURES, checkpoints, entries, folders
@@ -337,3 +338,24 @@ def test_names_are_learnt_from_every_record_that_tells_them():
     }
     assert used
     assert used <= names.keys()
+
+
+@pytest.mark.parametrize("capture", CAPTURED)
+def test_a_view_made_of_an_earlier_one_is_that_of_the_group(capture):
+    """After each record: what only looks at the member that was written says the same as what looks at all."""
+    for folder in folders(capture):
+        state, views = CoordinatorState(), {}
+        for entry in entries(folder):
+            state.replay(
+                entry.record, offset=entry.offset, producer_id=entry.producer_id if entry.transactional else -1
+            )
+            key = getattr(entry.record, "key", None)
+            group_id = getattr(key, "group_id", None) or getattr(key, "group", None)
+            group = state.groups.get(group_id)
+            if group is None:
+                views.pop(group_id, None)
+                continue
+            touched = {key.member_id} if hasattr(key, "member_id") else set()
+            earlier = views.get(group_id)
+            views[group_id] = view(group, None if earlier is None else Since(view=earlier, touched=touched))
+            assert views[group_id] == view(group)
