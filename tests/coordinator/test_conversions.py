@@ -1,0 +1,320 @@
+"""Scenes of online migration (KIP-848): everything is asked of Kafka's coordinator and of ours, which have to agree; what is asserted is Kafka's."""
+
+import base64
+from typing import Any
+
+import pytest
+
+from quorate.codecs import decode_record
+from quorate.codecs.consumer_protocol import decode_assignment
+from tests.coordinator.classic_scene import Scene
+from tests.coordinator.mixed_scripts import assignment, subscription
+from tests.coordinator.scripts import Answer
+from tests.oracle.client import Oracle
+
+pytestmark = pytest.mark.oracle
+
+NONE, UNKNOWN_SERVER, NOT_COORDINATOR, ILLEGAL_GENERATION, INCONSISTENT, UNKNOWN = 0, -1, 16, 22, 23, 25
+REBALANCING, NO_GROUP, MEMBER_ID_REQUIRED, FULL, FENCED = 27, 69, 79, 81, 82
+POLICY = "group.consumer.migration.policy"
+
+
+def offers(*topics: str, **owned: Any) -> list[Answer]:
+    return [{"name": "range", "metadata": subscription(*(topics or ("t0",)), **owned)}]
+
+
+def names(answer: Answer) -> list[str]:
+    """The records of an answer, by their types; tombstones with a minus."""
+    made = [decode_record(bytes.fromhex(one["key"]), _bytes(one["value"])) for one in answer["records"]]
+    return [("-" if one.value is None else "") + one.name for one in made]  # type: ignore[union-attr]
+
+
+def _bytes(hexadecimal: str | None) -> bytes | None:
+    return None if hexadecimal is None else bytes.fromhex(hexadecimal)
+
+
+class Migration(Scene):
+    """A group with one topic of four partitions, t0."""
+
+    def __init__(self, oracle: Oracle, **config: Any) -> None:
+        super().__init__(oracle, **{"group.consumer.assignment.interval.ms": 0, **config})
+        self.op("image", topics=[{"name": "t0", "id": "AAAAAAAAAAEAAAAAAAAAAQ", "partitions": 4}])
+
+    def classic(self, *, given: str | None = None, **more: Any) -> str:
+        """A stable classic group of one member, which has everything; its id."""
+        more = {"protocols": offers(), **more}
+        if more.get("instance"):
+            line = self.join(**more)
+            member_id: str = self.joined(line)["memberId"]
+        else:
+            member_id = self.join(**more)["response"]["memberId"]
+            self.join(member_id, **more)
+        self.sync(member_id, 1, **{member_id: assignment({"t0": [0, 1, 2, 3]}) if given is None else given})
+        return member_id
+
+    def beat(self, member_id: str, epoch: int, **more: Any) -> Answer:
+        """ConsumerGroupHeartbeat."""
+        joining = {"rebalanceTimeoutMs": 60_000, "subscribedTopicNames": ["t0"], "topicPartitions": []}
+        return self.request(
+            "ConsumerGroupHeartbeat",
+            1,
+            **{"memberId": member_id, "memberEpoch": epoch, **(joining if epoch == 0 else {}), **more},
+        )
+
+    def got(self, member_id: str, generation: int) -> dict[str, list[int]]:
+        """What SyncGroup gives a member."""
+        body = {"protocolType": "consumer", "protocolName": "range", "assignments": []}
+        response = self.request("SyncGroup", 5, memberId=member_id, generationId=generation, **body)["response"]
+        assert response["errorCode"] == NONE
+        found: Any = decode_assignment(base64.b64decode(response["assignment"])).message
+        return {one.topic: list(one.partitions) for one in found.assigned_partitions}
+
+    def kind(self) -> str:
+        """What kind of group it is."""
+        listed = self.duel.op("request", api="ListGroups", version=5, body={})["response"]["groups"]
+        return str(listed[0]["groupType"])
+
+    def leave(self, *members: Answer) -> Answer:
+        """LeaveGroup."""
+        return self.request("LeaveGroup", 5, members=list(members))
+
+
+class TestUpgrade:
+    def test_the_group_keeps_its_members_and_their_partitions(self, oracle: Oracle) -> None:
+        scene = Migration(oracle)
+        scene.classic()
+        answer = scene.beat("new", 0)
+        assert names(answer)[:6] == [
+            "-GroupMetadata",
+            "ConsumerGroupMemberMetadata",
+            "ConsumerGroupMetadata",
+            "ConsumerGroupTargetAssignmentMember",
+            "ConsumerGroupTargetAssignmentMetadata",
+            "ConsumerGroupCurrentMemberAssignment",
+        ]
+        assert answer["response"]["memberEpoch"] == 2
+        assert answer["response"]["assignment"]["topicPartitions"] == []
+        assert scene.kind() == "consumer"
+
+    def test_partitions_move_when_the_classic_member_gives_them_up(self, oracle: Oracle) -> None:
+        scene = Migration(oracle)
+        member = scene.classic()
+        scene.beat("new", 0)
+        assert scene.heartbeat(member, 1) == REBALANCING
+        told = scene.join(member, protocols=offers(owned={"t0": [0, 1, 2, 3]}))["response"]
+        assert (told["generationId"], told["leader"], told["members"]) == (1, "", [])
+        assert scene.got(member, 1) == {"t0": [0, 1]}
+        assert scene.heartbeat(member, 1) == REBALANCING
+        told = scene.join(member, protocols=offers(owned={"t0": [0, 1]}))["response"]
+        assert told["generationId"] == 2
+        assert scene.got(member, 2) == {"t0": [0, 1]}
+        assert scene.heartbeat(member, 2) == NONE
+        free = scene.beat("new", 2, topicPartitions=[])["response"]["assignment"]["topicPartitions"]
+        assert [one["partitions"] for one in free] == [[2, 3]]
+
+    def test_who_waits_for_a_rebalance_joins_again(self, oracle: Oracle) -> None:
+        scene = Migration(oracle)
+        member = scene.classic()
+        other = scene.join(protocols=offers())["response"]["memberId"]
+        waiting = scene.join(other, protocols=offers())
+        scene.beat("new", 0)
+        assert scene.answers[waiting["id"]]["errorCode"] == REBALANCING
+        assert scene.heartbeat(member, 1) == REBALANCING
+
+    @pytest.mark.parametrize(
+        ("given", "config", "code"),
+        [
+            (None, {POLICY: "downgrade"}, NO_GROUP),
+            (None, {POLICY: "disabled"}, NO_GROUP),
+            (None, {POLICY: "upgrade"}, NONE),
+            (None, {"group.consumer.max.size": 1}, FULL),
+            (assignment({"t0": [0]}, user_data=b"x"), {}, NO_GROUP),
+            (assignment({"t0": [0]}, user_data=b""), {}, NONE),
+            ("AAA=", {}, NO_GROUP),
+            ("", {}, NONE),
+            (assignment({"gone": [0], "t0": [1, 1]}), {}, NONE),
+        ],
+    )
+    def test_what_cannot_be_upgraded_stays_classic(
+        self, oracle: Oracle, given: str | None, config: Answer, code: int
+    ) -> None:
+        scene = Migration(oracle, **config)
+        scene.classic(given=given)
+        assert scene.beat("new", 0)["response"]["errorCode"] == code
+        assert scene.kind() == ("classic" if code else "consumer")
+
+    def test_a_group_of_others_than_consumers_stays_classic(self, oracle: Oracle) -> None:
+        scene = Migration(oracle)
+        scene.classic(protocolType="connect")
+        assert scene.beat("new", 0)["response"]["errorCode"] == NO_GROUP
+
+    def test_a_static_member_may_take_its_own_place(self, oracle: Oracle) -> None:
+        scene = Migration(oracle)
+        member = scene.classic(instance="i")
+        answer = scene.beat("new", 0, instanceId="i")["response"]
+        assert [one["partitions"] for one in answer["assignment"]["topicPartitions"]] == [[0, 1, 2, 3]]
+        assert (
+            scene.request("Heartbeat", 4, memberId=member, generationId=1, groupInstanceId="i")["response"]["errorCode"]
+            == FENCED
+        )
+
+
+class TestClassicMembers:
+    def test_an_id_is_given_out_first(self, oracle: Oracle) -> None:
+        scene = Migration(oracle)
+        scene.beat("new", 0)
+        told = scene.join(protocols=offers())["response"]
+        assert told["errorCode"] == MEMBER_ID_REQUIRED
+        assert scene.join(told["memberId"], protocols=offers())["response"]["errorCode"] == NONE
+        assert scene.join(version=3, protocols=offers())["response"]["errorCode"] == NONE
+
+    @pytest.mark.parametrize(
+        ("more", "code"),
+        [
+            ({"protocolType": "connect"}, INCONSISTENT),
+            ({"protocols": []}, INCONSISTENT),
+            ({"protocols": [{"name": "other", "metadata": subscription("t0")}]}, INCONSISTENT),
+            ({"protocols": [{"name": "range", "metadata": "AAA="}]}, UNKNOWN_SERVER),
+        ],
+    )
+    def test_who_does_not_fit_is_refused(self, oracle: Oracle, more: Answer, code: int) -> None:
+        scene = Migration(oracle)
+        scene.classic()
+        scene.beat("new", 0)
+        assert scene.join("x", **{"protocols": offers(), **more})["response"]["errorCode"] == code
+
+    @pytest.mark.parametrize(
+        ("config", "code"), [({POLICY: "disabled"}, INCONSISTENT), ({"group.consumer.max.size": 1}, FULL)]
+    )
+    def test_classic_members_may_not_be_let_in(self, oracle: Oracle, config: Answer, code: int) -> None:
+        scene = Migration(oracle, **config)
+        scene.beat("new", 0)
+        assert scene.join("x", protocols=offers())["response"]["errorCode"] == code
+
+    def test_who_does_not_sync_or_join_again_in_time_is_fenced(self, oracle: Oracle) -> None:
+        scene = Migration(oracle, **{POLICY: "upgrade"})
+        scene.beat("new", 0)
+        member = scene.join("x", protocols=offers())["response"]["memberId"]
+        for _ in range(3):
+            scene.heartbeat(member, 2)
+            scene.advance(5_000)
+        scene.duel.op("timers")
+        scene.heartbeat(member, 2)
+        scene.advance(5_000)
+        assert scene.heartbeat(member, 2) == UNKNOWN
+
+    def test_members_of_the_other_protocol_have_no_generation(self, oracle: Oracle) -> None:
+        scene = Migration(oracle)
+        scene.beat("new", 0)
+        scene.join("x", protocols=offers())
+        assert scene.heartbeat("new", 2) == UNKNOWN
+        assert scene.heartbeat("x", 9) == ILLEGAL_GENERATION
+        assert scene.sync("x", 9)["response"]["errorCode"] == ILLEGAL_GENERATION
+        assert scene.sync("nobody", 2)["response"]["errorCode"] == UNKNOWN
+
+    def test_subscriptions_and_racks_are_those_of_the_embedded_protocol(self, oracle: Oracle) -> None:
+        scene = Migration(oracle)
+        scene.op(
+            "image",
+            topics=[
+                {"name": name, "id": f"AAAAAAAAAAEAAAAAAAAA{letter}Q", "partitions": 4}
+                for name, letter in (("t0", "A"), ("t1", "B"))
+            ],
+        )
+        scene.beat("new", 0)
+        scene.join("x", protocols=offers("t1", "t0", "t1", rack="a"))
+        described = scene.duel.op("request", api="ConsumerGroupDescribe", version=1, body={"groupIds": ["g"]})
+        member = next(one for one in described["response"]["groups"][0]["members"] if one["memberId"] == "x")
+        assert (member["rackId"], member["subscribedTopicNames"]) == ("a", ["t0", "t1"])
+
+
+class TestDowngrade:
+    def mixed(self, oracle: Oracle, **config: Any) -> tuple[Migration, str]:
+        """A group with a classic member and "new", static as "i", both of which have half."""
+        scene = Migration(oracle, **config)
+        scene.beat("new", 0, instanceId="i")
+        scene.join("x", protocols=offers())
+        scene.beat(
+            "new", 2, instanceId="i", topicPartitions=[{"topicId": "AAAAAAAAAAEAAAAAAAAAAQ", "partitions": [0, 1]}]
+        )
+        scene.join("x", protocols=offers())
+        return scene, "x"
+
+    def test_the_last_member_of_the_new_protocol_leaves(self, oracle: Oracle) -> None:
+        scene, member = self.mixed(oracle)
+        answer = scene.beat("new", -1, instanceId="i")
+        assert names(answer) == [
+            *["-ConsumerGroupCurrentMemberAssignment"] * 2,
+            *["-ConsumerGroupTargetAssignmentMember"] * 2,
+            "-ConsumerGroupTargetAssignmentMetadata",
+            *["-ConsumerGroupMemberMetadata"] * 2,
+            "-ConsumerGroupPartitionMetadata",
+            "-ConsumerGroupMetadata",
+            "GroupMetadata",
+        ]
+        assert (scene.kind(), scene.state()) == ("classic", "PreparingRebalance")
+        assert scene.heartbeat(member, 3) == REBALANCING
+        told = scene.joined(scene.join(member, protocols=offers()))
+        assert (told["generationId"], told["leader"]) == (4, member)
+
+    def test_the_last_member_of_the_new_protocol_is_silent(self, oracle: Oracle) -> None:
+        scene, member = self.mixed(oracle)
+        scene.got(member, 3)
+        for _ in range(6):
+            scene.heartbeat(member, 3)
+            scene.advance(9_000)
+        assert scene.kind() == "classic"
+
+    def test_the_last_member_of_the_new_protocol_is_removed_by_an_admin(self, oracle: Oracle) -> None:
+        scene, _ = self.mixed(oracle)
+        assert scene.leave({"memberId": "", "groupInstanceId": "i"})["response"]["members"][0]["errorCode"] == NONE
+        assert scene.kind() == "classic"
+
+    def test_the_last_member_of_the_new_protocol_comes_back_as_a_classic_one(self, oracle: Oracle) -> None:
+        scene, member = self.mixed(oracle)
+        answer = scene.join(instance="i", protocols=offers())
+        assert answer["response"]["generationId"] == 3
+        assert (scene.kind(), scene.state()) == ("classic", "Stable")
+        assert scene.heartbeat(member, 3) == NONE
+        assert scene.got(answer["response"]["memberId"], 3)
+
+    def test_a_classic_one_that_subscribes_to_something_else_makes_the_group_rebalance(self, oracle: Oracle) -> None:
+        scene, member = self.mixed(oracle)
+        scene.join(instance="i", protocols=offers("t1"))
+        assert (scene.kind(), scene.state()) == ("classic", "PreparingRebalance")
+        assert scene.heartbeat(member, 3) == REBALANCING
+
+    @pytest.mark.parametrize("config", [{POLICY: "upgrade"}, {"group.max.size": 1}])
+    @pytest.mark.parametrize("leaves", [False, True])
+    def test_a_group_that_may_not_be_downgraded_stays(self, oracle: Oracle, config: Answer, leaves: bool) -> None:
+        scene, _ = self.mixed(oracle, **config)
+        scene.join("y", protocols=offers())
+        if leaves:
+            scene.beat("new", -1, instanceId="i")
+        else:
+            scene.join(instance="i", protocols=offers())
+        assert scene.kind() == "consumer"
+
+    def test_a_group_is_not_downgraded_when_everybody_leaves_at_once(self, oracle: Oracle) -> None:
+        scene = Migration(oracle)
+        scene.beat("new", 0)
+        scene.beat("new", -1)
+        assert scene.kind() == "consumer"
+
+    def test_a_downgrade_that_is_not_written_has_not_happened(self, oracle: Oracle) -> None:
+        scene, member = self.mixed(oracle)
+        scene.op("failNextAppend", error="NOT_LEADER_OR_FOLLOWER")
+        assert scene.beat("new", -1, instanceId="i")["response"]["errorCode"] == NOT_COORDINATOR
+        assert scene.heartbeat(member, 3) == NONE  # a classic group would be rebalancing
+        scene.op("reload")
+        assert scene.kind() == "consumer"
+
+    def test_the_way_there_and_back_survives_a_reload(self, oracle: Oracle) -> None:
+        scene, member = self.mixed(oracle)
+        scene.beat("new", -1, instanceId="i")
+        scene.op("reload")
+        assert (scene.kind(), scene.state()) == ("classic", "Stable")
+        scene.beat("new", 0)
+        scene.op("reload")
+        assert scene.kind() == "consumer"
+        assert scene.heartbeat(member, 3) == REBALANCING
