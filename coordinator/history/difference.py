@@ -168,7 +168,7 @@ def _reasons(
     written: Written | None,
 ) -> Iterator[Reason]:
     """Why the epoch went up. The hash and the topics count where they are no consequence of another subscription."""
-    if converted:
+    if converted and before is not None and before.members:
         yield Reason(cause=Cause.CONVERTED)
         return
     members = list(members)
@@ -179,7 +179,12 @@ def _reasons(
     ]
     if any(reason.cause is not Cause.REPLACED for reason in strong):
         strong = [reason for reason in strong if reason.cause is not Cause.REPLACED]
-    strong += [Reason(cause=Cause.REGEX, fact=fact) for fact in regexes if {*fact.before} != {*(fact.after or ())}]
+    strong += [
+        Reason(cause=Cause.REGEX, fact=fact)
+        for fact in regexes
+        if {*fact.before} != {*(fact.after or ())}
+        and not (strong and fact.after is None)  # it went with its last member
+    ]
     yield from strong
     for cause, is_other in _of_the_group(before, after):
         if is_other:

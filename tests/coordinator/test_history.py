@@ -2,16 +2,13 @@
 
 import pytest
 
-from quorate.assignors import Topic
 from quorate.codecs import CoordinatorRecord, LogEntry
-from quorate.coordinator.config import CoordinatorConfig, MigrationPolicy
 from quorate.coordinator.history import Cause, EpochBumped, History, Moment, Words, diff, events, state_at, view
 from quorate.coordinator.history import facts as told
-from quorate.coordinator.history.upgrade import FindingKind, expected_hash, findings
 from quorate.coordinator.history.views import Since
 from quorate.coordinator.history.words import learn_names
-from quorate.coordinator.state import ConsumerGroup, CoordinatorState, GroupKind
-from tests.coordinator.captures import CAPTURES, checkpoints, entries, folders
+from quorate.coordinator.state import CoordinatorState, GroupKind
+from tests.coordinator.captures import CAPTURES, entries, folders
 
 UPGRADE = CAPTURES / "upgrade-4.0-to-4.3-and-back"
 CONSUMER = CAPTURES / "consumer-4.3"
@@ -254,73 +251,6 @@ def test_the_difference_of_two_states_sums_up_what_happened():
     assert len(found[3].moves) == 5
     same = state_at(entries(folder), offset=88)
     assert diff(same, state_at(entries(folder), offset=88)) == {}
-
-
-# ---- before an upgrade
-
-
-def image_topics(checkpoint):
-    names = list(checkpoint.image.topics)
-    return {topic.name: topic for topic in checkpoint.image.topology(names).topics}
-
-
-def group_states(checkpoint):
-    for folder in folders(checkpoint.capture):
-        end = checkpoint.end_offsets.get(folder.name, checkpoint.end_offsets.get(folder.name.rpartition("-")[2]))
-        if end is not None:
-            yield state_at(entries(folder), offset=end - 1)
-
-
-def test_the_hash_of_the_brokers_topics_is_the_stored_one():
-    """At quiet moments of 4.3, every group with members has stored what we compute from the topics that the brokers described."""
-    compared = differing = 0
-    for checkpoint in checkpoints("consumer-4.3"):
-        topics = image_topics(checkpoint)
-        for state in group_states(checkpoint):
-            for group in state.groups.values():
-                if isinstance(group, ConsumerGroup) and group.members:
-                    compared += 1
-                    differs = FindingKind.HASH_DIFFERS in [
-                        one.kind for one in findings(group, CoordinatorConfig(), topics)
-                    ]
-                    assert differs == (expected_hash(group.topic_subscribers, topics) != group.metadata_hash)
-                    differing += differs
-    assert compared > 30
-    assert differing <= compared // 4  # a broker's rack alone, and a deleted topic's members, are not looked at at once
-
-
-def test_what_4_0_leaves_behind_is_found():
-    state = state_at(entries(UPGRADE / "__consumer_offsets-1"))
-    found = {one.kind: one.sentence for one in findings(state.groups["bill-orders"], CoordinatorConfig())}
-    assert set(found) == {FindingKind.WILL_BUMP, FindingKind.TOPIC_RECORD}
-    assert "from 5 to 6" in found[FindingKind.WILL_BUMP]
-    upgraded = state_at(entries(UPGRADE / "__consumer_offsets-1"), offset=60)
-    assert list(findings(upgraded.groups["bill-orders"], CoordinatorConfig())) == []
-
-
-def test_another_topology_is_another_hash():
-    state = state_at(entries(CONSUMER / "__consumer_offsets-3"))
-    group = state.groups["cg-uniform"]
-    last = list(checkpoints("consumer-4.3"))[-1]
-    topics = image_topics(last)
-    name = next(iter(group.topic_subscribers))
-    grown = topics | {name: Topic(name=name, partitions=99, id=topics[name].id)}
-    assert [one.kind for one in findings(group, CoordinatorConfig(), grown)] == [FindingKind.HASH_DIFFERS]
-    unknown = topics | {name: Topic(name=name, partitions=1)}
-    assert list(findings(group, CoordinatorConfig(), unknown)) == []
-
-
-def test_why_a_classic_group_cannot_be_converted():
-    state = state_at(entries(UPGRADE / "__consumer_offsets-1"))
-    (found,) = findings(state.groups["legacy-coop"], CoordinatorConfig())
-    assert found.kind is FindingKind.NOT_CONVERTIBLE
-    assert "cooperative-sticky sends user data" in found.sentence
-    state = state_at(entries(UPGRADE / "__consumer_offsets-3"))
-    legacy = state.groups["legacy-range"]
-    assert [one.kind for one in findings(legacy, CoordinatorConfig())] == [FindingKind.CONVERTIBLE]
-    strict = CoordinatorConfig(group_consumer_migration_policy=MigrationPolicy.DOWNGRADE, group_consumer_max_size=1)
-    refused = [one.sentence for one in findings(legacy, strict)]
-    assert ["policy is downgrade" in refused[0], "max.size is 1" in refused[1]] == [True, True]
 
 
 def test_names_are_learnt_from_every_record_that_tells_them():

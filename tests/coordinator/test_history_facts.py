@@ -1,0 +1,127 @@
+"""What no capture has: facts between made-up moments of a group, and their sentences."""
+
+import pytest
+
+from quorate.coordinator.history import Cause, EpochBumped, GroupView, MemberView, Words, diff_views
+from quorate.coordinator.history import facts as told
+from quorate.coordinator.history.difference import Written
+from quorate.coordinator.state import GroupKind
+
+
+def member(member_id="m", **how):
+    return MemberView(**{"member_id": member_id, "protocol": "consumer", "epoch": 1, "topics": ("a",)} | how)
+
+
+def group(*members, **how):
+    made = {"group_id": "g", "kind": GroupKind.CONSUMER, "state": "Stable", "protocol_type": "consumer"} | {
+        "epoch": 1,
+        "assignment_epoch": 1,
+        "metadata_hash": 7,
+        "topics": frozenset({"a"}),
+    }
+    return GroupView(**made | how, members={one.member_id: one for one in members})
+
+
+def reasons(before, after, written=None):
+    (bump,) = (fact for fact in diff_views(before, after, written) if isinstance(fact, EpochBumped))
+    return [reason.cause for reason in bump.reasons]
+
+
+@pytest.mark.parametrize(
+    ("changed", "cause", "sentence"),
+    [
+        ({"topics": ("a", "b")}, Cause.SUBSCRIPTION, "subscription of member m changed from a to a, b"),
+        ({"topics": (), "regex": "x.*"}, Cause.SUBSCRIPTION, "subscription of member m changed from a to /x.*/"),
+        ({"assignor": "range"}, Cause.ASSIGNOR, "assignor of member m changed from none to range"),
+        ({"rack": "r"}, Cause.MEMBER, "rack of member m changed from none to r"),
+        ({"protocol": "classic"}, Cause.MEMBER, "protocol of member m changed from consumer to classic"),
+        ({"instance_id": "i"}, Cause.MEMBER, "instance of member m changed from none to i"),
+    ],
+)
+def test_a_change_of_a_member_is_told_and_is_a_reason(changed, cause, sentence):
+    before, after = group(member()), group(member(**changed), epoch=2)
+    assert str(diff_views(before, after)[0]) == sentence
+    assert reasons(before, after) == [cause]
+
+
+def test_a_hash_that_follows_from_a_subscription_is_no_reason_of_its_own():
+    before = group(member())
+    wider = {"epoch": 2, "metadata_hash": 8, "topics": frozenset({"a", "b"})}
+    assert reasons(before, group(member(topics=("a", "b")), **wider)) == [Cause.SUBSCRIPTION]
+    assert reasons(before, group(member(), epoch=2, metadata_hash=8)) == [Cause.HASH]
+    both = group(member(), member("n"), epoch=2, metadata_hash=8)
+    assert reasons(before, both) == [Cause.JOINED, Cause.HASH]
+
+
+def test_an_expression_that_goes_with_its_member_is_no_reason_of_its_own():
+    before = group(member(regex="a.*", topics=()), member("n"), regexes={"a.*": ("a", "ab")})
+    assert reasons(before, group(member("n"), epoch=2)) == [Cause.LEFT]
+    assert reasons(group(member(), regexes={"a.*": ("a",)}), group(member(), epoch=2)) == [Cause.REGEX]
+
+
+def test_what_a_step_does_not_show_is_unknown_or_compacted():
+    written = Written(epoch=True, topics=False, share_state=False)
+    assert reasons(group(member()), group(member(), epoch=2), written) == [Cause.UNKNOWN]
+    assert reasons(group(member()), group(member(), epoch=4), written) == [Cause.COMPACTED]
+    assert reasons(group(member()), group(member(), epoch=4)) == [Cause.UNKNOWN]
+    unwritten = Written(epoch=False, topics=False, share_state=False)
+    assert not any(isinstance(fact, EpochBumped) for fact in diff_views(None, group(member()), unwritten))
+
+
+def test_streams_groups_begin_another_epoch_for_configuration_and_topology():
+    before = group(member(), kind=GroupKind.STREAMS, configs=frozenset({("k", "1")}), topology_epoch=0)
+    other = group(member(), kind=GroupKind.STREAMS, configs=frozenset({("k", "2")}), topology_epoch=1, epoch=2)
+    assert reasons(before, other) == [Cause.CONFIG, Cause.TOPOLOGY]
+
+
+def test_an_empty_classic_group_gives_way_and_the_member_is_the_reason():
+    """With members in it, conversion itself is."""
+    classic = {"kind": GroupKind.CLASSIC, "metadata_hash": None, "topics": frozenset()}
+    joined = group(member(), epoch=2)
+    assert reasons(group(**classic), joined) == [Cause.JOINED]
+    assert reasons(group(member("old", protocol="classic"), **classic), joined) == [Cause.CONVERTED]
+    assert isinstance(diff_views(group(**classic), joined)[0], told.GroupConverted)
+    for_offsets = group(**classic | {"protocol_type": ""})
+    assert diff_views(for_offsets, joined)[0] == told.GroupCreated(kind=GroupKind.CONSUMER, for_offsets=False)
+
+
+def test_moves_are_told_by_where_partitions_come_from_and_go_to():
+    before = group(member("x", target=frozenset({("a", 0), ("a", 1)})), member("y", target=frozenset({("a", 2)})))
+    after = group(member("y", target=frozenset({("a", 0), ("a", 2), ("a", 3)})), epoch=2, assignment_epoch=2)
+    (changed,) = (fact for fact in diff_views(before, after) if isinstance(fact, told.TargetChanged))
+    assert str(changed) == "target assignment of epoch 2: a 0 from x to y; a 1 from x to nobody; a 3 to y"
+
+
+def test_a_shared_partition_has_several_owners():
+    shared = frozenset({("a", 0)})
+    before = group(member("x", target=shared), kind=GroupKind.SHARE)
+    after = group(member("x", target=shared), member("y", target=shared), kind=GroupKind.SHARE, assignment_epoch=2)
+    (changed,) = (fact for fact in diff_views(before, after) if isinstance(fact, told.TargetChanged))
+    assert changed.moves == (told.Move(partition=("a", 0), before=("x",), after=("x", "y")),)
+
+
+def test_many_reasons_are_cut_off():
+    crowd = group(*(member(f"m{number}") for number in range(7)), epoch=2)
+    (bump,) = (fact for fact in diff_views(group(), crowd) if isinstance(fact, EpochBumped))
+    assert len(bump.reasons) == 7
+    assert bump.why(Words()).endswith("member m3 joined; 3 more")
+
+
+@pytest.mark.parametrize(
+    ("fact", "sentence"),
+    [
+        (told.RegexResolved(regex="x", before=("a",), after=None), "expression x is no longer used"),
+        (
+            told.RegexResolved(regex="x", before=("a",), after=("b",)),
+            "expression x now matches b and no longer matches a",
+        ),
+        (told.RegexResolved(regex="x", before=(), after=()), "expression x matches nothing"),
+        (
+            told.GenerationBegan(before=1, after=2, protocol=None, leader=None, members=0),
+            "generation 2: nobody is left",
+        ),
+        (told.HashChanged(before=-1, after=0), "metadata hash 0xffffffffffffffff is gone"),
+    ],
+)
+def test_facts_that_captures_do_not_have_in_words(fact, sentence):
+    assert str(fact) == sentence
