@@ -198,12 +198,13 @@ class CoordinatorRuntime:
         except ApiError as error:
             answer.complete(self.shard.failed(request, context, error.code, error.message))
             return answer
-        if isinstance(result.response, Pending):
-            result.response.on_complete(answer.complete)
-        failed = self._write(name, result)
-        while failed is None and result.then is not None:
-            result = result.then(self.now_ms)
+        while True:
+            if isinstance(result.response, Pending):
+                result.response.on_complete(answer.complete)
             failed = self._write(name, result)
+            if failed is not None or result.then is None:
+                break
+            result = result.then(self.now_ms)
         if failed is not None:
             answer.complete(self.shard.failed(request, context, failed, ""))
         elif result.response is not None and not isinstance(result.response, Pending):

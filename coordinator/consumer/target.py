@@ -59,8 +59,7 @@ def may_assign(shard: CoordinatorShard, group: ConsumerGroup, now_ms: int) -> bo
     interval_ms = None if configured is None else configured.consumer_assignment_interval_ms
     if interval_ms is None:
         interval_ms = shard.config.group_consumer_assignment_interval_ms
-    last_ms = group.assignment_timestamp_ms
-    return last_ms == 0 or interval_ms == 0 or now_ms >= last_ms + interval_ms
+    return group.may_assign(interval_ms, now_ms)
 
 
 def last_target(group: ConsumerGroup, member: ConsumerMember, jdk: int) -> Target:

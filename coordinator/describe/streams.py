@@ -108,20 +108,7 @@ def _map(pairs: Iterable[tuple[str, str]]) -> JavaHashMap[str, str]:
 def _member(group: StreamsGroup, member: StreamsMember) -> Member:
     metadata, current = member.metadata, member.current
     target = group.targets.get(member.member_id)
-    has = Assignment()
-    if current is not None:
-        has = Assignment(
-            active_tasks=_tasks(current.active_tasks),
-            standby_tasks=_tasks(current.standby_tasks),
-            warmup_tasks=_tasks(current.warmup_tasks),
-        )
-    shall_have = Assignment()
-    if target is not None:
-        shall_have = Assignment(
-            active_tasks=_tasks(target.active_tasks),
-            standby_tasks=_tasks(target.standby_tasks),
-            warmup_tasks=_tasks(target.warmup_tasks),
-        )
+    has, shall_have = _assignment(current), _assignment(target)
     if metadata is None:
         return Member(
             member_id=member.member_id, member_epoch=member.epoch, assignment=has, target_assignment=shall_have
@@ -143,6 +130,18 @@ def _member(group: StreamsGroup, member: StreamsMember) -> Member:
         ),
         assignment=has,
         target_assignment=shall_have,
+    )
+
+
+def _assignment(
+    tasks: stored.StreamsGroupCurrentMemberAssignmentValue | stored.StreamsGroupTargetAssignmentMemberValue | None,
+) -> Assignment:
+    if tasks is None:
+        return Assignment()
+    return Assignment(
+        active_tasks=_tasks(tasks.active_tasks),
+        standby_tasks=_tasks(tasks.standby_tasks),
+        warmup_tasks=_tasks(tasks.warmup_tasks),
     )
 
 

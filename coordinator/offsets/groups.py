@@ -22,8 +22,8 @@ from quorate.codecs.messages.streams_group import (
 from quorate.coordinator.errors import ErrorCode
 from quorate.coordinator.offsets.delete import offset_tombstones
 from quorate.coordinator.records import tombstone
-from quorate.coordinator.results import RequestContext, Result
-from quorate.coordinator.shard import CoordinatorShard, handles
+from quorate.coordinator.results import Pending, RequestContext, Result
+from quorate.coordinator.shard import CoordinatorShard, fails, handles
 from quorate.coordinator.share.deletion import losing_state
 from quorate.coordinator.share.records import group_tombstones as share_group_tombstones
 from quorate.coordinator.state import ClassicGroup, ConsumerGroup, Group, ShareGroup, StreamsGroup
@@ -63,9 +63,35 @@ def delete_groups(
                 records += offset_tombstones(shard, group_id)
                 records += group_tombstones(group)
             results.append(DeletableGroupResult(group_id=group_id, error_code=code))
-        return Result(records=records, response=DeleteGroupsResponse(results=tuple(results)))
+        answer: Pending[DeleteGroupsResponse] = Pending()
+
+        def failed(code: int) -> None:
+            results[len(refused) :] = [
+                DeletableGroupResult(group_id=one.group_id, error_code=code) for one in results[len(refused) :]
+            ]
+            answer.complete(DeleteGroupsResponse(results=tuple(results)))
+
+        return Result(
+            records=records,
+            response=answer,
+            on_appended=lambda: answer.complete(DeleteGroupsResponse(results=tuple(results))),
+            on_failed=failed,
+        )
 
     return Result(records=first, then=rest) if first else rest(context.now_ms)
+
+
+@fails(DeleteGroupsRequest)
+def _nothing_deleted(
+    request: DeleteGroupsRequest, context: RequestContext, code: ErrorCode, message: str
+) -> DeleteGroupsResponse:
+    """What share groups take with them could not be written: no group is deleted, of whatever kind."""
+    return DeleteGroupsResponse(
+        results=tuple(
+            DeletableGroupResult(group_id=group_id, error_code=code)
+            for group_id in JavaHashSet.of(request.groups_names)
+        )
+    )
 
 
 def group_tombstones(group: Group, replaced: tuple[str, str] | None = None) -> list[CoordinatorRecord]:

@@ -37,8 +37,7 @@ def may_assign(shard: CoordinatorShard, group: ShareGroup, now_ms: int) -> bool:
     interval_ms = None if configured is None else configured.share_assignment_interval_ms
     if interval_ms is None:
         interval_ms = shard.config.group_share_assignment_interval_ms
-    last_ms = group.assignment_timestamp_ms
-    return last_ms == 0 or interval_ms == 0 or now_ms >= last_ms + interval_ms
+    return group.may_assign(interval_ms, now_ms)
 
 
 def waits_for_target(shard: CoordinatorShard, group: ShareGroup) -> bool:

@@ -82,6 +82,11 @@ class ModernGroup(Group, Generic[M, T]):
             return "Stable"
         return "Reconciling"
 
+    def may_assign(self, interval_ms: int, now_ms: int) -> bool:
+        """Whether the target assignment is old enough for another one (KIP-1263)."""
+        last_ms = self.assignment_timestamp_ms
+        return last_ms == 0 or interval_ms == 0 or now_ms >= last_ms + interval_ms
+
     def told(self, appeared: Iterable[str], vanished: Iterable[str]) -> None:
         """Tell `index` of topics that the group now subscribes to, and of those that it no longer does."""
         if self.index is None:

@@ -125,6 +125,37 @@ def test_an_empty_group_does_not_expire(duel: Duel) -> None:
     assert [one["groupId"] for one in listed] == ["g"]
 
 
+def test_a_heartbeat_that_cannot_be_written_is_answered_so_and_the_next_one_does_the_same(duel: Duel) -> None:
+    join(duel, "m1")
+    duel.op("failNextAppend", error="NOT_ENOUGH_REPLICAS")
+    assert join(duel, "m2")["errorCode"] == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert join(duel, "m2")["memberEpoch"] == 3
+    topics(duel, {T: 5})
+    duel.op("failNextAppend", error="NOT_LEADER_OR_FOLLOWER")
+    assert beat(duel, "m1", 2)["errorCode"] == ErrorCode.NOT_COORDINATOR
+    assert beat(duel, "m1", 2)["types"].count(STATE) == 2
+
+
+def test_groups_that_cannot_be_deleted_for_want_of_a_log_are_still_there(duel: Duel) -> None:
+    join(duel, "m1")
+    beat(duel, "m1", -1)
+    duel.op("failNextAppend", error="NOT_ENOUGH_REPLICAS")
+    names = ["g", "nothing", "a"]
+    refused = duel.request("DeleteGroups", 2, groupsNames=names)["response"]["results"]
+    assert [one["errorCode"] for one in refused] == 3 * [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert duel.request("DeleteGroups", 2, groupsNames=["g"])["response"]["results"][0]["errorCode"] == ErrorCode.NONE
+
+
+def test_a_member_stays_the_reason_where_other_groups_cannot_be_deleted_for_want_of_a_log(duel: Duel) -> None:
+    join(duel, "m1")
+    duel.request("OffsetCommit", 9, groupId="o", topics=[{"name": "t", "partitions": [{"committedOffset": 5}]}])
+    duel.op("failNextAppend", error="NOT_ENOUGH_REPLICAS")
+    refused = duel.request("DeleteGroups", 2, groupsNames=["g", "o", "nothing"])["response"]["results"]
+    found = {one["groupId"]: one["errorCode"] for one in refused}
+    assert found["g"] == ErrorCode.NON_EMPTY_GROUP
+    assert found["o"] == found["nothing"] == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
 def test_partitions_are_asked_for_once_more_if_it_cannot_be_written_that_they_have_share_state(duel: Duel) -> None:
     """On ours alone: Kafka cannot be told to fail its second append."""
     side = duel.ours
