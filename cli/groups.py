@@ -3,8 +3,11 @@
 The options are read here; what is read and shown is in the modules `groups_…`, imported when they are needed.
 """
 
+import functools
 import json
+import sys
 from collections.abc import Callable, Iterable, Mapping
+from time import sleep as wait
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -47,7 +50,24 @@ def groups() -> None:
 
 
 def _options(command: F) -> F:
-    """What all of the commands take."""
+    """What all of the commands take. With --watch they are called again and again."""
+
+    @functools.wraps(command)
+    def watched(*arguments: Any, watch: float | None, **options: Any) -> None:
+        if watch is not None and options["bootstrap_servers"] is None:
+            raise click.UsageError("--watch needs a live cluster (-b)")
+        if watch is not None and options["at"] is not None:
+            raise click.UsageError("--watch shows what is now, --at what was")
+        while True:
+            if watch is not None and sys.stdout.isatty():
+                click.clear()
+            command(*arguments, **options)
+            if watch is None:
+                return
+            sys.stdout.flush()
+            wait(watch)
+
+    wrapped: Any = watched
     for option in reversed(
         (
             click.argument("sources", nargs=-1, metavar="[SOURCE]..."),
@@ -61,6 +81,12 @@ def _options(command: F) -> F:
             click.option(
                 "--topology", metavar="FILE", help="Of a SOURCE: topics with their partitions, racks and ids."
             ),
+            click.option(
+                "--watch",
+                type=click.FloatRange(min=1),
+                metavar="SECONDS",
+                help="Show it again after so many seconds, until Ctrl-C (with -b).",
+            ),
             click.option("--json", "as_json", is_flag=True, help="As JSON, with all there is."),
             click.option(
                 "--connect-timeout-ms",
@@ -73,8 +99,9 @@ def _options(command: F) -> F:
             connection_options,
         )
     ):
-        command = option(command)
-    return command
+        wrapped = option(wrapped)
+    option_taker: F = wrapped
+    return option_taker
 
 
 def _found(

@@ -179,6 +179,8 @@ def test_groups_that_an_upgrade_will_touch(quorate, upgrade):
         (("-b", "localhost:1", "LOG"), "either -b or a SOURCE"),
         (("LOG", "--client-id", "me"), "--client-id is for a live cluster"),
         (("-b", "localhost:1", "--topology", "x"), "--topology is for a SOURCE"),
+        (("LOG", "--watch", "5"), "--watch needs a live cluster"),
+        (("-b", "localhost:1", "--watch", "5", "--at", "2h"), "--watch shows what is now"),
         (("LOG", "--at", "yesterday"), "--at 'yesterday' is not a time"),
         (("LOG", "--at", "60"), "there are several partitions"),
         (("LOG", "--group", "nobody"), "there is no group nobody"),

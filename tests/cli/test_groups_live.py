@@ -48,3 +48,20 @@ def test_a_live_consumer_group_is_local_and_says_why_its_epoch_went_up(quorate, 
     assert group["last_bump"]["epoch"] == group["group_epoch"]
     assert group["last_bump"]["causes"] == ["joined"]
     assert (checked.out, checked.err) == ("", "nothing to show\n"), "the stored hash is that of the topics"
+
+
+@pytest.mark.oracle
+def test_a_live_group_is_shown_again_until_ctrl_c(quorate, racked, monkeypatch):
+    waited = []
+
+    def wait(seconds):
+        waited.append(seconds)
+        if len(waited) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("quorate.cli.groups.wait", wait)
+    with classic_member(racked, "watched"):
+        servers = racked.bootstrap_servers
+        ended = quorate("groups", "list", "-b", servers, "--group", "watched", "--watch", "5")
+    assert (ended.status, waited) == (130, [5, 5])
+    assert [line.split()[0] for line in ended.lines] == ["GROUP", "watched"] * 2
