@@ -19,7 +19,7 @@ from quorate.coordinator.consumer.owned import as_loaded, copied_set
 from quorate.coordinator.conversion.embedded import assignment_for
 from quorate.coordinator.conversion.waiting import expect_rejoin, heard, synced
 from quorate.coordinator.errors import ApiError, ErrorCode
-from quorate.coordinator.results import RequestContext, Result
+from quorate.coordinator.results import Pending, RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember, MemberState
 from quorate.coordinator.state.groups import CONSUMER_PROTOCOL
@@ -44,13 +44,14 @@ def sync_group(
     if group.assignment_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
         expect_rejoin(shard, group.group_id, member, context.now_ms)
         raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS, f"{member.member_id} has to join again")
+    synced(shard, group.group_id, member, context.now_ms)
     jdk = shard.config.jdk
     assigned = {topic_id: copied_set(tuple(numbers), jdk) for topic_id, numbers in as_loaded(member.assigned).items()}
     try:
         assignment = assignment_for(preferred.metadata, assigned, shard.image)
-    except DecodeError as error:
-        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the subscription cannot be read: {error}") from None
-    synced(shard, group.group_id, member, context.now_ms)
+    except DecodeError:
+        # It came from a classic group that followed another protocol, so nobody has read this one. Kafka never answers then, so neither do we.
+        return Result(response=Pending())
     return Result(
         response=SyncGroupResponse(
             protocol_type=request.protocol_type, protocol_name=request.protocol_name, assignment=assignment

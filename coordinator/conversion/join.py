@@ -33,9 +33,11 @@ def join(
     shard: CoordinatorShard, group: ConsumerGroup, request: JoinGroupRequest, context: RequestContext
 ) -> Result[JoinGroupResponse]:
     """Take a classic member in, or let it join again. Raises `ApiError`."""
-    _check_protocols(shard, group, request)
+    if shard.config.group_consumer_migration_policy is MigrationPolicy.DISABLED:
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"group {group.group_id} takes no classic members")
     member_id = request.member_id or str(Uuid(shard.new_id().bytes))
     check_not_full(shard.config, group, member_id)
+    _check_protocols(group, request)
     if not request.member_id and request.group_instance_id is None and context.api_version >= TWO_STEPS:
         asked_again = JoinGroupResponse(
             error_code=ErrorCode.MEMBER_ID_REQUIRED, protocol_name=None, member_id=member_id
@@ -44,9 +46,7 @@ def join(
     return _join(shard, group, member_id, request, context)
 
 
-def _check_protocols(shard: CoordinatorShard, group: ConsumerGroup, request: JoinGroupRequest) -> None:
-    if shard.config.group_consumer_migration_policy is MigrationPolicy.DISABLED:
-        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"group {group.group_id} has no classic members")
+def _check_protocols(group: ConsumerGroup, request: JoinGroupRequest) -> None:
     offered_by_all = any(
         group.classic_protocols.get(offered.name, 0) == group.classic_members for offered in request.protocols
     )

@@ -52,6 +52,17 @@ class Migration(Scene):
         self.sync(member_id, 1, **{member_id: assignment({"t0": [0, 1, 2, 3]}) if given is None else given})
         return member_id
 
+    def pair(self, *, first: str = "", second: str = "", protocols: list[Answer] | None = None) -> tuple[str, str]:
+        """A stable classic group of two members at generation 2, of which the first offers `protocols`; their ids."""
+        leader: str = self.join(protocols=protocols or offers())["response"]["memberId"]
+        self.join(leader, protocols=protocols or offers())
+        other: str = self.join(protocols=offers())["response"]["memberId"]
+        self.join(other, protocols=offers())
+        self.join(leader, protocols=protocols or offers())
+        self.sync(leader, 2, **{leader: first, other: second})
+        self.sync(other, 2)
+        return leader, other
+
     def beat(self, member_id: str, epoch: int, **more: Any) -> Answer:
         """ConsumerGroupHeartbeat."""
         joining = {"rebalanceTimeoutMs": 60_000, "subscribedTopicNames": ["t0"], "topicPartitions": []}
@@ -143,6 +154,12 @@ class TestUpgrade:
         assert scene.beat("new", 0)["response"]["errorCode"] == code
         assert scene.kind() == ("classic" if code else "consumer")
 
+    def test_a_group_whose_leader_gave_a_partition_to_two_members_stays_classic(self, oracle: Oracle) -> None:
+        scene = Migration(oracle)
+        scene.pair(first=assignment({"t0": [0, 1]}), second=assignment({"t0": [1, 2]}))
+        assert scene.beat("new", 0)["response"]["errorCode"] == UNKNOWN_SERVER
+        assert scene.kind() == "classic"
+
     def test_a_group_of_others_than_consumers_stays_classic(self, oracle: Oracle) -> None:
         scene = Migration(oracle)
         scene.classic(protocolType="connect")
@@ -186,10 +203,13 @@ class TestClassicMembers:
     @pytest.mark.parametrize(
         ("config", "code"), [({POLICY: "disabled"}, INCONSISTENT), ({"group.consumer.max.size": 1}, FULL)]
     )
-    def test_classic_members_may_not_be_let_in(self, oracle: Oracle, config: Answer, code: int) -> None:
+    @pytest.mark.parametrize("protocols", [offers(), []])
+    def test_classic_members_may_not_be_let_in(
+        self, oracle: Oracle, config: Answer, code: int, protocols: list[Answer]
+    ) -> None:
         scene = Migration(oracle, **config)
         scene.beat("new", 0)
-        assert scene.join("x", protocols=offers())["response"]["errorCode"] == code
+        assert scene.join("x", protocols=protocols)["response"]["errorCode"] == code
 
     def test_who_does_not_sync_or_join_again_in_time_is_fenced(self, oracle: Oracle) -> None:
         scene = Migration(oracle, **{POLICY: "upgrade"})
@@ -202,6 +222,14 @@ class TestClassicMembers:
         scene.heartbeat(member, 2)
         scene.advance(5_000)
         assert scene.heartbeat(member, 2) == UNKNOWN
+
+    def test_who_offers_something_unreadable_first_never_hears_what_it_has(self, oracle: Oracle) -> None:
+        scene = Migration(oracle)
+        unread, other = scene.pair(protocols=[{"name": "x", "metadata": ""}, *offers()])
+        scene.beat("new", 0, subscribedTopicNames=[], subscribedTopicRegex="nothing")
+        assert scene.sync(other, 2)["response"]["errorCode"] == NONE
+        assert scene.sync(unread, 2)["response"] is None
+        scene.timers()
 
     def test_members_of_the_other_protocol_have_no_generation(self, oracle: Oracle) -> None:
         scene = Migration(oracle)
@@ -295,10 +323,37 @@ class TestDowngrade:
             scene.join(instance="i", protocols=offers())
         assert scene.kind() == "consumer"
 
+    def test_the_last_member_of_the_new_protocol_leaves_together_with_a_classic_one(self, oracle: Oracle) -> None:
+        scene, member = self.mixed(oracle)
+        scene.join("y", protocols=offers())
+        told = scene.leave({"memberId": "y"}, {"memberId": "new"}, {"memberId": "nobody"})["response"]["members"]
+        assert [one["errorCode"] for one in told] == [NONE, NONE, UNKNOWN]
+        assert scene.kind() == "classic"
+        assert scene.members() == [member]
+
+    def test_several_members_leave_a_group_that_stays(self, oracle: Oracle) -> None:
+        scene, member = self.mixed(oracle)
+        scene.join("y", protocols=offers())
+        leaving = [{"memberId": one} for one in ("y", member, "y")]
+        # Asked of ours only, as Kafka removes them in an order that is left to chance.
+        request = {"op": "request", "api": "LeaveGroup", "version": 5, "body": {"groupId": "g", "members": leaving}}
+        answer = scene.duel.ours.run(request)
+        assert [one["errorCode"] for one in answer["response"]["members"]] == [NONE, NONE, NONE]
+        gone = ["-ConsumerGroupCurrentMemberAssignment", "-ConsumerGroupTargetAssignmentMember"]
+        assert names(answer) == [*[*gone, "-ConsumerGroupMemberMetadata"] * 2, "ConsumerGroupMetadata"]
+
     def test_a_group_is_not_downgraded_when_everybody_leaves_at_once(self, oracle: Oracle) -> None:
         scene = Migration(oracle)
         scene.beat("new", 0)
         scene.beat("new", -1)
+        assert scene.kind() == "consumer"
+
+    def test_a_group_whose_subscriptions_have_no_version_stays(self, oracle: Oracle) -> None:
+        scene = Migration(oracle)
+        scene.beat("new", 0)
+        scene.join("x", protocols=[*offers(), {"name": "other", "metadata": "AA=="}])
+        scene.join("y", protocols=[{"name": "other", "metadata": subscription("t0")}])
+        assert scene.beat("new", -1)["response"]["errorCode"] == NO_GROUP
         assert scene.kind() == "consumer"
 
     def test_a_downgrade_that_is_not_written_has_not_happened(self, oracle: Oracle) -> None:
