@@ -8,7 +8,7 @@ from quorate.coordinator.history import facts as told
 from quorate.coordinator.history.views import Since
 from quorate.coordinator.history.words import learn_names
 from quorate.coordinator.state import CoordinatorState, GroupKind
-from tests.coordinator.captures import CAPTURES, entries, folders
+from tests.coordinator.captures import CAPTURES, checkpoints, entries, folders
 
 UPGRADE = CAPTURES / "upgrade-4.0-to-4.3-and-back"
 CONSUMER = CAPTURES / "consumer-4.3"
@@ -289,3 +289,24 @@ def test_a_view_made_of_an_earlier_one_is_that_of_the_group(capture):
             earlier = views.get(group_id)
             views[group_id] = view(group, None if earlier is None else Since(view=earlier, touched=touched))
             assert views[group_id] == view(group)
+
+
+@pytest.mark.parametrize("capture", ["upgrade-4.0-to-4.3-and-back", "consumer-4.3", "classic-3.9"])
+def test_views_are_what_brokers_said_at_every_checkpoint(capture):
+    compared = 0
+    for checkpoint in checkpoints(capture):
+        views = {}
+        for folder in folders(capture):
+            end = checkpoint.end_offsets.get(folder.name)
+            assert end is not None
+            views |= {name: view(one) for name, one in state_at(entries(folder), offset=end - 1).groups.items()}
+        for said in checkpoint.groups:
+            found = views[said["groupId"]]
+            members = [one["memberId"] for one in said.get("members", ())]
+            assert (found.kind.lower(), found.state) == (said["type"].lower(), said["state"]), checkpoint
+            assert sorted(found.members) == sorted(members), checkpoint
+            if said["groupEpoch"] is not None:
+                epochs = (found.epoch, found.assignment_epoch)
+                assert epochs == (said["groupEpoch"], said["targetAssignmentEpoch"]), checkpoint
+            compared += len(members)
+    assert compared > 20
