@@ -9,8 +9,8 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
 PIP := .venv/bin/python -P -m pip --disable-pip-version-check
-SWEEP := bench/assignor_differential.py
-BENCHES := $(filter-out $(SWEEP),$(wildcard bench/[!_]*.py))
+SWEEPS := bench/assignor_differential.py bench/coordinator_differential.py
+BENCHES := $(filter-out $(SWEEPS),$(wildcard bench/[!_]*.py))
 DEV_EXTRAS := arrow,aiokafka,testcontainers,dev
 
 .DEFAULT_GOAL := help
@@ -47,8 +47,8 @@ format: .venv/.dev ## Put the sources into the shape that make lint asks for
 bench: .venv/.dev java containers ## Every benchmark, ours beside a peer's
 	@set -e; for bench in $(BENCHES); do echo "== $$bench"; .venv/bin/python "$$bench"; done
 
-bench-diff: .venv/.dev java ## The long differential sweeps against Kafka's own classes, seeds printed (about a quarter of an hour)
-	.venv/bin/python $(SWEEP) $(BENCH_ARGS)
+bench-diff: .venv/.dev java ## The long differential sweeps against Kafka's own classes, seeds printed (about an hour)
+	@set -e; for sweep in $(SWEEPS); do echo "== $$sweep"; .venv/bin/python "$$sweep" $(BENCH_ARGS); done
 
 docs: .venv/.docs ## Build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 .venv/bin/python -P -m mkdocs build --strict

@@ -171,10 +171,9 @@ class Player:
         self.duel.op("image", topics=[{"name": name, "id": topic_id, "partitions": 4} for name, topic_id in kept])
 
 
-@pytest.mark.parametrize("seed", range(SCRIPTS))
-def test_simple_groups(oracle: Oracle, seed: int) -> None:
+def simple_history(duel: Duel, seed: int) -> None:
+    """Groups without members: commits, fetches, deletions, time. `bench/coordinator_differential.py` plays more of them."""
     rng = random.Random(seed)
-    duel = Duel(oracle, note=f"seed {seed}")
     duel.op("config", **{"offsets.retention.minutes": 30})
     player = Player(duel, rng, {})
     player.image()
@@ -188,6 +187,11 @@ def test_simple_groups(oracle: Oracle, seed: int) -> None:
     player.fail()
     duel.op("reload")
     duel.request("OffsetFetch", 8, groups=[{"groupId": group, "topics": None} for group in player.groups])
+
+
+@pytest.mark.parametrize("seed", range(SCRIPTS))
+def test_simple_groups(oracle: Oracle, seed: int) -> None:
+    simple_history(Duel(oracle, note=f"seed {seed}"), seed)
 
 
 @pytest.mark.parametrize("name", sorted(FOLDERS))
