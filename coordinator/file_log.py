@@ -1,0 +1,208 @@
+"""`FileLog`: a coordinator's log in files of Kafka's own form, which Kafka's tools read (`kafka-dump-log --offsets-decoder`) and `quorate.codecs.read_log` does.
+
+A folder `TOPIC-PARTITION` with segments named by their first offset; an append is one record batch of format 2 (KIP-98), transactional with a producer id,
+and the end of a transaction is a control batch. There are no index files: Kafka makes them anew when it wants them.
+
+A write that a crash cut off is cut off when the log is opened again, so that the log then is what was acknowledged, and perhaps the one batch that was
+being written. One `FileLog` writes to a folder at a time; that is the caller's care.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from quorate.codecs import CoordinatorRecord, LogError, decode_record, encode_record
+from quorate.codecs.batches import Batch, BatchProblem, BatchRecord, control_record, encode_batch, encode_marker
+from quorate.codecs.message import CONSUMER_OFFSETS
+from quorate.coordinator.errors import ErrorCode
+from quorate.coordinator.log_segments import Fsync, batches, recovered, segment_path, segments_in, sync_folder
+from quorate.coordinator.runtime import AppendError, StoredMarker, StoredRecord
+
+__all__ = ["FileLog"]
+
+_MARKERS = {"COMMIT": True, "ABORT": False}
+_LARGEST_SEGMENT_BYTES = (1 << 31) - 1
+"""Kafka's positions in a file are int32."""
+
+
+class FileLog:
+    """A `CoordinatorLog` in the folder `TOPIC-PARTITION` of `directory`, which is made if it is not there.
+
+    `fsync`: "always" before an append returns, as an acknowledgement that outlives a power failure, or "never", which a crash of the process alone also
+    outlives. A segment takes batches up to `segment_bytes`, and one at least; a batch above `max_batch_bytes` is refused (the defaults are those of
+    `offsets.topic.segment.bytes` and `max.message.bytes`). `leader_epoch` is written into the batches.
+
+    `cut_bytes`: how much of an unfinished write was found behind the last whole batch, and cut off. Raises `LogError` for damage before that, and `OSError`.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        topic: str = CONSUMER_OFFSETS,
+        partition: int = 0,
+        fsync: Fsync = "always",
+        segment_bytes: int = 100 * 1024 * 1024,
+        max_batch_bytes: int = 1024 * 1024 + 12,
+        leader_epoch: int = 0,
+    ) -> None:
+        if fsync not in ("always", "never"):
+            raise ValueError(f"fsync {fsync!r} is not known; use 'always' or 'never'")
+        if not 1 <= segment_bytes <= _LARGEST_SEGMENT_BYTES:
+            raise ValueError(f"segment_bytes is {segment_bytes:,}; use 1 to {_LARGEST_SEGMENT_BYTES:,}")
+        self.folder = Path(directory) / f"{topic}-{partition}"
+        self.topic = topic
+        self.fsync: Fsync = fsync
+        self.segment_bytes = segment_bytes
+        self.max_batch_bytes = max_batch_bytes
+        self.leader_epoch = leader_epoch
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if not segments_in(self.folder):
+            segment_path(self.folder, 0).touch()
+        newest = segments_in(self.folder)[-1]
+        self._size, self.next_offset = recovered(newest)
+        self._file = newest.open("r+b", buffering=0)
+        self.cut_bytes = self._file.seek(0, os.SEEK_END) - self._size
+        self._unusable = False
+        self._file.truncate(self._size)
+        self._file.seek(self._size)
+        if fsync == "always":
+            os.fsync(self._file.fileno())
+            sync_folder(self.folder)
+
+    def append(
+        self,
+        records: Sequence[CoordinatorRecord],
+        *,
+        timestamp_ms: int,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+    ) -> int:
+        """Write one batch; returns the offset of its first record. No records write nothing.
+
+        Raises `AppendError`, and the log is as before: MESSAGE_TOO_LARGE above `max_batch_bytes`, KAFKA_STORAGE_ERROR if the files cannot be written.
+        """
+        first = self.next_offset
+        if records:
+            pairs = [encode_record(record) for record in records]
+            batch = encode_batch(
+                [
+                    BatchRecord(offset=first + index, timestamp_ms=timestamp_ms, key=key, value=value)
+                    for index, (key, value) in enumerate(pairs)
+                ],
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                base_sequence=0,  # as the broker's coordinator writes it, with and without a producer
+                transactional=producer_id >= 0,
+                partition_leader_epoch=self.leader_epoch,
+            )
+            self._write(batch, len(records))
+        return first
+
+    def append_marker(self, producer_id: int, producer_epoch: int, *, commit: bool, timestamp_ms: int) -> int:
+        """Write the end of a transaction; returns its offset. Raises `AppendError` as `append` does."""
+        offset = self.next_offset
+        marker = encode_marker(
+            commit=commit,
+            offset=offset,
+            timestamp_ms=timestamp_ms,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            partition_leader_epoch=self.leader_epoch,
+        )
+        self._write(marker, 1)
+        return offset
+
+    def read(self) -> Iterator[StoredRecord | StoredMarker]:
+        """Everything that was there at the call, oldest first; a batch and a block of the file at a time are in memory. Raises `LogError` for damage."""
+        return self._read(segments_in(self.folder), self._size)
+
+    def segments(self) -> list[Path]:
+        """The files, oldest first; the last one is being written."""
+        return segments_in(self.folder)
+
+    def close(self) -> None:
+        """Stop writing. What was appended is there already."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _write(self, batch: bytes, offsets: int) -> None:
+        """The batch as a whole, or nothing of it."""
+        if len(batch) > self.max_batch_bytes:
+            raise AppendError(ErrorCode.MESSAGE_TOO_LARGE)
+        if self._unusable:
+            raise AppendError(ErrorCode.KAFKA_STORAGE_ERROR)
+        try:
+            if self._size and self._size + len(batch) > self.segment_bytes:
+                self._roll()
+            self._put(batch)
+        except OSError as error:
+            raise AppendError(ErrorCode.KAFKA_STORAGE_ERROR) from error
+        self._size += len(batch)
+        self.next_offset += offsets
+
+    def _put(self, batch: bytes) -> None:
+        rest = memoryview(batch)
+        try:
+            while rest:
+                rest = rest[self._file.write(rest) :]
+            if self.fsync == "always":
+                os.fsync(self._file.fileno())
+        except BaseException:
+            self._undo()
+            raise
+
+    def _undo(self) -> None:
+        """Take back what a failed write left. If that fails as well, nothing may be written behind it: opening the log again is the remedy."""
+        try:
+            self._file.truncate(self._size)
+            self._file.seek(self._size)
+        except OSError:
+            self._unusable = True
+
+    def _roll(self) -> None:
+        """Go on in a new segment."""
+        file = segment_path(self.folder, self.next_offset).open("w+b", buffering=0)
+        self._file.close()
+        self._file, self._size = file, 0
+        if self.fsync == "always":
+            sync_folder(self.folder)
+
+    def _read(self, segments: list[Path], newest_size: int) -> Iterator[StoredRecord | StoredMarker]:
+        for path in segments:
+            for batch in batches(path, newest_size if path == segments[-1] else None):
+                yield from self._stored(path, batch)
+
+    def _stored(self, path: Path, batch: Batch) -> Iterator[StoredRecord | StoredMarker]:
+        header = batch.header
+        producer = (header.producer_id, header.producer_epoch) if header.transactional else (-1, -1)
+        for record in batch.records():
+            if isinstance(record, BatchProblem):
+                raise LogError(f"{path}, position {record.position:,}: {record.detail}; restore the file from a copy")
+            if not header.control:
+                yield StoredRecord(
+                    offset=record.offset,
+                    timestamp_ms=record.timestamp_ms,
+                    record=decode_record(record.key, record.value, topic=self.topic),
+                    producer_id=producer[0],
+                    producer_epoch=producer[1],
+                )
+                continue
+            commit = _MARKERS.get(control_record(record.key, record.value).name)
+            if commit is not None:  # leaders leave other control records in logs of brokers
+                yield StoredMarker(
+                    offset=record.offset,
+                    timestamp_ms=record.timestamp_ms,
+                    producer_id=producer[0],
+                    producer_epoch=producer[1],
+                    commit=commit,
+                )

@@ -1,0 +1,325 @@
+"""`FileLog`: Kafka reads what it writes, it reads that back, and a crash in a write leaves what was acknowledged."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from quorate.codecs import CoordinatorRecord, LogEntry, LogError, read_log
+from quorate.codecs.batches import BatchRecord, encode_batch
+from quorate.codecs.messages.classic_group import GroupMetadataKey
+from quorate.codecs.record_encode import encode_record
+from quorate.coordinator import CoordinatorConfig, CoordinatorRuntime, CoordinatorShard
+from quorate.coordinator.errors import ErrorCode
+from quorate.coordinator.file_log import FileLog
+from quorate.coordinator.log_segments import Fsync
+from quorate.coordinator.records import empty_classic_group, offset_commit, tombstone
+from quorate.coordinator.runtime import AppendError, CoordinatorLog, MemoryLog, StoredMarker, StoredRecord
+from tests.oracle.client import Oracle
+
+CONFIG = CoordinatorConfig()
+NOW = 1_800_000_000_000
+PRODUCER = 7
+
+
+def commit(offset: int, *, group: str = "g", partition: int = 0, metadata: str = "") -> CoordinatorRecord:
+    return offset_commit(
+        CONFIG,
+        group=group,
+        topic="t",
+        partition=partition,
+        offset=offset,
+        leader_epoch=0,
+        metadata=metadata,
+        commit_timestamp_ms=NOW,
+    )
+
+
+def write_some(log: CoordinatorLog) -> None:
+    log.append([empty_classic_group("g", NOW), commit(1), commit(2, partition=1)], timestamp_ms=NOW)
+    log.append([commit(3)], timestamp_ms=NOW + 1, producer_id=PRODUCER, producer_epoch=2)
+    log.append([tombstone(GroupMetadataKey(group="gone"))], timestamp_ms=NOW + 2)
+    log.append_marker(PRODUCER, 2, commit=True, timestamp_ms=NOW + 3)
+    log.append([commit(4)], timestamp_ms=NOW + 4, producer_id=PRODUCER, producer_epoch=2)
+    log.append_marker(PRODUCER, 2, commit=False, timestamp_ms=NOW + 5)
+
+
+def contents(log: CoordinatorLog) -> list[StoredRecord | StoredMarker]:
+    return list(log.read())
+
+
+@pytest.mark.parametrize("fsync", ["always", "never"])
+def test_a_log_in_files_reads_as_one_in_memory(tmp_path: Path, fsync: Fsync) -> None:
+    expected = MemoryLog()
+    write_some(expected)
+    with FileLog(tmp_path, fsync=fsync) as log:
+        write_some(log)
+        assert contents(log) == expected.stored
+    with FileLog(tmp_path, fsync=fsync) as again:
+        assert contents(again) == expected.stored
+        assert (again.next_offset, again.cut_bytes) == (len(expected.stored), 0)
+
+
+@pytest.mark.oracle
+def test_kafka_reads_what_was_written(oracle: Oracle, tmp_path: Path) -> None:
+    with FileLog(tmp_path, leader_epoch=3) as log:
+        write_some(log)
+        (path,) = log.segments()
+    answer = oracle.call("readSegment", path=str(path))
+    assert answer["validBytes"] == answer["size"] == path.stat().st_size
+    assert "error" not in answer
+    batches = answer["batches"]
+    assert all(batch["valid"] and batch["partitionLeaderEpoch"] == 3 for batch in batches)
+    facts = [(b["baseOffset"], b["lastOffset"], b["producerId"], b["transactional"], b["control"]) for b in batches]
+    assert facts == [
+        (0, 2, -1, False, False),
+        (3, 3, PRODUCER, True, False),
+        (4, 4, -1, False, False),
+        (5, 5, PRODUCER, True, True),
+        (6, 6, PRODUCER, True, False),
+        (7, 7, PRODUCER, True, True),
+    ]
+    key, value = encode_record(commit(1))
+    assert key is not None
+    assert value is not None
+    found = batches[0]["records"][1]
+    assert (found["offset"], found["timestamp"], found["key"], found["value"]) == (1, NOW, key.hex(), value.hex())
+    assert batches[2]["records"][0]["value"] is None
+    dumped = oracle.call("dumpRecord", topic="__consumer_offsets", key=found["key"], value=found["value"])
+    assert json.loads(dumped["key"]) == {"type": "1", "data": {"group": "g", "topic": "t", "partition": 0}}
+    assert json.loads(dumped["payload"])["data"]["offset"] == 1
+
+
+def test_segments_are_rolled_at_their_size_and_named_by_their_first_offset(tmp_path: Path) -> None:
+    with FileLog(tmp_path, fsync="never", segment_bytes=400) as log:
+        for number in range(20):
+            assert log.append([commit(number)], timestamp_ms=NOW) == number
+        paths = log.segments()
+        assert [stored.offset for stored in log.read()] == list(range(20))
+    assert len(paths) > 3
+    assert all(path.stat().st_size <= 400 for path in paths)
+    for path in paths:
+        first = next(read_log(path))
+        assert isinstance(first, LogEntry)
+        assert path.name == f"{first.offset:020}.log"
+    assert paths[0].parent.name == "__consumer_offsets-0"
+    with FileLog(tmp_path, segment_bytes=400) as again:
+        assert again.append([commit(20)], timestamp_ms=NOW) == 20
+        assert [stored.offset for stored in again.read()] == list(range(21))
+
+
+def test_a_batch_above_a_segments_size_has_a_segment_of_its_own(tmp_path: Path) -> None:
+    with FileLog(tmp_path, fsync="never", segment_bytes=1) as log:
+        log.append([commit(0)], timestamp_ms=NOW)
+        log.append([commit(1)], timestamp_ms=NOW)
+        assert [path.stem for path in log.segments()] == [f"{0:020}", f"{1:020}"]
+
+
+def test_a_coordinator_goes_on_from_its_files(tmp_path: Path) -> None:
+    with FileLog(tmp_path) as log:
+        log.append([commit(5)], timestamp_ms=NOW)
+    with FileLog(tmp_path) as log:
+        runtime = CoordinatorRuntime(CoordinatorShard(new_id=lambda: pytest.fail("asked")), log, now_ms=NOW)
+        runtime.load()
+        runtime.end_transaction(PRODUCER, 0, commit=True)
+        assert runtime.shard.state.offsets.get("g", "t", 0) is not None
+        assert isinstance(contents(log)[-1], StoredMarker)
+
+
+APPENDS = st.lists(
+    st.one_of(
+        st.lists(st.tuples(st.integers(0, 3), st.integers(0, 100), st.binary(max_size=40)), min_size=1, max_size=4),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(appends=APPENDS, transactional=st.booleans(), segment_bytes=st.sampled_from([1, 300, 1 << 20]))
+def test_a_crash_at_any_byte_of_a_write_leaves_what_was_acknowledged(
+    tmp_path_factory: pytest.TempPathFactory, appends: list[Any], transactional: bool, segment_bytes: int
+) -> None:
+    folder = tmp_path_factory.mktemp("log")
+    producer = {"producer_id": PRODUCER, "producer_epoch": 0} if transactional else {}
+    before: list[StoredRecord | StoredMarker] = []
+    with FileLog(folder, fsync="never", segment_bytes=segment_bytes) as log:
+        for each in appends:
+            before = contents(log)
+            if isinstance(each, bool):
+                log.append_marker(PRODUCER, 0, commit=each, timestamp_ms=NOW)
+            else:
+                records = [commit(at, partition=part, metadata=text.hex()) for part, at, text in each]
+                log.append(records, timestamp_ms=NOW, **producer)
+        after = contents(log)
+        newest = log.segments()[-1]
+    whole = newest.read_bytes()
+    start = start_of_last_batch(whole)
+    for end in range(start, len(whole) + 1):
+        newest.write_bytes(whole[:end])
+        with FileLog(folder, fsync="never", segment_bytes=segment_bytes) as log:
+            found = contents(log)
+            assert found == (after if end == len(whole) else before), f"cut at {end} of {start} to {len(whole)}"
+            assert log.cut_bytes == (0 if end == len(whole) else end - start)
+            assert log.append([commit(9)], timestamp_ms=NOW) == len(found)
+            assert [stored.offset for stored in log.read()] == list(range(len(found) + 1))
+        for later in newest.parent.glob("*.log"):
+            if int(later.stem) > int(newest.stem):
+                later.unlink()
+
+
+def start_of_last_batch(segment: bytes) -> int:
+    position = start = 0
+    while position < len(segment):
+        start = position
+        position += 12 + int.from_bytes(segment[position + 8 : position + 12])
+    return start
+
+
+def test_a_batch_in_a_torn_record_is_not_taken_for_one_of_the_log(tmp_path: Path) -> None:
+    inner = encode_batch([BatchRecord(offset=1, timestamp_ms=0, key=b"k", value=b"v")]).decode("latin-1")
+    with FileLog(tmp_path, fsync="never") as log:
+        log.append([commit(0)], timestamp_ms=NOW)
+        first_bytes = log.segments()[0].stat().st_size
+        with pytest.MonkeyPatch.context() as patched:
+            raw = encode_batch(
+                [BatchRecord(offset=1, timestamp_ms=0, key=b"k", value=inner.encode("latin-1") + bytes(9))]
+            )
+            patched.setattr("quorate.coordinator.file_log.encode_batch", lambda *_, **__: raw)
+            log.append([commit(1)], timestamp_ms=NOW)
+        (path,) = log.segments()
+    os.truncate(path, path.stat().st_size - 3)
+    with FileLog(tmp_path, fsync="never") as log:
+        assert len(contents(log)) == 1
+        assert path.stat().st_size == first_bytes
+
+
+@pytest.mark.parametrize("fill", [0, 0xFF])
+def test_space_that_was_never_written_is_cut_off(tmp_path: Path, fill: int) -> None:
+    with FileLog(tmp_path, fsync="never") as log:
+        write_some(log)
+        expected = contents(log)
+        (path,) = log.segments()
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes() + bytes([fill]) * 5000)
+    with FileLog(tmp_path, fsync="never") as log:
+        assert contents(log) == expected
+        assert log.cut_bytes == 5000
+    assert path.stat().st_size == size
+
+
+@pytest.mark.parametrize("segment_bytes", [1, 1 << 20])
+@pytest.mark.parametrize("at", [9, 80])
+def test_damage_before_acknowledged_batches_is_told_and_nothing_is_cut(
+    tmp_path: Path, segment_bytes: int, at: int
+) -> None:
+    with FileLog(tmp_path, fsync="never", segment_bytes=segment_bytes) as log:
+        write_some(log)
+        path = log.segments()[0]
+    data = bytearray(path.read_bytes())
+    data[at] ^= 0x7F
+    path.write_bytes(data)
+    with pytest.raises(LogError, match=r"position 0: .*restore the file"), FileLog(tmp_path, fsync="never") as log:
+        contents(log)
+    assert path.read_bytes() == data
+
+
+def test_a_batch_above_the_limit_is_refused(tmp_path: Path) -> None:
+    with FileLog(tmp_path, fsync="never", max_batch_bytes=500) as log:
+        with pytest.raises(AppendError) as refused:
+            log.append([commit(0, metadata="m" * 500)], timestamp_ms=NOW)
+        assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
+        assert contents(log) == []
+        assert log.append([commit(0)], timestamp_ms=NOW) == 0
+
+
+class FullDisk(io.FileIO):
+    """Takes 20 bytes, then no more."""
+
+    room = 20
+
+    def write(self, data: Any) -> int:
+        if not self.room:
+            raise OSError(28, "No space left on device")
+        self.room -= (written := super().write(bytes(data[: self.room])))
+        return written
+
+
+def test_of_a_write_that_fails_half_way_nothing_is_left(tmp_path: Path) -> None:
+    with FileLog(tmp_path, fsync="never") as log:
+        log.append([commit(0)], timestamp_ms=NOW)
+        (path,) = log.segments()
+        size = path.stat().st_size
+        log._file.close()
+        disk = FullDisk(path, "r+b")
+        disk.seek(0, os.SEEK_END)
+        log._file = disk
+        with pytest.raises(AppendError) as failed:
+            log.append([commit(1)], timestamp_ms=NOW)
+        assert failed.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert (path.stat().st_size, log.next_offset, len(contents(log))) == (size, 1, 1)
+        disk.room = 1 << 20
+        assert log.append([commit(1)], timestamp_ms=NOW) == 1
+        assert len(contents(log)) == 2
+
+
+@pytest.mark.parametrize(("fsync", "synced"), [("always", 3), ("never", 0)])
+def test_fsync_is_done_for_each_append_if_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fsync: Fsync, synced: int
+) -> None:
+    with FileLog(tmp_path, fsync=fsync) as log:
+        calls: list[int] = []
+        monkeypatch.setattr("os.fsync", calls.append)
+        for number in range(3):
+            log.append([commit(number)], timestamp_ms=NOW)
+        assert len(calls) == synced
+
+
+def test_what_is_appended_while_reading_does_not_come(tmp_path: Path) -> None:
+    with FileLog(tmp_path, fsync="never") as log:
+        log.append([commit(0)], timestamp_ms=NOW)
+        reading = log.read()
+        log.append([commit(1)], timestamp_ms=NOW)
+        assert [stored.offset for stored in reading] == [0]
+
+
+READ_ALL = """
+import resource, sys
+from quorate.coordinator.file_log import FileLog
+with FileLog(sys.argv[1], fsync="never") as log:
+    entries = log.read()
+    for _ in range(20_000):
+        next(entries)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    count = 20_000 + sum(1 for _ in entries)
+    print(count, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kilobytes on Linux only")
+def test_a_million_records_are_read_in_bounded_memory(tmp_path: Path) -> None:
+    pairs = [encode_record(commit(1, group=f"g{number}", metadata="m" * 10)) for number in range(1000)]
+    batch = encode_batch(
+        [BatchRecord(offset=at, timestamp_ms=NOW, key=key, value=value) for at, (key, value) in enumerate(pairs)]
+    )
+    with FileLog(tmp_path, fsync="never"):
+        pass
+    segment = tmp_path / "__consumer_offsets-0" / f"{0:020}.log"
+    with segment.open("wb") as file:
+        for number in range(1000):
+            file.write((1000 * number).to_bytes(8) + batch[8:])  # the CRC does not cover the base offset
+    read = subprocess.run(
+        [sys.executable, "-P", "-c", READ_ALL, str(tmp_path)], capture_output=True, text=True, timeout=120, check=True
+    )
+    count, grown_kib = map(int, read.stdout.split())
+    assert count == 1_000_000
+    assert segment.stat().st_size > 50_000_000
+    assert grown_kib < 16 * 1024
