@@ -72,20 +72,27 @@ def demo(group_id: str | None, width: int | None) -> None:
     click.echo()
     click.secho("To try next", bold=True)
     place = _short(DATA / about["log"])
+    called = _called()
     commands = (
         (
-            f"quorate decode {place} --group 'legacy-*' --format table",
+            f"{called} decode {place} --group 'legacy-*' --format table",
             "the groups of the classic protocol in the same log",
         ),
-        (f"quorate decode {place} --type OffsetCommit --limit 3", "JSON for jq and programs"),
-        ("quorate records ConsumerGroupMetadata", "what a record consists of, and since when"),
-        ("quorate decode -b localhost:9092 --follow", "your own cluster"),
+        (f"{called} decode {place} --type OffsetCommit --limit 3", "JSON for jq and programs"),
+        (f"{called} records ConsumerGroupMetadata", "what a record consists of, and since when"),
+        (f"{called} decode -b localhost:9092 --follow", "your own cluster"),
     )
     longest = max(len(command) for command, _ in commands)
     beside = width is None or longest + max(len(what) for _, what in commands) + 6 <= width
     for command, what in commands:
         remark = click.style("# " + what, dim=True)
         click.echo(f"  {command.ljust(longest)}  {remark}" if beside else f"  {remark}\n  {command}")
+
+
+def _called() -> str:
+    """What to type for this command: `make demo` installs it where the shell does not look."""
+    called = Path(sys.argv[0])
+    return _short(called) if called.name == "quorate" and shutil.which("quorate") is None else "quorate"
 
 
 def _say(text: str, width: int | None) -> None:

@@ -42,8 +42,11 @@ FRAME = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http
 
 def demo_output() -> str:
     """What the demo prints, with colours."""
-    command = [Path(sysconfig.get_path("scripts")) / "quorate", "demo", "--width", str(COLUMNS)]
+    scripts = sysconfig.get_path("scripts")
+    command = [Path(scripts) / "quorate", "demo", "--width", str(COLUMNS)]
     environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"FORCE_COLOR": "1"}
+    # Found by the shell, the command proposes others by its bare name, as the picture's first line has it.
+    environment["PATH"] = os.pathsep.join((scripts, environment.get("PATH", os.defpath)))
     return subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 

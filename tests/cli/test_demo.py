@@ -136,3 +136,12 @@ def test_the_commands_that_it_proposes_work(quorate, monkeypatch):
         assert ended.status == 0
         assert ended.lines
     assert json.loads(quorate(*proposed[1]).lines[0])["name"] == "OffsetCommit"
+
+
+@pytest.mark.parametrize(("path", "called"), [("/nowhere", ".venv/bin/quorate"), (None, "quorate")])
+def test_the_commands_that_it_proposes_can_be_typed_as_they_are(quorate, monkeypatch, tmp_path, path, called):
+    monkeypatch.setattr("sys.argv", [".venv/bin/quorate", "demo"])
+    (tmp_path / "quorate").touch(mode=0o755)
+    monkeypatch.setenv("PATH", path or str(tmp_path))
+    lines = quorate("demo").lines
+    assert {line.split()[0] for line in lines[lines.index("To try next") + 1 :]} == {called}
