@@ -286,6 +286,10 @@ def _parsed(path: str, name: str | None = None) -> Node:
     name = name or (STDIN if path == "-" else path)
     try:
         raw = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    except IsADirectoryError:
+        raise UserError(
+            f"{name}: is a folder, not a description", "a log is given with --log of `quorate assign`"
+        ) from None
     except OSError as error:
         raise UserError(f"{name}: cannot be read: {error.strerror or error}") from None
     try:

@@ -430,6 +430,7 @@ def test_a_file_of_that_name_goes_before_the_example(quorate, tmp_path, monkeypa
             "--html /nowhere/at/all.html: cannot be written",
         ),
         (["gone.yaml"], "gone.yaml: cannot be read: No such file"),
+        (["."], ".: is a folder, not a description"),
     ],
 )
 def test_mistakes_are_one_error_with_a_remedy(quorate, described, arguments, complaint):
