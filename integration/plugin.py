@@ -77,10 +77,13 @@ def kafka_cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[.
             from quorate.integration.containers import KafkaCluster
 
             chosen = {**{name: value for name, value in given.items() if value is not None}, **arguments}
+            failure = None
             try:
                 cluster = KafkaCluster(**chosen)
             except ClusterError as error:
-                pytest.fail(f"no Kafka cluster: {error}", pytrace=False)
+                failure = str(error)
+            if failure is not None:  # not in the handler: pytest would show both, one after the other
+                pytest.fail(f"no Kafka cluster: {failure}", pytrace=False)
             clusters.callback(cluster.close)
             return cluster
 

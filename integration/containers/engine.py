@@ -1,6 +1,7 @@
 """The container engine, and what belongs to us on it: everything that we start carries labels, and a watcher removes it if our process dies."""
 
 import contextlib
+import os
 import re
 import subprocess
 import sys
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["LAB", "LABEL", "Session", "engine", "engine_errors", "remove_labelled"]
 
 _TAKEN = re.compile(r":(\d+)(?: failed: port is already allocated|: bind: address already in use)")
+_ERRNO = re.compile(r"\[Errno -?\d+\] ([^\"')]+)")
 
 LABEL = "io.quorate.session"
 """Label of containers, networks and volumes; its value names the session."""
@@ -60,6 +62,9 @@ def _why(text: str) -> str:
     ):
         if name in text:
             return words
+    refused = _ERRNO.search(text)
+    if refused:
+        return f"{os.environ.get('DOCKER_HOST', 'the local one')}: {refused[1]}"
     return next(iter(text.splitlines()), "no reason is given")
 
 

@@ -23,10 +23,10 @@ def resolve_image(version: str, image: str | None = None, tell: Callable[[str], 
     apache/kafka and quorate/kafka (docker/image) is there, and if neither is, apache/kafka. An image that is not there is pulled, which `tell` is told.
     Raises `ClusterError`.
     """
+    client = engine()  # first: it says what to install where Docker's package is missing
     from docker.errors import APIError, ImageNotFound
 
     chosen = image or os.environ.get(IMAGE_VARIABLE)
-    client = engine()
     names = [name_image(chosen, version)] if chosen else [f"{OFFICIAL}:{version}", f"{EQUIVALENT}:{version}"]
     for name in names:
         try:

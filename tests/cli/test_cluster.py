@@ -13,7 +13,9 @@ from quorate.cli.cluster_up import Wanted, differences
 from quorate.cli.errors import UserError
 from quorate.integration.cluster import BrokerInfo
 from quorate.integration.containers.engine import engine
+from quorate.integration.containers.images import resolve_image
 from quorate.integration.containers.plan import Plan
+from quorate.integration.errors import ClusterError
 from quorate.integration.survey import Survey
 from tests.cli.test_process import imported_by
 
@@ -90,6 +92,21 @@ def test_no_engine_is_one_line_with_the_remedy(quorate, no_engine, command):
     error, remedy = ended.err.splitlines()
     assert error == "error: no container engine answers: its socket is not there"
     assert "start Docker" in remedy
+
+
+def test_an_engine_that_refuses_is_named_by_its_address(quorate, no_engine, monkeypatch):
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
+    ended = quorate("cluster", "list")
+    assert ended.err.splitlines()[0] == "error: no container engine answers: tcp://127.0.0.1:9: Connection refused"
+
+
+def test_a_cluster_in_python_names_the_missing_extra(monkeypatch):
+    engine.cache_clear()
+    monkeypatch.setitem(sys.modules, "docker", None)
+    monkeypatch.setitem(sys.modules, "docker.errors", None)
+    with pytest.raises(ClusterError, match=r"containers need the package docker.*quorate\[testcontainers\]"):
+        resolve_image("4.3.1")
+    engine.cache_clear()
 
 
 @pytest.mark.parametrize("missing", ["docker", "testcontainers"])
