@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from quorate.cli.cluster_brokers import COMMANDS
-from quorate.cli.cluster_options import NO_RACK, name_option, version_option
+from quorate.cli.cluster_options import NO_RACK, name_option, option_for, version_option
 from quorate.cli.errors import UserError, note
 
 if TYPE_CHECKING:
@@ -213,12 +213,23 @@ def down(name: str, everything: bool) -> None:
 def upgrade(name: str, version: str) -> None:
     """Move to another version, broker by broker.
 
-    On the same data; a lower version is a downgrade. Feature levels (metadata.version) stay as they are, so that the way back is open.
+    On the same data. Feature levels (metadata.version) stay as they are, so that the way back is open, as far as the version that the lab was started with.
     """
     from quorate.cli.cluster_run import do
+    from quorate.integration.errors import ClusterError
 
     def move(lab: "KafkaCluster") -> str:
-        lab.upgrade(version)
+        before = lab.version
+        try:
+            lab.upgrade(version)
+        except ClusterError as error:
+            if before == version or all(broker.version != version for broker in lab.brokers):
+                raise
+            raise ClusterError(
+                error.message,
+                *error.remedy,
+                f"if {version} cannot read the data, as those of a lab that was started with a later version: quorate cluster upgrade {before}{option_for(lab)} goes back",
+            ) from None
         return f"{name}: all brokers run {version}"
 
     do(name, move)

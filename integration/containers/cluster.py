@@ -283,6 +283,8 @@ class KafkaCluster(ObservedCluster):
     def cut(self, broker: int, *others: int) -> None:
         """Drop all packets between a broker and others, both ways; without others, between it and the clients on this host."""
         node = self._node(broker)
+        if broker in others:
+            raise ClusterError(f"broker {broker} cannot be cut off from itself")
         if not others:
             # Clients come through the published port, so to the broker they are the network's gateway.
             (network,) = node.container.attrs["NetworkSettings"]["Networks"].values()

@@ -81,7 +81,11 @@ class ObservedCluster(Cluster, ABC):
                 also=(KafkaError, ClusterError),
             )
         except ClusterError as error:
-            tails = "".join(f"\n--- {node.name} ({node.state})\n{node.log_excerpt()}" for node in self._nodes.values())
+            # Where a node has ended, the others only wait for it.
+            nodes = [node for node in self._nodes.values() if node.wanted and node.state == "stopped"]
+            tails = "".join(
+                f"\n--- {node.name} ({node.state})\n{node.log_excerpt()}" for node in nodes or self._nodes.values()
+            )
             raise ClusterError(f"{error}{tails}") from None
 
     def _knows(self, broker: int, others: Mapping[int, str | None]) -> bool:

@@ -234,6 +234,18 @@ def test_a_broker_shows_its_log(on: Callable[..., Ended]) -> None:
     assert "there is no broker 7, only 1, 2, 3" in on("logs", "7").err
 
 
+def test_a_broker_cannot_be_cut_off_from_itself(on: Callable[..., Ended]) -> None:
+    assert "broker 1 cannot be cut off from itself" in on("cut", "1", "1").err
+
+
+def test_a_downgrade_below_the_version_of_the_data_says_how_to_go_back(name: str) -> None:
+    assert quorate("cluster", "up", "--name", name, "--brokers", "1", "--racks", "a").status == 0
+    ended = quorate("cluster", "upgrade", "4.0.2", "--name", name)
+    assert ended.status == 1
+    assert f"quorate cluster upgrade 4.3.1 --name {name} goes back" in ended.err
+    assert quorate("cluster", "upgrade", "4.3.1", "--name", name).status == 0
+
+
 def test_a_second_start_of_the_same_name_does_not_harm_the_first(
     on: Callable[..., Ended], lab: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
