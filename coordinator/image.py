@@ -52,12 +52,9 @@ class MetadataImage:
             raise ValueError("a topic name or id is given twice")
         return replace(self, topics=by_name, version=self.version + 1)
 
-    def racks(self, topic: TopicImage) -> list[list[str]]:
+    def racks(self, topic: TopicImage) -> list[tuple[str, ...]]:
         """For each partition the racks of its replicas, repeated where replicas share one. Brokers that are not registered or have no rack add none."""
-        brokers = self.brokers
-        return [
-            [rack for broker in replicas if (rack := brokers.get(broker)) is not None] for replicas in topic.replicas
-        ]
+        return list(map(_RacksOf(self.brokers).__getitem__, topic.replicas))
 
     def topology(self, names: Sequence[str]) -> Topology:
         """Those of the topics that exist, for assignors, in the order given."""
@@ -74,6 +71,19 @@ class MetadataImage:
 
 
 MetadataImage.EMPTY = MetadataImage()
+
+
+class _RacksOf(dict[tuple[int, ...], tuple[str, ...]]):
+    """Replicas → racks. Topics have far fewer sets of replicas than partitions."""
+
+    def __init__(self, brokers: Mapping[int, str | None]) -> None:
+        super().__init__()
+        self._brokers = brokers
+
+    def __missing__(self, replicas: tuple[int, ...]) -> tuple[str, ...]:
+        found = tuple(rack for broker in replicas if (rack := self._brokers.get(broker)) is not None)
+        self[replicas] = found
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
