@@ -14,7 +14,7 @@ RETRY_BACKOFF_MS = 500
 """A timer whose records could not be written fires again after this, unless it was set otherwise."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # not frozen: one is made for each heartbeat, and that takes half as long
 class Timer:
     """At `at_ms`, `operation` is called with the time in ms; what it returns is written and replayed like the result of a request.
 

@@ -16,7 +16,7 @@ from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 __all__ = ["Progress"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # not frozen: one is made for each heartbeat, and that takes half as long
 class Progress:
     """One request of a member.
 
