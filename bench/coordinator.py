@@ -1,0 +1,465 @@
+"""How fast the coordinator is, and how much it holds: requests, replay and hashes beside Kafka's own classes, warmed up, and memory.
+
+Java's figures are those of the oracle's own benchmark, from one JVM and one thread: its least round or median CPU time per call, whichever is less.
+Ours are the least of our rounds' average times, measured before and behind the JVM, by the clock or of this thread's CPU: that leaves out what neighbours on
+a shared machine cost. `--quick` warms Java up for a tenth of the time, and leaves out the largest cases.
+"""
+
+import gc
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+sys.path.append(str(Path(__file__).parent))  # behind everything: `codecs` stays the standard library's
+
+from _report import Report
+
+from quorate.codecs import CoordinatorRecord, Uuid, decode_record, encode_record
+from quorate.codecs.api import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, OffsetCommitRequest
+from quorate.codecs.api.consumer_group_heartbeat import TopicPartitions
+from quorate.codecs.api.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from quorate.codecs.messages.consumer_group import (
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
+    PartitionMetadata,
+    TopicMetadata,
+)
+from quorate.coordinator.config import CoordinatorConfig
+from quorate.coordinator.image import MetadataImage, TopicImage
+from quorate.coordinator.metadata_hash import group_hash, topic_hash
+from quorate.coordinator.records import offset_commit
+from quorate.coordinator.results import RequestContext
+from quorate.coordinator.runtime import CoordinatorRuntime, MemoryLog, StoredRecord
+from quorate.coordinator.shard import CoordinatorShard
+from quorate.coordinator.state.consumer import ConsumerGroup
+
+ORACLE = Path(__file__).resolve().parents[1] / "tests" / "oracle" / "target"
+JAVA = "Kafka 4.3.1, Java"
+START_MS = 1_700_000_000_000
+BEAT_MS = 5_000
+"""How often members send heartbeats."""
+
+Action = Callable[[], Any]
+Beats = list[ConsumerGroupHeartbeatRequest]
+
+
+# ---- measuring
+
+
+@dataclass
+class Measured:
+    """Something that is done `calls` times by one `action`, and the least seconds that one took so far."""
+
+    action: Action
+    calls: int
+    least_s: float = field(default=float("inf"))
+
+    def again(self, *, least_s: float = 0.5) -> None:
+        """Some more rounds, at least three."""
+        gc.collect()
+        started, rounds = time.perf_counter(), 0
+        while rounds < 3 or time.perf_counter() - started < least_s:
+            cpu, begin = time.thread_time(), time.perf_counter()
+            self.action()
+            took = min(time.perf_counter() - begin, time.thread_time() - cpu)
+            self.least_s = min(self.least_s, took / self.calls)
+            rounds += 1
+
+
+def java(*families: str, quick: bool) -> list[dict[str, Any]]:
+    """The lines of the oracle's benchmark, with the `least_s` that one call took."""
+    lines: list[dict[str, Any]] = []
+    for family in families:
+        command = ["java", "-Xms2g", "-Xmx4g", "-XX:+UseG1GC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
+        command += [f"-Dwarm={10 if quick else 100}"]
+        command += ["-cp", f"{ORACLE / 'classes'}{os.pathsep}{ORACLE / 'lib'}{os.sep}*", "oracle.Bench", family]
+        run = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
+        lines += map(json.loads, run.stdout.splitlines())
+    for line in lines:
+        line["least_s"] = min(line["min_ns"], line["cpu_ns_per_op"]) / 1e9
+    return lines
+
+
+def held(make: Callable[[], Any]) -> tuple[Any, int]:
+    """What `make` gives, and the bytes that it holds."""
+    make()  # whatever is only made once
+    gc.collect()
+    tracemalloc.start()
+    made = make()
+    gc.collect()
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return made, size
+
+
+# ---- groups
+
+
+class Discarding(MemoryLog):
+    """A log that forgets, like that of the oracle's benchmark."""
+
+    def append(self, records: Sequence[CoordinatorRecord], **of_batch: Any) -> int:
+        """As if it were written."""
+        return 0
+
+
+def image_of(topics: int, partitions: int) -> MetadataImage:
+    """Topics with so many partitions each, in three racks."""
+    image = MetadataImage.EMPTY.with_brokers({0: "rack0", 1: "rack1", 2: "rack2"})
+    replicas = tuple((one % 3, (one + 1) % 3, (one + 2) % 3) for one in range(partitions))
+    return image.with_topics(
+        TopicImage(name=f"t{one}", id=Uuid(bytes(15) + bytes([one + 1])), replicas=replicas) for one in range(topics)
+    )
+
+
+def runtime_of(image: MetadataImage, log: MemoryLog, *, interval_ms: int = 0) -> CoordinatorRuntime:
+    ids = random.Random(848)
+    config = CoordinatorConfig(group_consumer_assignment_interval_ms=interval_ms)
+    shard = CoordinatorShard(config, image=image, new_id=lambda: UUID(int=ids.getrandbits(128), version=4))
+    runtime = CoordinatorRuntime(shard, log, now_ms=START_MS)
+    runtime.load()
+    return runtime
+
+
+def context(now_ms: int, version: int = 1) -> RequestContext:
+    return RequestContext(api_version=version, now_ms=now_ms, client_id="c")
+
+
+def settled(runtime: CoordinatorRuntime, members: int, topics: Sequence[str]) -> tuple[Beats, int]:
+    """Let members join group "g", and send heartbeats until nothing changes any more: the heartbeat that each then sends, and how many it took."""
+    beats = [
+        ConsumerGroupHeartbeatRequest(
+            group_id="g",
+            member_id=f"member{one:04}",
+            rebalance_timeout_ms=300_000,
+            subscribed_topic_names=tuple(topics),
+            topic_partitions=(),
+        )
+        for one in range(members)
+    ]
+    owned: list[tuple[TopicPartitions, ...]] = [()] * members
+    sent, changed = 0, True
+    while changed:
+        changed = False
+        for number, beat in enumerate(beats):
+            answer: ConsumerGroupHeartbeatResponse = runtime.request(beat, context(runtime.now_ms)).response
+            if answer.error_code:
+                raise AssertionError(f"{beat} was answered {answer}")
+            changed = changed or answer.member_epoch != beat.member_epoch or answer.assignment is not None
+            if answer.assignment is not None:
+                owned[number] = answer.assignment.topic_partitions
+            beats[number] = ConsumerGroupHeartbeatRequest(
+                group_id="g",
+                member_id=beat.member_id,
+                member_epoch=answer.member_epoch,
+                topic_partitions=owned[number] if answer.assignment is not None else None,
+            )
+        sent += members
+        runtime.advance(runtime.now_ms + BEAT_MS)
+    return [replace(beat, topic_partitions=None) for beat in beats], sent
+
+
+def log_of(members: int, image: MetadataImage) -> tuple[list[CoordinatorRecord], Beats]:
+    """The latest record of each key of a group that has come to rest, and its members' heartbeats."""
+    log = MemoryLog()
+    beats, _ = settled(runtime_of(image, log), members, tuple(image.topics))
+    latest = {
+        one.record.key: one.record
+        for one in log.read()
+        if isinstance(one, StoredRecord) and isinstance(one.record, CoordinatorRecord)
+    }
+    return [one for one in latest.values() if one.value is not None], beats
+
+
+def many(records: Sequence[CoordinatorRecord], groups: int) -> Iterator[CoordinatorRecord]:
+    """The same group again and again under other names, each record decoded for itself as a load does."""
+    for number in range(groups):
+        for record in records:
+            key: Any = record.key
+            yield decode_record(*encode_record(replace(record, key=replace(key, group_id=f"g{number}"))))  # type: ignore[misc]
+
+
+def loaded(records: Sequence[CoordinatorRecord], groups: int, image: MetadataImage) -> CoordinatorRuntime:
+    """A coordinator that has loaded so many groups."""
+    runtime = runtime_of(image, Discarding())
+    for record in many(records, groups):
+        runtime.shard.replay(record, strict=True)
+    runtime.shard.loaded(runtime.now_ms)
+    return runtime
+
+
+# ---- cases beside Java
+
+
+def heartbeats() -> tuple[Measured, Measured]:
+    """Of a group of 100 where nothing changes, as the oracle has it: in the shard, and through the runtime."""
+    runtime = runtime_of(image_of(1, 1000), Discarding())
+    beats, _ = settled(runtime, 100, ["t0"])
+    shard, at = runtime.shard, context(runtime.now_ms)
+
+    def in_shard() -> None:
+        for beat in beats:
+            shard.handle(beat, at)
+
+    def through_runtime() -> None:
+        for beat in beats:
+            runtime.request(beat, at)
+
+    if any(shard.handle(beat, at).records for beat in beats):
+        raise AssertionError("the group has not come to rest")
+    return Measured(in_shard, len(beats)), Measured(through_runtime, len(beats))
+
+
+def commits() -> tuple[Measured, Measured]:
+    """Of one partition each, of a group without members: in the shard with replay, and through the runtime."""
+    image = image_of(1, 1000)
+    topic = image.topics["t0"]
+    requests = [
+        OffsetCommitRequest(
+            group_id="simple",
+            topics=(
+                OffsetCommitRequestTopic(
+                    name=topic.name,
+                    topic_id=topic.id,
+                    partitions=(OffsetCommitRequestPartition(partition_index=one, committed_offset=one),),
+                ),
+            ),
+        )
+        for one in range(1000)
+    ]
+    at = context(START_MS, version=9)
+    first, second = (runtime_of(image, Discarding()) for _ in range(2))
+    first.request(requests[0], at)
+
+    def in_shard() -> None:
+        for offset, request in enumerate(requests):
+            for record in first.shard.handle(request, at).records:
+                first.shard.replay(record, offset=offset)
+
+    def through_runtime() -> None:
+        for request in requests:
+            second.request(request, at)
+
+    return Measured(in_shard, len(requests)), Measured(through_runtime, len(requests))
+
+
+def replays() -> tuple[Measured, Measured]:
+    """10,000 records of committed offsets over and over: those that are decoded, and from their bytes."""
+    config = CoordinatorConfig()
+    records = [
+        offset_commit(
+            config,
+            group=f"consumer-group-{one % 100}",
+            topic="some-topic-name",
+            partition=one // 100,
+            offset=123_456_789 + one,
+            leader_epoch=7,
+            metadata="",
+            commit_timestamp_ms=START_MS,
+            topic_id=Uuid(bytes(15) + b"\x02"),
+        )
+        for one in range(10_000)
+    ]
+    shard = runtime_of(MetadataImage.EMPTY, Discarding()).shard
+    raw = [encode_record(record) for record in records]
+
+    def replay() -> None:
+        for offset, record in enumerate(records):
+            shard.replay(record, offset=offset)
+
+    def load() -> None:
+        for offset, (key, value) in enumerate(raw):
+            shard.replay(decode_record(key, value), offset=offset)
+
+    return Measured(replay, len(records)), Measured(load, len(records))
+
+
+def hashes(partitions: int) -> Measured:
+    """Of a topic's racks, as the coordinator computes it from its image when nothing is cached."""
+    image = image_of(1, partitions)
+    topic = image.topics["t0"]
+    times = max(1, 2000 // partitions)
+
+    def compute() -> None:
+        for _ in range(times):
+            topic_hash(topic.id, topic.name, image.racks(topic))
+
+    return Measured(compute, times)
+
+
+def hashes_of_groups() -> Measured:
+    topics = {f"topic-{one}": (one * 0x1E3779B97F4A7C15) % (1 << 63) for one in range(100)}
+
+    def compute() -> None:
+        for _ in range(50):
+            group_hash(topics)
+
+    return Measured(compute, 50)
+
+
+def beside_java(report: Report) -> None:
+    """All cases of the oracle's benchmark, in its order."""
+    reach = "≥ 100,000/s"
+    cases = list(
+        zip(
+            (
+                "heartbeats of 100 members, shard",
+                "heartbeats of 100 members, runtime",
+                "offset commits, runtime, log discarded",
+                "offset commits, shard and replay",
+                "replay of OffsetCommit",
+                "replay of OffsetCommit, from bytes",
+                "hash of a topic: 10,000 partitions in 3 racks",
+                "hash of a topic: 100 partitions in 3 racks",
+                "hash of a topic: 1 partition in 3 racks",
+                "hash of a group: 100 topics",
+            ),
+            (*heartbeats(), *reversed(commits()), *replays(), *map(hashes, (10_000, 100, 1)), hashes_of_groups()),
+            ("heartbeat", "heartbeat", "offset-commit", "offset-commit", "replay-OffsetCommit", "load-OffsetCommit")
+            + ("topic-hash",) * 3
+            + ("group-hash",),
+            (reach, reach, "", "", "≥ 500,000/s", "", "ratio ≥ 0.5", "", "", ""),
+            strict=True,
+        )
+    )
+    least_s = 0.4 if report.quick else 1.0
+    for _, ours, _, _ in cases:
+        ours.again(least_s=least_s)
+    lines = java("shard", "hash", quick=report.quick)
+    for _, ours, _, _ in cases:
+        ours.again(least_s=least_s)
+    for (case, ours, family, goal), line in zip(cases, lines, strict=True):
+        if line["bench"] != family:
+            raise AssertionError(f"{family} was expected, Java measured {line['bench']}")
+        if "hash" in family:
+            report.cost(case, ours.least_s * 1e6, line["least_s"] * 1e6, JAVA, "µs", goal)
+        else:
+            unit = "records/s" if case.startswith("replay") else "requests/s"
+            report.rate(case, 1 / ours.least_s, 1 / line["least_s"], JAVA, unit, goal)
+
+
+# ---- cases of our own
+
+
+def growth(report: Report) -> None:
+    """A heartbeat with more and more groups, of 5 members each: 2,000 members spread over all groups, the same number however many there are."""
+    image = image_of(1, 20)
+    records, beats = log_of(5, image)
+    sizes = (10, 100, 1000) if report.quick else (10, 100, 1000, 10_000)
+    measured: list[Measured] = []
+    for groups in sizes:
+        runtime = loaded(records, groups, image)
+        rng = random.Random(groups)
+        requests = [replace(rng.choice(beats), group_id=f"g{rng.randrange(groups)}") for _ in range(2000)]
+        at = context(runtime.now_ms)
+        measured.append(Measured(_beating(runtime, requests, at), len(requests)))
+        measured[-1].action()  # after a load, each group computes its hash once
+    for _ in range(2):
+        for one in measured:
+            one.again()
+    for groups, one in zip(sizes, measured, strict=True):
+        goal = "" if groups == sizes[0] else "ratio ≥ 0.67: flat"
+        first = measured[0].least_s * 1e6
+        report.cost(f"a heartbeat, {groups:,} groups of 5", one.least_s * 1e6, first, f"{sizes[0]} groups", "µs", goal)
+
+
+def _beating(runtime: CoordinatorRuntime, requests: Beats, at: RequestContext) -> Action:
+    def beat() -> None:
+        for request in requests:
+            if runtime.shard.handle(request, at).records:
+                raise AssertionError(f"group {request.group_id} has not come to rest")
+
+    return beat
+
+
+def storm(report: Report) -> None:
+    """Members that join all at once, and send heartbeats until each has what it is to have; Kafka's usual interval between assignments."""
+    image = image_of(10, 100)
+    least_s, sent = float("inf"), 0
+    for _ in range(2 if report.quick else 5):
+        runtime = runtime_of(image, Discarding(), interval_ms=1000)
+        gc.collect()
+        begin = time.perf_counter()
+        _, sent = settled(runtime, 1000, tuple(image.topics))
+        least_s = min(least_s, time.perf_counter() - begin)
+        group = runtime.shard.state.groups["g"]
+        if not isinstance(group, ConsumerGroup) or group.state != "Stable":
+            raise AssertionError(f"the group is {group.state}")
+    case = "join storm: 1,000 members, 1,000 partitions, until stable"
+    report.cost(case, least_s * 1e3, None, "", "ms", heartbeats=float(sent))
+
+
+def memory(report: Report) -> None:
+    """What a loaded coordinator holds, sessions included: groups of one member against groups of 11 tell a member from its group."""
+    image = image_of(1, 22)
+    groups = 100 if report.quick else 500
+    sizes = {}
+    for members in (1, 11):
+        records, _ = log_of(members, image)
+        _, size = held(lambda records=records: loaded(records, groups, image))  # type: ignore[misc]
+        sizes[members] = size / groups
+    each = (sizes[11] - sizes[1]) / 10
+    report.cost("memory of a member, 2 partitions each", each, None, "", "bytes")
+    report.cost("memory of a group without its members", sizes[1] - each, None, "", "bytes")
+
+
+def old_form(image: MetadataImage) -> tuple[bytes | None, bytes | None]:
+    """What Kafka before 4.1 wrote and kept for each group: the racks of each partition (a record of type 4)."""
+    topics = tuple(
+        TopicMetadata(
+            topic_id=topic.id,
+            topic_name=topic.name,
+            num_partitions=topic.partitions,
+            partition_metadata=tuple(
+                PartitionMetadata(partition=number, racks=tuple(racks))
+                for number, racks in enumerate(image.racks(topic))
+            ),
+        )
+        for topic in image.topics.values()
+    )
+    key, value = ConsumerGroupPartitionMetadataKey(group_id="g0"), ConsumerGroupPartitionMetadataValue(topics=topics)
+    return encode_record(CoordinatorRecord(key=key, value=value, version=0))
+
+
+def racks_or_hash(report: Report) -> None:
+    """KIP-1101's case, 500 members and 2,000 partitions in three racks: the racks of each partition against hashes, alone and with all of the group."""
+    image = image_of(10, 200)
+    key, value = old_form(image)
+    _, racks = held(lambda: decode_record(key, value))
+
+    def hashed() -> tuple[dict[str, int], int]:
+        known = {
+            name.encode().decode(): topic_hash(one.id, name, image.racks(one)) for name, one in image.topics.items()
+        }
+        return known, group_hash(known)
+
+    _, hash_form = held(hashed)
+    case = "KIP-1101, 500 members, 2,000 partitions"
+    old = "racks by partition"
+    report.cost(f"{case}: metadata", hash_form, racks, old, "bytes", "ratio ≥ 4", in_log=8.0)
+    records, _ = log_of(500, image)
+    _, whole = held(lambda: loaded(records, 1, image))
+    report.cost(f"{case}: whole group", whole + hash_form, whole + racks, old, "bytes")
+
+
+def main() -> None:
+    report = Report("quorate.coordinator", __doc__ or "")
+    if not (ORACLE / "classes").is_dir():
+        sys.exit("error: Kafka's jars are not there; run `make bench`, or tests/oracle/build")
+    beside_java(report)
+    for cases in (growth, storm, memory, racks_or_hash):
+        cases(report)
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()
