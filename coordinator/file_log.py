@@ -17,6 +17,7 @@ from quorate.codecs import CoordinatorRecord, LogError, decode_record, encode_re
 from quorate.codecs.batches import Batch, BatchProblem, BatchRecord, control_record, encode_batch, encode_marker
 from quorate.codecs.message import CONSUMER_OFFSETS
 from quorate.coordinator.errors import ErrorCode
+from quorate.coordinator.log_compaction import Compaction, compact
 from quorate.coordinator.log_segments import Fsync, batches, recovered, segment_path, segments_in, sync_folder
 from quorate.coordinator.runtime import AppendError, StoredMarker, StoredRecord
 
@@ -122,6 +123,27 @@ class FileLog:
     def segments(self) -> list[Path]:
         """The files, oldest first; the last one is being written."""
         return segments_in(self.folder)
+
+    def roll(self) -> None:
+        """Begin a new segment, unless nothing is in this one, so that what is written can be compacted. Raises `OSError`."""
+        if self._size:
+            self._roll()
+
+    def compact(self, *, now_ms: int, tombstone_retention_ms: int = 0) -> Compaction:
+        """Keep the last record of each key in the closed segments (`quorate.coordinator.log_compaction`): loading the log gives the same as before.
+
+        Tombstones stay for one pass at least, and for `tombstone_retention_ms` after it. What `read` gave before must have been read.
+        Raises `LogError` for damage, before anything is changed, and `OSError`.
+        """
+        *closed, newest = self.segments()
+        return compact(
+            closed,
+            newest,
+            self._size,
+            now_ms=now_ms,
+            tombstone_retention_ms=tombstone_retention_ms,
+            fsync=self.fsync,
+        )
 
     def close(self) -> None:
         """Stop writing. What was appended is there already."""

@@ -1,0 +1,260 @@
+"""Compaction: what a coordinator knows after loading a compacted log is what it knows after loading all of it."""
+
+import contextlib
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from quorate.codecs import CoordinatorRecord, LogEntry, LogError, read_log
+from quorate.codecs.batches.model import ControlRecord
+from quorate.codecs.messages.classic_group import GroupMetadataKey
+from quorate.codecs.messages.offsets import OffsetCommitKey
+from quorate.codecs.record_encode import encode_record
+from quorate.coordinator import CoordinatorConfig, CoordinatorState
+from quorate.coordinator.file_log import FileLog
+from quorate.coordinator.history.views import view
+from quorate.coordinator.records import empty_classic_group, offset_commit, tombstone
+from quorate.coordinator.runtime import StoredMarker, StoredRecord
+from quorate.coordinator.state import ClassicGroup
+from tests.coordinator.captures import CAPTURES, folders
+from tests.oracle.client import Oracle
+
+NOW = 1_800_000_000_000
+FOLDERS = [path for capture in sorted(CAPTURES.iterdir()) for path in folders(capture.name)]
+
+
+def commit(offset: int, *, group: str = "g", partition: int = 0) -> CoordinatorRecord:
+    return offset_commit(
+        CoordinatorConfig(),
+        group=group,
+        topic="t",
+        partition=partition,
+        offset=offset,
+        leader_epoch=0,
+        metadata="",
+        commit_timestamp_ms=NOW,
+    )
+
+
+def deleted(*, group: str = "g", partition: int = 0) -> CoordinatorRecord:
+    return tombstone(OffsetCommitKey(group=group, topic="t", partition=partition))
+
+
+def known(stored: Iterable[StoredRecord | StoredMarker]) -> dict[str, Any]:
+    """By group, what it is and its offsets; without groups of nothing, which a deleted offset leaves until the next load."""
+    state = CoordinatorState()
+    for each in stored:
+        if isinstance(each, StoredMarker):
+            state.offsets.end_transaction(each.producer_id, commit=each.commit)
+        else:
+            state.replay(each.record, offset=each.offset, producer_id=each.producer_id, strict=True)
+    found = {}
+    for name, group in state.groups.ordered():
+        offsets = {(topic, partition): offset for topic, partition, offset in state.offsets.of_group(name)}
+        pending = state.offsets.has_pending(name)
+        if not (isinstance(group, ClassicGroup) and group.is_simple) or offsets or pending:
+            found[name] = (view(group), offsets, pending)
+    return found
+
+
+def offsets_of(log: FileLog) -> list[int]:
+    return [stored.offset for stored in log.read()]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterable[FileLog]:
+    with FileLog(tmp_path, fsync="never") as opened:
+        yield opened
+
+
+def test_the_last_record_of_each_key_stays_where_it_was(log: FileLog) -> None:
+    log.append([commit(1), commit(1, partition=1), commit(2)], timestamp_ms=NOW)
+    log.append([empty_classic_group("h", NOW), commit(3)], timestamp_ms=NOW + 1)
+    log.roll()
+    log.append([commit(4)], timestamp_ms=NOW + 2)
+    before = list(log.read())
+    done = log.compact(now_ms=NOW)
+    assert list(log.read()) == [stored for stored in before if stored.offset in (1, 3, 4, 5)]
+    assert (done.segments, done.records_before, done.records_after) == (1, 5, 3)
+    assert done.bytes_after == log.segments()[0].stat().st_size < done.bytes_before
+
+
+def test_the_segment_that_is_written_is_left_alone(log: FileLog) -> None:
+    log.append([commit(1), commit(2)], timestamp_ms=NOW)
+    assert log.compact(now_ms=NOW).segments == 0
+    assert offsets_of(log) == [0, 1]
+
+
+def test_a_tombstone_stays_for_one_pass(log: FileLog) -> None:
+    log.append([commit(1), deleted(), commit(1, partition=1)], timestamp_ms=NOW)
+    log.roll()
+    log.compact(now_ms=NOW)
+    assert offsets_of(log) == [1, 2]
+    assert [stored.timestamp_ms for stored in log.read()] == [NOW, NOW]
+    log.compact(now_ms=NOW)
+    assert offsets_of(log) == [2]
+
+
+def test_a_tombstone_stays_for_the_time_that_is_asked_for(log: FileLog) -> None:
+    log.append([deleted()], timestamp_ms=NOW)
+    log.roll()
+    for now_ms, left in [(NOW, [0]), (NOW + 99, [0]), (NOW + 100, [])]:
+        log.compact(now_ms=now_ms, tombstone_retention_ms=100)
+        assert offsets_of(log) == left
+    assert len(log.segments()) == 1  # the closed one is gone
+    assert log.append([commit(5)], timestamp_ms=NOW) == 1
+
+
+def test_offsets_go_on_after_a_log_of_which_nothing_is_left(tmp_path: Path) -> None:
+    with FileLog(tmp_path, fsync="never") as log:
+        log.append([deleted(), deleted()], timestamp_ms=NOW)
+        log.roll()
+        for _ in range(2):
+            log.compact(now_ms=NOW)
+    with FileLog(tmp_path, fsync="never") as log:
+        assert offsets_of(log) == []
+        assert log.append([commit(5)], timestamp_ms=NOW) == 2
+
+
+def test_an_aborted_record_replaces_nothing_and_goes(log: FileLog) -> None:
+    log.append([commit(1)], timestamp_ms=NOW)
+    log.append([commit(2)], timestamp_ms=NOW, producer_id=7, producer_epoch=0)
+    log.append_marker(7, 0, commit=False, timestamp_ms=NOW)
+    log.append([commit(3, partition=1)], timestamp_ms=NOW, producer_id=7, producer_epoch=0)
+    log.append_marker(7, 0, commit=True, timestamp_ms=NOW)
+    log.roll()
+    expected = known(log.read())
+    for left in ([0, 2, 3, 4], [0, 3, 4], [0, 3, 4]):  # the marker with nothing left stays for one pass
+        log.compact(now_ms=NOW)
+        assert offsets_of(log) == left
+        assert known(log.read()) == expected
+
+
+def test_how_a_transaction_ended_may_be_told_by_the_segment_that_is_written(log: FileLog) -> None:
+    log.append([commit(1)], timestamp_ms=NOW)
+    log.append([commit(2)], timestamp_ms=NOW, producer_id=7, producer_epoch=0)
+    log.roll()
+    log.append_marker(7, 0, commit=False, timestamp_ms=NOW)
+    log.compact(now_ms=NOW)
+    assert offsets_of(log) == [0, 2]
+
+
+def test_nothing_is_touched_from_an_open_transaction_on(log: FileLog) -> None:
+    log.append([commit(1), commit(2)], timestamp_ms=NOW)
+    log.roll()
+    log.append([commit(3)], timestamp_ms=NOW)
+    log.append([commit(4)], timestamp_ms=NOW, producer_id=7, producer_epoch=0)
+    log.append([commit(5)], timestamp_ms=NOW)
+    log.roll()
+    assert log.compact(now_ms=NOW).segments == 1
+    assert offsets_of(log) == [1, 2, 3, 4]
+
+
+def test_damage_is_told_before_anything_is_changed(log: FileLog) -> None:
+    for _ in range(2):
+        log.append([commit(1), commit(2)], timestamp_ms=NOW)
+        log.roll()
+    first, second, _ = log.segments()
+    second.write_bytes(second.read_bytes()[:-1])
+    before = first.read_bytes()
+    with pytest.raises(LogError, match="restore the file"):
+        log.compact(now_ms=NOW)
+    assert first.read_bytes() == before
+
+
+def write_at_random(random: Random, log: FileLog, count: int) -> None:
+    for _ in range(count):
+        match random.randrange(10):
+            case 0:
+                log.append_marker(random.randrange(3), 0, commit=random.random() < 0.5, timestamp_ms=NOW)
+            case 1:
+                log.roll()
+            case 2:
+                name = f"c{random.randrange(3)}"
+                gone = tombstone(GroupMetadataKey(group=name))
+                log.append([random.choice((gone, empty_classic_group(name, NOW)))], timestamp_ms=NOW)
+            case 3 | 4 | 5:
+                records = [commit(random.randrange(99), partition=random.randrange(4)) for _ in range(2)]
+                log.append(records, timestamp_ms=NOW, producer_id=random.randrange(3), producer_epoch=0)
+            case _:
+                partition = random.randrange(4)
+                record = random.choice(
+                    (commit(random.randrange(99), partition=partition), deleted(partition=partition))
+                )
+                log.append([record], timestamp_ms=NOW)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_load_of_a_compacted_log_is_that_of_the_full_one(log: FileLog, seed: int) -> None:
+    random = Random(seed)
+    for _ in range(4):
+        write_at_random(random, log, 25)
+        expected = known(log.read())
+        done = log.compact(now_ms=NOW)
+        assert known(log.read()) == expected, f"seed {seed}"
+        assert done.records_after <= done.records_before
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_crash_between_segments_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    random = Random(seed)
+    with FileLog(tmp_path, fsync="never") as log:
+        write_at_random(random, log, 60)
+        for survived in range(12):
+            expected = known(log.read())
+            with monkeypatch.context() as patched:
+                patched.setattr(Path, "replace", crashing(survived % 4, Path.replace))
+                patched.setattr(Path, "unlink", crashing(survived % 4, Path.unlink))
+                with contextlib.suppress(KeyboardInterrupt):
+                    log.compact(now_ms=NOW)
+            assert known(log.read()) == expected, f"seed {seed}, crash after {survived % 4} segments"
+
+
+def crashing(after: int, operation: Any) -> Any:
+    left = after
+
+    def run(*arguments: Any, **options: Any) -> Any:
+        nonlocal left
+        if not left:
+            raise KeyboardInterrupt
+        left -= 1
+        return operation(*arguments, **options)
+
+    return run
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: f"{path.parent.name}-{path.name[-1]}")
+def test_logs_of_brokers_are_compacted_without_loss(tmp_path: Path, folder: Path) -> None:
+    shutil.copytree(folder, tmp_path / "__consumer_offsets-0")
+    with FileLog(tmp_path, fsync="never") as log:
+        log.roll()
+        full = known(log.read())
+        latest = {}
+        for entry in read_log(folder):
+            assert isinstance(entry, LogEntry)
+            if not isinstance(entry.record, ControlRecord):
+                latest[encode_record(entry.record)[0]] = entry.record
+        for _ in range(2):
+            done = log.compact(now_ms=NOW)
+            assert known(log.read()) == full
+        values = sum(1 for record in latest.values() if getattr(record, "value", None) is not None)
+        assert done.records_after <= values + sum(isinstance(stored, StoredMarker) for stored in log.read())
+
+
+@pytest.mark.oracle
+def test_kafka_reads_what_compaction_left(oracle: Oracle, log: FileLog) -> None:
+    write_at_random(Random(5), log, 120)
+    log.roll()
+    log.compact(now_ms=NOW + 7)
+    horizons = 0
+    for path in log.segments()[:-1]:
+        answer = oracle.call("readSegment", path=str(path))
+        assert answer["validBytes"] == answer["size"] == path.stat().st_size
+        assert all(batch["valid"] and "error" not in batch for batch in answer["batches"])
+        horizons += sum(batch.get("deleteHorizonMs") == NOW + 7 for batch in answer["batches"])
+        assert all(record["timestamp"] == NOW for batch in answer["batches"] for record in batch["records"])
+    assert horizons
