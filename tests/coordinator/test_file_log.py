@@ -291,6 +291,36 @@ def test_what_is_appended_while_reading_does_not_come(tmp_path: Path) -> None:
         assert [stored.offset for stored in reading] == [0]
 
 
+def test_what_others_write_into_a_log_is_read_as_it_is_meant(tmp_path: Path) -> None:
+    """An idempotent producer is not in a transaction, and a new leader's control record ends none."""
+    key, value = encode_record(commit(1))
+    produced = BatchRecord(offset=0, timestamp_ms=NOW, key=key, value=value)
+    leader_change = BatchRecord(offset=1, timestamp_ms=NOW, key=bytes((0, 0, 0, 2)), value=bytes(6))
+    with FileLog(tmp_path, fsync="never") as log:
+        (path,) = log.segments()
+    path.write_bytes(
+        encode_batch([produced], producer_id=5, producer_epoch=1, base_sequence=0)
+        + encode_batch([leader_change], control=True)
+    )
+    with FileLog(tmp_path, fsync="never") as log:
+        assert contents(log) == [StoredRecord(offset=0, timestamp_ms=NOW, record=commit(1))]
+        assert log.next_offset == 2
+
+
+def test_arguments_that_cannot_be_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="use 'always' or 'never'"):
+        FileLog(tmp_path, fsync="sometimes")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="use 1 to"):
+        FileLog(tmp_path, segment_bytes=0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_appending_nothing_writes_nothing(tmp_path: Path) -> None:
+    with FileLog(tmp_path) as log:
+        assert log.append([], timestamp_ms=NOW) == 0
+        assert log.segments()[0].stat().st_size == 0
+
+
 READ_ALL = """
 import resource, sys
 from quorate.coordinator.file_log import FileLog

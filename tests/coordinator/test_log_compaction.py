@@ -199,6 +199,20 @@ def test_the_load_of_a_compacted_log_is_that_of_the_full_one(log: FileLog, seed:
         assert done.records_after <= done.records_before
 
 
+def test_a_tombstone_does_not_go_before_what_it_deleted_though_passes_are_cut_short(
+    log: FileLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.append([commit(1), commit(1, group="first")], timestamp_ms=NOW)
+    log.roll()
+    log.append([deleted(), commit(1, group="second")], timestamp_ms=NOW)
+    log.roll()
+    for _ in range(3):
+        with monkeypatch.context() as patched, contextlib.suppress(KeyboardInterrupt):
+            patched.setattr(Path, "replace", crashing(1, Path.replace))
+            log.compact(now_ms=NOW)
+        assert "g" not in known(log.read())
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_a_crash_between_segments_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     random = Random(seed)
