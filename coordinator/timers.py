@@ -18,13 +18,14 @@ RETRY_BACKOFF_MS = 500
 class Timer:
     """At `at_ms`, `operation` is called with the time in ms; what it returns is written and replayed like the result of a request.
 
-    `retry_ms`: if it fails or cannot be written, it is tried again so much later; `None` if not.
+    `retry_ms`: if it fails or cannot be written, it is tried again so much later; `None` if not. `order`: how many timers were set before it, and itself.
     """
 
     key: str
     at_ms: int
     operation: "Callable[[int], Result[None]]"
-    retry_ms: int | None = RETRY_BACKOFF_MS
+    retry_ms: int | None
+    order: int
 
 
 class Timers:
@@ -34,7 +35,6 @@ class Timers:
         self._timers: dict[str, Timer] = {}
         self._queue: list[tuple[int, int, str]] = []
         self._order = 0
-        self._order_of: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self._timers)
@@ -52,11 +52,10 @@ class Timers:
     ) -> None:
         """Set a timer; one with the same key is replaced."""
         self._order += 1
-        self._timers[key] = Timer(key=key, at_ms=at_ms, operation=operation, retry_ms=retry_ms)
-        self._order_of[key] = self._order
+        self._timers[key] = Timer(key=key, at_ms=at_ms, operation=operation, retry_ms=retry_ms, order=self._order)
         heapq.heappush(self._queue, (at_ms, self._order, key))
         if len(self._queue) > 64 + 4 * len(self._timers):  # heartbeats replace their timers again and again
-            self._queue = [(timer.at_ms, self._order_of[key], key) for key, timer in self._timers.items()]
+            self._queue = [(timer.at_ms, timer.order, key) for key, timer in self._timers.items()]
             heapq.heapify(self._queue)
 
     def schedule_if_absent(self, key: str, at_ms: int, operation: "Callable[[int], Result[None]]") -> None:
@@ -67,24 +66,27 @@ class Timers:
     def cancel(self, key: str) -> None:
         """Take a timer back, if there is one."""
         self._timers.pop(key, None)
-        self._order_of.pop(key, None)
 
     def pending(self) -> list[Timer]:
         """All timers, in the order in which they will fire."""
-        return sorted(self._timers.values(), key=lambda timer: (timer.at_ms, self._order_of[timer.key]))
+        return sorted(self._timers.values(), key=lambda timer: (timer.at_ms, timer.order))
 
     def next_due(self, now_ms: int) -> Timer | None:
         """Take out the first timer that is due; `None` if none is."""
         while self._queue and self._queue[0][0] <= now_ms:
             _, order, key = heapq.heappop(self._queue)
-            if self._order_of.get(key) == order:
-                timer = self._timers[key]
+            timer = self._timers.get(key)
+            if timer is not None and timer.order == order:
                 self.cancel(key)
                 return timer
         return None
 
     def next_at_ms(self) -> int | None:
         """When the next timer is due; `None` without timers."""
-        while self._queue and self._order_of.get(self._queue[0][2]) != self._queue[0][1]:
+        while self._queue:
+            at_ms, order, key = self._queue[0]
+            timer = self._timers.get(key)
+            if timer is not None and timer.order == order:
+                return at_ms
             heapq.heappop(self._queue)
-        return self._queue[0][0] if self._queue else None
+        return None
