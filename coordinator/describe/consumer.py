@@ -8,8 +8,8 @@ from quorate.codecs import Uuid
 from quorate.codecs.api import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from quorate.codecs.api.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
 from quorate.coordinator.consumer.owned import as_loaded
+from quorate.coordinator.describe.each import each_described
 from quorate.coordinator.describe.order import in_map_order
-from quorate.coordinator.errors import ErrorCode
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard, handles
@@ -23,20 +23,8 @@ def consumer_group_describe(
     shard: CoordinatorShard, request: ConsumerGroupDescribeRequest, context: RequestContext
 ) -> Result[ConsumerGroupDescribeResponse]:
     """Describe consumer groups; another kind of group is not found."""
-    groups = []
-    for group_id in request.group_ids:
-        group = shard.state.groups.get(group_id)
-        if isinstance(group, ConsumerGroup):
-            groups.append(described(shard, group))
-        else:
-            groups.append(
-                DescribedGroup(
-                    group_id=group_id,
-                    error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-                    error_message=f"there is no consumer group {group_id}",
-                )
-            )
-    return Result(response=ConsumerGroupDescribeResponse(groups=tuple(groups)))
+    groups = each_described(shard, request.group_ids, ConsumerGroup, described, DescribedGroup)
+    return Result(response=ConsumerGroupDescribeResponse(groups=groups))
 
 
 def described(shard: CoordinatorShard, group: ConsumerGroup) -> DescribedGroup:

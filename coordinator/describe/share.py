@@ -3,8 +3,8 @@
 from quorate.assignors.java_order import JavaHashSet
 from quorate.codecs.api import ShareGroupDescribeRequest, ShareGroupDescribeResponse
 from quorate.codecs.api.share_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
+from quorate.coordinator.describe.each import each_described
 from quorate.coordinator.describe.order import in_map_order
-from quorate.coordinator.errors import ErrorCode
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard, handles
@@ -21,20 +21,8 @@ def share_group_describe(
     shard: CoordinatorShard, request: ShareGroupDescribeRequest, context: RequestContext
 ) -> Result[ShareGroupDescribeResponse]:
     """Describe share groups; another kind of group is not found."""
-    groups = []
-    for group_id in request.group_ids:
-        group = shard.state.groups.get(group_id)
-        if isinstance(group, ShareGroup):
-            groups.append(described(shard, group))
-        else:
-            groups.append(
-                DescribedGroup(
-                    group_id=group_id,
-                    error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-                    error_message=f"there is no share group {group_id}",
-                )
-            )
-    return Result(response=ShareGroupDescribeResponse(groups=tuple(groups)))
+    groups = each_described(shard, request.group_ids, ShareGroup, described, DescribedGroup)
+    return Result(response=ShareGroupDescribeResponse(groups=groups))
 
 
 def described(shard: CoordinatorShard, group: ShareGroup) -> DescribedGroup:

@@ -10,8 +10,8 @@ from quorate.codecs.api import StreamsGroupDescribeRequest, StreamsGroupDescribe
 from quorate.codecs.api.streams_group_describe import Assignment, DescribedGroup, Member, Subtopology, Topology
 from quorate.codecs.api.streams_group_heartbeat import Endpoint, KeyValue, TaskIds, TopicInfo
 from quorate.codecs.messages import streams_group as stored
+from quorate.coordinator.describe.each import each_described
 from quorate.coordinator.describe.topology import TopologyProblem, internal_topics
-from quorate.coordinator.errors import ErrorCode
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard, handles
@@ -25,20 +25,8 @@ def streams_group_describe(
     shard: CoordinatorShard, request: StreamsGroupDescribeRequest, context: RequestContext
 ) -> Result[StreamsGroupDescribeResponse]:
     """Describe streams groups; another kind of group is not found."""
-    groups = []
-    for group_id in request.group_ids:
-        group = shard.state.groups.get(group_id)
-        if isinstance(group, StreamsGroup):
-            groups.append(described(shard, group))
-        else:
-            groups.append(
-                DescribedGroup(
-                    group_id=group_id,
-                    error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-                    error_message=f"there is no streams group {group_id}",
-                )
-            )
-    return Result(response=StreamsGroupDescribeResponse(groups=tuple(groups)))
+    groups = each_described(shard, request.group_ids, StreamsGroup, described, DescribedGroup)
+    return Result(response=StreamsGroupDescribeResponse(groups=groups))
 
 
 def described(shard: CoordinatorShard, group: StreamsGroup) -> DescribedGroup:

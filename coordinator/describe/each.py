@@ -1,0 +1,32 @@
+"""What the Describe APIs of the new kinds of groups have in common: each group that was asked for, or that there is none of this kind."""
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from quorate.coordinator.errors import ErrorCode
+from quorate.coordinator.shard import CoordinatorShard
+from quorate.coordinator.state.groups import Group
+
+__all__ = ["each_described"]
+
+G = TypeVar("G", bound=Group)
+D = TypeVar("D")
+
+
+def each_described(
+    shard: CoordinatorShard,
+    group_ids: Iterable[str],
+    kind: type[G],
+    described: Callable[[CoordinatorShard, G], D],
+    unknown: Callable[..., D],
+) -> tuple[D, ...]:
+    """Descriptions in the order asked for; a group of another kind is not found. `unknown`: the API's struct for a group."""
+    found = []
+    for group_id in group_ids:
+        group = shard.state.groups.get(group_id)
+        if isinstance(group, kind):
+            found.append(described(shard, group))
+        else:
+            message = f"there is no {kind.kind.lower()} group {group_id}"
+            found.append(unknown(group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=message))
+    return tuple(found)
