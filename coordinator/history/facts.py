@@ -1,5 +1,6 @@
 """What can happen to a group, as facts: each says itself in a sentence (`sentence`, or `str` with ids instead of names)."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -33,15 +34,15 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fact:
+class Fact(ABC):
     """Something that happened to a group."""
 
     def sentence(self, words: Words) -> str:
         """What happened, without a full stop."""
         return self._said(words)
 
-    def _said(self, words: Words) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def _said(self, words: Words) -> str: ...
 
     def __str__(self) -> str:
         return self.sentence(Words())

@@ -1,5 +1,6 @@
 """What groups of all kinds share: their kind, and how a group tells what it is."""
 
+from abc import ABC, abstractmethod
 from enum import StrEnum
 from typing import ClassVar
 
@@ -22,7 +23,7 @@ class GroupKind(StrEnum):
     STREAMS = "Streams"
 
 
-class Group:
+class Group(ABC):
     """A group of some kind. `kind` and `protocol_type` are what ListGroups tells; `state` is derived from the rest."""
 
     __slots__ = ("group_id",)
@@ -36,16 +37,16 @@ class Group:
         return f"{type(self).__name__}({self.group_id!r}, {self.state})"
 
     @property
+    @abstractmethod
     def protocol_type(self) -> str:
         """What kind of clients it has, "" for a group that only has offsets."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def state(self) -> str:
         """Kafka's name of the state."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def is_empty(self) -> bool:
         """Whether nobody is a member."""
-        raise NotImplementedError
