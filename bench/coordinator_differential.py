@@ -1,6 +1,7 @@
 """Long sweeps of our coordinator against Kafka's own: the same random histories on both sides, whose records, answers and timers have to be equal (`make bench-diff`).
 
-Prints the seeds that it tried and each difference as a script that is as short as it could be made. Ends with 1 if there is any. `--seed` repeats a run.
+Prints the seeds that it tried and each difference as a script that is as short as it could be made. Ends with 1 if there is any. `--seed` repeats a run;
+`--progress FILE` notes each script there once it is played, and leaves out those that are there already, so that a long sweep can be done in pieces.
 """
 
 import argparse
@@ -8,7 +9,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
 
@@ -30,15 +32,38 @@ from tests.oracle.client import Oracle, missing
 STEPS = 50
 SHOWN = 5
 """Differences that are made short and printed, per kind."""
+ROUND = 50
+"""Scripts of one kind before it is the next one's turn, so that a sweep that is cut short has seen every kind."""
 
 Play = Callable[[Oracle, int], int]
 """Plays the history of a seed; gives how many lines were compared. Raises `Differs`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Played:
+    """One script: its lines, and where the two sides part, if they do."""
+
+    kind: str
+    seed: int
+    lines: int
+    difference: str | None = None
+
+
 def consumer(oracle: Oracle, seed: int) -> int:
-    duel = Duel(oracle, note=f"consumer, seed {seed}")
-    kind = ({}, {"regexes": False}, {"statics": False})[seed % 3]
-    return _played(duel, lambda: History(Random(seed), duel, **kind).run(STEPS))
+    return _consumer(oracle, seed, "consumer")
+
+
+def static(oracle: Oracle, seed: int) -> int:
+    return _consumer(oracle, seed, "static", statics=0.9, regexes=0.1)
+
+
+def regex(oracle: Oracle, seed: int) -> int:
+    return _consumer(oracle, seed, "regex", regexes=0.9, statics=0.1)
+
+
+def _consumer(oracle: Oracle, seed: int, kind: str, **shares: float) -> int:
+    duel = Duel(oracle, note=f"{kind}, seed {seed}")
+    return _played(duel, lambda: History(Random(seed), duel, **shares).run(STEPS))
 
 
 def classic(oracle: Oracle, seed: int) -> int:
@@ -72,74 +97,91 @@ def _played(duel: Duel, run: Callable[[], object]) -> int:
 
 KINDS: dict[str, Play] = {
     "consumer": consumer,
+    "static": static,
+    "regex": regex,
     "classic": classic,
     "mixed": mixed,
     "share": share,
     "offsets": offsets,
 }
+SCRIPTS = 2860
+"""Per kind: 20,020 in all."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kind", action="append", choices=KINDS, help="only this one; may be given more than once")
-    parser.add_argument("--scripts", type=int, default=4000, help="per kind")
+    parser.add_argument("--scripts", type=int, default=SCRIPTS, help="per kind")
     parser.add_argument("--seed", type=int, help="the first seed (default: a new one)")
+    parser.add_argument("--progress", type=Path, help="file that notes what was played, to go on there (needs --seed)")
     parser.add_argument("--quick", action="store_true", help="40 scripts per kind")
     parser.add_argument("--json", action="store_true", help="one JSON object per kind")
     options = parser.parse_args()
+    if options.progress is not None and options.seed is None:
+        parser.error("--progress goes on with the scripts of a seed: say which (--seed)")
     reason = missing()
     if reason is not None:
         sys.exit(f"error: {reason}")
     seed = int.from_bytes(os.urandom(3), "big") if options.seed is None else options.seed
     count = 40 if options.quick else options.scripts
+    kinds = options.kind or list(KINDS)
     print(f"seeds from {seed}; --seed {seed} repeats this run", file=sys.stderr)
+    seeds = range(seed, seed + count)
+    done = [one for one in _read(options.progress) if one.kind in kinds and one.seed in seeds]
+    done += _sweep(kinds, seeds, done, options.progress)
+    _print(kinds, seed, done, as_json=options.json)
+    sys.exit(1 if any(one.difference is not None for one in done) else 0)
+
+
+def _sweep(kinds: list[str], seeds: range, done: list[Played], progress: Path | None) -> Iterator[Played]:
+    """Plays what is not done yet, and tells of it on stderr."""
+    known = {(one.kind, one.seed) for one in done}
+    differ = dict.fromkeys(kinds, 0)
+    played, started = 0, time.perf_counter()
+    with Oracle() as oracle:
+        for first in range(seeds.start, seeds.stop, ROUND):
+            for kind in kinds:
+                for seed in range(first, min(first + ROUND, seeds.stop)):
+                    if (kind, seed) in known:
+                        continue
+                    try:
+                        one = Played(kind, seed, KINDS[kind](oracle, seed))
+                    except Differs as found:
+                        one = Played(kind, seed, 0, str(found))
+                        differ[kind] += 1
+                        if differ[kind] <= SHOWN:
+                            print(one.difference, file=sys.stderr, flush=True)
+                    if progress is not None:
+                        with progress.open("a") as file:
+                            file.write(json.dumps(asdict(one)) + "\n")
+                    played += 1
+                    yield one
+            if played:
+                rate = played / (time.perf_counter() - started)
+                told = f"  up to seed {min(first + ROUND, seeds.stop) - 1}: {played:,} scripts, {sum(differ.values())} differ, {rate:.0f}/s"
+                print(told, file=sys.stderr, flush=True)
+
+
+def _read(progress: Path | None) -> list[Played]:
+    if progress is None or not progress.exists():
+        return []
+    return [Played(**json.loads(line)) for line in progress.read_text().splitlines()]
+
+
+def _print(kinds: list[str], seed: int, done: list[Played], *, as_json: bool) -> None:
     table = Table(title=f"Differences from Kafka 4.3.1's coordinator, seeds from {seed}")
     for name in ("histories", "scripts", "lines", "differ"):
         table.add_column(name, justify="left" if name == "histories" else "right")
-    failed = False
-    with Oracle() as oracle:
-        for kind in options.kind or KINDS:
-            lines, differ, told = _sweep(kind, oracle, range(seed, seed + count))
-            failed = failed or differ > 0
-            table.add_row(kind, f"{count:,}", f"{lines:,}", f"{differ:,}")
-            if options.json:
-                print(
-                    json.dumps(
-                        {
-                            "histories": kind,
-                            "seed": seed,
-                            "scripts": count,
-                            "lines": lines,
-                            "differ": differ,
-                            "reports": told,
-                        }
-                    )
-                )
-    if not options.json:
+    for kind in kinds:
+        ours = [one for one in done if one.kind == kind]
+        lines = sum(one.lines for one in ours)
+        told = [one.difference for one in ours if one.difference is not None]
+        table.add_row(kind, f"{len(ours):,}", f"{lines:,}", f"{len(told):,}")
+        if as_json:
+            counts = {"histories": kind, "seed": seed, "scripts": len(ours), "lines": lines, "differ": len(told)}
+            print(json.dumps({**counts, "reports": told[:SHOWN]}))
+    if not as_json:
         Console(width=100).print(table)
-    sys.exit(1 if failed else 0)
-
-
-def _sweep(kind: str, oracle: Oracle, seeds: range) -> tuple[int, int, list[str]]:
-    """Lines compared, scripts that differ, and the first of these."""
-    lines, told, differ = 0, list[str](), 0
-    started = time.perf_counter()
-    for number, seed in enumerate(seeds, start=1):
-        try:
-            lines += KINDS[kind](oracle, seed)
-        except Differs as found:
-            differ += 1
-            if len(told) < SHOWN:
-                told.append(str(found))
-                print(told[-1], file=sys.stderr, flush=True)
-        if number % 100 == 0 or number == len(seeds):
-            rate = number / (time.perf_counter() - started)
-            print(
-                f"  {kind}: {number:,} scripts, {lines:,} lines, {differ} differ, {rate:.0f}/s",
-                file=sys.stderr,
-                flush=True,
-            )
-    return lines, differ, told
 
 
 if __name__ == "__main__":

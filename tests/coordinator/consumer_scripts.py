@@ -103,9 +103,9 @@ class Client:
 
 
 class History:
-    """One random history. `clients`: who believes to be a member, by group and member id."""
+    """One random history. `regexes`, `statics`: which share of the members has one. `clients`: who believes to be a member, by group and member id."""
 
-    def __init__(self, rng: Random, asker: Asker, *, regexes: bool = True, statics: bool = True) -> None:
+    def __init__(self, rng: Random, asker: Asker, *, regexes: float = 0.4, statics: float = 0.4) -> None:
         self.rng = rng
         self.asker = asker
         self.regexes = regexes
@@ -155,7 +155,7 @@ class History:
     def join(self) -> None:
         group, member_id = self.rng.choice(self.groups), self.rng.choice(self.members)
         known = self.clients.get((group, member_id))
-        instance = self.rng.choice(INSTANCES) if self.statics and self.rng.random() < 0.4 else None
+        instance = self.rng.choice(INSTANCES) if self.statics and self.rng.random() < self.statics else None
         if known is not None and self.rng.random() < 0.8:
             instance = known.instance_id
         client = Client(group, member_id, instance)
@@ -248,7 +248,7 @@ class History:
         if rng.random() < 0.1 and client.names:
             client.names = [*client.names, client.names[0]]
         client.regex = None
-        if self.regexes and rng.random() < 0.4:
+        if self.regexes and rng.random() < self.regexes:
             client.regex = rng.choice(REGEXES)
             if rng.random() < 0.7:
                 client.names = []

@@ -31,9 +31,9 @@ def test_histories_with_everything_are_kafkas(oracle: Oracle, seed: int) -> None
 
 @pytest.mark.parametrize("seed", range(1000, 1030))
 def test_histories_of_named_topics_are_kafkas(oracle: Oracle, seed: int) -> None:
-    play(oracle, seed, regexes=False)
+    play(oracle, seed, regexes=0)
 
 
 @pytest.mark.parametrize("seed", range(2000, 2020))
 def test_histories_without_static_members_are_kafkas(oracle: Oracle, seed: int) -> None:
-    play(oracle, seed, statics=False)
+    play(oracle, seed, statics=0)
