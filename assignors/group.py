@@ -34,13 +34,15 @@ class Group:
 
     `subscriptions`: the different ones that occur (as sets); `subscription_of[m]`: which one member `m` has. `listings`: the different lists of names that
     members subscribe with; `listing_of[m]`: which one is member `m`'s. `owned[owned_offsets[m]:owned_offsets[m + 1]]`: what
-    member `m` has, in its order, -1 for a partition that the topology does not have.
+    member `m` has, in its order, -1 for a partition that the topology does not have. `withheld`: partitions (or -1) that no member has, but that the
+    broker takes for owned, as its map of owners knows members that the group no longer has.
     """
 
     def __init__(self, members: Mapping[str, Member], topology: Topology) -> None:
         self.members = members
         self.member_ids: Sequence[str] = tuple(members)
         self.topology = topology
+        self.withheld: Ints = np.empty(0, np.int64)
         # Members of one application subscribe in the same words, often in the same object; sets are compared only between different lists.
         by_identity: dict[int, int] = {}
         by_names: dict[tuple[str, ...], int] = {}

@@ -67,15 +67,16 @@ def assign_homogeneous(group: Group, version: KafkaVersion, jdk: int) -> TargetA
 
 
 def _unowned(group: Group, topics: Ints) -> Ints:
-    """The partitions of the topics, one topic after the other, that nobody owns."""
+    """The partitions of the topics, one topic after the other, that the broker takes for owned by nobody."""
     topology = group.topology
     counts = topology.first[topics + 1] - topology.first[topics]
     ends = np.cumsum(counts)
     row: Ints = np.repeat(topology.first[topics] - ends + counts, counts) + np.arange(counts.sum())
-    if not len(group.owned):
+    if not len(group.owned) and not len(group.withheld):
         return row
     free = np.ones(topology.first[-1] + 1, np.bool_)  # the last one is that of -1, a partition that is gone
     free[group.owned] = False
+    free[group.withheld] = False
     return row[free[row]]
 
 

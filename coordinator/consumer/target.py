@@ -10,6 +10,7 @@ from quorate.assignors.java_order import JavaHashMap, JavaHashSet, copied_map_ca
 from quorate.assignors.model import AssignorError
 from quorate.assignors.server import ServerAssignor, ServerRangeAssignor, SubscriptionType, UniformAssignor
 from quorate.assignors.server.ids import tell_order
+from quorate.assignors.topology import Ints
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue, TopicPartition
 from quorate.coordinator.consumer import records as write
@@ -189,8 +190,24 @@ def _group(image: MetadataImage, request: Request, *, ignore_own: bool, jdk: int
         if member_id in unions:
             tell_order(prepared, int(prepared.listing_of[number]), unions[member_id], jdk)
     if replaced is not None:
+        # Who is a member already and takes another's place goes on with that one's target. What it had itself nobody gets: Kafka's map of owners still names it.
+        own = group.targets.get(updated.member_id, ())
+        prepared.withheld = _numbers(image, topology, own)
         prepared.hash_order = _order_with_replaced([one for one, _ in ordered], updated.member_id, replaced, prepared)
     return prepared
+
+
+def _numbers(image: MetadataImage, topology: Topology, target: tuple[TopicPartition, ...]) -> Ints:
+    """The topology's numbers of partitions, -1 for those that it does not have."""
+    return np.array(
+        [
+            topology.number(topic.name, partition)
+            for one in target
+            if (topic := image.topics_by_id.get(one.topic_id)) is not None
+            for partition in one.partitions
+        ],
+        np.int64,
+    )
 
 
 def _union(names: tuple[str, ...], resolved: tuple[str, ...], jdk: int) -> tuple[str, ...]:
@@ -200,9 +217,7 @@ def _union(names: tuple[str, ...], resolved: tuple[str, ...], jdk: int) -> tuple
     return tuple(dict.fromkeys((*large, *small)))
 
 
-def _order_with_replaced(
-    member_ids: list[str], new: str, replaced: str, prepared: Group
-) -> "np.ndarray[tuple[int, ...], np.dtype[np.int64]]":
+def _order_with_replaced(member_ids: list[str], new: str, replaced: str, prepared: Group) -> Ints:
     """The order of a map into which all members were put, and then the new one put and the replaced one removed, in the order of a map of these two."""
     made: JavaHashMap[str, None] = JavaHashMap()
     for member_id in member_ids:

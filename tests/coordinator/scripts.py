@@ -23,7 +23,7 @@ __all__ = ["Differs", "Duel"]
 
 Answer = dict[str, Any]
 
-_SHORT = re.compile(r"(?:^|-)([A-Za-z0-9_-]{22})$")
+_SHORT = re.compile(r"[A-Za-z0-9_-]{22}")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
@@ -60,9 +60,9 @@ class Duel:
             timers = [] if asked["api"] != "JoinGroup" else [one["key"] for one in seen[1]]
             texts = [
                 (kafka.get("response") or {}).get("memberId") or "",
-                *(key for key in timers if not _UUID.search(key)),
+                *(key.partition(f"-{asked['body'].get('groupId')}-")[2] for key in timers),
             ]
-            ids = [found[1] for text in texts if (found := _SHORT.search(text))]
+            ids = [text for text in texts if _SHORT.fullmatch(text)]
             made = [text for text in dict.fromkeys(ids) if text not in self._known][:1]
             self._known.update(made)
             self.made_up += made

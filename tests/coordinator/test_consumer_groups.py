@@ -99,6 +99,21 @@ def test_a_static_member_that_is_there_is_not_replaced(duel: Duel) -> None:
     assert beat(duel, "m2", 2, instanceId="i")["errorCode"] == 82
 
 
+def test_a_member_that_takes_the_place_of_another_leaves_its_own_partitions_to_nobody(duel: Duel) -> None:
+    """Kafka's map of owners still names it for what it had. Here: the member "first" comes again, with the instance id of "second", which is away."""
+    duel.op("image", topics=[{**TOPICS[0], "partitions": [[0], [1], [0], [1]]}])
+    assert partitions(join(duel, "first", instanceId="i")) == [0, 1, 2, 3]
+    join(duel, "second", instanceId="j")
+    assert partitions(beat(duel, "first", 2)) == [0, 1]
+    beat(duel, "first", 2, **owns(0, 1))
+    assert partitions(beat(duel, "second", 3)) == [2, 3]
+    beat(duel, "second", -2, instanceId="j")
+    # Another subscription makes for a new target.
+    assert partitions(join(duel, "first", instanceId="j", subscribedTopicNames=["t", "other"])) == [2, 3]
+    duel.op("image", topics=[{**TOPICS[0], "partitions": [[0]] * 5}])
+    assert partitions(beat(duel, "first", 4)) == [0, 1, 2, 3, 4]
+
+
 def test_version_0_makes_up_member_ids(duel: Duel) -> None:
     answer = duel.request(
         "ConsumerGroupHeartbeat",

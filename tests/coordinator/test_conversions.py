@@ -132,6 +132,16 @@ class TestUpgrade:
         assert scene.answers[waiting["id"]]["errorCode"] == REBALANCING
         assert scene.heartbeat(member, 1) == REBALANCING
 
+    def test_who_takes_the_place_of_a_classic_member_leaves_its_own_partitions_to_nobody(self, oracle: Oracle) -> None:
+        """Seed 9122928 of the sweep: Kafka's map of owners still names the member that comes again for what it had."""
+        scene = Migration(oracle)
+        member = scene.classic(instance="i0", given=assignment({"t0": [0, 1, 2, 3]}))
+        scene.beat("new", 0, instanceId="i1")
+        scene.join(member, instance="i0", protocols=offers(owned={"t0": [0, 1]}))
+        scene.duel.op("image", topics=[{"name": "t0", "id": "AAAAAAAAAAEAAAAAAAAAAQ", "partitions": 5}])
+        (got,) = scene.beat("new", 0, instanceId="i0")["response"]["assignment"]["topicPartitions"]
+        assert sorted(got["partitions"]) == [0, 1, 4]
+
     @pytest.mark.parametrize(
         ("given", "config", "code"),
         [
