@@ -11,10 +11,12 @@ import sys
 import tempfile
 import tomllib
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 CONSTRAINTS = ROOT / "constraints.txt"
-EXTRAS = ("arrow", "aiokafka", "testcontainers", "dev", "docs")
+EXTRAS = ("arrow", "aiokafka", "spark", "testcontainers", "dev", "docs")
+SOURCE_ONLY = ("pyspark",)  # packages without wheels; pip resolves for another Python only by wheels
 OLDEST_PYTHON = "3.11.0"  # Debian 12 has 3.11.2, and there are packages that want 3.11.5
 HEADER = """\
 # Versions that quorate is developed and tested with: .[{extras}] and the build backend.
@@ -50,20 +52,52 @@ def _resolve(pins: dict[str, str]) -> dict[str, str]:
     requirements = [*pyproject["build-system"]["requires"], *pyproject["project"]["dependencies"]]
     for extra in EXTRAS:
         requirements += pyproject["project"]["optional-dependencies"][extra]
+    sources = [requirement for requirement in requirements if requirement.startswith(SOURCE_ONLY)]
+    found = {}
+    for item in _pip_report(["--no-deps", *_pinned(sources, pins)]):
+        found[_name(item)] = item["metadata"]["version"]
+        requirements += [one for one in item["metadata"].get("requires_dist", ()) if "extra ==" not in one]
+    requirements = [requirement for requirement in requirements if requirement not in sources]
     with tempfile.TemporaryDirectory() as target:
-        command = [sys.executable, "-P", "-m", "pip", "install", "--dry-run", "--quiet", "--ignore-installed"]
-        command += ["--python-version", OLDEST_PYTHON, "--only-binary", ":all:", "--target", target, "--report", "-"]
+        options = ["--python-version", OLDEST_PYTHON, "--only-binary", ":all:", "--target", target]
         if pins:
-            command += ["--constraint", str(CONSTRAINTS)]
-        done = subprocess.run([*command, *requirements], stdout=subprocess.PIPE)
+            options += ["--constraint", str(CONSTRAINTS)]
+        found |= {_name(item): item["metadata"]["version"] for item in _pip_report([*options, *requirements])}
+    return found
+
+
+def _pinned(requirements: list[str], pins: dict[str, str]) -> list[str]:
+    names = {
+        requirement: next(name for name in SOURCE_ONLY if requirement.startswith(name)) for requirement in requirements
+    }
+    return [f"{name}=={pins[name]}" if name in pins else requirement for requirement, name in names.items()]
+
+
+def _pip_report(arguments: list[str]) -> list[dict[str, Any]]:
+    """What pip would install."""
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "pip",
+        "install",
+        "--dry-run",
+        "--quiet",
+        "--ignore-installed",
+        "--report",
+        "-",
+    ]
+    done = subprocess.run([*command, *arguments], stdout=subprocess.PIPE)
     if done.returncode != 0:
         print("error: pip finds no set of versions, see above", file=sys.stderr)
         print("       remove the pins in question from constraints.txt, or take the newest: UPGRADE=1", file=sys.stderr)
         sys.exit(1)
-    report = json.loads(done.stdout)
-    return {
-        item["metadata"]["name"].lower().replace("_", "-"): item["metadata"]["version"] for item in report["install"]
-    }
+    installed: list[dict[str, Any]] = json.loads(done.stdout)["install"]
+    return installed
+
+
+def _name(item: dict[str, Any]) -> str:
+    return str(item["metadata"]["name"]).lower().replace("_", "-")
 
 
 def _read() -> dict[str, str]:
