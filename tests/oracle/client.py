@@ -17,11 +17,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-__all__ = ["HERE", "LIB", "Answer", "Oracle", "OracleError", "OracleMissingError", "jar", "missing"]
+__all__ = ["HERE", "LIB", "OLDER", "Answer", "Oracle", "OracleError", "OracleMissingError", "jar", "missing"]
 
 HERE = Path(__file__).resolve().parent
 LIB = HERE / "target" / "lib"
-REMEDY = "`make test` installs what is missing and builds it; or run tests/oracle/build with a JDK (17 or newer) and Maven on the PATH"
+OLDER = {"4.0": HERE.parent / "oracle_4_0"}
+"""Folders of the oracles that run older releases, by release."""
+
+REMEDY = "`make test` installs what is missing and builds it; or run {folder}/build with a JDK (17 or newer) and Maven on the PATH"
 
 Answer = dict[str, Any]
 
@@ -34,32 +37,48 @@ class OracleMissingError(OracleError):
     """Java or the jars are not there."""
 
 
-def missing() -> str | None:
-    """What keeps the oracle from running and what to do about it, or `None` if nothing does."""
+def missing(release: str | None = None) -> str | None:
+    """What keeps the oracle (of an older release, if one is named) from running and what to do about it, or `None` if nothing does."""
+    folder = _folder(release)
+    name = f"tests/{folder.name}"
+    remedy = REMEDY.format(folder=name)
     if shutil.which("java") is None:
-        return f"no java on the PATH: {REMEDY}"
-    if not (HERE / "target/classes/oracle/Main.class").exists() or not any(LIB.glob("kafka-clients-*.jar")):
-        return f"tests/oracle is not built: {REMEDY}"
+        return f"no java on the PATH: {remedy}"
+    if not (folder / "target/classes/oracle/Main.class").exists() or not any(
+        folder.glob("target/lib/kafka-clients-*.jar")
+    ):
+        return f"{name} is not built: {remedy}"
     return None
+
+
+def _folder(release: str | None) -> Path:
+    return HERE if release is None else OLDER[release]
 
 
 def jar(artifact: str) -> Path:
     """The jar of one of Kafka's artifacts, such as "kafka-clients"."""
     found = sorted(path for path in LIB.glob(f"{artifact}-*.jar") if path.name[len(artifact) + 1].isdigit())
     if len(found) != 1:
-        raise OracleMissingError(f"{len(found)} jars of {artifact} in tests/oracle/target/lib: {REMEDY}")
+        raise OracleMissingError(
+            f"{len(found)} jars of {artifact} in tests/oracle/target/lib: {REMEDY.format(folder='tests/oracle')}"
+        )
     return found[0]
 
 
 class Oracle:
-    """One running program with one coordinator shard. Not thread-safe. `command` starts something else that speaks the same protocol, in `cwd`."""
+    """One running program with one coordinator shard. Not thread-safe. `command` starts something else that speaks the same protocol, in `cwd`.
 
-    def __init__(self, command: Sequence[str | Path] | None = None, *, cwd: Path | None = None) -> None:
+    `release`: an older release of Kafka than the tests' usual one, such as "4.0" (see `OLDER`).
+    """
+
+    def __init__(
+        self, command: Sequence[str | Path] | None = None, *, cwd: Path | None = None, release: str | None = None
+    ) -> None:
         if command is None:
-            reason = missing()
+            reason = missing(release)
             if reason is not None:
                 raise OracleMissingError(reason)
-            command = [HERE / "run"]
+            command = [_folder(release) / "run"]
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._process = subprocess.Popen(
             [str(part) for part in command],

@@ -1,4 +1,4 @@
-"""The pytest fixture `oracle`; the conftest.py of each folder that wants it imports it from here."""
+"""The pytest fixtures `oracle` and `oracle_4_0`; the conftest.py of each folder that wants them imports them from here."""
 
 from collections.abc import Iterator
 
@@ -15,8 +15,16 @@ def oracle() -> Iterator[Oracle]:
         yield running
 
 
-def need_oracle() -> None:
+@pytest.fixture(scope="session")
+def oracle_4_0() -> Iterator[Oracle]:
+    """The coordinator of Kafka 4.0 (tests/oracle_4_0/README.md)."""
+    need_oracle("4.0")
+    with Oracle(release="4.0") as running:
+        yield running
+
+
+def need_oracle(release: str | None = None) -> None:
     """Skip unless the oracle and its jars are there."""
-    reason = missing()
+    reason = missing(release)
     if reason is not None:
         pytest.skip(reason)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.oracle.client import HERE, Oracle, OracleError
+from tests.oracle.fixtures import need_oracle
 
 pytestmark = pytest.mark.oracle
 
@@ -184,3 +185,14 @@ def test_the_serde_benchmark_goes_over_all_records(oracle: Oracle, tmp_path: Pat
 
 def _with_length(data: bytes | None) -> bytes:
     return b"\xff" * 4 if data is None else len(data).to_bytes(4, "big") + data
+
+
+def test_the_oracle_of_an_older_release_writes_topics_instead_of_hashes() -> None:
+    need_oracle("4.0")
+    topics = [{"name": "t", "id": "AAAAAAAAAAEAAAAAAAAAAQ", "partitions": [[0]]}]
+    with Oracle(release="4.0") as older:
+        assert older.call("versions")["kafka"] == "4.0.2"
+        older.call("image", topics=topics)
+        beat = {"groupId": "g", "memberId": "m", "memberEpoch": 0, "rebalanceTimeoutMs": 1000, "topicPartitions": []}
+        answer = older.call("request", api="ConsumerGroupHeartbeat", body={**beat, "subscribedTopicNames": ["t"]})
+    assert [one["key"][:4] for one in answer["records"]] == ["0005", "0004", "0003", "0007", "0006", "0008"]

@@ -19,31 +19,12 @@ import java.util.Map;
 import java.util.concurrent.CompletionException;
 import java.util.function.Function;
 
-/** JSON lines in, JSON lines out: which op goes where. What needs no shard is in the table, the rest is {@link Shard}'s. */
+/** JSON lines in, JSON lines out: which op goes where. What needs no shard is in {@code OneShots}, the rest is {@link Shard}'s. */
 public final class Main {
     private final Shard shard = new Shard();
     private long lines = 0;
 
-    private final Map<String, Function<JsonNode, ObjectNode>> oneShot = Map.ofEntries(
-        Map.entry("encode", Codecs::encode),
-        Map.entry("decode", Codecs::decodeOp),
-        Map.entry("encodeApi", Apis::encode),
-        Map.entry("decodeApi", Apis::decode),
-        Map.entry("consoleFormat", Printing::consoleFormat),
-        Map.entry("dumpRecord", Printing::dumpRecord),
-        Map.entry("readSegment", Batches::read),
-        Map.entry("writeBatch", Batches::write),
-        Map.entry("subscription", in -> Codecs.protocol(in, true)),
-        Map.entry("assignmentBytes", in -> Codecs.protocol(in, false)),
-        Map.entry("stickyUserData", Codecs::stickyUserData),
-        Map.entry("topicHash", in -> Codecs.topicHash(in, shard.image())),
-        Map.entry("groupHash", Codecs::groupHash),
-        Map.entry("clientAssign", Assignors::clientAssign),
-        Map.entry("serverAssign", Assignors::serverAssign),
-        Map.entry("shareAssign", Assignors::shareAssign),
-        Map.entry("javaOrder", JavaOrder::javaOrder),
-        Map.entry("versions", in -> versions()),
-        Map.entry("quit", in -> Json.obj()));
+    private final Map<String, Function<JsonNode, ObjectNode>> oneShot = OneShots.table(shard);
 
     public static void main(String[] args) throws Exception {
         // Kafka must not write on the protocol's stream.
@@ -125,7 +106,7 @@ public final class Main {
         }
     }
 
-    private static ObjectNode versions() {
+    static ObjectNode versions() {
         ObjectNode out = Json.obj();
         out.put("kafka", AppInfoParser.getVersion());
         out.put("java", Runtime.version().toString());

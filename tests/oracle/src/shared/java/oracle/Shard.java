@@ -4,14 +4,10 @@ import org.apache.kafka.common.errors.UnsupportedVersionException;
 import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.Errors;
-import org.apache.kafka.common.protocol.MessageUtil;
 import org.apache.kafka.common.requests.AbstractRequest;
 import org.apache.kafka.common.requests.TransactionResult;
-import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.coordinator.common.runtime.DirectEventProcessor;
-import org.apache.kafka.coordinator.group.GroupCoordinatorConfig;
 import org.apache.kafka.coordinator.group.OracleHost;
-import org.apache.kafka.coordinator.group.modern.share.ShareGroupConfig;
 import org.apache.kafka.image.MetadataImage;
 import org.apache.kafka.server.util.timer.TimerTask;
 import org.apache.kafka.server.util.timer.TimerTaskEntry;
@@ -73,7 +69,7 @@ final class Shard {
                 boolean hold = host.holdCommits;
                 host.holdCommits = false;
                 host.log.commit();
-                host.service.onMetadataUpdate(step.delta(), step.image());
+                host.update(step.delta(), step.image());
                 host.holdCommits = hold;
                 image = step.image();
                 ObjectNode delta = out.putObject("delta");
@@ -108,8 +104,8 @@ final class Shard {
                 Json.need(in, "configs").fields().forEachRemaining(e -> p.put(e.getKey(), e.getValue().asText()));
                 host.service.updateGroupConfig(Json.need(in, "group").asText(), p);
             }
-            case "endTxn" -> host.service.completeTransaction(
-                host.tp, Json.need(in, "producerId").asLong(), (short) Json.need(in, "producerEpoch").asInt(),
+            case "endTxn" -> host.endTransaction(
+                Json.need(in, "producerId").asLong(), (short) Json.need(in, "producerEpoch").asInt(),
                 in.path("coordinatorEpoch").asInt(0), TransactionResult.valueOf(Json.need(in, "result").asText()),
                 (short) in.path("transactionVersion").asInt(1));
             case "commit" -> host.log.commit();
@@ -182,7 +178,7 @@ final class Shard {
         String text = value.isArray() ? String.join(",", Json.texts(value)) : value.asText();
         if (name.equals("max.message.bytes")) {
             logConfigs.put(name, text);
-        } else if (GroupCoordinatorConfig.CONFIG_DEF.names().contains(name) || ShareGroupConfig.CONFIG_DEF.names().contains(name)) {
+        } else if (OracleHost.configNames().contains(name)) {
             configs.put(name, text);
         } else {
             throw new Json.BadInput("no config " + name);
@@ -338,7 +334,7 @@ final class Shard {
             out.put("responseVersion", v);
         }
         out.set("response", json);
-        if (hex) out.put("responseHex", Json.hex(Utils.toArray(MessageUtil.toByteBufferAccessor(data, v).buffer())));
+        if (hex) out.put("responseHex", Json.hex(Wire.bytes(data, v)));
         int code = json.path("errorCode").asInt(0);
         if (code != 0) {
             Errors e = Errors.forCode((short) code);
@@ -357,7 +353,7 @@ final class Shard {
         } else {
             r.put("key", Json.hex(e.key()));
             r.put("value", Json.hex(e.value()));
-            if (decode) r.setAll(Codecs.decode(RecordTopic.GROUP, e.key(), e.value(), false));
+            if (decode) r.setAll(OneShots.decodeGroupRecord(e.key(), e.value()));
         }
         if (e.producerId() >= 0) r.put("producerId", e.producerId()).put("producerEpoch", e.producerEpoch());
         if (verbose) r.put("batch", e.batch());

@@ -1,0 +1,23 @@
+package oracle;
+
+import org.apache.kafka.common.protocol.ApiKeys;
+import org.apache.kafka.common.protocol.ApiMessage;
+import org.apache.kafka.common.protocol.ByteBufferAccessor;
+import org.apache.kafka.common.protocol.MessageUtil;
+import org.apache.kafka.common.requests.AbstractRequest;
+import org.apache.kafka.common.utils.Utils;
+
+import java.nio.ByteBuffer;
+
+/** Messages to bytes and back, by this release's classes. */
+final class Wire {
+    private Wire() { }
+
+    static byte[] bytes(ApiMessage data, short version) {
+        return Utils.toArray(MessageUtil.toByteBufferAccessor(data, version).buffer());
+    }
+
+    static AbstractRequest parse(ApiKeys api, short version, byte[] bytes) {
+        return AbstractRequest.parseRequest(api, version, new ByteBufferAccessor(ByteBuffer.wrap(bytes))).request;
+    }
+}

@@ -1,0 +1,23 @@
+package oracle;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+
+import java.util.Map;
+import java.util.function.Function;
+
+/** The ops that need no shard. Codecs and assignors are the newest release's business. */
+final class OneShots {
+    private OneShots() { }
+
+    static Map<String, Function<JsonNode, ObjectNode>> table(Shard shard) {
+        return Map.ofEntries(
+            Map.entry("versions", in -> Main.versions()),
+            Map.entry("quit", in -> Json.obj()));
+    }
+
+    /** For the driver's switch "decode". */
+    static ObjectNode decodeGroupRecord(byte[] key, byte[] value) {
+        throw new Json.BadInput("this release's oracle does not decode; ask the newest one's");
+    }
+}
