@@ -1,0 +1,238 @@
+"""From the batches that the columnar decoder makes, one per record type, to batches of the pipeline's schema.
+
+A batch of one record type becomes a batch with that type's struct filled and all others null. What could not be decoded comes as rows with an `error`; a record
+that was decoded but has bytes left over is one row with both.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from quorate.codecs.columnar.log import CONTROL_RECORDS, ColumnBlock
+from quorate.codecs.columnar.schema import PROBLEMS
+from quorate.codecs.log_model import LogProblem
+from quorate.codecs.message import RECORD_TYPES, RecordType
+from quorate.codecs.wire import Uuid
+from quorate.pipeline.schema import CONTROL, ERROR, GROUP_FIELDS, arrow_schema, column_of
+
+__all__ = ["Rows"]
+
+MAX_ROWS = 1 << 16
+"""Rows per batch: Spark holds one batch at a time on either side."""
+
+
+class Rows:
+    """Makes batches of the schema for `topic` and `types` (`None`: all)."""
+
+    def __init__(self, topic: str, types: Collection[str] | None = None) -> None:
+        self.topic = topic
+        self.schema = arrow_schema(topic, types)
+        self.wanted = None if types is None else frozenset(types)
+        self._by_name = {found.name: found for found in RECORD_TYPES[topic].values()}
+        self._names = {found.type_id: found.name for found in RECORD_TYPES[topic].values()}
+
+    def of_block(self, block: ColumnBlock) -> Iterator[pa.RecordBatch]:
+        """The rows of a block of a log, type by type; then those with problems of batches and files."""
+        where = {"topic": pa.scalar(block.topic, pa.string())}
+        yield from self.of_batches(block.batches, where)
+        if block.problems:
+            yield self.of_problems(block.problems, block.topic, block.partition)
+
+    def of_batches(
+        self, batches: Mapping[str, pa.RecordBatch], common: Mapping[str, pa.Scalar | pa.Array]
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches by record type, as `decode_columns` or `read_columns` give them, with what else is known of every row.
+
+        `common`: columns by name: a scalar for all rows, or an array from which the column `row` of the batches takes.
+        """
+        problems = batches.get(PROBLEMS)
+        for name, batch in batches.items():
+            if name == CONTROL_RECORDS:
+                if self.wanted is None or CONTROL in self.wanted:
+                    yield from self._sliced(self._control(batch, common))
+            elif name != PROBLEMS and (self.wanted is None or name in self.wanted):
+                rows = self._records(self._by_name[name], batch, common)
+                if problems is not None:
+                    rows, problems = self._with_errors(rows, batch, problems)
+                yield from self._sliced(rows)
+        if problems is not None and problems.num_rows:
+            yield from self._sliced(self._undecoded(problems, batches, common))
+
+    def of_problems(self, problems: Iterable[LogProblem], topic: str, partition: int | None) -> pa.RecordBatch:
+        """A row for each thing that is wrong with batches or files."""
+        found = list(problems)
+        errors = pa.array(
+            [
+                {
+                    "reason": str(one.problem.reason),
+                    "where": "file",
+                    "position": one.problem.position,
+                    "field": None,
+                    "detail": str(one),
+                }
+                for one in found
+            ],
+            ERROR,
+        )
+        columns = {
+            "topic": pa.scalar(topic, pa.string()),
+            "partition": pa.scalar(partition, pa.int32()),
+            "error": errors,
+        }
+        return self._batch(len(found), columns)
+
+    # ---- one kind of rows
+
+    def _records(
+        self, record_type: RecordType, batch: pa.RecordBatch, common: Mapping[str, pa.Scalar | pa.Array]
+    ) -> pa.RecordBatch:
+        columns = self._common(batch, common)
+        columns["type"] = pa.scalar(record_type.name, pa.string())
+        columns["type_id"] = pa.scalar(record_type.type_id, pa.int16())
+        for name in ("value_version", "tombstone", "unknown_tags"):
+            columns[name] = batch.column(name)
+        group = next((f.name for f in record_type.key.fields if f.name in GROUP_FIELDS), None)
+        if group is not None:
+            columns["group"] = batch.column(group)
+        column = column_of(record_type.name)
+        kind = self.schema.field(column).type
+        arrays = [converted(batch.column(field.name), field.type) for field in kind]
+        columns[column] = pa.StructArray.from_arrays(arrays, fields=list(kind))
+        return self._batch(batch.num_rows, columns)
+
+    def _control(self, batch: pa.RecordBatch, common: Mapping[str, pa.Scalar | pa.Array]) -> pa.RecordBatch:
+        columns = self._common(batch, common)
+        columns["type"] = pa.scalar(CONTROL, pa.string())
+        columns["type_id"] = batch.column("type_id")
+        kind = self.schema.field(column_of(CONTROL)).type
+        columns[column_of(CONTROL)] = pa.StructArray.from_arrays(
+            [batch.column(field.name) for field in kind], fields=list(kind)
+        )
+        return self._batch(batch.num_rows, columns)
+
+    def _undecoded(
+        self,
+        problems: pa.RecordBatch,
+        batches: Mapping[str, pa.RecordBatch],
+        common: Mapping[str, pa.Scalar | pa.Array],
+    ) -> pa.RecordBatch:
+        """Rows of records that are nothing but a problem. Types that are not wanted are left out, if the key says a type."""
+        if self.wanted is not None:
+            types = [self._names.get(type_id) for type_id in problems.column("type_id").to_pylist()]
+            problems = problems.filter(pa.array([name is None or name in self.wanted for name in types], pa.bool_()))
+        columns = self._common(problems, common)
+        types = [self._names.get(type_id) for type_id in problems.column("type_id").to_pylist()]
+        columns["type"] = pa.array(types, pa.string())
+        columns["type_id"] = problems.column("type_id")
+        columns["tombstone"] = pc.is_null(problems.column("value"))
+        columns["error"] = _errors(problems)
+        columns |= {name: problems.column(name) for name in ("key", "value")}
+        return self._batch(problems.num_rows, columns)
+
+    def _with_errors(
+        self, rows: pa.RecordBatch, batch: pa.RecordBatch, problems: pa.RecordBatch
+    ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        """Records that were decoded, and are among the problems as well: the problem goes into their row. Returns the rows, and the problems that are left."""
+        identity = "row" if "row" in batch.schema.names else "log_offset"
+        places = pc.index_in(batch.column(identity), problems.column(identity))
+        if places.null_count == len(places):
+            return rows, problems
+        columns = {name: rows.column(name) for name in rows.schema.names}
+        columns["error"] = _errors(problems).take(places)
+        columns |= {name: problems.column(name).take(places) for name in ("key", "value")}
+        left = pc.invert(pc.is_in(problems.column(identity), batch.column(identity)))
+        return self._batch(rows.num_rows, columns), problems.filter(left)
+
+    # ---- building batches
+
+    def _common(
+        self, batch: pa.RecordBatch, common: Mapping[str, pa.Scalar | pa.Array]
+    ) -> dict[str, pa.Scalar | pa.Array]:
+        """The columns that say where a record was."""
+        columns: dict[str, pa.Scalar | pa.Array] = {}
+        for name, value in common.items():
+            columns[name] = value.take(batch.column("row")) if isinstance(value, pa.Array) else value
+        if "log_offset" in batch.schema.names:
+            columns["partition"] = batch.column("log_partition")
+            columns["offset"] = batch.column("log_offset")
+            columns["timestamp"] = timestamps(batch.column("log_timestamp_ms"))
+            columns["producer_id"] = _without_minus_one(batch.column("log_producer_id"))
+            columns["transactional"] = batch.column("log_transactional")
+        return columns
+
+    def _batch(self, count: int, columns: Mapping[str, pa.Scalar | pa.Array]) -> pa.RecordBatch:
+        arrays = []
+        for field in self.schema:
+            column = columns.get(field.name)
+            if column is None:
+                column = nulls(field.type, count)
+            elif isinstance(column, pa.Scalar):
+                column = pa.repeat(column, count)
+            arrays.append(column)
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _sliced(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        for first in range(0, batch.num_rows, MAX_ROWS):
+            yield batch.slice(first, MAX_ROWS)
+
+
+def timestamps(milliseconds: pa.Array) -> pa.Array:
+    """Kafka's timestamps, in ms, as Spark's. None (-1) is null."""
+    numbers = np.asarray(milliseconds, dtype=np.int64)
+    missing = numbers < 0
+    found = pa.array(numbers * 1000, mask=missing if bool(missing.any()) else None)
+    return found.cast(pa.timestamp("us", "UTC"))
+
+
+def converted(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """A decoded column in the type that it has in Spark: see `schema`."""
+    if array.type.equals(kind):
+        return array
+    if pa.types.is_dictionary(array.type):
+        return converted(array.dictionary_decode(), kind)
+    if pa.types.is_fixed_size_binary(array.type):
+        return _ids(array)
+    if pa.types.is_list(array.type):
+        # The offsets are used as they are, so that the values must not be cut.
+        values = converted(array.values, kind.value_type)
+        validity = array.buffers()[0]
+        return pa.Array.from_buffers(
+            kind, len(array), [validity, array.buffers()[1]], array.null_count, array.offset, [values]
+        )
+    if pa.types.is_struct(array.type):
+        whole = [converted(array.field(index), kind.field(index).type) for index in range(kind.num_fields)]
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(whole, fields=list(kind), mask=mask)
+    return array.cast(kind)
+
+
+def _ids(array: pa.Array) -> pa.Array:
+    """Topic ids as text. There are few different ones."""
+    coded = array.dictionary_encode()
+    texts = pa.array([None if one is None else str(Uuid(one)) for one in coded.dictionary.to_pylist()], pa.string())
+    return texts.take(coded.indices)
+
+
+def _without_minus_one(numbers: pa.Array) -> pa.Array:
+    found = np.asarray(numbers)
+    return nulls(pa.int64(), len(found)) if bool((found == -1).all()) else pa.array(found, mask=found == -1)
+
+
+def _errors(problems: pa.RecordBatch) -> pa.Array:
+    return pa.StructArray.from_arrays([problems.column(field.name) for field in ERROR], fields=list(ERROR))
+
+
+@cache
+def _many_nulls(kind: pa.DataType, count: int) -> pa.Array:
+    return pa.nulls(count, kind)
+
+
+def nulls(kind: pa.DataType, count: int) -> pa.Array:
+    """That many nulls; the memory is shared."""
+    size = MAX_ROWS
+    while size < count:
+        size *= 2
+    return _many_nulls(kind, size).slice(0, count)

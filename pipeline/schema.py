@@ -1,0 +1,134 @@
+"""The columns of decoded records: some that every record has, and a struct for each record type, filled in the rows of that type only.
+
+Names are Spark's where Spark has one (`topic`, `partition`, `offset`, `timestamp`, as its Kafka source has them), else Kafka's. The struct of a record type
+is its name in snake_case, and holds the fields of key and value but the group, which is a column for all types. Topic ids are text in the form in which Kafka
+shows them. All is derived from the declarations in `quorate.codecs`.
+"""
+
+import re
+from collections.abc import Iterable
+from functools import cache
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from quorate.codecs.columnar.schema import record_schema
+from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, RecordType
+
+__all__ = [
+    "COMMON",
+    "CONTROL",
+    "ERROR",
+    "RAW",
+    "OptionError",
+    "arrow_schema",
+    "column_of",
+    "record_types",
+    "spark_schema",
+    "struct_of",
+]
+
+CONTROL = "Control"
+"""The `type` of transaction markers and other control records, whose struct is `control`."""
+
+GROUP_FIELDS = ("group", "group_id")
+
+ERROR = pa.struct(
+    [
+        pa.field("reason", pa.string()),
+        pa.field("where", pa.string()),
+        pa.field("position", pa.int64()),
+        pa.field("field", pa.string()),
+        pa.field("detail", pa.string()),
+    ]
+)
+"""What is wrong with a row: the reason in Kafka's and our terms, whether it is about the `key`, the `value`, or a `file`, where in it, and the details."""
+
+COMMON: tuple[pa.Field, ...] = (
+    pa.field("topic", pa.string()),
+    pa.field("partition", pa.int32()),
+    pa.field("offset", pa.int64()),
+    pa.field("timestamp", pa.timestamp("us", "UTC")),
+    pa.field("producer_id", pa.int64()),
+    pa.field("transactional", pa.bool_()),
+    pa.field("type", pa.string()),
+    pa.field("type_id", pa.int16()),
+    pa.field("value_version", pa.int16()),
+    pa.field("group", pa.string()),
+    pa.field("tombstone", pa.bool_()),
+    pa.field("unknown_tags", pa.int32()),
+    pa.field("error", ERROR),
+    pa.field("key", pa.binary()),
+    pa.field("value", pa.binary()),
+)
+"""The columns of every row. `producer_id` is null without one; `type` is null where the key does not say a type that is known; `key` and `value` are the
+bytes of rows with an error."""
+
+RAW = ("key", "value")
+
+CONTROL_STRUCT = pa.struct([pa.field("name", pa.string()), pa.field("coordinator_epoch", pa.int32())])
+
+
+class OptionError(ValueError):
+    """An option that cannot be; the message names it, and says what can."""
+
+
+def column_of(name: str) -> str:
+    """The struct of a record type: `OffsetCommit` → `offset_commit`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
+def record_types(topic: str = CONSUMER_OFFSETS, types: Iterable[str] | None = None) -> tuple[RecordType, ...]:
+    """The record types of a topic in the order of their numbers, or those that are asked for by name. Raises `OptionError` for names that the topic has not."""
+    if topic not in RECORD_TYPES:
+        raise OptionError(f"{topic!r} is not a coordinator topic; use one of {', '.join(RECORD_TYPES)}")
+    known = {record_type.name: record_type for record_type in RECORD_TYPES[topic].values()}
+    wanted = set(known) if types is None else set(types) - {CONTROL}
+    if unknown := sorted(wanted - known.keys()):
+        raise OptionError(f"{topic} has no records of type {', '.join(unknown)}; it has {', '.join(sorted(known))}")
+    return tuple(sorted((known[name] for name in wanted), key=lambda found: found.type_id))
+
+
+@cache
+def struct_of(record_type: RecordType) -> pa.DataType:
+    """The fields of a record type's key and value but the group; all nullable."""
+    left_out = {"row", "tombstone", "value_version", "unknown_tags"}
+    keys = {field.name for field in record_type.key.fields if field.name in GROUP_FIELDS}
+    fields = [
+        pa.field(field.name, _in_spark(field.type))
+        for field in record_schema(record_type)
+        if field.name not in left_out | keys
+    ]
+    return pa.struct(fields)
+
+
+def arrow_schema(topic: str = CONSUMER_OFFSETS, types: Iterable[str] | None = None) -> pa.Schema:
+    """The columns in Arrow: see `spark_schema`."""
+    wanted = None if types is None else list(types)
+    families = [pa.field(column_of(found.name), struct_of(found)) for found in record_types(topic, wanted)]
+    if wanted is None or CONTROL in wanted:
+        families.append(pa.field(column_of(CONTROL), CONTROL_STRUCT))
+    return pa.schema([*COMMON, *families])
+
+
+def spark_schema(topic: str = CONSUMER_OFFSETS, types: Iterable[str] | None = None) -> StructType:
+    """The columns in Spark: those of `COMMON`, then a struct for each record type of the topic, or for those that are asked for (`"Control"`: transaction markers).
+
+    Raises `OptionError` for a topic or type that is not known.
+    """
+    schema: StructType = from_arrow_schema(arrow_schema(topic, types))
+    return schema
+
+
+def _in_spark(kind: pa.DataType) -> pa.DataType:
+    """The type as Spark can have it: no fixed binaries, no unsigned numbers; ids are text."""
+    if pa.types.is_list(kind):
+        return pa.list_(pa.field("element", _in_spark(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _in_spark(field.type)) for field in kind])
+    if pa.types.is_fixed_size_binary(kind):
+        return pa.string()
+    if pa.types.is_uint16(kind):
+        return pa.int32()
+    return kind
