@@ -67,9 +67,9 @@ class Rows:
         errors = pa.array(
             [
                 {
-                    "reason": str(one.problem.reason),
+                    "reason": str(one.reason),
                     "where": "file",
-                    "position": one.problem.position,
+                    "position": one.position,
                     "field": None,
                     "detail": str(one),
                 }
