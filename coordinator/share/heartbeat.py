@@ -15,6 +15,7 @@ from quorate.coordinator.share import records as write
 from quorate.coordinator.share.checks import JOIN, LEAVE, check_epoch, check_not_full, check_request
 from quorate.coordinator.share.initialisation import initialize, without_state
 from quorate.coordinator.share.leaving import heartbeat_interval_ms, leave, start_session
+from quorate.coordinator.share.states import reached
 from quorate.coordinator.share.subscriptions import announced, subscribers, subscription_type_of
 from quorate.coordinator.share.target import Request, may_assign, next_target, of_subscribed, waits_for_target
 from quorate.coordinator.state.share import ShareGroup, ShareMember
@@ -82,7 +83,7 @@ def _beat(
         is_new = not _equal(given, assigned)
         assigned = given
         if moved:
-            updated = replace(member, epoch=target_epoch, previous_epoch=member.epoch, state=0)
+            updated = reached(member, target_epoch)
         updated = replace(updated, assigned=write.topic_partitions(given))
         if moved or is_new:
             records.append(write.current_assignment(group_id, updated))

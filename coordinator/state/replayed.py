@@ -247,7 +247,7 @@ class CoordinatorState:
                     member,
                     epoch=value.member_epoch,
                     previous_epoch=value.previous_member_epoch,
-                    state=value.state,
+                    state=MemberState.of(value.state),
                     assigned=value.assigned_partitions,
                 )
             )

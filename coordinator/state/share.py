@@ -7,6 +7,7 @@ from typing import ClassVar
 from quorate.assignors.java_order import JavaHashSet, TimelineMap
 from quorate.codecs.messages.consumer_group import TopicPartition
 from quorate.codecs.messages.share_group import ShareGroupMemberMetadataValue
+from quorate.coordinator.state.consumer import MemberState
 from quorate.coordinator.state.groups import GroupKind
 from quorate.coordinator.state.modern import ModernGroup
 
@@ -23,7 +24,7 @@ class ShareMember:
     metadata: ShareGroupMemberMetadataValue = _NEW
     epoch: int = 0
     previous_epoch: int = -1
-    state: int = 0
+    state: MemberState = MemberState.STABLE
     assigned: tuple[TopicPartition, ...] = field(default=())
 
     def is_reconciled_to(self, epoch: int) -> bool:

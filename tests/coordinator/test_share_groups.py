@@ -1,10 +1,12 @@
 """Single scenes of share groups, on Kafka's coordinator and on ours."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from quorate.codecs import Uuid
+from quorate.codecs import CoordinatorRecord, Uuid, decode_record, encode_record
+from quorate.codecs.messages.share_group import ShareGroupCurrentMemberAssignmentValue
 from quorate.coordinator.errors import ErrorCode
 from quorate.coordinator.runtime import AppendError
 from tests.coordinator.scripts import Duel
@@ -179,3 +181,36 @@ def test_partitions_are_asked_for_once_more_if_it_cannot_be_written_that_they_ha
     side.run(asked)
     (state,) = [state for _, state in side.shard.state.share_states.ordered()]
     assert [one.partitions for one in state.initialized_topics] == [(0, 1, 2)]
+
+
+def current_assignments(
+    records: list[Answer],
+) -> list[tuple[CoordinatorRecord, ShareGroupCurrentMemberAssignmentValue]]:
+    """What the records say that members have."""
+    decoded = [decode_record(bytes.fromhex(one["key"]), bytes.fromhex(one["value"])) for one in records if one["value"]]
+    return [
+        (one, one.value)
+        for one in decoded
+        if isinstance(one, CoordinatorRecord) and isinstance(one.value, ShareGroupCurrentMemberAssignmentValue)
+    ]
+
+
+def test_a_member_in_a_state_of_a_newer_release_is_stable_with_the_next_target(duel: Duel) -> None:
+    """Which state it is, is forgotten when the log is read: what is written of the member before it moves says "unknown"."""
+    epoch = beat(duel, "m1", join(duel, "m1")["memberEpoch"])["memberEpoch"]
+    log = [{"key": one["key"], "value": one["value"]} for one in duel.op("log")["records"]]
+    record, value = current_assignments(log)[-1]
+    key, changed = encode_record(replace(record, value=replace(value, state=5)))
+    assert changed is not None
+    duel.op("config", **{"group.share.assignment.interval.ms": 1000})
+    topics(duel, {T: 3, U: 1})
+    duel.op("load", records=[*log, {"key": key.hex(), "value": changed.hex()}])
+
+    def written(*names: str) -> list[int]:
+        body = {"groupId": "g", "memberId": "m1", "memberEpoch": epoch, "subscribedTopicNames": list(names)}
+        records = duel.request("ShareGroupHeartbeat", **body)["records"]
+        return [one.state for _, one in current_assignments(records)]
+
+    assert written("u") == [127]  # less than it had, and the last target is too new for another one
+    duel.op("advance", ms=2000)
+    assert written("t") == [0]
