@@ -1,11 +1,12 @@
 """The coordinator's configuration, by Kafka's names and with Kafka 4.3's defaults."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, Self
 
 from quorate.assignors.kafka_version import KafkaVersion
+from quorate.coordinator.behaviour import Behaviour
 from quorate.coordinator.metadata_hash import HashAlgorithm
 
 __all__ = ["ConfigError", "CoordinatorConfig", "GroupConfig", "MigrationPolicy"]
@@ -39,6 +40,7 @@ class CoordinatorConfig:
     """Settings of a broker that its coordinators follow. A field's name is Kafka's with underscores; durations are in ms unless the name says otherwise.
 
     Beyond Kafka's: `kafka_version`, whose behaviour to follow; `hash_algorithm`, how metadata is hashed (KIP-1101); `jdk`, whose collections to follow.
+    `behaviour` follows from the version.
     """
 
     group_consumer_session_timeout_ms: int = 45_000
@@ -68,11 +70,15 @@ class CoordinatorConfig:
     kafka_version: KafkaVersion = KafkaVersion.NEWEST
     hash_algorithm: HashAlgorithm = HashAlgorithm.XXH3
     jdk: int = 17
+    behaviour: Behaviour = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "behaviour", Behaviour.of(self.kafka_version))
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> Self:
         """From Kafka's names, such as {"group.consumer.session.timeout.ms": 45000}; lists may be texts with commas. Raises `ConfigError`."""
-        known = {field.name.replace("_", "."): field for field in fields(cls)}
+        known = {field.name.replace("_", "."): field for field in fields(cls) if field.init}
         chosen: dict[str, Any] = {}
         for name, value in properties.items():
             if name not in known:

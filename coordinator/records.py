@@ -1,6 +1,5 @@
 """Records as the coordinator writes them: keys and values in the version that Kafka writes."""
 
-from quorate.assignors.kafka_version import KafkaVersion
 from quorate.codecs import CoordinatorRecord, Uuid
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, Message
 from quorate.codecs.messages.classic_group import GroupMetadataKey, GroupMetadataValue
@@ -12,8 +11,6 @@ __all__ = ["empty_classic_group", "offset_commit", "tombstone", "written"]
 _WRITTEN: dict[type[Message], int | None] = {
     kind.key.cls: kind.written for kind in RECORD_TYPES[CONSUMER_OFFSETS].values()
 }
-_TOPIC_IDS = KafkaVersion(4, 1)
-"""Since then offsets are written with topic ids, in version 4 (KAFKA-14690)."""
 
 
 def written(key: Message, value: Message) -> CoordinatorRecord:
@@ -44,7 +41,7 @@ def offset_commit(
 ) -> CoordinatorRecord:
     """A committed offset: in version 1 if it has its own time to expire, else 4 with the topic's id (3 before Kafka 4.1)."""
     key = OffsetCommitKey(group=group, topic=topic, partition=partition)
-    usual = 3 if config.kafka_version < _TOPIC_IDS else 4
+    usual = 4 if config.behaviour.topic_ids else 3
     value = OffsetCommitValue(
         offset=offset,
         leader_epoch=leader_epoch,

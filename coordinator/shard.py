@@ -100,8 +100,9 @@ def when_loaded(kind: type[Group]) -> Callable[[L], L]:
 
 
 class CoordinatorShard:
-    """The coordinator of one partition. `new_id`: makes up member ids (KIP-848's server-generated ones, and the part behind the client id of classic ones).
+    """The coordinator of one partition. `behaviour`: that of the configured release of Kafka.
 
+    `new_id`: makes up member ids (KIP-848's server-generated ones, and the part behind the client id of classic ones).
     `group_configs`: dynamic settings by group; `tasks`: work that is left for later (asynchronous in Kafka); `topic_hashes`: hashes of topics,
     computed when asked for (KIP-1101), and forgotten when the topic changes or nobody subscribes to it any more; `new_topics_version`: the version of the
     latest image that brought new topics, from which on regular expressions have to be matched again; -1 before the first image.
@@ -117,7 +118,8 @@ class CoordinatorShard:
         self.config = config or CoordinatorConfig()
         self.image = image
         self.new_id = new_id
-        self.state = CoordinatorState()
+        self.behaviour = self.config.behaviour
+        self.state = CoordinatorState(self.behaviour)
         self.timers = Timers()
         self.tasks: deque[Task] = deque()
         self.group_configs: dict[str, GroupConfig] = {}

@@ -9,6 +9,7 @@ from quorate.assignors.java_order import TimelineMap
 from quorate.codecs import Uuid
 from quorate.codecs.messages.consumer_group import (
     ConsumerGroupMemberMetadataValue,
+    ConsumerGroupPartitionMetadataValue,
     ConsumerGroupRegularExpressionValue,
     TopicPartition,
     TopicPartitions,
@@ -78,7 +79,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
     `partition_epochs`: topic id → partition → epoch of the member that has it, or has to give it up; a partition that is not there is free.
     `regexes`: resolved regular expressions. `topic_subscribers`: topic → how many members name it and how many resolved expressions match it;
     `regex_subscribers`, `assignor_votes`, `classic_protocols`: members per expression, server assignor, and protocol that classic members offer.
-    `has_partition_metadata_record`: a record of type 4 (before KIP-1101) still waits for its tombstone.
+    `partition_metadata`: the record of type 4, in which brokers before KIP-1101 keep what the group subscribes to, until its tombstone.
     """
 
     __slots__ = (
@@ -86,8 +87,8 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
         "assignor_votes",
         "classic_members",
         "classic_protocols",
-        "has_partition_metadata_record",
         "partition_epochs",
+        "partition_metadata",
         "regex_subscribers",
         "regexes",
         "static_members",
@@ -106,13 +107,18 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
         self.classic_protocols: TimelineMap[str, int] = TimelineMap()
         self.static_members: dict[str, str] = {}
         self.classic_members = 0
-        self.has_partition_metadata_record = False
+        self.partition_metadata: ConsumerGroupPartitionMetadataValue | None = None
         self._alike: bool | None = None
 
     @property
     def protocol_type(self) -> str:
         """Always "consumer"."""
         return CONSUMER_PROTOCOL
+
+    @property
+    def has_partition_metadata_record(self) -> bool:
+        """Whether a record of type 4 is there; since KIP-1101 it waits for its tombstone."""
+        return self.partition_metadata is not None
 
     @property
     def subscribes_alike(self) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from quorate.assignors.java_order import TimelineMap
+from quorate.assignors.kafka_version import KafkaVersion
 from quorate.codecs import CoordinatorRecord, MalformedRecord, UnknownRecord
 from quorate.codecs.batches.model import ControlRecord
 from quorate.codecs.message import CONSUMER_OFFSETS
@@ -18,6 +19,7 @@ from quorate.codecs.messages import consumer_group as consumer
 from quorate.codecs.messages import offsets as commits
 from quorate.codecs.messages import share_group as share
 from quorate.codecs.messages import streams_group as streams
+from quorate.coordinator.behaviour import Behaviour
 from quorate.coordinator.state.classic import ClassicGroup
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember, MemberState, owned_of
 from quorate.coordinator.state.groups import Group, ReplayError
@@ -36,10 +38,11 @@ class CoordinatorState:
     """Groups and offsets of one partition.
 
     `skipped`: why records were left out, and how many. `topics`: which consumer and share groups subscribe to a topic. `share_states`: by group, which
-    partitions have share state, are about to get it, or lose it (record type 15).
+    partitions have share state, are about to get it, or lose it (record type 15). `behaviour`: of the release whose loader is followed, by default the newest.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, behaviour: Behaviour | None = None) -> None:
+        self.behaviour = behaviour or Behaviour.of(KafkaVersion.NEWEST)
         self.groups: TimelineMap[str, Group] = TimelineMap()
         self.offsets = Offsets()
         self.topics = TopicIndex()
@@ -69,6 +72,10 @@ class CoordinatorState:
             streams.StreamsGroupCurrentMemberAssignmentKey: self._streams_current,
             streams.StreamsGroupTopologyKey: self._streams_topology,
         }
+        if not self.behaviour.streams_groups:
+            self._replay.update({kind: self._unknown for kind in self._replay if kind.__module__ == streams.__name__})
+        if not self.behaviour.share_groups:
+            self._replay.update({kind: self._unreadable for kind in self._replay if kind.__module__ == share.__name__})
 
     def replay(
         self,
@@ -102,6 +109,13 @@ class CoordinatorState:
                 raise
             self.skipped[str(error)] += 1
 
+    def _unknown(self, key: Any, value: Any) -> None:
+        """Older loaders skip what they don't know."""
+        self.skipped[f"{type(key).__name__} is not known to this release of Kafka"] += 1
+
+    def _unreadable(self, key: Any, value: Any) -> None:
+        raise ReplayError(f"{type(key).__name__} of Kafka 4.1 or later cannot be read by this release of Kafka")
+
     def need_group(self, group_id: str) -> None:
         """Have a group for offsets: if there is none, a classic one without members. A commit makes it, even one of which every partition is refused."""
         if group_id not in self.groups:
@@ -129,6 +143,7 @@ class CoordinatorState:
             found = cls(group_id)
             if isinstance(found, ModernGroup):
                 found.index = self.topics
+                found.epoch = found.assignment_epoch = self.behaviour.first_epoch
             self.groups[group_id] = found
         return found
 
@@ -162,9 +177,9 @@ class CoordinatorState:
 
     def _consumer_partition_metadata(self, key: Any, value: Any) -> None:
         if value is not None:
-            self._made(ConsumerGroup, key.group_id).has_partition_metadata_record = True
+            self._made(ConsumerGroup, key.group_id).partition_metadata = value
         elif (group := self._group(ConsumerGroup, key.group_id)) is not None:
-            group.has_partition_metadata_record = False
+            group.partition_metadata = None
 
     def _consumer_member(self, key: Any, value: Any) -> None:
         if value is not None:
