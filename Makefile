@@ -6,6 +6,7 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
+MUTANTS ?=
 BENCH_ARGS ?=
 
 PIP := .venv/bin/python -P -m pip --disable-pip-version-check
@@ -16,7 +17,7 @@ DEV_EXTRAS := arrow,aiokafka,spark,testcontainers,dev
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-quick fuzz lint format bench bench-diff docs picture constraints setup java containers clean
+.PHONY: help demo test test-quick fuzz coverage mutate lint format bench bench-diff docs picture constraints setup java containers clean
 
 help: ## This list
 	@echo "make targets:"
@@ -34,6 +35,12 @@ test-quick: .venv/.dev java ## Everything but the tests on brokers in containers
 
 fuzz: .venv/.dev java ## Long random runs
 	.venv/bin/pytest -m fuzz $(PYTEST_ARGS)
+
+coverage: .venv/.dev java ## Which lines and branches of coordinator/ the tests of coordinator/ run; fails below 95 %
+	.venv/bin/pytest tests/coordinator tests/differential tests/cli/test_groups.py --cov $(PYTEST_ARGS)
+
+mutate: .venv/.dev ## Which changes of the coordinator's core the tests do not notice (about half an hour; MUTANTS='quorate.coordinator.metadata_hash.*')
+	.venv/bin/python -P scripts/mutate.py $(MUTANTS)
 
 lint: .venv/.dev ## ruff, mypy --strict on the installed package, and which room may import which
 	.venv/bin/ruff check .

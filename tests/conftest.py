@@ -20,6 +20,14 @@ settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True
 settings.load_profile("ci" if CI else "developer")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest looks for what -m asks for
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark whoever asks for an oracle, so that `-m "not oracle"` leaves out all that needs Java."""
+    for item in items:
+        if {"oracle", "oracle_4_0"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.oracle)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
