@@ -45,7 +45,8 @@ def _apis() -> str:
         flexible = [version for version in api.versions if api.request.is_flexible(version)]
         since = f"flexible since version {flexible[0]}" if flexible else "not flexible"
         module = inspect.getdoc(importlib.import_module(api.request.cls.__module__)) or ""
-        out += [f"## {api.name}", "", f"API key {api.key}; {since}.", "", module, ""]
+        own = ", quorate's own" if api.own else ""
+        out += [f"## {api.name}", "", f"API key {api.key}{own}; {since}.", "", module, ""]
         for spec in (api.request, api.response):
             out += [f"### {spec.name}", "", inspect.getdoc(spec.cls) or "", ""]
             out += [*_table(RECORD_COLUMNS[:4], _rows(spec, "")), ""]
@@ -64,7 +65,8 @@ def _rows(spec: MessageSpec, prefix: str, around: range | None = None) -> list[l
         tag = "" if field.tag is None else str(field.tag)
         default = "" if field.default in (0, "", (), b"", bytes(16)) else f"`{field.default!r}`"
         kind = field.type.name + nullable
-        rows.append([f"`{prefix}{field.name}`", kind, _span(versions), default, tag, field.release or ""])
+        since_release = "quorate" if field.own else field.release or ""
+        rows.append([f"`{prefix}{field.name}`", kind, _span(versions), default, tag, since_release])
         inner = getattr(getattr(field.type, "element", field.type), "spec", None)
         if inner is not None:
             rows += _rows(inner, f"{prefix}{field.name}.", versions)

@@ -1,4 +1,4 @@
-"""Requests and responses of Kafka's group coordination: every version of Kafka 4.3, one module per API, named by it.
+"""Requests and responses of Kafka's group coordination: every version of Kafka 4.3, one module per API, named by it; and two that KIP-848 has, but no Kafka.
 
     request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=0)      # what is not said has Kafka's default
     body = encode_api(request, version=1)                                 # byte for byte as Kafka writes it
@@ -12,7 +12,15 @@ of `quorate.codecs` take them, too. Structs inside messages are in the modules o
 from quorate.codecs.api.body import decode_api, encode_api
 from quorate.codecs.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from quorate.codecs.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from quorate.codecs.api.declare import APIS, Api, api_of
+from quorate.codecs.api.consumer_group_install_assignment import (
+    ConsumerGroupInstallAssignmentRequest,
+    ConsumerGroupInstallAssignmentResponse,
+)
+from quorate.codecs.api.consumer_group_prepare_assignment import (
+    ConsumerGroupPrepareAssignmentRequest,
+    ConsumerGroupPrepareAssignmentResponse,
+)
+from quorate.codecs.api.declare import APIS, OWN_KEYS, Api, api_of
 from quorate.codecs.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from quorate.codecs.api.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from quorate.codecs.api.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -31,11 +39,16 @@ from quorate.codecs.api.txn_offset_commit import TxnOffsetCommitRequest, TxnOffs
 
 __all__ = [
     "APIS",
+    "OWN_KEYS",
     "Api",
     "ConsumerGroupDescribeRequest",
     "ConsumerGroupDescribeResponse",
     "ConsumerGroupHeartbeatRequest",
     "ConsumerGroupHeartbeatResponse",
+    "ConsumerGroupInstallAssignmentRequest",
+    "ConsumerGroupInstallAssignmentResponse",
+    "ConsumerGroupPrepareAssignmentRequest",
+    "ConsumerGroupPrepareAssignmentResponse",
     "DeleteGroupsRequest",
     "DeleteGroupsResponse",
     "DescribeGroupsRequest",

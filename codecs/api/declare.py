@@ -18,19 +18,23 @@ from quorate.codecs.fast_encode import span
 from quorate.codecs.message import Message, MessageSpec, field, message, tagged
 from quorate.codecs.wire import ArrayType, StructType
 
-__all__ = ["APIS", "Api", "api_of", "request", "response"]
+__all__ = ["APIS", "OWN_KEYS", "Api", "api_of", "request", "response"]
 
 M = TypeVar("M", bound=Message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Api:
-    """One API of Kafka: the int16 that requests name it by, Kafka's name for it, and its two messages."""
+    """One API of Kafka: the int16 that requests name it by, Kafka's name for it, and its two messages.
+
+    `own`: no Kafka has it. Its key is from `OWN_KEYS` on, and a server tells of it (ApiVersions) only where what it is for is enabled.
+    """
 
     key: int
     name: str
     request: MessageSpec
     response: MessageSpec
+    own: bool = False
 
     @property
     def versions(self) -> range:
@@ -56,6 +60,9 @@ class Api:
 APIS: dict[int, Api] = {}
 """API key → API. Complete once `quorate.codecs.api` is imported."""
 
+OWN_KEYS = 20_848
+"""The first API key of quorate's own; Kafka counts from 0, and has come to 93."""
+
 _KEYS: dict[type[Message], int] = {}
 _BY_NAME: dict[str, Api] = {}
 _BY_CLASS: dict[type[Message], Api] = {}
@@ -80,7 +87,7 @@ def api_of(which: int | str | type[Message]) -> Api:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field, tagged))
 def request(*, api_key: int, versions: range, flexible_since: int | None = None) -> Callable[[type[M]], type[M]]:
-    """Declare the request of an API. Its class is named by the API, with "Request" behind."""
+    """Declare the request of an API. Its class is named by the API, with "Request" behind. From `OWN_KEYS` on, the API is quorate's own."""
 
     def declare(cls: type[M]) -> type[M]:
         built = _built(cls, versions, flexible_since, "Request")
@@ -98,7 +105,9 @@ def response(request: type[Message]) -> Callable[[type[M]], type[M]]:
     def declare(cls: type[M]) -> type[M]:
         assert spec.versions is not None
         built = _built(cls, spec.versions, spec.flexible_since, "Response")
-        api = Api(key=_KEYS[request], name=spec.name.removesuffix("Request"), request=spec, response=built.spec)
+        key = _KEYS[request]
+        name = spec.name.removesuffix("Request")
+        api = Api(key=key, name=name, request=spec, response=built.spec, own=key >= OWN_KEYS)
         APIS[api.key] = _BY_NAME[api.name] = _BY_CLASS[request] = _BY_CLASS[built] = api
         return built
 

@@ -1,4 +1,4 @@
-"""Kafka's error codes, by Kafka's names (`org.apache.kafka.common.protocol.Errors` of 4.3.1; a test holds them against it)."""
+"""Kafka's error codes, by Kafka's names (`org.apache.kafka.common.protocol.Errors` of 4.3.1; a test holds them against it), and one of our own."""
 
 from enum import IntEnum
 
@@ -143,3 +143,5 @@ class ErrorCode(IntEnum):
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
+    INVALID_ASSIGNMENT = 20_848
+    """Named by KIP-848 for client-side assignors, which no release has, so Kafka has no number for it; this one is quorate's."""

@@ -31,7 +31,7 @@ from quorate.codecs.wire import (
 __all__ = ["KAFKA", "RECORD_VERSIONS", "damaged", "messages", "records", "records_of", "version_id"]
 
 KAFKA = "4.3"
-"""The release of the oracle's jars: fields that came later keep their defaults where this is given as `release`."""
+"""The release of the oracle's jars: fields that came later, and our own, keep their defaults where this is given as `release`."""
 
 RECORD_VERSIONS: list[tuple[RecordType, int]] = [
     (record_type, version)
@@ -127,6 +127,8 @@ class _Options(tuple[bool, bool, str | None]):
 def _field(field: FieldSpec, version: int, options: _Options) -> SearchStrategy[Any]:
     if version not in field.versions or not _is_in(field.release, options.release):
         return st.just(field.default)
+    if field.own and (options.release is not None or not options.unknown_tags):
+        return st.just(field.default)  # to Kafka, fields of our own are unknown tags
     values = _values(field.type, version, options)
     if field.nullable_in(version):
         values = st.none() | values

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from quorate.codecs.api import (
     APIS,
+    OWN_KEYS,
     ConsumerGroupHeartbeatRequest,
     HeartbeatRequest,
     HeartbeatResponse,
@@ -23,28 +24,45 @@ from quorate.codecs.api import (
     decode_api,
     encode_api,
 )
+from quorate.codecs.api.consumer_group_heartbeat import ClientAssignor
 from quorate.codecs.api.declare import Api, request, response
 from quorate.codecs.api.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from quorate.codecs.api.streams_group_describe import DescribedGroup, Member
 from quorate.codecs.errors import DecodeError, EncodeError
 from quorate.codecs.exact import decode_exactly, encode_exactly
 from quorate.codecs.json_form import from_json, to_json, to_kafka_json
-from quorate.codecs.message import Message, MessageSpec, message, struct
+from quorate.codecs.message import OWN_TAG, FieldSpec, Message, MessageSpec, message, struct, tagged
 from quorate.codecs.wire import Array, Bool, Int32, String
-from tests.codecs.strategies import damaged, messages
-from tests.codecs.test_schemas import as_schema
+from tests.codecs.strategies import KAFKA, damaged, messages
+from tests.codecs.test_schemas import as_schema, own_fields, tags_of
 from tests.oracle.client import Answer, Oracle
 from tests.oracle.fixtures import need_oracle
 from tests.oracle.schemas import facts, schema
 
+OWN_FIELDS = {
+    "ConsumerGroupHeartbeatRequest.client_assignors",
+    "ConsumerGroupHeartbeatResponse.should_compute_assignment",
+    "ConsumerGroupHeartbeatResponse.assignment.metadata",
+    "ConsumerGroupDescribeResponse.groups.computing_member_id",
+}
+"""What our declarations of Kafka's messages have beyond Kafka's (KIP-848's client-side assignors)."""
+
 SPECS = [spec for api in APIS.values() for spec in (api.request, api.response)]
+KAFKAS = [spec for api in APIS.values() if not api.own for spec in (api.request, api.response)]
 EACH_API = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
-EACH_MESSAGE = pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
-EACH_VERSION = pytest.mark.parametrize(
-    ("spec", "version"),
-    [(spec, version) for spec in SPECS for version in spec.versions or ()],
-    ids=lambda case: case.name if isinstance(case, MessageSpec) else f"v{case}",
-)
+EACH_MESSAGE = pytest.mark.parametrize("spec", KAFKAS, ids=lambda spec: spec.name)
+
+
+def each_version(specs: list[MessageSpec]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(
+        ("spec", "version"),
+        [(spec, version) for spec in specs for version in spec.versions or ()],
+        ids=lambda case: case.name if isinstance(case, MessageSpec) else f"v{case}",
+    )
+
+
+EACH_VERSION = each_version(SPECS)
+EACH_VERSION_OF_KAFKA = each_version(KAFKAS)
 FEWER = settings(max_examples=10)  # for each version of each message
 
 
@@ -62,7 +80,7 @@ def ask(oracle: Oracle, op: str, spec: MessageSpec, version: int, **fields: Any)
 
 
 def test_the_apis_of_group_coordination_are_declared() -> None:
-    assert {api.key: api.name for api in APIS.values()} == {
+    assert {api.key: api.name for api in APIS.values() if not api.own} == {
         8: "OffsetCommit",
         9: "OffsetFetch",
         11: "JoinGroup",
@@ -83,6 +101,42 @@ def test_the_apis_of_group_coordination_are_declared() -> None:
     }
 
 
+def test_apis_of_our_own_are_told_from_kafkas_by_their_keys() -> None:
+    assert {api.key: api.name for api in APIS.values() if api.own} == {
+        20_848: "ConsumerGroupPrepareAssignment",
+        20_849: "ConsumerGroupInstallAssignment",
+    }
+    assert all(api.own == (api.key >= OWN_KEYS) for api in APIS.values())
+
+
+@pytest.mark.oracle
+def test_fields_of_our_own_are_these_and_far_from_kafkas_tags() -> None:
+    need_oracle()
+    found: dict[str, FieldSpec] = {}
+    for spec in KAFKAS:
+        found |= own_fields(spec)
+        assert max(tags_of(schema("kafka-clients", spec.name).fields), default=0) < OWN_TAG // 100
+    assert set(found) == OWN_FIELDS
+    assert {field.tag for field in found.values()} == {OWN_TAG}
+
+
+def test_a_field_of_our_own_cannot_have_a_low_tag() -> None:
+    with pytest.raises(TypeError, match="tag 3 may become one of Kafka's; fields of our own begin at 20848"):
+        tagged(3, default=0, own=True)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_heartbeat_that_says_nothing_of_client_side_assignors_has_kafkas_bytes(version: int) -> None:
+    """Whoever does not use them notices nothing; whoever does adds one tagged field."""
+    plain = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=3)
+    offered = replace(plain, client_assignors=(ClientAssignor(name="a", maximum_version=2, metadata=b"x"),))
+    assert encode_api(plain, version)[-1:] == b"\0"
+    assert encode_api(offered, version).startswith(encode_api(plain, version)[:-1] + b"\x01\xf0\xa2\x01")
+    assert decode_api(ConsumerGroupHeartbeatRequest, encode_api(offered, version), version) == offered
+    assert to_kafka_json(offered, version) == to_kafka_json(plain, version)
+    assert from_json(ConsumerGroupHeartbeatRequest, to_json(offered, version), version) == offered
+
+
 @pytest.mark.oracle
 @EACH_MESSAGE
 def test_declaration_equals_schema(spec: MessageSpec) -> None:
@@ -92,7 +146,7 @@ def test_declaration_equals_schema(spec: MessageSpec) -> None:
 
 
 @pytest.mark.oracle
-@EACH_VERSION
+@EACH_VERSION_OF_KAFKA
 def test_a_message_built_of_nothing_is_kafkas(oracle: Oracle, spec: MessageSpec, version: int) -> None:
     """Kafka's own object without a single field set has the defaults that ours has, and the same header goes in front of it."""
     bare = spec.cls()
@@ -121,7 +175,7 @@ def test_what_is_written_is_read_again(spec: MessageSpec, version: int, data: st
 
 
 @pytest.mark.oracle
-@EACH_VERSION
+@EACH_VERSION_OF_KAFKA
 @FEWER
 @given(data=st.data())
 def test_kafka_writes_the_same_bytes_and_the_same_json(
@@ -175,7 +229,7 @@ def test_damaged_bytes_are_read_or_refused_as_kafka_does(
     oracle: Oracle, spec: MessageSpec, data: st.DataObject
 ) -> None:
     version = data.draw(st.sampled_from(versions(spec)))
-    body = data.draw(damaged(encode_api(data.draw(messages(spec.cls, version)), version)))
+    body = data.draw(damaged(encode_api(data.draw(messages(spec.cls, version, release=KAFKA)), version)))
     read = ask(oracle, "decodeApi", spec, version, hex=body.hex())
     if "error" in read:
         with pytest.raises(DecodeError):

@@ -25,6 +25,7 @@ from quorate.codecs.columnar import PROBLEMS, record_schema
 from quorate.codecs.columnar.columns import SAMPLE
 from quorate.codecs.columnar.rows import facts_of
 from quorate.codecs.columnar.values import CHUNK, CHUNK_BYTES, SMALLEST_CHUNK
+from quorate.codecs.generate import uvarint
 from quorate.codecs.messages import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -305,7 +306,8 @@ def tagged_sections(draw: st.DrawFn, tags: list[int]) -> bytes:
             st.sampled_from([0, 1, 2, 4, 8, 16]).flatmap(lambda n: st.lists(st.integers(0, 3), min_size=n, max_size=n))
         )
         size = max(0, len(payload) + draw(st.sampled_from([0, 0, 0, -1, 1])))
-        section += bytes([draw(st.sampled_from(tags)), *draw(st.sampled_from([[size], [size | 0x80, 0]])), *payload])
+        section += uvarint(draw(st.sampled_from(tags)))
+        section += bytes([*draw(st.sampled_from([[size], [size | 0x80, 0]])), *payload])
     return section
 
 

@@ -152,8 +152,8 @@ def test_classic_protocols_of_a_migrated_member_are_opened() -> None:
         ClassicProtocol(name="other", metadata=b"?"),
     )
     value = from_json(ConsumerGroupMemberMetadataValue, {}, 0)
-    value = ConsumerGroupMemberMetadataValue(
-        **{f.name: getattr(value, f.name) for f in value.spec.fields[:-1]},
+    value = replace(
+        value,
         classic_member_metadata=ClassicMemberMetadata(session_timeout_ms=9, supported_protocols=protocols),
     )
     shown = to_json(open_nested(value), 0)["classic_member_metadata"]["supported_protocols"]

@@ -7,6 +7,7 @@ import pytest
 
 from quorate.codecs.message import (
     CONSUMER_OFFSETS,
+    OWN_TAG,
     RECORD_TYPES,
     SHARE_GROUP_STATE,
     TRANSACTION_STATE,
@@ -27,6 +28,13 @@ ARTIFACTS = {
     TRANSACTION_STATE: "kafka-transaction-coordinator",
 }
 PROTOCOL = (ConsumerProtocolSubscription, ConsumerProtocolAssignment)
+
+OWN_FIELDS = {
+    "ConsumerGroupMemberMetadataValue.client_assignors",
+    "ConsumerGroupTargetAssignmentMemberValue.metadata",
+    "ConsumerGroupTargetAssignmentMetadataValue.computed_by",
+}
+"""What our declarations of Kafka's records have beyond Kafka's (KIP-848's client-side assignors)."""
 
 # Struct names live in one namespace with us, in one per message with Kafka. They are not on the wire.
 RENAMED = {
@@ -83,7 +91,7 @@ def as_schema_field(field: FieldSpec, message: str, versions: range) -> SchemaFi
         default=default,
         ignorable=field.ignorable,
         map_key=field.map_key,
-        fields=tuple(as_schema_field(f, message, carried) for f in fields if released(f.release)),
+        fields=tuple(as_schema_field(f, message, carried) for f in fields if released(f.release) and not f.own),
     )
 
 
@@ -94,7 +102,9 @@ def as_schema(spec: MessageSpec, kind: str, api_key: int | None) -> Schema:
         if spec.flexible_since is None
         else range(max(spec.flexible_since, spec.versions.start), spec.versions.stop)
     )
-    fields = tuple(as_schema_field(f, spec.name, spec.versions) for f in spec.fields if released(f.release))
+    fields = tuple(
+        as_schema_field(f, spec.name, spec.versions) for f in spec.fields if released(f.release) and not f.own
+    )
     return Schema(spec.name, kind, api_key, spec.versions, flexible, fields)
 
 
@@ -135,6 +145,39 @@ def test_what_is_newer_than_the_jars_says_so() -> None:
         known = schema(ARTIFACTS[topic], spec.name).fields
         assert field.json_name not in [f.name for f in known]
         assert field.tag not in [f.tag for f in known]
+
+
+def own_fields(spec: MessageSpec, path: str = "") -> dict[str, FieldSpec]:
+    """By path, those in structs that are not our own, too."""
+    found: dict[str, FieldSpec] = {}
+    for f in spec.fields:
+        inner = f.type.element if isinstance(f.type, ArrayType) else f.type
+        at = f"{path or spec.name}.{f.name}"
+        if f.own:
+            found[at] = f
+        elif isinstance(inner, StructType):
+            found |= own_fields(inner.spec, at)
+    return found
+
+
+def tags_of(fields: tuple[SchemaField, ...]) -> list[int]:
+    return [tag for f in fields for tag in ([] if f.tag is None else [f.tag]) + tags_of(f.fields)]
+
+
+def test_fields_of_our_own_are_these_and_far_from_kafkas_tags() -> None:
+    """What the comparison leaves out, it leaves out by name; Kafka has no field of such a name or tag."""
+    found: dict[str, FieldSpec] = {}
+    for topic in ARTIFACTS:
+        for name, (_, spec) in declared(topic).items():
+            found |= own_fields(spec)
+            assert max(tags_of(schema(ARTIFACTS[topic], name).fields), default=0) < OWN_TAG // 100
+    assert set(found) == OWN_FIELDS
+    for path, field in found.items():
+        assert field.tag is not None
+        assert field.tag >= OWN_TAG
+        assert field.json_name not in [
+            f.name for f in schema("kafka-group-coordinator", path.split(".", maxsplit=1)[0]).fields
+        ]
 
 
 def test_an_unquoted_null_is_no_default_but_a_quoted_one_is() -> None:
