@@ -41,6 +41,7 @@ class CoordinatorConfig:
 
     Beyond Kafka's: `kafka_version`, whose behaviour to follow; `hash_algorithm`, how metadata is hashed (KIP-1101); `jdk`, whose collections to follow.
     `behaviour` follows from the version.
+    `group_consumer_client_assignors_enable`: whether members may run assignors (KIP-848, in no release of Kafka).
     """
 
     group_consumer_session_timeout_ms: int = 45_000
@@ -54,6 +55,7 @@ class CoordinatorConfig:
     group_consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     group_consumer_regex_refresh_interval_ms: int = 600_000
     group_consumer_assignment_interval_ms: int = 1_000
+    group_consumer_client_assignors_enable: bool = False
     group_share_session_timeout_ms: int = 45_000
     group_share_heartbeat_interval_ms: int = 5_000
     group_share_max_size: int = 200
@@ -109,6 +111,9 @@ class GroupConfig:
         return replace(self, **chosen)
 
 
+_TRUTH = {"true": True, "false": False}
+
+
 def _converted(name: str, value: Any, default: Any) -> Any:
     try:
         if isinstance(default, tuple):
@@ -117,6 +122,8 @@ def _converted(name: str, value: Any, default: Any) -> Any:
             return value if isinstance(value, KafkaVersion) else KafkaVersion.parse(str(value))
         if isinstance(default, StrEnum):
             return type(default)(str(value).lower())
+        if isinstance(default, bool):
+            return _TRUTH[str(value).lower()]
         return int(value)
-    except (TypeError, ValueError):
+    except (KeyError, TypeError, ValueError):
         raise ConfigError(f"{name} cannot be {value!r}") from None

@@ -1,5 +1,6 @@
 """Everything that a shard can do: importing this enters all handlers into the tables of `quorate.coordinator.shard`."""
 
 from quorate.coordinator import classic, consumer, conversion, describe, expiry, offsets, share
+from quorate.coordinator.client_assignors import install, prepare
 
-__all__ = ["classic", "consumer", "conversion", "describe", "expiry", "offsets", "share"]
+__all__ = ["classic", "consumer", "conversion", "describe", "expiry", "install", "offsets", "prepare", "share"]

@@ -1,10 +1,13 @@
 """ConsumerGroupHeartbeat v0–1 (KIP-848): a member joins, lives, and leaves. v1 subscribes by expressions, and its members make their own ids (KIP-1082)."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from quorate.codecs import CoordinatorRecord, Uuid
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from quorate.codecs.api.consumer_group_heartbeat import Assignment, TopicPartitions
+from quorate.codecs.api.consumer_group_heartbeat import AssignedMetadata, Assignment, TopicPartitions
+from quorate.coordinator.client_assignors.announced import told_with
+from quorate.coordinator.client_assignors.turns import turn
 from quorate.coordinator.consumer import records as write
 from quorate.coordinator.consumer.checks import JOIN, LEAVE, LEAVE_STATIC, check_not_full, check_request
 from quorate.coordinator.consumer.conversion import group_for
@@ -15,6 +18,7 @@ from quorate.coordinator.consumer.progress import Progress
 from quorate.coordinator.consumer.regexes import RegexChange, update_regex
 from quorate.coordinator.consumer.sessions import heartbeat_interval_ms, start_session
 from quorate.coordinator.consumer.subscriptions import Refreshed, is_stale, refresh
+from quorate.coordinator.consumer.target import may_assign
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard, handles
 from quorate.coordinator.state.consumer import Owned
@@ -45,15 +49,17 @@ def _beat(
     before = find_or_join(group, member_id, request, records, jdk=shard.config.jdk)
 
     # 1. What the member announces, and what follows from that for the group's epoch.
-    metadata = announced(before.metadata, request, context)
+    client_assignors = shard.config.group_consumer_client_assignors_enable
+    metadata = announced(before.metadata, request, context, client_assignors=client_assignors)
     member = before
-    names_changed = False
+    names_changed = assignors_changed = False
     if metadata is not before.metadata:
         member = replace(before, metadata=metadata)
         records.append(write.member_metadata(group.group_id, member_id, metadata))
         names_changed = set(metadata.subscribed_topic_names) != set(before.metadata.subscribed_topic_names)
+        assignors_changed = client_assignors and metadata.client_assignors != before.metadata.client_assignors
     regex = update_regex(shard, group, before.metadata, metadata, records, now_ms)
-    bump = names_changed or regex is RegexChange.RESOLVED
+    bump = names_changed or assignors_changed or regex is RegexChange.RESOLVED
     refreshed: Refreshed | None = None
     if bump or is_stale(group, now_ms):
         refreshed = refresh(shard, group, before, member, records, bump=bump, now_ms=now_ms)
@@ -74,18 +80,30 @@ def _beat(
     updated = progress.made(shard, records)
 
     start_session(shard, group.group_id, member_id, now_ms)
+    told: AssignedMetadata | None = None
+    comes_to_target = False
+    if client_assignors and metadata.client_assignors:
+        told = told_with(group, updated)
+        comes_to_target = (
+            updated.epoch != before.epoch
+        )  # what it is told is another, even if the partitions are the same
     assignment: Assignment | None = None
     if updated.assigned != before.assigned:
-        assignment = _assignment(updated.assigned)
-    elif joining or _is_full(request):
-        assignment = _assignment(updated.assigned if updated is not member else as_loaded(updated.assigned))
+        assignment = _assignment(updated.assigned, told)
+    elif joining or comes_to_target or _is_full(request):
+        assignment = _assignment(updated.assigned if updated is not member else as_loaded(updated.assigned), told)
+    computes: Callable[[], None] | None = None
+    if progress.client_side:
+        may_begin = may_assign(shard, group, now_ms)
+        computes = turn(shard, group, updated, progress.epoch, now_ms, may_begin=may_begin, joining=joining)
     response = ConsumerGroupHeartbeatResponse(
         member_id=member_id,
         member_epoch=updated.epoch,
         heartbeat_interval_ms=heartbeat_interval_ms(shard, group.group_id),
         assignment=assignment,
+        should_compute_assignment=computes is not None,
     )
-    return Result(records=records, response=response)
+    return Result(records=records, response=response, on_appended=computes)
 
 
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
@@ -97,10 +115,11 @@ def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
     )
 
 
-def _assignment(assigned: Owned) -> Assignment:
+def _assignment(assigned: Owned, told: AssignedMetadata | None) -> Assignment:
     return Assignment(
+        metadata=told,
         topic_partitions=tuple(
             TopicPartitions(topic_id=topic_id, partitions=tuple(partitions))
             for topic_id, partitions in assigned.items()
-        )
+        ),
     )

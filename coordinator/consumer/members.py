@@ -6,6 +6,7 @@ from quorate.assignors.java_order import string_key
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest
 from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue
+from quorate.coordinator.client_assignors.announced import announced_assignors
 from quorate.coordinator.consumer import records as write
 from quorate.coordinator.consumer.checks import JOIN, LEAVE_STATIC, check_epoch, check_holder
 from quorate.coordinator.consumer.owned import as_loaded, as_target
@@ -76,7 +77,7 @@ def replaced(
     records += write.member_tombstones(group.group_id, old.member_id)
     records.append(write.member_metadata(group.group_id, member_id, in_writing(new.metadata)))
     target = as_target(group.targets.get(old.member_id, ()), jdk)
-    records.append(write.target_assignment(group.group_id, member_id, target))
+    records.append(write.target_assignment(group.group_id, member_id, target, group.target_metadata.get(old.member_id)))
     records.append(write.current_assignment(group.group_id, new))
     return new
 
@@ -96,10 +97,20 @@ def static_member(group: ConsumerGroup, instance_id: str) -> ConsumerMember | No
 
 
 def announced(
-    old: ConsumerGroupMemberMetadataValue, request: ConsumerGroupHeartbeatRequest, context: RequestContext
+    old: ConsumerGroupMemberMetadataValue,
+    request: ConsumerGroupHeartbeatRequest,
+    context: RequestContext,
+    *,
+    client_assignors: bool,
 ) -> ConsumerGroupMemberMetadataValue:
-    """What is known of the member after this heartbeat; the same object if nothing is new. What the request leaves out stays as it was."""
+    """What is known of the member after this heartbeat; the same object if nothing is new. What the request leaves out stays as it was.
+
+    `client_assignors`: whether those count; otherwise they are passed over, as by Kafka. Raises `ApiError` INVALID_REQUEST, see `announced_assignors`.
+    """
     names = request.subscribed_topic_names
+    assignors = old.client_assignors
+    if client_assignors:
+        assignors = announced_assignors(assignors, request.client_assignors)
     if (
         (names is None or set(names) == set(old.subscribed_topic_names))
         and old.client_id == context.client_id
@@ -109,6 +120,7 @@ def announced(
         and request.rebalance_timeout_ms in (-1, old.rebalance_timeout_ms)
         and request.server_assignor in (None, old.server_assignor)
         and request.subscribed_topic_regex in (None, old.subscribed_topic_regex)
+        and assignors == old.client_assignors
         and old.classic_member_metadata is None
     ):
         return old
@@ -128,6 +140,7 @@ def announced(
             else request.rebalance_timeout_ms,
             server_assignor=old.server_assignor if request.server_assignor is None else request.server_assignor,
             classic_member_metadata=None,
+            client_assignors=assignors if client_assignors else (),
         )
     )
 

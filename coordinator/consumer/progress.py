@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api.consumer_group_heartbeat import TopicPartitions
+from quorate.coordinator.client_assignors.selection import selected, with_member
+from quorate.coordinator.client_assignors.turns import forget
 from quorate.coordinator.consumer import records as write
 from quorate.coordinator.consumer.reconcile import Situation, reconcile
 from quorate.coordinator.consumer.sessions import watch_revocation
@@ -21,7 +23,7 @@ class Progress:
     """One request of a member.
 
     `before`, `member`: the member before and after what it announced; `topics`: the names in its order; `owned`: what it says that it owns, `None` if it
-    does not say; `refreshed`: what came of it for the group, `None` if nothing did.
+    does not say; `refreshed`: what came of it for the group, `None` if nothing did. `client_side`, after `made`: a target is due that a member has to compute.
     """
 
     group: ConsumerGroup
@@ -32,16 +34,26 @@ class Progress:
     subscription_changed: bool
     refreshed: Refreshed | None
     now_ms: int
+    client_side: bool = False
+
+    @property
+    def epoch(self) -> int:
+        """The group's epoch."""
+        return self.group.epoch if self.refreshed is None else self.refreshed.epoch
 
     def made(self, shard: CoordinatorShard, records: list[CoordinatorRecord]) -> ConsumerMember:
         """Assign anew if the group's epoch is ahead of the last target's and the time has come, and reconcile; gives the member as it is then.
 
         Raises `ApiError`, see `next_target` and `reconcile`.
         """
-        group, refreshed, now_ms = self.group, self.refreshed, self.now_ms
-        epoch = group.epoch if refreshed is None else refreshed.epoch
+        group, refreshed, now_ms, epoch = self.group, self.refreshed, self.now_ms, self.epoch
         target: Target | None = None
-        if epoch > group.assignment_epoch and may_assign(shard, group, now_ms):
+        is_behind = epoch > group.assignment_epoch
+        if is_behind and shard.config.group_consumer_client_assignors_enable:
+            self.client_side = selected(with_member(group, self.member)) is not None
+            if not self.client_side:
+                forget(shard, group)
+        if is_behind and not self.client_side and may_assign(shard, group, now_ms):
             asked = Request(
                 group=group,
                 epoch=epoch,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.messages.consumer_group import (
+    ComputedBy,
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,
@@ -17,6 +18,7 @@ from quorate.codecs.messages.consumer_group import (
     ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
+    TargetMetadata,
     TopicPartition,
     TopicPartitions,
 )
@@ -55,22 +57,26 @@ def member_metadata(group_id: str, member_id: str, metadata: ConsumerGroupMember
     return written(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id), metadata)
 
 
-def target_assignment(group_id: str, member_id: str, target: Partitions) -> CoordinatorRecord:
-    """What a member is to get, in the order given."""
+def target_assignment(
+    group_id: str, member_id: str, target: Partitions, metadata: TargetMetadata | None = None
+) -> CoordinatorRecord:
+    """What a member is to get, in the order given. `metadata`: what a client-side assignor tells it."""
     topics = tuple(
         TopicPartition(topic_id=topic_id, partitions=tuple(partitions)) for topic_id, partitions in target.items()
     )
     return written(
         ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
-        ConsumerGroupTargetAssignmentMemberValue(topic_partitions=topics),
+        ConsumerGroupTargetAssignmentMemberValue(topic_partitions=topics, metadata=metadata),
     )
 
 
-def target_epoch(group_id: str, epoch: int, now_ms: int) -> CoordinatorRecord:
-    """The group epoch that the target assignment is for, and when it was computed (KIP-1263)."""
+def target_epoch(group_id: str, epoch: int, now_ms: int, computed_by: ComputedBy | None = None) -> CoordinatorRecord:
+    """The group epoch that the target assignment is for, and when it was computed (KIP-1263); by whom, if not by the server."""
     return written(
         ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id),
-        ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=now_ms),
+        ConsumerGroupTargetAssignmentMetadataValue(
+            assignment_epoch=epoch, assignment_timestamp=now_ms, computed_by=computed_by
+        ),
     )
 
 

@@ -109,6 +109,7 @@ def next_target(shard: CoordinatorShard, request: Request, records: list[Coordin
     except AssignorError as error:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"no target for epoch {request.epoch}: {error}") from None
     changed = set(assigned.changed.tolist())
+    told = group.target_metadata if shard.config.group_consumer_client_assignors_enable else {}
     mine: Partitions = {}
     for number in prepared.hash_order.tolist():
         member_id = prepared.member_ids[number]
@@ -119,12 +120,12 @@ def next_target(shard: CoordinatorShard, request: Request, records: list[Coordin
         elif requesting and name != "range":
             new = as_target(_previous(request), jdk)
         else:
-            new = {}
+            new = as_target(stored, jdk) if member_id in told and stored is not None else {}
         if requesting:
             mine = new
-            if stored is None or not _equal(stored, new):
+            if stored is None or member_id in told or not _equal(stored, new):
                 records.append(write.target_assignment(group.group_id, member_id, new))
-        elif number in changed or stored is None:
+        elif number in changed or stored is None or member_id in told:  # the server tells members nothing
             records.append(write.target_assignment(group.group_id, member_id, new))
     records.append(write.target_epoch(group.group_id, request.epoch, request.now_ms))
     return Target(request.epoch, mine)

@@ -72,7 +72,8 @@ def _join(
         records.append(write.member_metadata(group.group_id, member_id, metadata))
         names_changed = set(metadata.subscribed_topic_names) != set(before.metadata.subscribed_topic_names)
     regex = update_regex(shard, group, before.metadata, metadata, records, now_ms)
-    bump = names_changed or regex is not RegexChange.NONE
+    assignors_gone = shard.config.group_consumer_client_assignors_enable and bool(before.metadata.client_assignors)
+    bump = names_changed or assignors_gone or regex is not RegexChange.NONE
     refreshed: Refreshed | None = None
     if bump or is_stale(group, now_ms):
         refreshed = refresh(shard, group, before, member, records, bump=bump, now_ms=now_ms)
@@ -178,5 +179,6 @@ def _announced(
             subscribed_topic_regex="",
             rebalance_timeout_ms=old.rebalance_timeout_ms if rebalance_timeout_ms == -1 else rebalance_timeout_ms,
             classic_member_metadata=classic_metadata(request.session_timeout_ms, request.protocols),
+            client_assignors=(),
         )
     )

@@ -8,16 +8,22 @@ from typing import ClassVar
 from quorate.assignors.java_order import TimelineMap
 from quorate.codecs import Uuid
 from quorate.codecs.messages.consumer_group import (
+    ComputedBy,
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupPartitionMetadataValue,
     ConsumerGroupRegularExpressionValue,
+    TargetMetadata,
     TopicPartition,
     TopicPartitions,
 )
+from quorate.coordinator.state.computation import IDLE, Computation
 from quorate.coordinator.state.groups import CONSUMER_PROTOCOL, GroupKind, ReplayError
 from quorate.coordinator.state.modern import ModernGroup
 
 __all__ = ["ConsumerGroup", "ConsumerMember", "MemberState", "Owned", "owned_of", "subscribe_alike"]
+
+AWAY = -2
+"""The epoch of a static member that may come back (KIP-345)."""
 
 Owned = Mapping[Uuid, Mapping[int, int]]
 """Topic id → partition → the epoch at which the member got it (KIP-1251), in the record's order."""
@@ -68,6 +74,11 @@ class ConsumerMember:
         """Whether it came by JoinGroup (a group in online migration)."""
         return self.metadata.classic_member_metadata is not None
 
+    @property
+    def is_away(self) -> bool:
+        """Whether it is a static member that left for a while (epoch -2)."""
+        return self.epoch == AWAY
+
     def is_reconciled_to(self, epoch: int) -> bool:
         """Whether it owns exactly what the target assignment of that epoch gives it."""
         return self.state is MemberState.STABLE and self.epoch == epoch
@@ -80,6 +91,9 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
     `regexes`: resolved regular expressions. `topic_subscribers`: topic → how many members name it and how many resolved expressions match it;
     `regex_subscribers`, `assignor_votes`, `classic_protocols`: members per expression, server assignor, and protocol that classic members offer.
     `partition_metadata`: the record of type 4, in which brokers before KIP-1101 keep what the group subscribes to, until its tombstone.
+
+    `computed_by`: who made the target, `None` for the server; `target_metadata`: what a client-side assignor tells members beside their partitions, by member id.
+    `computation` is in no record: whose turn it is to compute the next target.
     """
 
     __slots__ = (
@@ -87,11 +101,14 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
         "assignor_votes",
         "classic_members",
         "classic_protocols",
+        "computation",
+        "computed_by",
         "partition_epochs",
         "partition_metadata",
         "regex_subscribers",
         "regexes",
         "static_members",
+        "target_metadata",
         "topic_subscribers",
     )
 
@@ -107,6 +124,9 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
         self.classic_protocols: TimelineMap[str, int] = TimelineMap()
         self.static_members: dict[str, str] = {}
         self.classic_members = 0
+        self.computed_by: ComputedBy | None = None
+        self.target_metadata: dict[str, TargetMetadata] = {}
+        self.computation: Computation = IDLE
         self.partition_metadata: ConsumerGroupPartitionMetadataValue | None = None
         self._alike: bool | None = None
 

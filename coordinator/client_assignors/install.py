@@ -1,0 +1,84 @@
+"""ConsumerGroupInstallAssignment: what the member whose turn it is hands in becomes the group's target assignment."""
+
+from quorate.codecs import CoordinatorRecord, Uuid
+from quorate.codecs.api import ConsumerGroupInstallAssignmentRequest, ConsumerGroupInstallAssignmentResponse
+from quorate.codecs.messages.consumer_group import ComputedBy, TopicPartition
+from quorate.coordinator.client_assignors.turns import asked, forget
+from quorate.coordinator.client_assignors.validation import checked
+from quorate.coordinator.consumer import records as write
+from quorate.coordinator.errors import ApiError, ErrorCode
+from quorate.coordinator.results import RequestContext, Result
+from quorate.coordinator.shard import CoordinatorShard, fails, handles
+from quorate.coordinator.state.computation import Phase
+from quorate.coordinator.state.consumer import ConsumerGroup
+
+__all__ = ["consumer_group_install_assignment"]
+
+
+@handles(ConsumerGroupInstallAssignmentRequest)
+def consumer_group_install_assignment(
+    shard: CoordinatorShard, request: ConsumerGroupInstallAssignmentRequest, context: RequestContext
+) -> Result[ConsumerGroupInstallAssignmentResponse]:
+    """Take the assignment. If the assignor reports an error, the group comes to its epoch with the target that it has, and all members are told the error.
+
+    Raises `ApiError`: see `asked`; INVALID_REQUEST; STALE_MEMBER_EPOCH if the group has another epoch by now; INVALID_ASSIGNMENT, see `checked`. Unless it is
+    not the member's turn at all, it is told again, in what time is left to it.
+    """
+    group, used = asked(shard, request.group_id, request.member_id, request.member_epoch)
+    made_by = ComputedBy(assignor=used.name, member_id=request.member_id, error=request.error)
+    try:
+        _check_epoch(group, request)
+        if request.error:
+            records: list[CoordinatorRecord] = []
+        else:
+            records = _changes(shard, group, used.name, request)
+    except ApiError:
+        if group.computation.phase is not Phase.NOBODY:
+            group.computation = group.computation.refused()
+        raise
+    records.append(write.target_epoch(group.group_id, group.epoch, context.now_ms, made_by))
+    return Result(
+        records=records,
+        response=ConsumerGroupInstallAssignmentResponse(),
+        on_appended=lambda: forget(shard, group),
+    )
+
+
+@fails(ConsumerGroupInstallAssignmentRequest)
+def _failed(
+    request: ConsumerGroupInstallAssignmentRequest, context: RequestContext, code: ErrorCode, message: str
+) -> ConsumerGroupInstallAssignmentResponse:
+    return ConsumerGroupInstallAssignmentResponse(error_code=code, error_message=message or None)
+
+
+def _check_epoch(group: ConsumerGroup, request: ConsumerGroupInstallAssignmentRequest) -> None:
+    if request.group_epoch < group.epoch:
+        raise ApiError(
+            ErrorCode.STALE_MEMBER_EPOCH,
+            f"the assignment is for epoch {request.group_epoch}, but group {group.group_id} is at {group.epoch}; prepare another one",
+        )
+    if request.group_epoch > group.epoch:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"group {group.group_id} is at {group.epoch}, and was never at {request.group_epoch}",
+        )
+    if request.error and request.members:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"error {request.error} and an assignment exclude each other")
+
+
+def _changes(
+    shard: CoordinatorShard, group: ConsumerGroup, assignor: str, request: ConsumerGroupInstallAssignmentRequest
+) -> list[CoordinatorRecord]:
+    """Records of members whose target is another than before, in the order of Kafka's map; a member without one gets one."""
+    given = checked(shard.image, group, assignor, request.members)
+    return [
+        write.target_assignment(group.group_id, member_id, *given[member_id])
+        for member_id, _ in group.members.ordered()
+        if member_id not in group.targets
+        or _sets(group.targets[member_id]) != {one: set(numbers) for one, numbers in given[member_id][0].items()}
+        or group.target_metadata.get(member_id) != given[member_id][1]
+    ]
+
+
+def _sets(target: tuple[TopicPartition, ...]) -> dict[Uuid, set[int]]:
+    return {one.topic_id: set(one.partitions) for one in target if one.partitions}

@@ -1,0 +1,207 @@
+"""A group whose members can run assignors, told in the words of KIP-848. Members do what consumers do: they give up what they are told to with the next heartbeat."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from quorate.assignors import Assignor, AssignorError, RangeAssignor
+from quorate.assignors.prepared import install_request
+from quorate.codecs import Uuid
+from quorate.codecs.api import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    ConsumerGroupInstallAssignmentRequest,
+    ConsumerGroupPrepareAssignmentRequest,
+    ConsumerGroupPrepareAssignmentResponse,
+)
+from quorate.codecs.api.consumer_group_heartbeat import ClientAssignor, TopicPartitions
+from quorate.codecs.api.consumer_group_install_assignment import InstalledMember, InstalledTopicPartitions
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.message import Message
+from quorate.coordinator.config import CoordinatorConfig
+from quorate.coordinator.image import MetadataImage, TopicImage
+from quorate.coordinator.results import RequestContext
+from quorate.coordinator.runtime import CoordinatorRuntime, MemoryLog, StoredRecord
+from quorate.coordinator.shard import CoordinatorShard
+from quorate.coordinator.state.consumer import ConsumerGroup
+
+START_MS = 1_700_000_000_000
+ORDERS = Uuid(bytes(15) + b"\x01")
+CLICKS = Uuid(bytes(15) + b"\x02")
+MINE = (ClientAssignor(name="mine", maximum_version=2),)
+
+
+def topic(name: str, topic_id: Uuid, partitions: int) -> TopicImage:
+    return TopicImage(name=name, id=topic_id, replicas=tuple((number % 3,) for number in range(partitions)))
+
+
+@dataclass
+class Member:
+    """What a consumer knows. `owned`: topic id → partitions."""
+
+    member_id: str
+    instance_id: str | None = None
+    topics: tuple[str, ...] = ("orders",)
+    assignors: tuple[ClientAssignor, ...] | None = MINE
+    epoch: int = 0
+    owned: dict[Uuid, tuple[int, ...]] = field(default_factory=dict)
+    told: list[Any] = field(default_factory=list)
+
+
+class Scene:
+    """One group, "g". Unless told otherwise, targets may follow each other at once, sessions are long; orders has 6 partitions, in racks a, b and c."""
+
+    def __init__(self, **config: Any) -> None:
+        settings = {
+            "group_consumer_client_assignors_enable": True,
+            "group_consumer_assignment_interval_ms": 0,
+            "group_consumer_session_timeout_ms": 600_000,
+        }
+        self.config = CoordinatorConfig(**{**settings, **config})
+        self.image = MetadataImage.EMPTY.with_brokers({0: "a", 1: "b", 2: "c"}).with_topics(
+            [topic("orders", ORDERS, 6), topic("clicks", CLICKS, 4)]
+        )
+        self.log = MemoryLog()
+        self._ids = 0
+        self._open(START_MS)
+        self.members: dict[str, Member] = {}
+
+    def _open(self, now_ms: int) -> None:
+        shard = CoordinatorShard(self.config, image=self.image, new_id=self._new_id)
+        self.runtime = CoordinatorRuntime(shard, self.log, now_ms=now_ms)
+        self.runtime.load()
+
+    def _new_id(self) -> UUID:
+        self._ids += 1
+        return UUID(int=self._ids)
+
+    def reload(self) -> None:
+        """Another broker coordinates the group from now on: all that it has is the log."""
+        self._open(self.runtime.now_ms)
+
+    def ask(self, request: Message, version: int = 0) -> Any:
+        context = RequestContext(
+            api_version=version, now_ms=self.runtime.now_ms, client_id="client", client_host="/127.0.0.1"
+        )
+        return self.runtime.request(request, context).response
+
+    def advance(self, ms: int) -> None:
+        self.runtime.advance(self.runtime.now_ms + ms)
+
+    @property
+    def group(self) -> ConsumerGroup:
+        found = self.runtime.shard.state.groups["g"]
+        assert isinstance(found, ConsumerGroup)
+        return found
+
+    def records(self) -> list[str]:
+        """Names of all records so far."""
+        return [one.record.name for one in self.log.stored if isinstance(one, StoredRecord)]
+
+    # What members do
+
+    def join(self, member_id: str, **more: Any) -> ConsumerGroupHeartbeatResponse:
+        self.members[member_id] = Member(member_id, **more)
+        return self.beat(member_id)
+
+    def beat(self, member_id: str, **more: Any) -> ConsumerGroupHeartbeatResponse:
+        """One heartbeat, after which the member has what it is told to have."""
+        member = self.members[member_id]
+        joins = member.epoch == 0
+        fields: dict[str, Any] = {
+            "group_id": "g",
+            "member_id": member_id,
+            "member_epoch": member.epoch,
+            "instance_id": member.instance_id,
+            "topic_partitions": _listed(member.owned),
+        }
+        if joins:
+            fields |= {
+                "rebalance_timeout_ms": 60_000,
+                "subscribed_topic_names": member.topics,
+                "client_assignors": member.assignors,
+                "topic_partitions": (),
+            }
+        answer: ConsumerGroupHeartbeatResponse = self.ask(ConsumerGroupHeartbeatRequest(**{**fields, **more}), 1)
+        if answer.error_code == ErrorCode.NONE:
+            member.epoch = answer.member_epoch
+            if answer.assignment is not None:
+                member.owned = {one.topic_id: one.partitions for one in answer.assignment.topic_partitions}
+                member.told.append(answer.assignment.metadata)
+        elif answer.error_code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
+            member.epoch, member.owned = 0, {}
+        return answer
+
+    def settle(self, rounds: int = 6) -> None:
+        """Heartbeats of all, until everybody has come to the target."""
+        for _ in range(rounds):
+            for member_id in self.members:
+                self.beat(member_id)
+
+    def leave(self, member_id: str, epoch: int = -1) -> ConsumerGroupHeartbeatResponse:
+        answer = self.beat(member_id, member_epoch=epoch)
+        del self.members[member_id]
+        return answer
+
+    def prepare(self, member_id: str, **more: Any) -> ConsumerGroupPrepareAssignmentResponse:
+        fields = {"group_id": "g", "member_id": member_id, "member_epoch": self.members[member_id].epoch, **more}
+        answer: ConsumerGroupPrepareAssignmentResponse = self.ask(ConsumerGroupPrepareAssignmentRequest(**fields))
+        return answer
+
+    def install(self, member_id: str, given: dict[str, Sequence[int]], **more: Any) -> ErrorCode:
+        """Install partitions of orders."""
+        fields: dict[str, Any] = {
+            "group_id": "g",
+            "member_id": member_id,
+            "member_epoch": self.members[member_id].epoch,
+            "group_epoch": self.group.epoch,
+            "members": tuple(installed(one, partitions) for one, partitions in given.items()),
+            **more,
+        }
+        return self.hand_in(ConsumerGroupInstallAssignmentRequest(**fields))
+
+    def hand_in(self, request: ConsumerGroupInstallAssignmentRequest) -> ErrorCode:
+        answer = self.ask(request)
+        self.said = answer.error_message
+        return ErrorCode(answer.error_code)
+
+    def compute(self, member_id: str, assignor: Assignor | None = None, **more: Any) -> ErrorCode:
+        """The member fetches the group, runs an assignor (by default range) and hands in what that makes."""
+        prepared = self.prepare(member_id)
+        if prepared.error_code:
+            return ErrorCode(prepared.error_code)
+        me = {"group_id": "g", "member_id": member_id, "member_epoch": self.members[member_id].epoch}
+        try:
+            return self.hand_in(install_request(prepared, assignor or RangeAssignor(), **me, **more))
+        except AssignorError as error:
+            raise AssertionError(str(error)) from error
+
+    # What is known of it
+
+    def owns(self, member_id: str, topic_id: Uuid = ORDERS) -> list[int]:
+        """What the member has, in its own opinion."""
+        return sorted(self.members[member_id].owned.get(topic_id, ()))
+
+    def target(self, member_id: str, topic_id: Uuid = ORDERS) -> list[int]:
+        """What the coordinator wants it to have."""
+        return sorted(
+            partition
+            for one in self.group.targets.get(member_id, ())
+            if one.topic_id == topic_id
+            for partition in one.partitions
+        )
+
+    def current(self, member_id: str, topic_id: Uuid = ORDERS) -> tuple[int, list[int]]:
+        """Epoch and partitions that the coordinator counts as the member's."""
+        member = self.group.members[member_id]
+        return member.epoch, sorted(member.assigned.get(topic_id, {}))
+
+
+def installed(member_id: str, partitions: Sequence[int], topic_id: Uuid = ORDERS, **more: Any) -> InstalledMember:
+    topics = (InstalledTopicPartitions(topic_id=topic_id, partitions=tuple(partitions)),) if partitions else ()
+    return InstalledMember(member_id=member_id, topic_partitions=topics, **more)
+
+
+def _listed(owned: dict[Uuid, tuple[int, ...]]) -> tuple[TopicPartitions, ...]:
+    return tuple(TopicPartitions(topic_id=topic_id, partitions=numbers) for topic_id, numbers in owned.items())

@@ -1,0 +1,77 @@
+"""The example of /kip-848-explained: consumers A, B and C, and a topic with six partitions, with an assignor that the members run themselves."""
+
+from quorate.codecs.api.consumer_group_heartbeat import ClientAssignor
+from quorate.codecs.api.error_codes import ErrorCode
+from tests.coordinator.client_assignors.scene import Scene
+
+
+def by_hand(**given: list[int]) -> dict[str, list[int]]:
+    """Partitions as the document counts them, from 1."""
+    return {member_id: [number - 1 for number in numbers] for member_id, numbers in given.items()}
+
+
+def counted(numbers: list[int]) -> list[int]:
+    return [number + 1 for number in numbers]
+
+
+def test_a_and_b_then_c_comes_then_a_dies() -> None:
+    scene = Scene(group_consumer_session_timeout_ms=45_000)
+
+    # A and B are at epoch 5: two bumps because they joined, two because their assignor had something new to say.
+    assert scene.join("A").should_compute_assignment
+    assert not scene.join("B").should_compute_assignment
+    for member_id in ("A", "B"):
+        scene.beat(member_id, client_assignors=(ClientAssignor(name="mine", maximum_version=2, reason=1),))
+    assert scene.beat("A").should_compute_assignment
+    assert scene.prepare("A").group_epoch == 5
+    assert scene.install("A", by_hand(A=[1, 2, 3], B=[4, 5, 6])) is ErrorCode.NONE
+    scene.settle()
+    assert [counted(scene.owns(one)) for one in "AB"] == [[1, 2, 3], [4, 5, 6]]
+    assert [(scene.members[one].epoch, scene.group.epoch) for one in "AB"] == [(5, 5), (5, 5)]
+
+    # C comes. It is answered with epoch 5, and the group goes on with the target of epoch 5.
+    answer = scene.join("C")
+    assert (answer.member_epoch, scene.owns("C"), scene.group.epoch) == (5, [], 6)
+    assert answer.should_compute_assignment
+    assert scene.beat("A").assignment is None
+    assert scene.group.state == "Assigning"
+
+    # The assignor that runs in C declares the target of epoch 6; the coordinator brings the group there.
+    scene.prepare("C")
+    assert scene.install("C", by_hand(A=[1, 2], B=[4, 5], C=[3, 6])) is ErrorCode.NONE
+    assert {one: counted(scene.target(one)) for one in "ABC"} == {"A": [1, 2], "B": [4, 5], "C": [3, 6]}
+    assert {one: scene.current(one)[0] for one in "ABC"} == {"A": 5, "B": 5, "C": 5}
+    assert scene.beat("C").member_epoch == 6
+    assert scene.owns("C") == []
+
+    # B is told to give up 6, and A to give up 3. B does, so C gets 6; A is never heard of again.
+    assert scene.beat("A").member_epoch == 5
+    assert counted(scene.owns("A")) == [1, 2]
+    assert (scene.beat("B").member_epoch, scene.beat("B").member_epoch) == (5, 6)
+    scene.beat("C")
+    assert {one: (scene.current(one)[0], counted(scene.current(one)[1])) for one in "ABC"} == {
+        "A": (5, [1, 2]),  # and 3 pending, which nobody else gets
+        "B": (6, [4, 5]),
+        "C": (6, [6]),
+    }
+    for _ in range(3):
+        scene.advance(15_000)
+        scene.beat("B")
+        scene.beat("C")
+    assert "A" not in scene.group.members
+    assert scene.group.epoch == 7
+
+    # The next that is heard of runs the assignor, and the same steps follow.
+    told = [
+        one for one in "BC" if scene.beat(one).should_compute_assignment or scene.group.computation.member_id == one
+    ]
+    assert len(told) == 1
+    scene.prepare(told[0])
+    assert scene.install(told[0], by_hand(B=[4, 5, 1], C=[6, 2, 3])) is ErrorCode.NONE
+    del scene.members["A"]
+    scene.settle()
+    assert {one: (scene.members[one].epoch, counted(scene.owns(one))) for one in "BC"} == {
+        "B": (7, [1, 4, 5]),
+        "C": (7, [2, 3, 6]),
+    }
+    assert scene.group.state == "Stable"

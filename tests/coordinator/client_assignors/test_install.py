@@ -1,0 +1,475 @@
+"""What the member is told of the group, what it may hand in, and what comes of that."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from quorate.assignors import LagAwareAssignor, RangeAssignor, TopicPartition, client_assignor, server_assignor
+from quorate.assignors.model import AssignorError
+from quorate.assignors.prepared import error_request, install_request, members_and_topology
+from quorate.codecs import Uuid
+from quorate.codecs.api import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatResponse,
+    ConsumerGroupInstallAssignmentRequest,
+    ConsumerGroupPrepareAssignmentRequest,
+    ConsumerGroupPrepareAssignmentResponse,
+)
+from quorate.codecs.api.consumer_group_heartbeat import AssignedMetadata, ClientAssignor
+from quorate.codecs.api.consumer_group_install_assignment import InstalledMember
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.messages.consumer_group import (
+    ComputedBy,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataValue,
+    TargetMetadata,
+)
+from quorate.coordinator.config import ConfigError, CoordinatorConfig
+from quorate.coordinator.runtime import StoredRecord
+from tests.coordinator.client_assignors.scene import CLICKS, ORDERS, Scene, installed, topic
+
+
+def pair() -> Scene:
+    """A and B, of whom A has the turn; B subscribes to clicks, too."""
+    scene = Scene()
+    scene.join(
+        "A", assignors=(ClientAssignor(name="mine", maximum_version=1, reason=7, metadata_version=1, metadata=b"of A"),)
+    )
+    scene.join("B", topics=("orders", "clicks"), assignors=(ClientAssignor(name="mine", maximum_version=2),))
+    return scene
+
+
+def prepared(scene: Scene) -> ConsumerGroupPrepareAssignmentResponse:
+    answer = scene.prepare("A")
+    assert answer.error_code == ErrorCode.NONE
+    return answer
+
+
+def told(answer: ConsumerGroupHeartbeatResponse) -> AssignedMetadata | None:
+    assert answer.assignment is not None
+    return answer.assignment.metadata
+
+
+# What it is told of the group
+
+
+def test_everything_that_an_assignor_has_to_know_is_in_the_answer() -> None:
+    scene = pair()
+    scene.install("A", {"A": [0, 1], "B": [2, 3, 4, 5]})
+    scene.settle()
+    scene.beat("A", rack_id="b", client_assignors=(ClientAssignor(name="mine", maximum_version=1, reason=8),))
+    answer = prepared(scene)
+    assert (answer.group_epoch, answer.assignor_name) == (scene.group.epoch, "mine")
+    assert (answer.minimum_version, answer.maximum_version) == (0, 1)
+    a, b = sorted(answer.members, key=lambda one: one.member_id)
+    assert (a.member_id, a.member_epoch, a.rack_id, a.assignor.reason) == ("A", 3, "b", 8)
+    assert [(one.topic_id, one.partitions) for one in a.topic_partitions] == [(ORDERS, (0, 1))]
+    assert (a.subscribed_topic_ids, set(b.subscribed_topic_ids)) == ((ORDERS,), {ORDERS, CLICKS})
+    assert [(one.topic_id, one.topic_name, len(one.partitions)) for one in answer.topics] == [
+        (CLICKS, "clicks", 4),
+        (ORDERS, "orders", 6),
+    ]
+    assert [(one.partition, one.racks) for one in answer.topics[1].partitions][:4] == [
+        (0, ("a",)),
+        (1, ("b",)),
+        (2, ("c",)),
+        (3, ("a",)),
+    ]
+
+
+def test_metadata_of_the_selected_assignor_reaches_it() -> None:
+    answer = prepared(pair())
+    said = {one.member_id: one.assignor for one in answer.members}
+    assert (said["A"].reason, said["A"].metadata_version, said["A"].metadata) == (7, 1, b"of A")
+    assert (said["B"].reason, said["B"].metadata_version, said["B"].metadata) == (0, 0, b"")
+
+
+def test_topics_that_do_not_exist_are_not_among_the_subscribed_ones() -> None:
+    scene = Scene()
+    scene.join("A", topics=("orders", "to come"))
+    assert prepared(scene).members[0].subscribed_topic_ids == (ORDERS,)
+
+
+def test_topics_that_an_expression_matches_are_subscribed_to() -> None:
+    scene = Scene()
+    scene.join("A", topics=())
+    scene.beat("A", subscribed_topic_regex="cl.*")
+    scene.beat("A")
+    assert prepared(scene).members[0].subscribed_topic_ids == (CLICKS,)
+    assert scene.compute("A") is ErrorCode.NONE
+    scene.settle()
+    assert scene.owns("A", CLICKS) == [0, 1, 2, 3]
+
+
+# What it may hand in
+
+UNKNOWN = Uuid(bytes(15) + b"\x09")
+REFUSED: list[tuple[str, tuple[InstalledMember, ...], str]] = [
+    ("unknown member", (installed("A", [0]), installed("B", [1]), installed("C", [2])), "C is not a member of group g"),
+    ("missing member", (installed("A", [0, 1]),), "B is a member of group g, but not in the assignment"),
+    ("member twice", (installed("A", [0]), installed("A", [1]), installed("B", [2])), "A is listed twice"),
+    ("partition twice", (installed("A", [0, 1]), installed("B", [1, 2])), "orders-1 is given twice, to A and B"),
+    ("partition twice to one", (installed("A", [0, 0]), installed("B", [1])), "orders-0 is given twice, to A and A"),
+    (
+        "no such partition",
+        (installed("A", [6]), installed("B", [])),
+        "A is given orders-6; orders has partitions 0 to 5",
+    ),
+    (
+        "negative partition",
+        (installed("A", [-1]), installed("B", [])),
+        "A is given orders--1; orders has partitions 0 to 5",
+    ),
+    (
+        "no such topic",
+        (installed("A", [0], UNKNOWN), installed("B", [])),
+        f"A is given partitions of topic {UNKNOWN}, which does not exist",
+    ),
+    (
+        "topic not subscribed to",
+        (installed("A", [0], CLICKS), installed("B", [])),
+        "A is given clicks-0, but does not subscribe to clicks",
+    ),
+    (
+        "version of metadata",
+        (installed("A", [0], metadata_version=2, metadata=b"x"), installed("B", [])),
+        "A is told something in version 2, but understands 0 to 1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("members", "said"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
+def test_an_assignment_that_cannot_be_is_refused_in_one_sentence(
+    members: tuple[InstalledMember, ...], said: str
+) -> None:
+    scene = pair()
+    prepared(scene)
+    before = len(scene.log.stored)
+    assert scene.install("A", {}, members=members) is ErrorCode.INVALID_ASSIGNMENT
+    assert scene.said == said
+    assert len(scene.log.stored) == before
+    assert scene.beat("A").should_compute_assignment, "it is to try again"
+
+
+def test_requests_are_checked_before_the_group_is_looked_at() -> None:
+    scene = pair()
+    for fields, code in (
+        ({"group_id": " "}, ErrorCode.INVALID_REQUEST),
+        ({"member_id": ""}, ErrorCode.INVALID_REQUEST),
+        ({"member_epoch": -1}, ErrorCode.INVALID_REQUEST),
+        ({"group_id": "other"}, ErrorCode.GROUP_ID_NOT_FOUND),
+        ({"member_id": "C"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"member_epoch": 77}, ErrorCode.STALE_MEMBER_EPOCH),
+    ):
+        usual: dict[str, Any] = {"group_id": "g", "member_id": "A", "member_epoch": scene.members["A"].epoch}
+        asked = ConsumerGroupPrepareAssignmentRequest(**{**usual, **fields})
+        assert scene.ask(asked).error_code == code
+        given = ConsumerGroupInstallAssignmentRequest(**{**usual, "group_epoch": scene.group.epoch, **fields})
+        assert scene.hand_in(given) is code
+
+
+def test_partitions_that_nobody_is_given_and_members_that_get_none_are_fine() -> None:
+    scene = pair()
+    assert scene.install("A", {"A": [5], "B": []}) is ErrorCode.NONE
+    scene.settle()
+    assert (scene.owns("A"), scene.owns("B")) == ([5], [])
+    assert scene.group.state == "Stable"
+
+
+def test_partitions_may_be_listed_in_pieces() -> None:
+    scene = pair()
+    both = replace(
+        installed("B", [1, 2]),
+        topic_partitions=installed("B", [1]).topic_partitions + installed("B", [2]).topic_partitions,
+    )
+    assert scene.install("A", {}, members=(installed("A", [0]), both)) is ErrorCode.NONE
+    assert scene.target("B") == [1, 2]
+
+
+def test_what_was_deleted_in_the_meantime_is_refused_and_then_the_group_has_another_epoch() -> None:
+    scene = pair()
+    scene.install("A", {"A": [0], "B": [1]})
+    scene.beat("A", client_assignors=(ClientAssignor(name="mine", reason=1),))
+    answer = prepared(scene)
+    scene.runtime.take_image(scene.image.with_topics([topic("clicks", CLICKS, 4)]))
+    assert scene.install("A", {"A": [0, 1, 2], "B": [3, 4, 5]}) is ErrorCode.INVALID_ASSIGNMENT
+    assert scene.beat("A").should_compute_assignment
+    assert scene.group.epoch == answer.group_epoch + 1
+    assert scene.compute("A") is ErrorCode.NONE
+
+
+# What comes of it
+
+
+def written(scene: Scene, since: int) -> list[Any]:
+    return [one.record for one in scene.log.stored[since:] if isinstance(one, StoredRecord)]
+
+
+def test_only_what_is_different_is_written_and_who_computed_it() -> None:
+    scene = pair()
+    scene.install("A", {"A": [0, 1, 2], "B": [3, 4, 5]})
+    scene.settle()
+    scene.beat("A", client_assignors=(ClientAssignor(name="mine", maximum_version=1, reason=1),))
+    since = len(scene.log.stored)
+    assert (
+        scene.install("A", {}, members=(installed("A", [2, 1, 0]), installed("B", [3, 4, 5], metadata=b"hi")))
+        is ErrorCode.NONE
+    )
+    target, epoch = written(scene, since)
+    assert (target.key.member_id, target.value) == (
+        "B",
+        ConsumerGroupTargetAssignmentMemberValue(
+            topic_partitions=scene.group.targets["B"], metadata=TargetMetadata(version=0, data=b"hi")
+        ),
+    )
+    assert epoch.value == ConsumerGroupTargetAssignmentMetadataValue(
+        assignment_epoch=scene.group.epoch,
+        assignment_timestamp=scene.runtime.now_ms,
+        computed_by=ComputedBy(assignor="mine", member_id="A", error=0),
+    )
+
+
+def test_members_are_told_what_the_assignor_has_for_them_when_they_come_to_the_target() -> None:
+    scene = pair()
+    prepared(scene)
+    members = (installed("A", [0, 1, 2], metadata_version=1, metadata=b"for A"), installed("B", [3, 4, 5]))
+    assert scene.install("A", {}, members=members) is ErrorCode.NONE
+    assert told(scene.beat("A")) == AssignedMetadata(assignor="mine", metadata_version=1, metadata=b"for A")
+    assert scene.beat("A").assignment is None, "once"
+    assert told(scene.beat("B")) == AssignedMetadata(assignor="mine")
+
+
+def test_metadata_reaches_a_member_whose_partitions_stay_the_same() -> None:
+    scene = pair()
+    scene.install("A", {"A": [0, 1, 2], "B": [3, 4, 5]})
+    scene.settle()
+    scene.beat("A", client_assignors=(ClientAssignor(name="mine", maximum_version=1, reason=1),))
+    members = (installed("A", [0, 1, 2]), installed("B", [3, 4, 5], metadata=b"for B"))
+    scene.install("A", {}, members=members)
+    assert told(scene.beat("B")) == AssignedMetadata(assignor="mine", metadata=b"for B")
+    assert scene.owns("B") == [3, 4, 5]
+
+
+def test_a_member_that_has_partitions_to_give_up_is_told_when_it_has() -> None:
+    """What the assignor says belongs to its assignment, to which the member has not come yet."""
+    scene = pair()
+    scene.install("A", {"A": [0, 1, 2], "B": [3, 4, 5]})
+    scene.settle()
+    scene.beat("A", client_assignors=(ClientAssignor(name="mine", maximum_version=1, reason=1),))
+    scene.install("A", {}, members=(installed("A", [0, 1], metadata=b"later"), installed("B", [2, 3, 4, 5])))
+    assert told(scene.beat("A")) is None
+    assert scene.owns("A") == [0, 1]
+    assert told(scene.beat("A")) == AssignedMetadata(assignor="mine", metadata=b"later")
+
+
+def test_a_full_heartbeat_is_answered_with_all_of_it() -> None:
+    """A member that does not know what its last heartbeat came to says everything."""
+    scene = pair()
+    scene.install("A", {}, members=(installed("A", [0, 1, 2], metadata=b"for A"), installed("B", [3])))
+    scene.settle()
+    answer = scene.beat("A", rebalance_timeout_ms=60_000, subscribed_topic_names=("orders",))
+    assert told(answer) == AssignedMetadata(assignor="mine", metadata=b"for A")
+
+
+def test_an_error_of_the_assignor_reaches_all_members_and_they_keep_what_they_have() -> None:
+    scene = pair()
+    scene.install("A", {}, members=(installed("A", [0, 1, 2], metadata=b"kept"), installed("B", [3, 4, 5])))
+    scene.settle()
+    scene.join("C")
+    assert scene.beat("C").should_compute_assignment
+    answer = scene.prepare("C")
+    since = len(scene.log.stored)
+    me = {"group_id": "g", "member_id": "C", "member_epoch": scene.members["C"].epoch}
+    assert scene.hand_in(error_request(answer, 3, **me)) is ErrorCode.NONE
+    assert [one.name for one in written(scene, since)] == ["ConsumerGroupTargetAssignmentMetadata"]
+    assert told(scene.beat("A")) == AssignedMetadata(assignor="mine", error=3, metadata=b"kept")
+    assert told(scene.beat("C")) == AssignedMetadata(assignor="mine", error=3)
+    scene.settle()
+    assert [scene.owns(one) for one in "ABC"] == [[0, 1, 2], [3, 4, 5], []]
+    assert scene.group.state == "Stable", "the error is this epoch's answer; the next epoch asks again"
+    scene.reload()
+    assert scene.group.computed_by == ComputedBy(assignor="mine", member_id="C", error=3)
+    scene.leave("B")
+    assert scene.beat("A").should_compute_assignment
+
+
+def test_an_error_together_with_an_assignment_is_refused() -> None:
+    scene = pair()
+    assert scene.install("A", {"A": [0], "B": [1]}, error=1) is ErrorCode.INVALID_REQUEST
+    assert scene.said == "error 1 and an assignment exclude each other"
+    with pytest.raises(ValueError, match="0 is no error"):
+        error_request(prepared(scene), 0, group_id="g", member_id="A", member_epoch=1)
+
+
+def test_the_server_takes_back_what_an_assignor_has_told_members() -> None:
+    scene = pair()
+    scene.install(
+        "A", {}, members=(installed("A", [0, 1, 2], metadata=b"old"), installed("B", [3, 4, 5], metadata=b"old"))
+    )
+    scene.settle()
+    scene.join("C", assignors=())
+    assert scene.group.computed_by is None
+    assert scene.group.target_metadata == {}
+    assert told(scene.beat("A")) is None
+
+
+@pytest.mark.parametrize("server", ["uniform", "range"])
+def test_the_server_takes_it_back_also_where_partitions_stay(server: str) -> None:
+    scene = Scene(group_consumer_assignors=(server,))
+    scene.join("A")
+    scene.compute("A", metadata={"A": b"old"})
+    scene.settle()
+    scene.beat("A", client_assignors=())
+    assert scene.group.target_metadata == {}
+    assert scene.group.computed_by is None
+    assert scene.target("A") == [0, 1, 2, 3, 4, 5]
+    assert scene.owns("A") == [0, 1, 2, 3, 4, 5]
+
+
+def test_what_members_announce_and_are_told_outlives_a_load() -> None:
+    scene = pair()
+    scene.compute("A", metadata={"A": b"for A"})
+    scene.settle()
+    before = scene.group
+    scene.reload()
+    for name in ("computed_by", "target_metadata"):
+        assert getattr(scene.group, name) == getattr(before, name)
+    assert dict(scene.group.members) == dict(before.members)
+    assert scene.group.members["A"].metadata.client_assignors[0].metadata == b"of A"
+
+
+@pytest.mark.parametrize("changed", ["reason", "metadata", "versions", "order", "another", "none"])
+def test_the_group_gets_another_epoch_when_a_member_has_something_new_to_say(changed: str) -> None:
+    one, two = ClientAssignor(name="one", maximum_version=1), ClientAssignor(name="two")
+    offers = {
+        "reason": (replace(one, reason=1), two),
+        "metadata": (replace(one, metadata=b"x"), two),
+        "versions": (replace(one, maximum_version=2), two),
+        "order": (two, one),
+        "another": (one, two, ClientAssignor(name="three")),
+        "none": (),
+    }
+    scene = Scene()
+    scene.join("A", assignors=(one, two))
+    scene.compute("A")
+    scene.settle()
+    epoch = scene.group.epoch
+    scene.beat("A", client_assignors=(one, two))
+    assert scene.group.epoch == epoch, "the same as before"
+    scene.beat("A", client_assignors=offers[changed])
+    assert scene.group.epoch == epoch + 1
+
+
+# Off
+
+
+def test_without_the_option_nothing_of_it_is_there() -> None:
+    on, off, plain = (
+        Scene(),
+        Scene(group_consumer_client_assignors_enable=False),
+        Scene(group_consumer_client_assignors_enable=False),
+    )
+    for scene in (off, plain):
+        scene.join("A", assignors=None if scene is plain else (ClientAssignor(name="mine", metadata=b"x"),))
+        scene.beat("A", client_assignors=None if scene is plain else (ClientAssignor(name="", maximum_version=-1),))
+        scene.settle()
+    assert off.log.stored == plain.log.stored, "as Kafka, which skips the tagged field"
+    assert off.owns("A") == [0, 1, 2, 3, 4, 5]
+    assert off.prepare("A").error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert off.install("A", {"A": [0]}) is ErrorCode.UNSUPPORTED_VERSION
+    assert off.said == "client-side assignors are off; see group.consumer.client.assignors.enable"
+    on.join("A")
+    on.compute("A", metadata={"A": b"x"})
+    on.settle()
+    off.log, off.members = on.log, on.members
+    off.reload()
+    assert off.beat("A").assignment is None
+    off.beat("A", rack_id="c")
+    assert off.group.members["A"].metadata.client_assignors == (), (
+        "rewritten as Kafka does, which forgets what it does not know"
+    )
+
+
+def test_the_option_is_set_by_a_name_in_kafkas_manner() -> None:
+    name = "group.consumer.client.assignors.enable"
+    assert CoordinatorConfig().group_consumer_client_assignors_enable is False
+    assert CoordinatorConfig.from_properties({name: "true"}).group_consumer_client_assignors_enable is True
+    assert CoordinatorConfig.from_properties({name: False}).group_consumer_client_assignors_enable is False
+    with pytest.raises(ConfigError, match="group.consumer.client.assignors.enable cannot be 'yes'"):
+        CoordinatorConfig.from_properties({name: "yes"})
+
+
+# Any assignor
+
+
+@pytest.mark.parametrize(
+    "assignor",
+    [
+        *(client_assignor(name) for name in ("range", "roundrobin", "sticky")),
+        server_assignor("uniform"),
+        LagAwareAssignor(lags={TopicPartition("orders", number): 10 * number for number in range(6)}),
+    ],
+    ids=lambda assignor: assignor.name,
+)
+def test_any_assignor_of_quorate_can_be_run_by_a_member(assignor: Any) -> None:
+    scene = pair()
+    assert scene.compute("A", assignor) is ErrorCode.NONE
+    scene.settle()
+    assert sorted(scene.owns("A") + scene.owns("B")) == [0, 1, 2, 3, 4, 5]
+    assert scene.owns("B", CLICKS) == [0, 1, 2, 3]
+    scene.leave("B")
+    scene.beat("A")
+    assert scene.compute("A", assignor) is ErrorCode.NONE
+    scene.settle()
+    assert scene.owns("A") == [0, 1, 2, 3, 4, 5]
+
+
+def test_an_assignor_that_goes_in_two_rounds_is_refused() -> None:
+    answer = prepared(pair())
+    with pytest.raises(AssignorError, match="use sticky"):
+        install_request(answer, client_assignor("cooperative-sticky"), group_id="g", member_id="A", member_epoch=1)
+
+
+def test_an_assignor_sees_targets_as_owned_and_metadata_as_user_data() -> None:
+    scene = pair()
+    scene.install("A", {"A": [0, 1], "B": [2]})
+    scene.beat("A", client_assignors=(ClientAssignor(name="mine", reason=1, metadata=b"mine"),))
+    answer = prepared(scene)
+    gone = replace(answer, topics=answer.topics[1:])
+    members, topology = members_and_topology(gone)
+    assert members["A"].owned == (("orders", 0), ("orders", 1))
+    assert (members["A"].user_data, members["B"].user_data) == (b"mine", None)
+    assert members["B"].topics == ("orders",)
+    assert [one.name for one in topology.topics] == ["orders"]
+
+
+def test_metadata_is_told_in_the_newest_version_that_all_understand() -> None:
+    answer = prepared(pair())
+    request = install_request(
+        answer, RangeAssignor(), group_id="g", member_id="A", member_epoch=1, metadata={"B": b"x"}
+    )
+    assert {one.member_id: (one.metadata_version, one.metadata) for one in request.members} == {
+        "A": (0, b""),
+        "B": (1, b"x"),
+    }
+    older = install_request(
+        answer, RangeAssignor(), group_id="g", member_id="A", member_epoch=1, metadata={"B": b"x"}, metadata_version=0
+    )
+    assert {one.metadata_version for one in older.members} == {0}
+
+
+# Seen from outside
+
+
+def test_describe_tells_the_assignor_and_who_computes() -> None:
+    scene = pair()
+    (group,) = scene.ask(ConsumerGroupDescribeRequest(group_ids=("g",)), 1).groups
+    assert (group.assignor_name, group.computing_member_id, group.group_state) == ("mine", "A", "Assigning")
+    scene.compute("A")
+    scene.settle()
+    (group,) = scene.ask(ConsumerGroupDescribeRequest(group_ids=("g",)), 1).groups
+    assert (group.assignor_name, group.computing_member_id, group.group_state) == ("mine", None, "Stable")
+    scene.join("C", assignors=())
+    (group,) = scene.ask(ConsumerGroupDescribeRequest(group_ids=("g",)), 1).groups
+    assert group.assignor_name == "uniform"

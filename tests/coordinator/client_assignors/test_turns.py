@@ -1,0 +1,346 @@
+"""Whose turn it is to compute: one member's at a time, within its rebalance timeout, and nobody is fenced for being late."""
+
+import pytest
+
+from quorate.codecs.api import JoinGroupRequest
+from quorate.codecs.api.consumer_group_heartbeat import ClientAssignor
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.api.join_group import JoinGroupRequestProtocol
+from quorate.codecs.consumer_protocol import encode_protocol
+from quorate.codecs.messages import ConsumerProtocolSubscription
+from quorate.coordinator.client_assignors.announced import announced_assignors
+from quorate.coordinator.client_assignors.turns import TIMER
+from quorate.coordinator.errors import ApiError
+from quorate.coordinator.state.computation import IDLE, TRANSITIONS, Computation, Phase
+from tests.coordinator.client_assignors.scene import MINE, Scene
+
+TIMER_KEY = TIMER.format("g")
+
+
+def stable(*member_ids: str, **config: object) -> Scene:
+    """A group whose members have what they are to have."""
+    scene = Scene(**config)
+    for member_id in member_ids:
+        scene.join(member_id)
+    assert scene.compute(scene.group.computation.member_id) is ErrorCode.NONE
+    scene.settle()
+    assert scene.group.state == "Stable"
+    return scene
+
+
+def bump(scene: Scene, member_id: str, reason: int) -> None:
+    """The member's assignor has something new to say, so the group needs another assignment."""
+    scene.beat(member_id, client_assignors=(ClientAssignor(name="mine", maximum_version=2, reason=reason),))
+
+
+def test_the_first_member_that_is_heard_of_is_told_and_the_others_are_not() -> None:
+    scene = stable("A", "B", "C")
+    scene.leave("C")
+    assert scene.beat("B").should_compute_assignment
+    assert not scene.beat("A").should_compute_assignment
+    assert scene.prepare("A").error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert scene.install("A", {}) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert scene.said == "it is not A's turn to compute an assignment, but B's"
+    assert scene.compute("B") is ErrorCode.NONE
+
+
+def test_a_member_is_told_again_until_it_has_fetched_the_group() -> None:
+    """The answer with the flag may have been lost."""
+    scene = stable("A", "B")
+    bump(scene, "B", 1)
+    assert scene.group.computation.phase is Phase.TOLD
+    assert scene.beat("B").should_compute_assignment
+    scene.prepare("B")
+    assert scene.group.computation.phase is Phase.COMPUTING
+    assert not scene.beat("B").should_compute_assignment
+    assert not scene.beat("A").should_compute_assignment
+
+
+def test_a_member_that_joins_again_is_told_again() -> None:
+    """It may have been restarted, and know of nothing."""
+    scene = stable("A", "B")
+    bump(scene, "B", 1)
+    scene.prepare("B")
+    scene.members["B"].epoch = 0
+    assert scene.beat("B").should_compute_assignment
+
+
+def test_a_member_that_is_late_is_not_fenced_and_another_gets_the_turn() -> None:
+    scene = stable("A", "B")
+    bump(scene, "B", 1)
+    scene.advance(59_999)
+    assert not scene.beat("A").should_compute_assignment
+    scene.advance(1)
+    assert not scene.beat("B").should_compute_assignment
+    assert scene.beat("A").should_compute_assignment
+    assert {"A", "B"} == set(scene.group.members)
+    assert scene.compute("B") is ErrorCode.UNKNOWN_MEMBER_ID
+    assert scene.compute("A") is ErrorCode.NONE
+    scene.settle()
+    assert scene.group.state == "Stable"
+
+
+def test_the_time_runs_from_when_the_member_was_told_whatever_it_does() -> None:
+    scene = stable("A", "B")
+    bump(scene, "B", 1)
+    scene.advance(30_000)
+    assert scene.beat("B").should_compute_assignment
+    scene.prepare("B")
+    scene.advance(30_000)
+    assert scene.install("B", {"A": [0, 1, 2], "B": [3, 4, 5]}) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert scene.said == "it is not B's turn to compute an assignment, but nobody's"
+
+
+def test_when_all_have_been_late_it_begins_anew() -> None:
+    scene = stable("A", "B")
+    bump(scene, "B", 1)
+    scene.advance(60_000)
+    assert scene.beat("A").should_compute_assignment
+    scene.advance(60_000)
+    assert scene.beat("B").should_compute_assignment
+    assert scene.group.computation.late == frozenset()
+
+
+def test_a_single_member_that_was_late_is_told_again() -> None:
+    scene = stable("A")
+    bump(scene, "A", 1)
+    scene.advance(60_000)
+    assert scene.beat("A").should_compute_assignment
+    assert scene.compute("A") is ErrorCode.NONE
+
+
+def test_an_assignment_for_an_older_epoch_is_refused_and_another_is_asked_for() -> None:
+    scene = stable("A", "B")
+    bump(scene, "B", 1)
+    old = scene.prepare("B").group_epoch
+    scene.join("C")
+    assert scene.install("B", {"A": [0, 1, 2], "B": [3, 4, 5]}, group_epoch=old) is ErrorCode.STALE_MEMBER_EPOCH
+    assert scene.said == f"the assignment is for epoch {old}, but group g is at {old + 1}; prepare another one"
+    assert [scene.target(one) for one in "AB"] == [[0, 1, 2], [3, 4, 5]], "the group works with what it had"
+    assert scene.beat("C").should_compute_assignment is False, "one at a time"
+    assert scene.beat("B").should_compute_assignment
+    assert scene.compute("B") is ErrorCode.NONE
+    assert scene.group.assignment_epoch == old + 1
+
+
+def test_a_member_at_work_gets_new_time_for_a_new_epoch_and_one_that_does_nothing_does_not() -> None:
+    scene = stable("A", "B")
+    bump(scene, "B", 1)
+    scene.advance(50_000)
+    bump(scene, "A", 1)
+    assert scene.beat("B").should_compute_assignment
+    assert scene.group.computation.deadline_ms == scene.runtime.now_ms + 10_000
+    scene.prepare("B")
+    bump(scene, "A", 2)
+    assert scene.beat("B").should_compute_assignment
+    assert scene.group.computation.deadline_ms == scene.runtime.now_ms + 60_000
+
+
+def test_an_epoch_that_was_never_is_refused() -> None:
+    scene = stable("A", "B")
+    bump(scene, "B", 1)
+    scene.prepare("B")
+    assert scene.install("B", {}, group_epoch=99) is ErrorCode.INVALID_REQUEST
+    assert scene.said == f"group g is at {scene.group.epoch}, and was never at 99"
+
+
+@pytest.mark.parametrize("way", ["leaves", "is fenced"])
+def test_when_the_member_whose_turn_it_is_goes_another_gets_it(way: str) -> None:
+    scene = stable("A", "B", "C", group_consumer_session_timeout_ms=45_000)
+    bump(scene, "B", 1)
+    scene.prepare("B")
+    if way == "leaves":
+        scene.leave("B")
+    else:
+        for _ in range(3):
+            scene.advance(15_000)
+            for other in "AC":
+                if "B" in scene.group.members:
+                    assert not scene.beat(other).should_compute_assignment
+        assert "B" not in scene.group.members
+    assert scene.beat("C").should_compute_assignment
+    assert scene.prepare("C").group_epoch == scene.group.epoch
+    assert scene.compute("C") is ErrorCode.NONE
+
+
+def test_a_static_member_that_goes_away_for_a_while_loses_the_turn_and_gets_none() -> None:
+    scene = Scene()
+    scene.join("A", instance_id="a")
+    scene.join("B")
+    scene.compute("A")
+    scene.settle()
+    bump(scene, "A", 1)
+    assert scene.group.computation.member_id == "A"
+    scene.leave("A", epoch=-2)
+    assert scene.beat("B").should_compute_assignment
+    prepared = scene.prepare("B")
+    assert [one.instance_id for one in prepared.members if one.member_id == "A"] == ["a"], "it is assigned to, though"
+    assert scene.compute("B") is ErrorCode.NONE
+
+
+def test_a_static_member_that_comes_back_keeps_what_its_assignor_told_it() -> None:
+    scene = Scene()
+    scene.join("A", instance_id="a")
+    assert scene.compute("A", metadata={"A": b"told"}) is ErrorCode.NONE
+    scene.settle()
+    scene.leave("A", epoch=-2)
+    epoch = scene.group.epoch
+    answer = scene.join("A2", instance_id="a")
+    assert scene.group.epoch == epoch
+    assert answer.assignment is not None
+    assert answer.assignment.metadata is not None
+    assert (answer.assignment.metadata.assignor, answer.assignment.metadata.metadata) == ("mine", b"told")
+    assert scene.group.members["A2"].metadata.client_assignors != ()
+
+
+def test_an_assignment_that_names_a_static_member_by_its_former_id_is_refused_and_asked_for_again() -> None:
+    scene = Scene()
+    scene.join("A", instance_id="a")
+    scene.join("B")
+    scene.compute("A")
+    scene.settle()
+    bump(scene, "B", 1)
+    prepared = scene.prepare("B")
+    scene.leave("A", epoch=-2)
+    scene.join("A2", instance_id="a")
+    assert scene.group.epoch == prepared.group_epoch
+    assert scene.install("B", {"A": [0, 1, 2], "B": [3, 4, 5]}) is ErrorCode.INVALID_ASSIGNMENT
+    assert scene.beat("B").should_compute_assignment
+    assert scene.compute("B") is ErrorCode.NONE
+
+
+def test_a_member_that_has_come_further_prepares_with_its_new_epoch() -> None:
+    scene = stable("A", "B")
+    bump(scene, "B", 1)
+    assert scene.prepare("B", member_epoch=1).error_code == ErrorCode.STALE_MEMBER_EPOCH
+    assert scene.install("B", {}, member_epoch=1) is ErrorCode.STALE_MEMBER_EPOCH
+    assert scene.compute("B") is ErrorCode.NONE
+
+
+def test_nobody_is_told_before_the_last_target_is_old_enough() -> None:
+    """KIP-1263: group.consumer.assignment.interval.ms holds for members as it does for the server."""
+    scene = Scene(group_consumer_assignment_interval_ms=1_000)
+    scene.join("A")
+    scene.compute("A")
+    assert not scene.join("B").should_compute_assignment
+    scene.advance(999)
+    assert not scene.beat("A").should_compute_assignment
+    scene.advance(1)
+    assert scene.beat("B").should_compute_assignment
+
+
+def test_a_heartbeat_that_could_not_be_written_has_told_nobody() -> None:
+    scene = stable("A", "B")
+    scene.log.fail_next = ErrorCode.NOT_ENOUGH_REPLICAS
+    bump(scene, "B", 1)
+    assert scene.group.computation is IDLE
+    assert TIMER_KEY not in scene.runtime.shard.timers
+
+
+def test_an_assignment_that_could_not_be_written_may_be_handed_in_again() -> None:
+    scene = stable("A", "B")
+    bump(scene, "B", 1)
+    scene.log.fail_next = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert scene.compute("B") is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert scene.compute("B") is ErrorCode.NONE
+
+
+def test_after_a_load_nobody_has_the_turn_and_the_next_that_is_heard_of_gets_it() -> None:
+    scene = stable("A", "B")
+    bump(scene, "B", 1)
+    scene.prepare("B")
+    before = {one: scene.target(one) for one in "AB"}
+    scene.reload()
+    assert scene.install("B", {"A": [0], "B": [1, 2, 3, 4, 5]}) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert {one: scene.target(one) for one in "AB"} == before
+    assert scene.beat("A").should_compute_assignment
+    assert scene.compute("A") is ErrorCode.NONE
+
+
+def test_an_assignment_ends_the_computation_and_its_timer() -> None:
+    scene = stable("A", "B")
+    bump(scene, "B", 1)
+    assert TIMER_KEY in scene.runtime.shard.timers
+    scene.compute("B")
+    assert TIMER_KEY not in scene.runtime.shard.timers
+    assert scene.group.computation is IDLE
+
+
+def test_a_member_without_the_assignor_hands_the_group_to_the_server_at_once() -> None:
+    scene = stable("A", "B")
+    bump(scene, "B", 1)
+    scene.prepare("B")
+    answer = scene.join("C", assignors=())
+    assert not answer.should_compute_assignment
+    assert scene.group.assignment_epoch == scene.group.epoch, "the server has assigned"
+    assert TIMER_KEY not in scene.runtime.shard.timers
+    assert scene.install("B", {}) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert scene.said == "it is not B's turn to compute an assignment, but the server's"
+    scene.settle()
+    assert [len(scene.owns(one)) for one in "ABC"] == [2, 2, 2]
+    scene.leave("C")
+    assert scene.beat("A").should_compute_assignment, "all that are left can run it"
+
+
+def test_a_member_of_the_classic_protocol_has_the_server_assign() -> None:
+    """It cannot announce assignors (online migration)."""
+    scene = stable("A", "B")
+    subscription = encode_protocol(
+        ConsumerProtocolSubscription(
+            topics=("orders",), user_data=None, owned_partitions=(), generation_id=-1, rack_id=None
+        ),
+        3,
+    )
+    join = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=45_000,
+        rebalance_timeout_ms=60_000,
+        member_id="classic",
+        protocol_type="consumer",
+        protocols=(JoinGroupRequestProtocol(name="range", metadata=subscription),),
+    )
+    assert scene.ask(join, 9).error_code == ErrorCode.NONE
+    assert scene.group.assignment_epoch == scene.group.epoch
+    assert scene.group.computed_by is None
+    assert len(scene.group.targets["classic"]) == 1
+
+
+def test_the_phases_follow_the_table() -> None:
+    told = IDLE.told("m", epoch=2, deadline_ms=5, late=frozenset())
+    computing = told.computing(2)
+    moves = {
+        (Phase.NOBODY, Phase.TOLD): told,
+        (Phase.NOBODY, Phase.NOBODY): IDLE.given_up(),
+        (Phase.TOLD, Phase.TOLD): told.refused(),
+        (Phase.TOLD, Phase.COMPUTING): computing,
+        (Phase.TOLD, Phase.NOBODY): told.over(),
+        (Phase.COMPUTING, Phase.COMPUTING): computing.computing(3),
+        (Phase.COMPUTING, Phase.TOLD): computing.refused(),
+        (Phase.COMPUTING, Phase.NOBODY): computing.over(),
+    }
+    assert set(moves) == {(before, after) for before, afters in TRANSITIONS.items() for after in afters}
+    assert all(made.phase is after for (_, after), made in moves.items())
+    assert told.over() == Computation(epoch=2, deadline_ms=5, late=frozenset({"m"}))
+    with pytest.raises(AssertionError, match="cannot go from Nobody to Computing"):
+        IDLE.computing(2)
+
+
+def test_members_announce_assignors_that_make_sense() -> None:
+    scene = stable("A")
+    for assignors, said in (
+        ((ClientAssignor(name=" "),), "a client-side assignor needs a name"),
+        ((*MINE, *MINE), "assignor mine is announced twice"),
+        (
+            (ClientAssignor(name="x", minimum_version=2, maximum_version=1),),
+            "assignor x cannot understand versions 2 to 1",
+        ),
+        (
+            (ClientAssignor(name="x", maximum_version=1, metadata_version=2),),
+            "assignor x has metadata of version 2, but understands 0 to 1",
+        ),
+    ):
+        answer = scene.beat("A", client_assignors=assignors)
+        assert answer.error_code == ErrorCode.INVALID_REQUEST
+        assert scene.group.members["A"].metadata.client_assignors[0].name == "mine"
+        with pytest.raises(ApiError, match=said):
+            announced_assignors((), assignors)
