@@ -32,7 +32,17 @@ from quorate.codecs.log_files import PartitionFiles, Segment, find_partitions
 from quorate.codecs.log_isolation import Transactions
 from quorate.codecs.log_model import IsolationLevel, LogError, LogProblem, check_isolation_level, is_damage
 
-__all__ = ["CONTROL_RECORDS", "ColumnBlock", "log_schema", "read_columns", "read_tables"]
+__all__ = [
+    "BLOCK_BYTES",
+    "CONTROL_RECORDS",
+    "ColumnBlock",
+    "FoundRecords",
+    "PartitionColumns",
+    "log_schema",
+    "one_ahead",
+    "read_columns",
+    "read_tables",
+]
 
 BLOCK_BYTES = 16 << 20
 CONTROL_RECORDS = "control"
@@ -98,7 +108,7 @@ def read_columns(
     read_committed = check_isolation_level(isolation_level)
     partitions = find_partitions(path, topic=topic, partition=partition, topics=topics)
     readers = (
-        _PartitionColumns(
+        PartitionColumns(
             files,
             read_committed=read_committed,
             skip_corrupt=skip_corrupt,
@@ -109,14 +119,14 @@ def read_columns(
         for files in partitions
     )
     found = ((reader, block) for reader in readers for block in reader.found())
-    for reader, block in _one_ahead(found) if use_threads else found:
+    for reader, block in one_ahead(found) if use_threads else found:
         yield reader.decoded(block)
 
 
 T = TypeVar("T")
 
 
-def _one_ahead(items: Iterator[T]) -> Iterator[T]:
+def one_ahead(items: Iterator[T]) -> Iterator[T]:
     """The items, the next of which is always being made in another thread."""
     end = object()
     with ThreadPoolExecutor(1, thread_name_prefix="quorate-columns") as executor:
@@ -143,16 +153,20 @@ def read_tables(path: str | PathLike[str], **options: Any) -> dict[str, pa.Table
 
 
 @dataclass(slots=True)
-class _Found:
-    """A block whose records are found: what was wrong, the batches with records, the records, and the control batches if they are wanted."""
+class FoundRecords:
+    """A block whose records are found: what was wrong, the batches with records, and the records of the first `used` of them.
+
+    The control batches of a block, if they are wanted, come before these, alone.
+    """
 
     problems: list[LogProblem]
     data: Batches | None = None
     records: Records | None = None
+    used: int = 0
     control: Batches | None = None
 
 
-class _PartitionColumns:
+class PartitionColumns:
     """One pass over the segments of a partition; two for read-committed."""
 
     def __init__(
@@ -187,19 +201,20 @@ class _PartitionColumns:
         )
         return PartitionReader(self.files, selection).transactions()
 
-    def found(self) -> Iterator["_Found"]:
+    def found(self) -> Iterator["FoundRecords"]:
         """The blocks of the partition, in the order of the log, with their records found but not decoded."""
         if self.files.problems:
-            yield _Found(list(self.files.problems))
+            yield FoundRecords(list(self.files.problems))
         for segment in self.files.segments:
             try:
                 with segment.path.open("rb", buffering=0) as file:
                     yield from self._segment(file, segment)
             except OSError as error:
-                yield _Found([self.files.unreadable(segment, error)])
+                yield FoundRecords([self.files.unreadable(segment, error)])
 
-    def _segment(self, file: BinaryIO, segment: Segment) -> Iterator["_Found"]:
-        position = 0  # of the block's first byte in the file
+    def _segment(self, file: BinaryIO, segment: Segment) -> Iterator["FoundRecords"]:
+        position = segment.begin  # of the block's first byte in the file
+        file.seek(position)
         block = b""
         while True:
             left = segment.size_bytes - position - len(block)
@@ -219,7 +234,7 @@ class _PartitionColumns:
             if strange or not self._continues(block, segment.size_bytes - position) or not more:
                 resumed = None
                 for problem in self._ending(file, block, segment, position):
-                    yield _Found([self.files.problem(segment, problem)])
+                    yield FoundRecords([self.files.problem(segment, problem)])
                     resumed = problem.position + problem.size_bytes
                 if resumed is None or not self.skip_corrupt or resumed >= segment.size_bytes:
                     return
@@ -274,7 +289,7 @@ class _PartitionColumns:
 
     def _records(
         self, batches: Batches, problems: list[LogProblem], segment: Segment, position: int
-    ) -> Iterator["_Found"]:
+    ) -> Iterator["FoundRecords"]:
         problems += self._out_of_order(batches, segment, position)
         control = batches.plain & ((batches.attributes & CONTROL) != 0)
         wanted = ~control
@@ -283,13 +298,15 @@ class _PartitionColumns:
         data = batches if bool(wanted.all()) else batches.select(wanted)
         wanted_control = bool(control.any()) and not self.read_committed
         if problems or wanted_control:
-            yield _Found(problems, control=batches.select(control) if wanted_control else None)
+            yield FoundRecords(problems, control=batches.select(control) if wanted_control else None)
         while len(data):
             records, broken, used = some_records_of(data, self.limit_bytes)
-            yield _Found([self.files.problem(segment, problem, shift=position) for problem in broken], data, records)
+            yield FoundRecords(
+                [self.files.problem(segment, problem, shift=position) for problem in broken], data, records, used
+            )
             data = data.select(np.arange(used, len(data)))
 
-    def decoded(self, found: "_Found") -> ColumnBlock:
+    def decoded(self, found: "FoundRecords") -> ColumnBlock:
         """The records of a block as columns."""
         out = {}
         records, data = found.records, found.data

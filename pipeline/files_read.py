@@ -1,0 +1,166 @@
+"""Reading a piece of a segment: from its bytes to Arrow batches of the pipeline's schema, leaving out early what is not wanted."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from quorate.codecs.batches.frames import MAX_BATCH_BYTES
+from quorate.codecs.batches.v2 import TRANSACTIONAL
+from quorate.codecs.columnar.batches import Batches, Records
+from quorate.codecs.columnar.columns import decode_slots
+from quorate.codecs.columnar.log import BLOCK_BYTES, CONTROL_RECORDS, FoundRecords, PartitionColumns
+from quorate.codecs.columnar.slots import binary_array
+from quorate.codecs.log_files import PartitionFiles, Segment
+from quorate.codecs.log_isolation import Transactions
+from quorate.codecs.log_model import LogError, is_damage
+from quorate.pipeline.files import Piece
+from quorate.pipeline.filters import Wanted
+from quorate.pipeline.options import Mode
+from quorate.pipeline.rows import Rows, timestamps
+
+__all__ = ["Reading", "read_piece"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What all tasks of a query have in common."""
+
+    rows: Rows
+    wanted: Wanted
+    read_committed: bool
+    mode: Mode
+    include_raw: bool = False
+
+
+def read_piece(piece: Piece, reading: Reading, file: BinaryIO | None = None) -> Iterator[pa.RecordBatch]:
+    """The rows of a piece, read from `file` if it is given. Raises `LogError` for the first damage if the mode is FAILFAST."""
+    reader = _PieceColumns(piece, reading.read_committed, file)
+    for found in reader.found():
+        yield from _rows(piece, found, reader, reading)
+
+
+class _PieceColumns(PartitionColumns):
+    """The blocks of one piece."""
+
+    def __init__(self, piece: Piece, read_committed: bool, file: BinaryIO | None) -> None:
+        segment = Segment(piece.path, piece.end, piece.begin)
+        # One that is not the last of its partition has others behind it.
+        segments = (segment,) if piece.last else (segment, Segment(piece.path, 0))
+        self._given = piece.transactions
+        self._file = file
+        files = PartitionFiles(piece.topic, piece.partition, segments, piece.problems)
+        super().__init__(
+            files,
+            read_committed=read_committed,
+            skip_corrupt=True,
+            dictionary=False,
+            limit_bytes=MAX_BATCH_BYTES,
+            block_bytes=BLOCK_BYTES,
+        )
+        self.next_offset = piece.expected_offset
+
+    def _settled(self) -> Transactions:
+        return self._given
+
+    def found(self) -> Iterator[FoundRecords]:
+        """The blocks of the piece."""
+        if self.files.problems:
+            yield FoundRecords(list(self.files.problems))
+        segment = self.files.segments[0]
+        if segment.size_bytes <= segment.begin:
+            return
+        if self._file is not None:
+            yield from self._segment(self._file, segment)
+            return
+        try:
+            with segment.path.open("rb", buffering=0) as file:
+                yield from self._segment(file, segment)
+        except OSError as error:
+            yield FoundRecords([self.files.unreadable(segment, error)])
+
+    def control(self, batches: Batches) -> pa.RecordBatch:
+        """The control records of a block."""
+        return self._control(batches)
+
+
+def _rows(piece: Piece, found: FoundRecords, reader: _PieceColumns, reading: Reading) -> Iterator[pa.RecordBatch]:
+    rows, wanted = reading.rows, reading.wanted
+    if found.problems:
+        if reading.mode == "FAILFAST":
+            for problem in found.problems:
+                if is_damage(problem):
+                    raise LogError(f"{problem}; mode PERMISSIVE gives such places as rows with `error`", problem)
+        if reading.mode != "DROPMALFORMED":
+            yield rows.of_problems(found.problems, piece.topic, piece.partition)
+    if found.control is not None and wanted.control:
+        control = _bounded(reader.control(found.control), piece, wanted)
+        if control.num_rows:
+            yield from rows.of_batches({CONTROL_RECORDS: control}, {"topic": pa.scalar(piece.topic, pa.string())})
+    if found.records is None or found.data is None:
+        return
+    records = wanted.of_records(found.records, piece.topic, piece.start_offset, piece.end_offset)
+    if not len(records):
+        return
+    batches = decode_slots(records.keys, records.values, topic=piece.topic)
+    common = columns_of(records, found.data, piece.topic, piece.partition)
+    if reading.include_raw:
+        common |= {"key": binary_array(records.keys), "value": binary_array(records.values)}
+    yield from checked(rows.of_batches(batches, common), reading.mode)
+
+
+def columns_of(records: Records, data: Batches, topic: str, partition: int | None) -> dict[str, pa.Scalar | pa.Array]:
+    """What a log says of each of its records, by the name of the column."""
+    producer = data.producer_id[records.batch]
+    without = producer == -1
+    common: dict[str, Any] = {
+        "topic": pa.scalar(topic, pa.string()),
+        "partition": pa.scalar(partition, pa.int32()),
+        "offset": pa.array(records.offset),
+        "timestamp": timestamps(records.timestamp),
+        "transactional": pa.array((data.attributes[records.batch] & TRANSACTIONAL) != 0),
+    }
+    if not bool(without.all()):
+        common["producer_id"] = pa.array(producer, mask=without)
+    return common
+
+
+def _bounded(control: pa.RecordBatch, piece: Piece, wanted: Wanted) -> pa.RecordBatch:
+    offset = np.asarray(control.column("log_offset"))
+    return control.filter(
+        pa.array(
+            wanted.places(offset, np.asarray(control.column("log_timestamp_ms")), piece.start_offset, piece.end_offset)
+        )
+    )
+
+
+def checked(batches: Iterator[pa.RecordBatch], mode: Mode) -> Iterator[pa.RecordBatch]:
+    """The batches as the mode wants rows with an error: all, without them, or raising `LogError` for the first."""
+    for batch in batches:
+        if mode == "PERMISSIVE" or batch.column("error").null_count == batch.num_rows:
+            yield batch
+            continue
+        damaged = batch.column("error").is_valid()
+        if mode == "FAILFAST":
+            raise LogError(_text_of(batch.filter(damaged).slice(0, 1).to_pylist()[0]))
+        kept = batch.filter(pc.invert(damaged))
+        if kept.num_rows:
+            yield kept
+
+
+def _text_of(row: Mapping[str, Any]) -> str:
+    error = row["error"]
+    place = (
+        f"{row['topic']}-{row['partition']}, offset {row['offset']:,}"
+        if row["offset"] is not None
+        else str(row["topic"])
+    )
+    inside = f" in {error['field']}" if error["field"] else ""
+    detail = f": {error['detail']}" if error["detail"] else ""
+    return (
+        f"{place}: {error['reason']}{inside} at byte {error['position']} of the {error['where']}{detail}; "
+        "mode PERMISSIVE gives such records as rows with `error`"
+    )

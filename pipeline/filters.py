@@ -1,0 +1,199 @@
+"""What of a log is wanted, by the options and by the filters that Spark pushes down: types, groups, partitions, offsets and times.
+
+It is only used to leave out early what cannot be wanted; Spark applies its filters again. Rows whose type or group is not known are therefore kept.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from quorate.codecs.columnar.batches import Records
+from quorate.codecs.columnar.frame import Array, Bools, Buffer, Frame
+from quorate.codecs.columnar.slots import Slots, binary_array, int16_at
+from quorate.codecs.message import RECORD_TYPES
+from quorate.codecs.wire import StringType
+from quorate.pipeline.schema import CONTROL, GROUP_FIELDS
+
+__all__ = ["Wanted", "narrowed"]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_TYPE_BYTES: Final = 2
+_LENGTH_BYTES: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Bounds that all have to be met; `None` is no bound. Offsets and times (in ms) begin with the first and end before the second."""
+
+    types: frozenset[str] | None = None
+    groups: frozenset[str] | None = None
+    group_prefixes: tuple[str, ...] = ()
+    partitions: frozenset[int] | None = None
+    offsets: tuple[int | None, int | None] = (None, None)
+    times: tuple[int | None, int | None] = (None, None)
+
+    @property
+    def control(self) -> bool:
+        """Whether transaction markers are wanted, which belong to no group."""
+        return (self.types is None or CONTROL in self.types) and self.groups is None and not self.group_prefixes
+
+    def places(self, offset: Array, timestamp: Array, start: int | None, end: int | None) -> Bools:
+        """Which of the offsets and times are within bounds. `start` and `end` bound the offsets further."""
+        good = np.ones(len(offset), dtype=np.bool_)
+        for values, low, high in ((offset, start, end), (offset, *self.offsets), (timestamp, *self.times)):
+            if low is not None:
+                good &= values >= low
+            if high is not None:
+                good &= values < high
+        return good
+
+    def of_records(self, records: Records, topic: str, start: int | None, end: int | None) -> Records:
+        """Those of the records that may be wanted."""
+        bounded = (start, end) != (None, None) or self.offsets != (None, None) or self.times != (None, None)
+        good = self.places(records.offset, records.timestamp, start, end) if bounded else None
+        if self.types is not None or self.groups is not None or self.group_prefixes:
+            found = self._of_keys(records.keys, topic)
+            good = found if good is None else good & found
+        if good is None or bool(good.all()):
+            return records
+        which = np.flatnonzero(good)
+        return Records(
+            records.keys[which],
+            records.values[which],
+            records.batch[which],
+            records.offset[which],
+            records.timestamp[which],
+        )
+
+    def _of_keys(self, keys: Slots, topic: str) -> Bools:
+        ids = int16_at(keys)
+        types = RECORD_TYPES[topic]
+        known = np.isin(ids, list(types))
+        good = ~known
+        names = [type_id for type_id, found in types.items() if self.types is None or found.name in self.types]
+        chosen = np.isin(ids, names)
+        if self.groups is None and not self.group_prefixes:
+            return good | chosen
+        chosen &= np.isin(ids, with_group(topic))
+        rows = np.flatnonzero(chosen)
+        if len(rows):
+            good[rows] = self._of_groups(keys[rows])
+        return good
+
+    def _of_groups(self, keys: Slots) -> Bools:
+        """Keys that begin with a group, behind the int16 of the type."""
+        start = keys.start + _TYPE_BYTES
+        short = keys.end - start < _LENGTH_BYTES
+        if bool(short.any()):
+            return short | ~short & self._of_groups_where(keys, ~short)
+        (length,) = Frame(Buffer(keys.data, keys.end), start.copy()).fetch([">i2"])
+        first = start + _LENGTH_BYTES
+        text = binary_array(Slots(keys.data, first, np.clip(first + length, first, keys.end)))
+        good = np.ones(len(keys), dtype=np.bool_)
+        if self.groups is not None:
+            known = pa.array([group.encode("utf-8", "surrogatepass") for group in self.groups], pa.binary())
+            good &= np.asarray(pc.is_in(text, known))
+        for prefix in self.group_prefixes:
+            good &= np.asarray(pc.starts_with(text, prefix.encode("utf-8", "surrogatepass")))
+        return good
+
+    def _of_groups_where(self, keys: Slots, long: Bools) -> Bools:
+        good = np.zeros(len(keys), dtype=np.bool_)
+        rows = np.flatnonzero(long)
+        if len(rows):
+            good[rows] = self._of_groups(keys[rows])
+        return good
+
+
+@cache
+def with_group(topic: str) -> tuple[int, ...]:
+    """The record types of a topic whose key begins with a group."""
+    found = []
+    for type_id, record_type in RECORD_TYPES[topic].items():
+        first = record_type.key.fields[0]
+        if first.name in GROUP_FIELDS and isinstance(first.type, StringType) and not record_type.key.is_flexible(0):
+            found.append(type_id)
+    return tuple(found)
+
+
+# ---- Spark's filters
+
+
+def narrowed(wanted: Wanted, filters: Iterable[Any]) -> Wanted:
+    """What is wanted when all of Spark's filters hold, too. Filters that tell nothing are passed over."""
+    for found in filters:
+        name = type(found).__name__
+        if name == "Not":
+            child = found.child
+            if type(child).__name__ == "EqualTo" and child.attribute == ("type",) and wanted.types is not None:
+                wanted = replace(wanted, types=wanted.types - {child.value})
+            continue
+        if len(found.attribute) != 1:
+            continue
+        wanted = _narrowed(wanted, name, found.attribute[0], getattr(found, "value", None))
+    return wanted
+
+
+def _narrowed(wanted: Wanted, name: str, column: str, value: Any) -> Wanted:
+    match name, column:
+        case "IsNull", "type":
+            return replace(wanted, types=frozenset())
+        case "EqualTo" | "EqualNullSafe" | "In", "type" | "group" | "partition":
+            values = frozenset(value) if name == "In" else frozenset([value])
+            if name == "EqualNullSafe" and value is None:
+                return wanted
+            field = {"type": "types", "group": "groups", "partition": "partitions"}[column]
+            before = getattr(wanted, field)
+            values -= {None}
+            return replace(wanted, **{field: values if before is None else before & values})
+        case "StringStartsWith", "group":
+            return replace(wanted, group_prefixes=(*wanted.group_prefixes, value))
+        case _, "offset" if isinstance(value, int) or name == "In":
+            return replace(wanted, offsets=_range(wanted.offsets, name, value, value))
+        case _, "timestamp":
+            return _narrowed_time(wanted, name, value)
+    return wanted
+
+
+def _narrowed_time(wanted: Wanted, name: str, value: Any) -> Wanted:
+    if name == "In":
+        times = [one for one in value if isinstance(one, datetime) and one.tzinfo is not None]
+        if not times or len(times) < len(value):
+            return wanted
+        wanted = _narrowed_time(wanted, "GreaterThanOrEqual", min(times))
+        return _narrowed_time(wanted, "LessThanOrEqual", max(times))
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        return wanted
+    microseconds = (value - _EPOCH) // timedelta(microseconds=1)
+    # Kafka's times are whole milliseconds.
+    return replace(wanted, times=_range(wanted.times, name, microseconds // 1000, -(-microseconds // 1000)))
+
+
+def _range(before: tuple[int | None, int | None], name: str, floor: Any, ceiling: Any) -> tuple[int | None, int | None]:
+    """The range before, narrowed by a comparison with a number between `floor` and `ceiling`, which are the same for whole numbers."""
+    low: int | None = None
+    high: int | None = None
+    match name:
+        case "EqualTo" | "EqualNullSafe":
+            low, high = ceiling, floor + 1
+        case "In":
+            numbers = [one for one in floor if isinstance(one, int)]
+            if len(numbers) == len(floor) and numbers:
+                low, high = min(numbers), max(numbers) + 1
+        case "GreaterThan":
+            low = floor + 1
+        case "GreaterThanOrEqual":
+            low = ceiling
+        case "LessThan":
+            high = ceiling
+        case "LessThanOrEqual":
+            high = floor + 1
+    lows = [one for one in (before[0], low) if one is not None]
+    highs = [one for one in (before[1], high) if one is not None]
+    return max(lows, default=None), min(highs, default=None)

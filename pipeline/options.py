@@ -1,0 +1,263 @@
+"""The options of the source and of `decode`: one table, from which errors and the documentation are made.
+
+What an option means is not decided here, only what it may be.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from typing import Any, Final, Literal, TypeAlias
+
+from quorate.codecs.message import CONSUMER_OFFSETS
+from quorate.pipeline.schema import CONTROL, OptionError, record_types
+
+__all__ = ["OPTIONS", "Mode", "Option", "Options", "parse_mode", "parse_options", "parse_types"]
+
+Mode: TypeAlias = Literal["PERMISSIVE", "FAILFAST", "DROPMALFORMED"]
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+
+_KAFKA: Final = "kafka."
+_MODES: Final = ("PERMISSIVE", "FAILFAST", "DROPMALFORMED")
+_LEVELS: Final = ("read_committed", "read_uncommitted")
+_SIZE: Final = re.compile(r"(\d+)\s*([kmg]?)b?", re.IGNORECASE)
+_SIZES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option as the documentation shows it."""
+
+    name: str
+    default: str
+    meaning: str
+
+
+OPTIONS: Final = (
+    Option("path", "", "a segment, a partition's folder or a broker's log directory; also with `*`, `?` and `[…]`"),
+    Option("paths", "", "several of them, as a JSON list; `load([…])` sets it"),
+    Option(
+        "kafka.bootstrap.servers",
+        "",
+        "instead of a path: the addresses of a running cluster; the security options are named as Kafka names them, after `kafka.`",
+    ),
+    Option("topic", CONSUMER_OFFSETS, "the coordinator topic"),
+    Option("partitions", "all", "numbers and ranges, such as `0,7,20-24`"),
+    Option(
+        "types",
+        "all",
+        "record types by name, separated by commas; fewer make a narrower schema and are faster, `Control` is transaction markers",
+    ),
+    Option(
+        "startingOffsets",
+        "earliest",
+        '`earliest`, `latest`, or JSON: `{"__consumer_offsets":{"0":23,"1":-2}}`, where -2 is earliest and -1 latest',
+    ),
+    Option("endingOffsets", "latest", "likewise, and not included; not for streams"),
+    Option(
+        "startingTimestamp",
+        "",
+        "only records from then on: milliseconds since 1970, or ISO 8601 with a zone",
+    ),
+    Option("endingTimestamp", "", "only records before then; not for streams"),
+    Option(
+        "isolation.level",
+        "read_committed",
+        "`read_committed`: neither records of aborted transactions nor any behind the first open one; `read_uncommitted`: everything, and transaction markers as rows of type `Control`",
+    ),
+    Option(
+        "mode",
+        "PERMISSIVE",
+        "what cannot be decoded comes as rows with `error` (`PERMISSIVE`), is left out (`DROPMALFORMED`), or ends the job (`FAILFAST`)",
+    ),
+    Option("includeRaw", "false", "`key` and `value` hold the bytes of every row, not only of those with an error"),
+    Option("maxSplitBytes", "32m", "as many bytes go to one task; larger segments are cut between batches"),
+    Option(
+        "maxOffsetsPerTrigger", "", "streams: at most so many offsets in a micro-batch, shared out among the partitions"
+    ),
+    Option(
+        "failOnDataLoss",
+        "true",
+        "end the job when offsets that were asked for are gone from the log; with `false`, read what is left",
+    ),
+)
+"""Every option, in the order in which the documentation shows them."""
+
+_NAMES: Final = {option.name.lower(): option.name for option in OPTIONS}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options that were checked. `partitions` is `None` for all, offsets are by partition (`None` the default), times are in ms."""
+
+    paths: tuple[str, ...] = ()
+    kafka: Mapping[str, str] = field(default_factory=dict)
+    topic: str = CONSUMER_OFFSETS
+    partitions: frozenset[int] | None = None
+    types: tuple[str, ...] | None = None
+    starting_offsets: Mapping[int | None, int] = field(default_factory=lambda: {None: EARLIEST})
+    ending_offsets: Mapping[int | None, int] = field(default_factory=lambda: {None: LATEST})
+    starting_timestamp: int | None = None
+    ending_timestamp: int | None = None
+    read_committed: bool = True
+    mode: Mode = "PERMISSIVE"
+    include_raw: bool = False
+    max_split_bytes: int = 32 << 20
+    max_offsets_per_trigger: int | None = None
+    fail_on_data_loss: bool = True
+
+    def wants(self, partition: int | None) -> bool:
+        """Whether a partition was asked for."""
+        return self.partitions is None or partition in self.partitions
+
+
+def parse_options(given: Mapping[str, str]) -> Options:
+    """Options as Spark hands them over: text, names in any case. Raises `OptionError`, which names the option and what it can be."""
+    kafka = {}
+    known: dict[str, str] = {}
+    for name, value in given.items():
+        lower = name.lower()
+        if lower == "kafka.isolation.level":
+            known["isolation.level"] = value
+        elif lower in _NAMES and lower != "kafka.bootstrap.servers":
+            known[_NAMES[lower]] = value
+        elif lower.startswith(_KAFKA):
+            kafka[lower.removeprefix(_KAFKA)] = value
+        else:
+            near = get_close_matches(lower, _NAMES, 1, 0.6)
+            hint = f"; did you mean {_NAMES[near[0]]}?" if near else f"; there are {', '.join(_NAMES.values())}"
+            raise OptionError(f"option {name!r} is not known{hint}")
+    paths = _paths(known)
+    if paths and kafka:
+        raise OptionError("give either a path or kafka.bootstrap.servers, not both")
+    if not paths and not kafka.get("bootstrap.servers"):
+        raise OptionError(
+            "nothing to read: give a path with .load(path), or a cluster with the option kafka.bootstrap.servers"
+        )
+    topic = known.get("topic", CONSUMER_OFFSETS)
+    record_types(topic)
+    limit = known.get("maxOffsetsPerTrigger")
+    return Options(
+        paths=paths,
+        kafka=kafka,
+        topic=topic,
+        partitions=_partitions(known.get("partitions", "")),
+        types=parse_types(known.get("types"), topic),
+        starting_offsets=_offsets("startingOffsets", known.get("startingOffsets", "earliest"), topic),
+        ending_offsets=_offsets("endingOffsets", known.get("endingOffsets", "latest"), topic),
+        starting_timestamp=_timestamp("startingTimestamp", known.get("startingTimestamp")),
+        ending_timestamp=_timestamp("endingTimestamp", known.get("endingTimestamp")),
+        read_committed=_one_of("isolation.level", known.get("isolation.level", _LEVELS[0]).lower(), _LEVELS)
+        == _LEVELS[0],
+        mode=parse_mode(known.get("mode", _MODES[0])),
+        include_raw=_boolean("includeRaw", known.get("includeRaw", "false")),
+        max_split_bytes=_size("maxSplitBytes", known.get("maxSplitBytes", "32m")),
+        max_offsets_per_trigger=None if limit is None else _number("maxOffsetsPerTrigger", limit),
+        fail_on_data_loss=_boolean("failOnDataLoss", known.get("failOnDataLoss", "true")),
+    )
+
+
+def parse_mode(text: str) -> Mode:
+    """The mode by its name in any case."""
+    found: Any = _one_of("mode", text.upper(), _MODES)
+    mode: Mode = found
+    return mode
+
+
+def parse_types(types: str | Iterable[str] | None, topic: str) -> tuple[str, ...] | None:
+    """Record type names in the order of their numbers, `Control` last; `None` for all. Raises `OptionError`."""
+    if types is None or (isinstance(types, str) and types.strip() in ("", "all")):
+        return None
+    names = [name.strip() for name in (types.split(",") if isinstance(types, str) else types)]
+    found = [one.name for one in record_types(topic, [name for name in names if name])]
+    return (*found, *([CONTROL] if CONTROL in names else []))
+
+
+def _paths(known: Mapping[str, str]) -> tuple[str, ...]:
+    found = [known["path"]] if known.get("path") else []
+    if "paths" in known:
+        try:
+            more = json.loads(known["paths"])
+        except ValueError:
+            more = None
+        if not isinstance(more, list) or not all(isinstance(path, str) and path for path in more):
+            raise OptionError(f'option paths: {known["paths"]!r} is not a JSON list of paths, such as ["/a", "/b"]')
+        found += more
+    return tuple(found)
+
+
+def _partitions(text: str) -> frozenset[int] | None:
+    if text.strip() in ("", "all"):
+        return None
+    found: set[int] = set()
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d{1,9})\s*(?:-\s*(\d{1,9})\s*)?", part)
+        if match is None or int(match[2] or match[1]) < int(match[1]):
+            raise OptionError(f"option partitions: {part.strip()!r} is neither a number nor a range, such as 0,7,20-24")
+        found.update(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return frozenset(found)
+
+
+def _offsets(name: str, text: str, topic: str) -> dict[int | None, int]:
+    default = EARLIEST if name == "startingOffsets" else LATEST
+    if (word := text.strip().lower()) in ("earliest", "latest"):
+        if name == "endingOffsets" and word == "earliest":
+            raise OptionError("option endingOffsets: nothing ends at earliest; use latest or JSON")
+        return {None: EARLIEST if word == "earliest" else LATEST}
+    try:
+        by_topic = json.loads(text)
+        found = {int(number): offset for number, offset in by_topic[topic].items()}
+        correct = len(by_topic) == 1 and all(type(offset) is int and offset >= EARLIEST for offset in found.values())
+    except (ValueError, TypeError, KeyError, AttributeError):
+        found, correct = {}, False
+    if not correct:
+        raise OptionError(
+            f'option {name}: {text!r} is neither earliest nor latest nor JSON such as {{"{topic}":{{"0":23,"1":-2}}}}'
+        )
+    if name == "endingOffsets" and EARLIEST in found.values():
+        raise OptionError("option endingOffsets: nothing ends at earliest (-2); use -1 for latest, or an offset")
+    return {None: default, **found}
+
+
+def _timestamp(name: str, text: str | None) -> int | None:
+    if text is None:
+        return None
+    if re.fullmatch(r"\d{1,18}", text.strip()):
+        return int(text)
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise OptionError(
+            f"option {name}: {text!r} is neither milliseconds since 1970 nor a time with its zone, such as 2026-11-21T10:00:00Z"
+        )
+    return round((found - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000)
+
+
+def _one_of(name: str, text: str, choices: tuple[str, ...]) -> str:
+    if text not in choices:
+        raise OptionError(f"option {name}: {text!r} is not known; use one of {', '.join(choices)}")
+    return text
+
+
+def _boolean(name: str, text: str) -> bool:
+    return _one_of(name, text.strip().lower(), ("true", "false")) == "true"
+
+
+def _number(name: str, text: str) -> int:
+    if not re.fullmatch(r"\d{1,18}", text.strip()) or int(text) < 1:
+        raise OptionError(f"option {name}: {text!r} is not a number from 1 on")
+    return int(text)
+
+
+def _size(name: str, text: str) -> int:
+    match = _SIZE.fullmatch(text.strip())
+    size = int(match[1]) * _SIZES[match[2].lower()] if match else 0
+    if size < 1:
+        raise OptionError(f"option {name}: {text!r} is not a size such as 33554432 or 32m")
+    return size

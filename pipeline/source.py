@@ -1,0 +1,117 @@
+"""The data source `consumer-offsets`: `register(spark)`, then `spark.read.format("consumer-offsets")`.
+
+Puts together what `options`, `files`, `live` and `stream` know; Spark calls it on the driver, in processes of its own, and `read` in the executors.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from quorate.pipeline.files import Split, find_files, plan, splits_of, survey
+from quorate.pipeline.files_read import Reading, read_piece
+from quorate.pipeline.filters import Wanted, narrowed
+from quorate.pipeline.options import Options, parse_options
+from quorate.pipeline.rows import Rows
+from quorate.pipeline.schema import spark_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+__all__ = ["FORMAT", "ConsumerOffsets", "register"]
+
+FORMAT: Final = "consumer-offsets"
+
+_PUSHES_FILTERS: Final = "pyspark.sql.worker.data_source_pushdown_filters"
+
+
+def register(spark: "SparkSession") -> None:
+    """Make `spark.read.format("consumer-offsets")` and `spark.readStream.format("consumer-offsets")` known to a session."""
+    spark.dataSource.register(ConsumerOffsets)
+
+
+class ConsumerOffsets(DataSource):
+    """Records of a coordinator topic, decoded; see `quorate.pipeline.options.OPTIONS`."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self.parsed: Options = parse_options(options)
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """The columns: those of `quorate.pipeline.spark_schema`."""
+        return spark_schema(self.parsed.topic, self.parsed.types)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """The batch reader; one that takes filters where Spark has some."""
+        # Spark refuses a reader that takes filters while spark.sql.python.filterPushdown.enabled is off, and does not say here whether it is.
+        return (_FilteringReader if _PUSHES_FILTERS in sys.modules or _is_main(_PUSHES_FILTERS) else _Reader)(
+            self.parsed
+        )
+
+
+def _is_main(module: str) -> bool:
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return spec is not None and spec.name == module
+
+
+def wanted_by(options: Options) -> Wanted:
+    """What the options ask for."""
+    return Wanted(
+        types=None if options.types is None else frozenset(options.types),
+        partitions=options.partitions,
+        times=(options.starting_timestamp, options.ending_timestamp),
+    )
+
+
+def reading_of(options: Options, wanted: Wanted) -> Reading:
+    """What the tasks have in common."""
+    rows = Rows(options.topic, options.types)
+    rows.wanted = wanted.types
+    return Reading(
+        rows=rows,
+        wanted=wanted,
+        read_committed=options.read_committed,
+        mode=options.mode,
+        include_raw=options.include_raw,
+    )
+
+
+class _Reader(DataSourceReader):
+    """Reads files."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.wanted = wanted_by(options)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The tasks."""
+        options, wanted = self.options, self.wanted
+        surveyed = (
+            survey(files, read_committed=options.read_committed, max_split_bytes=options.max_split_bytes)
+            for files in find_files(options)
+            if wanted.partitions is None or files.partition in wanted.partitions
+        )
+        splits: list[InputPartition] = [*splits_of(plan(options, surveyed), options.max_split_bytes)]
+        return splits
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":  # type: ignore[override]  # either kind of iterator will do
+        """The rows of a task."""
+        if isinstance(partition, Split):  # where there is none, Spark makes up an empty one
+            reading = reading_of(self.options, self.wanted)
+            for piece in partition.pieces:
+                yield from read_piece(piece, reading)
+
+
+class _FilteringReader(_Reader):
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802  # Spark's name
+        """Note the filters, and leave it to Spark to apply them to the rows that are left."""
+        self.wanted = narrowed(self.wanted, filters)
+        return filters

@@ -1,0 +1,43 @@
+"""One Spark for all tests of the pipeline, and the captures of real brokers."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+CAPTURES = Path(__file__).parent.parent / "data" / "captures"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give all of them to one worker of xdist: a JVM takes seconds to start, and a gigabyte."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> "Iterator[SparkSession]":  # noqa: F821  # imported below, where the environment is set
+    """A local Spark of two cores with the source registered."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    from quorate.pipeline import register
+
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("quorate-tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.memory", "2g")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.execution.arrow.pyspark.enabled", "true")
+        .config("spark.sql.python.filterPushdown.enabled", "true")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    register(session)
+    yield session
+    session.stop()
