@@ -174,6 +174,12 @@ def decode(
                 on_notice=note,
                 **connection_config(connection),
             )
+            entries = _or_note(
+                entries,
+                f"nothing to show: {topics[0] if topics else CONSUMER_OFFSETS} on {bootstrap_servers} has no records"
+                + (f" since {since}" if since else "")
+                + (f" in partition {', '.join(map(str, partitions))}" if partitions else ""),
+            )
             if until_ms is not None:
                 entries = (entry for entry in entries if entry.timestamp_ms < until_ms)
         elif sources == ("-",):
@@ -192,6 +198,16 @@ def decode(
         damaged = _show(entries, show)
     if damaged:
         ctx.exit(1)
+
+
+def _or_note(entries: Iterator[Entry], text: str) -> Iterator[Entry]:
+    """The same entries; if there are none, a note says so."""
+    some = False
+    for entry in entries:
+        some = True
+        yield entry
+    if not some:
+        note(text)
 
 
 def _check_sources(

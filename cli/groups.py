@@ -22,6 +22,9 @@ __all__ = ["groups"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+LIVE = f"{__name__}.live"
+"""Where the context of a command keeps what it reads of a cluster, so that --watch goes on with it."""
+
 HELP = """Show groups: what kafka-consumer-groups.sh shows, racks, epochs, and what happened to them, now or at any earlier time.
 
 A SOURCE is a segment file, the folder of a partition, or a broker's log directory, as for `quorate decode`. With -b the records come from a live
@@ -115,20 +118,23 @@ def _found(
         raise click.UsageError("--topology is for a SOURCE; a live cluster tells its topics", ctx)
     if servers is None and not sources:
         raise click.UsageError("nothing to read: give a segment file, a log directory, or -b for a live cluster", ctx)
-    from quorate.cli.groups_read import read_files, read_live, read_moment
+    from quorate.cli.groups_read import LiveGroups, read_files, read_moment
 
     connection = {name: options[name] for name in CONNECTION_OPTIONS}
     moment = read_moment(options["at"])
     if servers is not None:
-        found = read_live(
-            servers.split(","),
-            options["globs"],
-            moment,
-            connection_config(connection),
-            options["connect_timeout_ms"],
-            history=history,
-            committed=committed,
-        )
+        live = ctx.meta.get(LIVE)
+        if live is None:
+            live = ctx.meta[LIVE] = LiveGroups(
+                servers.split(","),
+                options["globs"],
+                moment,
+                connection_config(connection),
+                options["connect_timeout_ms"],
+                history=history,
+                committed=committed,
+            )
+        found = live.read()
     else:
         given = [
             name
@@ -143,9 +149,23 @@ def _found(
         raise UserError(
             f"there is no group {told}" if told else "there are no groups",
             *(["--at is before the first of them, or they are deleted"] if options["at"] else []),
-            *(["`quorate groups list` names those that there are"] if told else []),
+            *([_there(options["globs"], found.there)] if told else []),
         )
     return found
+
+
+def _there(globs: Iterable[str], names: Iterable[str]) -> str:
+    """The names that there are, those first that are like the ones asked for."""
+    import difflib
+
+    from quorate.cli.assign_situation import listed
+    from quorate.cli.texts import printable
+
+    def likeness(name: str) -> float:
+        return max(difflib.SequenceMatcher(None, name.lower(), glob.lower()).ratio() for glob in globs)
+
+    found = sorted(names, key=lambda name: (-likeness(name), name))
+    return f"there are {listed([printable(name) for name in found])}" if found else "there are no groups at all"
 
 
 def _print(

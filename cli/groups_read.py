@@ -18,7 +18,7 @@ from quorate.codecs.records import CONSUMER_OFFSETS
 from quorate.coordinator.history import Event, GroupView, History, Moment, Words, view
 from quorate.coordinator.history.words import Partition, learn_names
 
-__all__ = ["Found", "FoundGroup", "read_files", "read_live", "read_moment"]
+__all__ = ["Found", "FoundGroup", "LiveGroups", "read_files", "read_moment"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,10 @@ class FoundGroup:
 
 @dataclass(kw_only=True)
 class Found:
-    """Everything that was read. `topology`: topics, where they are known; `ends`: log end offsets, on a live cluster; `damaged`: records were lost."""
+    """Everything that was read. `topology`: topics, where they are known; `ends`: log end offsets, on a live cluster; `damaged`: records were lost.
+
+    `there`: the names of all groups that are known, whether asked for or not.
+    """
 
     groups: list[FoundGroup] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
@@ -40,6 +43,7 @@ class Found:
     topology: Topology | None = None
     ends: Mapping[TopicPartition, int] | None = None
     damaged: bool = False
+    there: set[str] = field(default_factory=set)
 
     def words(self, **how: Any) -> Words:
         """How facts are told."""
@@ -95,7 +99,8 @@ def read_files(
     files = LogFiles(paths, topics=(CONSUMER_OFFSETS,))
     with byte_progress(files.size_bytes, wanted=True) as progress:
         entries = files.entries(skip_corrupt=True, progress=progress)
-        _take(found, _log_entries(entries, found), globs, moment, history=history)
+        replay = _Replay(globs, moment, history=history)
+        replay.take(found, _log_entries(entries, found))
     return found
 
 
@@ -108,71 +113,108 @@ def _log_entries(entries: Iterable[Any], found: Found) -> Iterator[LogEntry]:
             show_damage(entry)
 
 
-def read_live(
-    servers: Sequence[str],
-    globs: Sequence[str],
-    moment: Moment,
-    config: Mapping[str, Any],
-    connect_timeout_ms: int,
-    *,
-    history: bool,
-    committed: bool,
-) -> Found:
-    """Groups of a cluster, from its `__consumer_offsets`. `committed`: leave out what open and aborted transactions wrote. Raises `UserError`."""
-    from quorate.cli.admin import open_admin, partition_of, read_topology, topic_ids
+class LiveGroups:
+    """Groups of a cluster, from its `__consumer_offsets`. Each `read` goes on where the last one ended.
 
-    found = Found()
-    with open_admin(servers, config, connect_timeout_ms, "reading groups") as (admin, where):
-        count = sum(len(topic["partitions"]) for topic in admin.describe_topics([CONSUMER_OFFSETS]))
-        if not count:
-            raise UserError(
-                f"{where}: {CONSUMER_OFFSETS} is not there, or may not be described", "it takes DESCRIBE and READ on it"
+    `committed`: leave out what open and aborted transactions wrote; the rest as for `read_files`.
+    """
+
+    def __init__(
+        self,
+        servers: Sequence[str],
+        globs: Sequence[str],
+        moment: Moment,
+        config: Mapping[str, Any],
+        connect_timeout_ms: int,
+        *,
+        history: bool,
+        committed: bool,
+    ) -> None:
+        self._servers = servers
+        self._globs = globs
+        self._config = config
+        self._connect_timeout_ms = connect_timeout_ms
+        self._isolation_level = "read_committed" if committed else "read_uncommitted"
+        self._replay = _Replay(globs, moment, history=history)
+
+    def read(self) -> Found:
+        """What there is now. Raises `UserError`."""
+        from quorate.cli.admin import open_admin, partition_of, read_topology, topic_ids
+
+        found = Found()
+        with open_admin(self._servers, self._config, self._connect_timeout_ms, "reading groups") as (admin, where):
+            count = sum(len(topic["partitions"]) for topic in admin.describe_topics([CONSUMER_OFFSETS]))
+            if not count:
+                raise UserError(
+                    f"{where}: {CONSUMER_OFFSETS} is not there, or may not be described",
+                    "brokers create it when the first group needs it; to read it takes DESCRIBE and READ on it",
+                )
+            exact = [glob for glob in self._globs if not re.search(r"[*?\[]", glob)]
+            partitions = (
+                sorted({partition_of(group, count) for group in exact})
+                if exact and len(exact) == len(self._globs)
+                else None
             )
-        exact = [glob for glob in globs if not re.search(r"[*?\[]", glob)]
-        partitions = (
-            sorted({partition_of(group, count) for group in exact}) if exact and len(exact) == len(globs) else None
-        )
-        found.names = topic_ids(admin)
-        entries = live_entries(
-            servers,
-            CONSUMER_OFFSETS,
-            partitions=partitions,
-            isolation_level="read_committed" if committed else "read_uncommitted",
-            connect_timeout_ms=connect_timeout_ms,
-            **config,
-        )
-        _take(found, entries, globs, moment, history=history)
-        wanted = {name for one in found.groups for name in _topics(found, one)}
-        found.topology = read_topology(admin, wanted)
-        found.ends = _ends(admin, found)
-    return found
+            found.names = topic_ids(admin)
+            entries = live_entries(
+                self._servers,
+                CONSUMER_OFFSETS,
+                partitions=partitions,
+                start_offsets=self._replay.next_offsets,
+                isolation_level=self._isolation_level,
+                connect_timeout_ms=self._connect_timeout_ms,
+                **self._config,
+            )
+            self._replay.take(found, entries)
+            if not found.groups:
+                found.there |= {group["group_id"] for group in admin.list_groups()}
+            wanted = {name for one in found.groups for name in _topics(found, one)}
+            found.topology = read_topology(admin, wanted)
+            found.ends = _ends(admin, found)
+        return found
 
 
-def _take(found: Found, entries: Iterable[LogEntry], globs: Sequence[str], moment: Moment, *, history: bool) -> None:
-    match = re.compile("|".join(fnmatch.translate(glob) for glob in globs)).match if globs else None
-    wanted = None if match is None else lambda group: match(group) is not None
-    histories: dict[int | None, History] = {}
-    for entry in moment.cut(_checked(entries, moment)):
-        assert isinstance(entry, LogEntry)
-        learn_names(found.names, entry.record)
-        one = histories.get(entry.partition)
-        if one is None:
-            one = histories[entry.partition] = History(wanted if history else lambda _: False)
-        found.events += one.take(entry)
-    for one in histories.values():
-        found.events += one.finish()
-    found.events.sort(
-        key=lambda event: (event.timestamp_ms, -1 if event.partition is None else event.partition, event.offset)
-    )
-    found.groups = sorted(
-        (
-            FoundGroup(partition=partition, history=one, view=view(group))
-            for partition, one in histories.items()
-            for group_id, group in one.state.groups.items()
-            if match is None or match(group_id)
-        ),
-        key=lambda one: one.view.group_id,
-    )
+class _Replay:
+    """Replays entries, and goes on with later ones. `next_offsets`: by partition, where to go on."""
+
+    def __init__(self, globs: Sequence[str], moment: Moment, *, history: bool) -> None:
+        self.next_offsets: dict[int, int] = {}
+        self._match = re.compile("|".join(fnmatch.translate(glob) for glob in globs)).match if globs else None
+        self._moment = moment
+        self._history = history
+        self._histories: dict[int | None, History] = {}
+        self._names: dict[Uuid, str] = {}
+        self._events: list[Event] = []
+
+    def _wanted(self, group_id: str) -> bool:
+        return self._match is None or self._match(group_id) is not None
+
+    def take(self, found: Found, entries: Iterable[LogEntry]) -> None:
+        """Take entries in; put what is known after them into `found`."""
+        found.names = self._names = {**self._names, **found.names}
+        for entry in self._moment.cut(_checked(entries, self._moment)):
+            assert isinstance(entry, LogEntry)
+            learn_names(found.names, entry.record)
+            one = self._histories.get(entry.partition)
+            if one is None:
+                one = self._histories[entry.partition] = History(self._wanted if self._history else lambda _: False)
+            self._events += one.take(entry)
+            if entry.partition is not None:
+                self.next_offsets[entry.partition] = entry.offset + 1
+        for one in self._histories.values():
+            self._events += one.finish()
+        self._events.sort(
+            key=lambda event: (event.timestamp_ms, -1 if event.partition is None else event.partition, event.offset)
+        )
+        found.events = list(self._events)
+        for partition, one in self._histories.items():
+            found.there |= one.state.groups.keys()
+            found.groups += [
+                FoundGroup(partition=partition, history=one, view=view(group))
+                for group_id, group in one.state.groups.items()
+                if self._wanted(group_id)
+            ]
+        found.groups.sort(key=lambda one: one.view.group_id)
 
 
 def _checked(entries: Iterable[LogEntry], moment: Moment) -> Iterator[LogEntry]:

@@ -5,7 +5,7 @@ client. Of security this module knows nothing but to hand the options through.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,6 +41,7 @@ def read_live(
     follow: bool = False,
     isolation_level: IsolationLevel = "read_committed",
     since_ms: int | None = None,
+    start_offsets: Mapping[int, int] | None = None,
     connect_timeout_ms: int = 10_000,
     stall_timeout_ms: int = 30_000,
     on_notice: Callable[[str], None] | None = None,
@@ -50,7 +51,8 @@ def read_live(
 
     With `follow` it goes on with what is written, for ever; waiting yields nothing and can be interrupted. It outlives outages: `on_notice` gets a
     line when leaders are out of reach, and one when they are back. `partitions` are all by default; the order holds within a partition. `since_ms`
-    leaves out records with an earlier timestamp and begins at the first that is not. Further options (`security_protocol`, `ssl_cafile`,
+    leaves out records with an earlier timestamp and begins at the first that is not; `start_offsets`, by partition, is where to begin otherwise, to go
+    on with a reading that came to its end. Further options (`security_protocol`, `ssl_cafile`,
     `sasl_mechanism`, …) are those of kafka-python's `KafkaConsumer`. The connection is made when the first record is asked for, and closed with
     the iterator.
 
@@ -76,7 +78,7 @@ def read_live(
         **kafka_python_config,
     }
     reading = _Reading(bootstrap_servers, topic, config, connect_timeout_ms, stall_timeout_ms, on_notice)
-    return reading.entries(partitions, follow, since_ms)
+    return reading.entries(partitions, follow, since_ms, start_offsets or {})
 
 
 class _Reading:
@@ -100,7 +102,9 @@ class _Reading:
         self.clients: list[KafkaNetClient] = []
         self.where = where_text(bootstrap_servers, config)
 
-    def entries(self, numbers: Collection[int] | None, follow: bool, since_ms: int | None) -> Iterator[LogEntry]:
+    def entries(
+        self, numbers: Collection[int] | None, follow: bool, since_ms: int | None, start_offsets: Mapping[int, int]
+    ) -> Iterator[LogEntry]:
         from kafka import KafkaConsumer
         from kafka.errors import KafkaError
 
@@ -111,20 +115,20 @@ class _Reading:
             with closing(consumer):
                 try:
                     partitions = self._partitions(consumer, numbers)
-                    yield from self._records(consumer, partitions, follow, since_ms)
+                    yield from self._records(consumer, partitions, follow, since_ms, start_offsets)
                 except KafkaError as error:
                     raise LiveError(f"{self.where}: reading {self.topic} failed: {explain_error(error)}") from error
 
     def _partitions(self, consumer: "KafkaConsumer", numbers: Collection[int] | None) -> "list[TopicPartition]":
         from kafka import TopicPartition
-        from kafka.errors import KafkaTimeoutError, TopicAuthorizationFailedError
+        from kafka.errors import KafkaTimeoutError, RetriableError, TopicAuthorizationFailedError
 
         there = consumer.partitions_for_topic(self.topic)
         if not there:
             # An empty answer means that the topic is not there, or that we may not see it: asking for an offset tells which.
             try:
                 consumer.beginning_offsets([TopicPartition(self.topic, 0)], timeout_ms=1_000)
-            except KafkaTimeoutError:
+            except (KafkaTimeoutError, RetriableError):
                 pass
             except TopicAuthorizationFailedError:
                 raise LiveError(
@@ -142,13 +146,19 @@ class _Reading:
         return [TopicPartition(self.topic, number) for number in sorted(there if numbers is None else set(numbers))]
 
     def _records(
-        self, consumer: "KafkaConsumer", partitions: "list[TopicPartition]", follow: bool, since_ms: int | None
+        self,
+        consumer: "KafkaConsumer",
+        partitions: "list[TopicPartition]",
+        follow: bool,
+        since_ms: int | None,
+        start_offsets: Mapping[int, int],
     ) -> Iterator[LogEntry]:
         timeout = self.connect_timeout_ms
         consumer.assign(partitions)
         ends = consumer.end_offsets(partitions, timeout_ms=timeout)  # read-committed: the last stable offsets
         if since_ms is None:
             starts = consumer.beginning_offsets(partitions, timeout_ms=timeout)
+            starts = {at: max(offset, start_offsets.get(at.partition, 0)) for at, offset in starts.items()}
         else:
             found = consumer.offsets_for_times(dict.fromkeys(partitions, since_ms), timeout_ms=timeout)
             starts = {at: ends[at] if stamp is None else stamp.offset for at, stamp in found.items()}

@@ -184,6 +184,8 @@ def test_groups_that_an_upgrade_will_touch(quorate, upgrade):
         (("LOG", "--at", "yesterday"), "--at 'yesterday' is not a time"),
         (("LOG", "--at", "60"), "there are several partitions"),
         (("LOG", "--group", "nobody"), "there is no group nobody"),
+        (("LOG", "--group", "legacyjava"), "there are legacy-java, "),
+        (("LOG", "--group", "nobody"), ", … (8 in all)"),
         (("LOG", "--at", "2020-01-01"), "there are no groups"),
     ],
 )

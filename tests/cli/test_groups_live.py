@@ -2,9 +2,16 @@
 
 import json
 import time
+from contextlib import closing, suppress
 
 import pytest
+from kafka import OffsetAndMetadata, TopicPartition
+from kafka.admin import KafkaAdminClient
+from kafka.errors import CoordinatorNotAvailableError
 
+from quorate.codecs.live import read_live
+from tests.broker.broker import Broker
+from tests.broker.fixtures import need_broker
 from tests.cli.test_assign_live import PATIENCE_S, RACK, classic_member, consumer_members, racked
 
 __all__ = ["racked"]
@@ -51,17 +58,59 @@ def test_a_live_consumer_group_is_local_and_says_why_its_epoch_went_up(quorate, 
 
 
 @pytest.mark.oracle
-def test_a_live_group_is_shown_again_until_ctrl_c(quorate, racked, monkeypatch):
-    waited = []
+def test_a_live_group_is_shown_again_until_ctrl_c_with_what_was_written_since(quorate, racked, monkeypatch):
+    waited, starts, read = [], [], []
 
     def wait(seconds):
         waited.append(seconds)
         if len(waited) == 2:
             raise KeyboardInterrupt
+        with closing(KafkaAdminClient(bootstrap_servers=racked.bootstrap_servers)) as admin:
+            admin.alter_group_offsets("watched-too", {TopicPartition("orders", 1): OffsetAndMetadata(1, "", -1)})
+
+    def live(servers, *, start_offsets, **how):
+        starts.append(dict(start_offsets))
+        for entry in read_live(servers, start_offsets=start_offsets, **how):
+            read.append((len(starts), entry.partition, entry.offset))
+            yield entry
 
     monkeypatch.setattr("quorate.cli.groups.wait", wait)
+    monkeypatch.setattr("quorate.codecs.live.read_live", live)
     with classic_member(racked, "watched"):
         servers = racked.bootstrap_servers
-        ended = quorate("groups", "list", "-b", servers, "--group", "watched", "--watch", "5")
+        ended = quorate("groups", "list", "-b", servers, "--group", "watched*", "--watch", "5")
     assert (ended.status, waited) == (130, [5, 5])
-    assert [line.split()[0] for line in ended.lines] == ["GROUP", "watched"] * 2
+    assert [line.split()[0] for line in ended.lines] == ["GROUP", "watched", "GROUP", "watched", "watched-too"]
+    assert starts[0] == {}
+    assert starts[1]
+    places = [(partition, offset) for _, partition, offset in read]
+    assert len(set(places)) == len(places), "nothing is read twice"
+    assert {round_ for round_, *_ in read} == {1, 2}
+
+
+@pytest.mark.oracle
+def test_a_name_that_no_group_has_is_answered_with_those_that_there_are(quorate, racked):
+    with classic_member(racked, "payments"):
+        ended = quorate("groups", "describe", "-b", racked.bootstrap_servers, "--group", "paymetns")
+    assert (ended.status, ended.out) == (1, "")
+    assert ended.err.startswith("error: there is no group paymetns\n       there are payments")
+
+
+@pytest.mark.oracle
+def test_a_cluster_without_groups_says_so(quorate):
+    need_broker()
+    with Broker() as broker:
+        servers = broker.bootstrap_servers
+        for command in (("decode",), ("groups", "list")):
+            ended = quorate(*command, "-b", servers)
+            assert (ended.status, ended.out) == (1, "")
+            assert "__consumer_offsets" in ended.err
+            assert "brokers create it when the first group needs it" in ended.err
+        with closing(KafkaAdminClient(bootstrap_servers=servers)) as admin, suppress(CoordinatorNotAvailableError):
+            admin.describe_groups(["g"])  # who asks for a coordinator has the topic made
+        until = time.monotonic() + PATIENCE_S
+        while (ended := quorate("decode", "-b", servers, "--partition", "0", "--since", "1h")).status:
+            assert time.monotonic() < until, ended.err
+            time.sleep(0.5)
+    note = f"nothing to show: __consumer_offsets on {servers} has no records since 1h in partition 0\n"
+    assert (ended.status, ended.out, ended.err) == (0, "", note)
