@@ -25,6 +25,7 @@ __all__ = [
     "Int16",
     "Int32",
     "Int64",
+    "Records",
     "String",
     "StringType",
     "StructType",
@@ -150,6 +151,7 @@ Int32 = Annotated[int, INT32]
 Int64 = Annotated[int, INT64]
 String = Annotated[str, StringType()]
 Bytes = Annotated[bytes, BytesType()]
+Records = Annotated[bytes, BytesType("records")]
 Array: TypeAlias = tuple[T, ...]
 
 

@@ -5,7 +5,7 @@ import inspect
 import re
 from typing import Any
 
-from quorate.codecs.api import APIS
+from quorate.codecs.api import APIS, broker  # noqa: F401  # enters the APIs of brokers
 from quorate.codecs.message import RECORD_TYPES, Message, MessageSpec
 
 RECORD_COLUMNS = ["field", "type", "versions", "default", "tag", "since"]

@@ -50,12 +50,15 @@ class Api:
     def response_header_version(self, version: int) -> int:
         """The version of the header in front of a response body: 1 has tagged fields (KIP-482). Raises `ValueError` for a version that the API lacks."""
         self._check(version)
-        return 1 if self.response.is_flexible(version) else 0
+        return 1 if self.response.is_flexible(version) and self.key != API_VERSIONS else 0
 
     def _check(self, version: int) -> None:
         if version not in self.versions:
             raise ValueError(f"{self.name} has no version {version}; it has {span(self.versions)}")
 
+
+API_VERSIONS = 18
+"""The API whose response's header never has tagged fields: who asks does not know yet what the broker can (KIP-511)."""
 
 APIS: dict[int, Api] = {}
 """API key → API. Complete once `quorate.codecs.api` is imported."""

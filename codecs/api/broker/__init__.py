@@ -1,0 +1,111 @@
+"""Requests and responses that brokers answer besides those of group coordination: every version of Kafka 4.3, one module per API, named by it.
+
+A package of its own, so that who only coordinates groups does not load it; importing it enters them into `quorate.codecs.api.APIS`. Structs inside messages
+are in the modules of their APIs, under Kafka's names.
+"""
+
+from quorate.codecs.api.broker.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from quorate.codecs.api.broker.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from quorate.codecs.api.broker.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from quorate.codecs.api.broker.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
+from quorate.codecs.api.broker.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from quorate.codecs.api.broker.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from quorate.codecs.api.broker.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from quorate.codecs.api.broker.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+from quorate.codecs.api.broker.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from quorate.codecs.api.broker.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from quorate.codecs.api.broker.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from quorate.codecs.api.broker.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from quorate.codecs.api.broker.describe_producers import DescribeProducersRequest, DescribeProducersResponse
+from quorate.codecs.api.broker.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
+from quorate.codecs.api.broker.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+from quorate.codecs.api.broker.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from quorate.codecs.api.broker.end_txn import EndTxnRequest, EndTxnResponse
+from quorate.codecs.api.broker.fetch import FetchRequest, FetchResponse
+from quorate.codecs.api.broker.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from quorate.codecs.api.broker.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from quorate.codecs.api.broker.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from quorate.codecs.api.broker.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
+from quorate.codecs.api.broker.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from quorate.codecs.api.broker.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from quorate.codecs.api.broker.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from quorate.codecs.api.broker.metadata import MetadataRequest, MetadataResponse
+from quorate.codecs.api.broker.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+from quorate.codecs.api.broker.produce import ProduceRequest, ProduceResponse
+from quorate.codecs.api.broker.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from quorate.codecs.api.broker.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+__all__ = [
+    "AddOffsetsToTxnRequest",
+    "AddOffsetsToTxnResponse",
+    "AddPartitionsToTxnRequest",
+    "AddPartitionsToTxnResponse",
+    "AlterConfigsRequest",
+    "AlterConfigsResponse",
+    "AlterPartitionReassignmentsRequest",
+    "AlterPartitionReassignmentsResponse",
+    "ApiVersionsRequest",
+    "ApiVersionsResponse",
+    "CreatePartitionsRequest",
+    "CreatePartitionsResponse",
+    "CreateTopicsRequest",
+    "CreateTopicsResponse",
+    "DeleteRecordsRequest",
+    "DeleteRecordsResponse",
+    "DeleteTopicsRequest",
+    "DeleteTopicsResponse",
+    "DescribeClusterRequest",
+    "DescribeClusterResponse",
+    "DescribeConfigsRequest",
+    "DescribeConfigsResponse",
+    "DescribeLogDirsRequest",
+    "DescribeLogDirsResponse",
+    "DescribeProducersRequest",
+    "DescribeProducersResponse",
+    "DescribeTopicPartitionsRequest",
+    "DescribeTopicPartitionsResponse",
+    "DescribeTransactionsRequest",
+    "DescribeTransactionsResponse",
+    "ElectLeadersRequest",
+    "ElectLeadersResponse",
+    "EndTxnRequest",
+    "EndTxnResponse",
+    "FetchRequest",
+    "FetchResponse",
+    "FindCoordinatorRequest",
+    "FindCoordinatorResponse",
+    "IncrementalAlterConfigsRequest",
+    "IncrementalAlterConfigsResponse",
+    "InitProducerIdRequest",
+    "InitProducerIdResponse",
+    "ListConfigResourcesRequest",
+    "ListConfigResourcesResponse",
+    "ListOffsetsRequest",
+    "ListOffsetsResponse",
+    "ListPartitionReassignmentsRequest",
+    "ListPartitionReassignmentsResponse",
+    "ListTransactionsRequest",
+    "ListTransactionsResponse",
+    "MetadataRequest",
+    "MetadataResponse",
+    "OffsetForLeaderEpochRequest",
+    "OffsetForLeaderEpochResponse",
+    "ProduceRequest",
+    "ProduceResponse",
+    "SaslAuthenticateRequest",
+    "SaslAuthenticateResponse",
+    "SaslHandshakeRequest",
+    "SaslHandshakeResponse",
+]

@@ -1,0 +1,49 @@
+"""IncrementalAlterConfigs v0–1. KIP-339. v1 flexible."""
+
+from quorate.codecs.api.declare import request, response
+from quorate.codecs.message import Message, field, struct
+from quorate.codecs.wire import Array, Bool, Int8, Int16, Int32, String
+
+
+@struct
+class AlterableConfig(Message):
+    """A setting to change."""
+
+    name: String = field(default="", map_key=True)
+    config_operation: Int8 = field(default=0, map_key=True)
+    value: String | None = ""
+
+
+@struct
+class AlterConfigsResource(Message):
+    """A resource to change."""
+
+    resource_type: Int8 = field(default=0, map_key=True)
+    resource_name: String = field(default="", map_key=True)
+    configs: Array[AlterableConfig] = ()
+
+
+@request(api_key=44, versions=range(0, 2), flexible_since=1)
+class IncrementalAlterConfigsRequest(Message):
+    """Settings to change."""
+
+    resources: Array[AlterConfigsResource] = ()
+    validate_only: Bool = False
+
+
+@struct
+class AlterConfigsResourceResponse(Message):
+    """What became of one resource."""
+
+    error_code: Int16 = 0
+    error_message: String | None = ""
+    resource_type: Int8 = 0
+    resource_name: String = ""
+
+
+@response(IncrementalAlterConfigsRequest)
+class IncrementalAlterConfigsResponse(Message):
+    """What became of each resource."""
+
+    throttle_time_ms: Int32 = 0
+    responses: Array[AlterConfigsResourceResponse] = ()
