@@ -6,7 +6,7 @@ Held against the coordinators of 4.3.1 and 4.0.2 themselves; the releases betwee
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Self
+from typing import ClassVar, Self
 
 from quorate.assignors.kafka_version import KafkaVersion
 
@@ -64,6 +64,8 @@ class Behaviour:
     streams_groups: bool
     share_groups: bool
 
+    NEWEST: ClassVar["Behaviour"]
+
     @classmethod
     @lru_cache(maxsize=64)
     def of(cls, version: KafkaVersion) -> Self:
@@ -85,3 +87,6 @@ class Behaviour:
             streams_groups=since(version, _4_1),
             share_groups=since(version, _4_1),
         )
+
+
+Behaviour.NEWEST = Behaviour.of(KafkaVersion.NEWEST)

@@ -64,13 +64,15 @@ def check_not_full(config: CoordinatorConfig, group: ConsumerGroup, member_id: s
         )
 
 
-def check_epoch(member: ConsumerMember, epoch: int, owned: Sequence[TopicPartitions] | None) -> None:
+def check_epoch(
+    member: ConsumerMember, epoch: int, owned: Sequence[TopicPartitions] | None, *, rejoins_at_0: bool = True
+) -> None:
     """Raises `ApiError` FENCED_MEMBER_EPOCH for an epoch that the member cannot have.
 
-    0 always passes: it joins again (KAFKA-19233). The previous epoch passes if the member owns nothing that it does not have: the answer with the new
+    With `rejoins_at_0` (since 4.2, KAFKA-19233) 0 always passes: it joins again. The previous epoch passes if the member owns nothing that it does not have: the answer with the new
     epoch may have been lost.
     """
-    if epoch in (JOIN, member.epoch):
+    if epoch == member.epoch or (epoch == JOIN and rejoins_at_0):
         return
     if epoch > member.epoch or epoch != member.previous_epoch or not _has_all(member.assigned, owned):
         raise ApiError(

@@ -39,14 +39,20 @@ def group_for(
     if isinstance(group, ConsumerGroup):
         return group
     if group is None and create:
-        return ConsumerGroup(group_id)
+        return _new(shard, group_id)
     if isinstance(group, ClassicGroup) and create:
         if group.is_empty:
             records.append(tombstone(GroupMetadataKey(group=group_id)))
-            return ConsumerGroup(group_id)
+            return _new(shard, group_id)
         for upgrade in UPGRADES:
             return upgrade(shard, group, records, now_ms)
     raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {group_id}")
+
+
+def _new(shard: CoordinatorShard, group_id: str) -> ConsumerGroup:
+    group = ConsumerGroup(group_id)
+    group.epoch = group.assignment_epoch = shard.behaviour.first_epoch
+    return group
 
 
 def downgraded(

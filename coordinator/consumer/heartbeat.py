@@ -13,7 +13,7 @@ from quorate.coordinator.consumer.checks import JOIN, LEAVE, LEAVE_STATIC, check
 from quorate.coordinator.consumer.conversion import group_for
 from quorate.coordinator.consumer.leaving import leave
 from quorate.coordinator.consumer.members import announced, find_or_join
-from quorate.coordinator.consumer.owned import as_loaded
+from quorate.coordinator.consumer.owned import Order
 from quorate.coordinator.consumer.progress import Progress
 from quorate.coordinator.consumer.regexes import RegexChange, update_regex
 from quorate.coordinator.consumer.sessions import heartbeat_interval_ms, start_session
@@ -46,7 +46,7 @@ def _beat(
     group = group_for(shard, request.group_id, records, now_ms, create=joining)
     check_not_full(shard.config, group, request.member_id)
     member_id = request.member_id or str(Uuid(shard.new_id().bytes))
-    before = find_or_join(group, member_id, request, records, jdk=shard.config.jdk)
+    before = find_or_join(group, member_id, request, records, config=shard.config)
 
     # 1. What the member announces, and what follows from that for the group's epoch.
     client_assignors = shard.config.group_consumer_client_assignors_enable
@@ -59,7 +59,12 @@ def _beat(
         names_changed = set(metadata.subscribed_topic_names) != set(before.metadata.subscribed_topic_names)
         assignors_changed = client_assignors and metadata.client_assignors != before.metadata.client_assignors
     regex = update_regex(shard, group, before.metadata, metadata, records, now_ms)
-    bump = names_changed or assignors_changed or regex is RegexChange.RESOLVED
+    bump = (
+        names_changed
+        or assignors_changed
+        or regex is RegexChange.RESOLVED
+        or (group.epoch == 0 and shard.behaviour.first_epoch == 0)
+    )
     refreshed: Refreshed | None = None
     if bump or is_stale(group, now_ms):
         refreshed = refresh(shard, group, before, member, records, bump=bump, now_ms=now_ms)
@@ -91,7 +96,8 @@ def _beat(
     if updated.assigned != before.assigned:
         assignment = _assignment(updated.assigned, told)
     elif joining or comes_to_target or _is_full(request):
-        assignment = _assignment(updated.assigned if updated is not member else as_loaded(updated.assigned), told)
+        loaded = Order.of(shard.config).loaded
+        assignment = _assignment(updated.assigned if updated is not member else loaded(updated.assigned), told)
     computes: Callable[[], None] | None = None
     if progress.client_side:
         may_begin = may_assign(shard, group, now_ms)

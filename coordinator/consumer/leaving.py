@@ -10,7 +10,8 @@ from quorate.coordinator.consumer import records as write
 from quorate.coordinator.consumer.checks import LEAVE_STATIC, check_holder
 from quorate.coordinator.consumer.conversion import downgraded
 from quorate.coordinator.consumer.members import static_member
-from quorate.coordinator.consumer.owned import as_loaded
+from quorate.coordinator.consumer.old_metadata import Subscriptions, differing
+from quorate.coordinator.consumer.owned import Order
 from quorate.coordinator.consumer.subscriptions import hash_of, without_members
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import Result
@@ -46,7 +47,7 @@ def leave(
     else:
         member = check_holder(static_member(group, request.instance_id), request.member_id, request.instance_id)
         if request.member_epoch == LEAVE_STATIC:
-            return Result(records=[write.current_assignment(group.group_id, _away(member))], response=response)
+            return Result(records=[_away(shard, member, group.group_id)], response=response)
     result = fence(shard, group, [member], now_ms)
     return Result(
         records=result.records,
@@ -57,12 +58,14 @@ def leave(
     )
 
 
-def _away(member: ConsumerMember) -> ConsumerMember:
+def _away(shard: CoordinatorShard, member: ConsumerMember, group_id: str) -> CoordinatorRecord:
     """A static member that left for a while. It keeps its assignment, from an epoch that no commit can be older than; its session runs on."""
-    kept = {
-        topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in as_loaded(as_loaded(member.assigned)).items()
-    }
-    return replace(member, epoch=LEAVE_STATIC, assigned=kept, pending_revocation={})
+    order = Order.of(shard.config)
+    kept = order.loaded(member.assigned)
+    if order.maps:
+        kept = {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in order.loaded(kept).items()}
+    away = replace(member, epoch=LEAVE_STATIC, assigned=kept, pending_revocation={})
+    return write.current_assignment(group_id, away, epochs=order.maps)
 
 
 def fence(
@@ -89,9 +92,17 @@ def removal(
     subscribers = Counter(regex for member in members if (regex := member.metadata.subscribed_topic_regex))
     dropped = [regex for regex, count in subscribers.items() if group.regex_subscribers.get(regex) == count]
     records += [write.regex_tombstone(group_id, regex) for regex in dropped]
-    records.append(
-        write.group_epoch(group_id, group.epoch + 1, hash_of(shard, without_members(group, members, dropped)))
-    )
+    computed = 0
+    if shard.behaviour.metadata_hash:
+        computed = hash_of(shard, without_members(group, members, dropped))
+    else:
+        subscriptions = Subscriptions(shard, group)
+        for member in members:
+            subscriptions.change(member, None)
+        for regex in dropped:
+            subscriptions.match(regex, ())
+        records += differing(group, subscriptions.topics(shard.image))
+    records.append(write.group_epoch(group_id, group.epoch + 1, computed))
     return records
 
 

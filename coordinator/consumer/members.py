@@ -7,9 +7,10 @@ from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest
 from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue
 from quorate.coordinator.client_assignors.announced import announced_assignors
+from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.consumer import records as write
 from quorate.coordinator.consumer.checks import JOIN, LEAVE_STATIC, check_epoch, check_holder
-from quorate.coordinator.consumer.owned import as_loaded, as_target
+from quorate.coordinator.consumer.owned import Order, as_target
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import RequestContext
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
@@ -23,21 +24,26 @@ def find_or_join(
     request: ConsumerGroupHeartbeatRequest,
     records: list[CoordinatorRecord],
     *,
-    jdk: int,
+    config: CoordinatorConfig,
 ) -> ConsumerMember:
     """The member, as it was before this heartbeat; a new one if it joins.
 
     Raises `ApiError`: UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID, or UNRELEASED_INSTANCE_ID.
     """
     if request.instance_id is not None:
-        return _find_or_join_static(group, member_id, request.instance_id, request, records, jdk)
+        return _find_or_join_static(group, member_id, request.instance_id, request, records, config)
     member = group.members.get(member_id)
     if member is None:
         if request.member_epoch != JOIN:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is not a member of group {group.group_id}")
         return ConsumerMember(member_id=member_id)
-    check_epoch(member, request.member_epoch, request.topic_partitions)
+    _check_epoch(member, request, config)
     return member
+
+
+def _check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, config: CoordinatorConfig) -> None:
+    rejoins_at_0 = config.behaviour.rejoins_at_0
+    check_epoch(member, request.member_epoch, request.topic_partitions, rejoins_at_0=rejoins_at_0)
 
 
 def _find_or_join_static(
@@ -46,12 +52,12 @@ def _find_or_join_static(
     instance_id: str,
     request: ConsumerGroupHeartbeatRequest,
     records: list[CoordinatorRecord],
-    jdk: int,
+    config: CoordinatorConfig,
 ) -> ConsumerMember:
     holder = static_member(group, instance_id)
     if request.member_epoch != JOIN:
         found = check_holder(holder, member_id, instance_id)
-        check_epoch(found, request.member_epoch, request.topic_partitions)
+        _check_epoch(found, request, config)
         return found
     if holder is None:
         return group.members.get(member_id) or ConsumerMember(member_id=member_id)
@@ -59,26 +65,32 @@ def _find_or_join_static(
         raise ApiError(
             ErrorCode.UNRELEASED_INSTANCE_ID, f"{instance_id} is member {holder.member_id}, which has not left"
         )
-    return replaced(group, holder, member_id, records, jdk=jdk)
+    return replaced(group, holder, member_id, records, config=config)
 
 
 def replaced(
-    group: ConsumerGroup, old: ConsumerMember, member_id: str, records: list[CoordinatorRecord], *, jdk: int
+    group: ConsumerGroup,
+    old: ConsumerMember,
+    member_id: str,
+    records: list[CoordinatorRecord],
+    *,
+    config: CoordinatorConfig,
 ) -> ConsumerMember:
     """The static member under another id (KIP-345): it keeps what it announced, its target and its assignment, and starts at epoch 0."""
+    order = Order.of(config)
     new = replace(
         old,
         member_id=member_id,
         epoch=0,
         previous_epoch=0,
-        assigned=as_loaded(old.assigned),
-        pending_revocation=as_loaded(old.pending_revocation),
+        assigned=order.loaded(old.assigned),
+        pending_revocation=order.loaded(old.pending_revocation),
     )
     records += write.member_tombstones(group.group_id, old.member_id)
     records.append(write.member_metadata(group.group_id, member_id, in_writing(new.metadata)))
-    target = as_target(group.targets.get(old.member_id, ()), jdk)
+    target = as_target(group.targets.get(old.member_id, ()), config.jdk)
     records.append(write.target_assignment(group.group_id, member_id, target, group.target_metadata.get(old.member_id)))
-    records.append(write.current_assignment(group.group_id, new))
+    records.append(write.current_assignment(group.group_id, new, epochs=order.maps))
     return new
 
 

@@ -5,6 +5,7 @@ than the highest number has them ascending; only where it has fewer (partitions 
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple, Self
 
 from quorate.assignors.java_order import (
     JavaHashMap,
@@ -15,9 +16,11 @@ from quorate.assignors.java_order import (
 )
 from quorate.codecs import Uuid
 from quorate.codecs.messages.consumer_group import TopicPartition
+from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.state.consumer import Owned
 
 __all__ = [
+    "Order",
     "Partitions",
     "as_loaded",
     "as_target",
@@ -35,6 +38,41 @@ DEFAULT_CAPACITY = 16
 
 UNSPREAD = 1 << 16
 """Java spreads hashes by their upper halves; smaller numbers have none."""
+
+
+class Order(NamedTuple):
+    """In which order a release has what members own: as keys of HashMaps, with the epochs at which they got them (since 4.3, KIP-1251), or in HashSets."""
+
+    jdk: int
+    maps: bool = True
+
+    @classmethod
+    def of(cls, config: CoordinatorConfig) -> Self:
+        """That of the configured release."""
+        return cls(config.jdk, config.behaviour.assignment_epochs)
+
+    def loaded(self, owned: Owned) -> Owned:
+        """As replay reads a record."""
+        if self.maps:
+            return as_loaded(owned)
+        return {
+            topic_id: {partition: owned[topic_id][partition] for partition in self.listed(tuple(owned[topic_id]))}
+            for topic_id in topics_in_order(owned)
+        }
+
+    def listed(self, partitions: Sequence[int]) -> Sequence[int]:
+        """Partitions of a list, such as a record's."""
+        return grown_map(partitions) if self.maps else copied_set(partitions, self.jdk)
+
+    def copied(self, partitions: Collection[int]) -> Sequence[int]:
+        """A copy."""
+        return copied_map(partitions, self.jdk) if self.maps else copied_set(tuple(partitions), self.jdk)
+
+    def kept_and_added(self, before: Collection[int], kept: Collection[int], added: Sequence[int]) -> Sequence[int]:
+        """A copy of `before`, after all but `kept` were removed, and then `added` were put."""
+        if self.maps:
+            return kept_and_added(before, kept, added, self.jdk)
+        return _kept_and_added(before, kept, added, copied_set_capacity(len(before), self.jdk))
 
 
 def as_loaded(owned: Owned) -> Owned:
@@ -84,7 +122,12 @@ def copied_map(partitions: Collection[int], jdk: int) -> Sequence[int]:
 
 def kept_and_added(before: Collection[int], kept: Collection[int], added: Sequence[int], jdk: int) -> Sequence[int]:
     """The keys of `new HashMap(map)` for a map with the keys `before`, after all but `kept` were removed, and then `added` were put."""
-    capacity = _copied(len(before), jdk)
+    return _kept_and_added(before, kept, added, _copied(len(before), jdk))
+
+
+def _kept_and_added(
+    before: Collection[int], kept: Collection[int], added: Sequence[int], capacity: int
+) -> Sequence[int]:
     final = [*kept, *added]
     if _ascending(final, capacity):
         return sorted(final)

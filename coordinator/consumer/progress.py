@@ -72,7 +72,8 @@ class Progress:
         """One step towards the target (by default the last one); the same object if there is nothing to do."""
         group, member = self.group, self.member
         target_epoch = group.assignment_epoch if target is None else target.epoch
-        if not self.subscription_changed and member.is_reconciled_to(target_epoch):
+        changed = self.subscription_changed and shard.behaviour.follows_subscription
+        if not changed and member.is_reconciled_to(target_epoch):
             return member
         target = target or last_target(group, member, shard.config.jdk)
         updated = reconcile(
@@ -83,13 +84,15 @@ class Progress:
                 owner_epoch=group.partition_epoch,
                 owned=self.owned,
                 topics=frozenset(group.subscribed_topics(member.metadata)),
-                subscription_changed=self.subscription_changed,
+                subscription_changed=changed,
                 image=shard.image,
                 jdk=shard.config.jdk,
+                behaviour=shard.behaviour,
             ),
         )
         if updated != member:
-            records.append(write.current_assignment(group.group_id, updated))
+            epochs = shard.behaviour.assignment_epochs
+            records.append(write.current_assignment(group.group_id, updated, epochs=epochs))
             if (
                 not updated.uses_classic_protocol
             ):  # others are told by heartbeats to join again, and have to do that in time

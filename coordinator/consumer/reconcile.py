@@ -6,13 +6,8 @@ from dataclasses import dataclass, replace
 from quorate.assignors.java_order import JavaHashMap, JavaHashSet, copied_map_capacity
 from quorate.codecs import Uuid
 from quorate.codecs.api.consumer_group_heartbeat import TopicPartitions
-from quorate.coordinator.consumer.owned import (
-    Partitions,
-    as_loaded,
-    copied_map,
-    copied_set,
-    kept_and_added,
-)
+from quorate.coordinator.behaviour import Behaviour
+from quorate.coordinator.consumer.owned import Order, Partitions, copied_set
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.state.consumer import ConsumerMember, MemberState, Owned
@@ -41,6 +36,7 @@ class Situation:
 
     `epoch`, `target`: the target assignment. `owner_epoch`: the epoch of a partition's owner, -1 if it is free. `owned`: what the member says that it owns;
     `None` if it does not say. `topics`: names that it subscribes to, or that its expression matched; `subscription_changed`: in this heartbeat.
+    `behaviour`: of a release of Kafka.
     """
 
     epoch: int
@@ -51,9 +47,17 @@ class Situation:
     subscription_changed: bool
     image: MetadataImage
     jdk: int
+    behaviour: Behaviour = Behaviour.NEWEST
+
+    @property
+    def order(self) -> Order:
+        """In which order the release has partitions."""
+        return Order(self.jdk, self.behaviour.assignment_epochs)
 
     def subscribes_to(self, topic_id: Uuid) -> bool:
-        """Whether the topic exists and is among those that the member subscribes to."""
+        """Whether the topic exists and is among those that the member subscribes to. Older releases don't ask, and go by the target alone."""
+        if not self.behaviour.follows_subscription:
+            return True
         topic = self.image.topics_by_id.get(topic_id)
         return topic is not None and topic.name in self.topics
 
@@ -69,7 +73,7 @@ class Situation:
 def reconcile(member: ConsumerMember, situation: Situation) -> ConsumerMember:
     """The member after one step; the same object if nothing changes, so that a record is only written where something does.
 
-    1. Something to give up, and the member may still own it: ask it to revoke, epoch unchanged.
+    1. Something to give up, and the member may still own it: ask it to revoke, epoch unchanged (before 4.2 one higher if it has just revoked others).
     2. Something free to add: hand it over at the target epoch.
     3. Only partitions that others still hold: wait as UNRELEASED, at the target epoch.
     4. Nothing left to do: STABLE, at the target epoch.
@@ -94,7 +98,8 @@ def reconcile(member: ConsumerMember, situation: Situation) -> ConsumerMember:
 
 
 def _step(member: ConsumerMember, situation: Situation) -> ConsumerMember:
-    assigned, target, jdk = as_loaded(member.assigned), situation.target, situation.jdk
+    order, target, jdk = situation.order, situation.target, situation.jdk
+    assigned = order.loaded(member.assigned)
     kept: JavaHashMap[Uuid, Mapping[int, int]] = JavaHashMap()
     revoked: JavaHashMap[Uuid, Mapping[int, int]] = JavaHashMap()
     added: JavaHashMap[Uuid, Sequence[int]] = JavaHashMap()
@@ -102,7 +107,7 @@ def _step(member: ConsumerMember, situation: Situation) -> ConsumerMember:
     for topic_id in _either(target, assigned, jdk):
         wanted = copied_set(target.get(topic_id, ()), jdk) if situation.subscribes_to(topic_id) else ()
         here = assigned.get(topic_id, {})
-        copied = copied_map(here, jdk)
+        copied = order.copied(here)
         staying = set(here).intersection(wanted)
         if staying:
             kept.put(topic_id, {partition: here[partition] for partition in copied if partition in staying})
@@ -119,19 +124,23 @@ def _step(member: ConsumerMember, situation: Situation) -> ConsumerMember:
             added.put(topic_id, free)
     to_revoke = dict(revoked.items())
     if to_revoke and situation.still_owned(to_revoke):
-        return _moved(member, MemberState.UNREVOKED_PARTITIONS, member.epoch, dict(kept.items()), to_revoke)
+        epoch = member.epoch
+        if member.state is MemberState.UNREVOKED_PARTITIONS and not situation.behaviour.keeps_epoch:
+            epoch += 1
+        return _moved(member, MemberState.UNREVOKED_PARTITIONS, epoch, dict(kept.items()), to_revoke)
     for topic_id, new in added.items():
         staying_here = kept.compute_if_absent(topic_id, dict)
         before = assigned[topic_id] if staying_here else {}
-        order = kept_and_added(before, staying_here, new, jdk)
-        kept.put(topic_id, {partition: staying_here.get(partition, situation.epoch) for partition in order})
+        numbers = order.kept_and_added(before, staying_here, new)
+        kept.put(topic_id, {partition: staying_here.get(partition, situation.epoch) for partition in numbers})
     state = MemberState.UNRELEASED_PARTITIONS if unreleased else MemberState.STABLE
     return _moved(member, state, situation.epoch, dict(kept.items()), {})
 
 
 def _trimmed(member: ConsumerMember, situation: Situation) -> ConsumerMember:
     """The member without topics that it no longer subscribes to, at its epoch; otherwise it is as far as it was."""
-    assigned = as_loaded(member.assigned)
+    order = situation.order
+    assigned = order.loaded(member.assigned)
     if not situation.topics and not member.pending_revocation:
         if not assigned and member.previous_epoch == -1:
             return member  # new in a group at epoch 0: one that was a classic group before its first generation
@@ -143,7 +152,7 @@ def _trimmed(member: ConsumerMember, situation: Situation) -> ConsumerMember:
             return member
         left = {topic_id: assigned[topic_id] for topic_id in _copy_of(assigned, situation.jdk) if topic_id not in gone}
         pending = _with_topics(
-            as_loaded(member.pending_revocation), {topic_id: assigned[topic_id] for topic_id in gone}, situation.jdk
+            order.loaded(member.pending_revocation), {topic_id: assigned[topic_id] for topic_id in gone}, order
         )
     if pending and situation.still_owned(pending):
         return _moved(member, MemberState.UNREVOKED_PARTITIONS, member.epoch, left, pending)
@@ -184,15 +193,15 @@ def _copy_of(owned: Owned, jdk: int) -> JavaHashMap[Uuid, Mapping[int, int]]:
     return made
 
 
-def _with_topics(pending: Owned, gone: Owned, jdk: int) -> Owned:
+def _with_topics(pending: Owned, gone: Owned, order: Order) -> Owned:
     """A copy of `pending` into which `gone` is merged."""
-    made = _copy_of(pending, jdk)
+    made = _copy_of(pending, order.jdk)
     for topic_id, partitions in gone.items():
         before = made.compute_if_absent(topic_id, dict)
         if not before:
             made.put(topic_id, partitions)
             continue
         both = {**before, **partitions}
-        order = kept_and_added(before, before, [one for one in partitions if one not in before], jdk)
-        made.put(topic_id, {partition: both[partition] for partition in order})
+        numbers = order.kept_and_added(before, before, [one for one in partitions if one not in before])
+        made.put(topic_id, {partition: both[partition] for partition in numbers})
     return dict(made.items())

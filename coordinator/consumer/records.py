@@ -12,6 +12,7 @@ from quorate.codecs.messages.consumer_group import (
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
     ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupRegularExpressionValue,
     ConsumerGroupTargetAssignmentMemberKey,
@@ -31,6 +32,7 @@ __all__ = [
     "group_epoch",
     "member_metadata",
     "member_tombstones",
+    "partition_metadata",
     "partition_metadata_tombstone",
     "regex_tombstone",
     "resolved_regex",
@@ -40,11 +42,16 @@ __all__ = [
 
 
 def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
-    """The group's epoch, and the hash of what it subscribes to (KIP-1101)."""
+    """The group's epoch, and the hash of what it subscribes to (KIP-1101); 0 before 4.1, which is not written."""
     return written(
         ConsumerGroupMetadataKey(group_id=group_id),
         ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash),
     )
+
+
+def partition_metadata(group_id: str, value: ConsumerGroupPartitionMetadataValue) -> CoordinatorRecord:
+    """What the group subscribes to, as brokers before KIP-1101 wrote it."""
+    return CoordinatorRecord(key=ConsumerGroupPartitionMetadataKey(group_id=group_id), value=value, version=0)
 
 
 def partition_metadata_tombstone(group_id: str) -> CoordinatorRecord:
@@ -80,23 +87,27 @@ def target_epoch(group_id: str, epoch: int, now_ms: int, computed_by: ComputedBy
     )
 
 
-def current_assignment(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
-    """What a member has, in the order given."""
+def current_assignment(group_id: str, member: ConsumerMember, *, epochs: bool = True) -> CoordinatorRecord:
+    """What a member has, in the order given; with the epochs at which it got that (since 4.3, KIP-1251)."""
     return written(
         ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id),
         ConsumerGroupCurrentMemberAssignmentValue(
             member_epoch=member.epoch,
             previous_member_epoch=member.previous_epoch,
             state=member.state.value,
-            assigned_partitions=_owned(member.assigned),
-            partitions_pending_revocation=_owned(member.pending_revocation),
+            assigned_partitions=_owned(member.assigned, epochs=epochs),
+            partitions_pending_revocation=_owned(member.pending_revocation, epochs=epochs),
         ),
     )
 
 
-def _owned(owned: Owned) -> tuple[TopicPartitions, ...]:
+def _owned(owned: Owned, *, epochs: bool) -> tuple[TopicPartitions, ...]:
     return tuple(
-        TopicPartitions(topic_id=topic_id, partitions=tuple(partitions), assignment_epochs=tuple(partitions.values()))
+        TopicPartitions(
+            topic_id=topic_id,
+            partitions=tuple(partitions),
+            assignment_epochs=tuple(partitions.values()) if epochs else (),
+        )
         for topic_id, partitions in owned.items()
     )
 

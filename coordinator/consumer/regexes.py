@@ -11,6 +11,7 @@ from quorate.assignors.java_order import JavaHashMap, copied_map_capacity, strin
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue
 from quorate.coordinator.consumer import records as write
+from quorate.coordinator.consumer.old_metadata import Subscriptions, differing
 from quorate.coordinator.consumer.patterns import PatternError, compiled
 from quorate.coordinator.consumer.subscriptions import REFRESH_INTERVAL_MS, Counts, add_topics, hash_of
 from quorate.coordinator.errors import ApiError, ErrorCode
@@ -55,7 +56,7 @@ def update_regex(
         if after and group.regex_subscribers.get(after, 0) == 0:
             _check(after)
             is_new = True
-        elif (after and after in group.regexes) or (not after and before):
+        elif (after and after in group.regexes) or (not after and before and shard.behaviour.regex_removal_bumps):
             change = RegexChange.RESOLVED
     if is_new or group.regex_subscribers:
         _resolve_if_due(shard, group, before, after, is_new=is_new, now_ms=now_ms)
@@ -87,7 +88,10 @@ def _resolve_if_due(
         or len(subscribed) != len(group.regexes)
         or (0 if last is None else last.version) < shard.new_topics_version
         or last is None
-        or now_ms > last.timestamp + shard.config.group_consumer_regex_refresh_interval_ms
+        or (
+            shard.behaviour.rematches
+            and now_ms > last.timestamp + shard.config.group_consumer_regex_refresh_interval_ms
+        )
     )
     if due and subscribed:
         group_id = group.group_id
@@ -140,6 +144,7 @@ def resolved(
         return []
     records: list[CoordinatorRecord] = []
     counts: Counts = dict(group.topic_subscribers)
+    subscriptions = None if shard.behaviour.metadata_hash else Subscriptions(shard, group)
     changed = False
     for regex, topics in found.items():
         if not group.regex_subscribers.get(regex):
@@ -150,9 +155,18 @@ def resolved(
             changed = True
             add_topics(counts, set(before), -1, regex=True)
             add_topics(counts, topics, 1, regex=True)
+            if subscriptions is not None:
+                subscriptions.match(regex, topics)
         records.append(write.resolved_regex(group_id, regex, topics=topics, version=version, timestamp_ms=now_ms))
-    computed = hash_of(shard, counts)
-    if changed or computed != group.metadata_hash:
+    computed = 0
+    if subscriptions is not None:
+        told = differing(group, subscriptions.topics(shard.image))
+        records += told
+        changed = changed or bool(told)
+    else:
+        computed = hash_of(shard, counts)
+        changed = changed or computed != group.metadata_hash
+    if changed:
         epoch = group.epoch + 1
         records.append(write.group_epoch(group_id, epoch, computed))
         group.refresh_at_ms, group.refresh_epoch = now_ms + REFRESH_INTERVAL_MS, epoch

@@ -7,6 +7,7 @@ from quorate.assignors.server import SubscriptionType
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue
 from quorate.coordinator.consumer import records as write
+from quorate.coordinator.consumer.old_metadata import Subscriptions, differing
 from quorate.coordinator.metadata_hash import group_hash, topic_hash
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember, subscribe_alike
@@ -55,19 +56,28 @@ def refresh(
 ) -> Refreshed:
     """Compute the metadata hash with the member as it is now; a new hash, like `bump`, gives the group another epoch.
 
-    Also takes away the record of type 4 that a broker before KIP-1101 wrote.
+    Also takes away the record of type 4 that a broker before KIP-1101 wrote. Such a broker keeps that record up to date instead.
     """
     counts = with_member(group, old, new)
-    computed = hash_of(shard, counts)
+    computed = 0
+    if shard.behaviour.metadata_hash:
+        computed = hash_of(shard, counts)
+        bump = bump or computed != group.metadata_hash
+    else:
+        subscriptions = Subscriptions(shard, group)
+        subscriptions.change(old, new)
+        told = differing(group, subscriptions.topics(shard.image))
+        records += told
+        bump = bump or bool(told)
     is_new = new.member_id not in group.members and new.metadata.instance_id not in group.static_members
     alike = subscribe_alike(regexes_with_member(group, old.metadata, new.metadata), counts, len(group.members) + is_new)
     kind = SubscriptionType.HOMOGENEOUS if alike else SubscriptionType.HETEROGENEOUS
     epoch = group.epoch
-    if bump or computed != group.metadata_hash:
+    if bump:
         epoch += 1
         records.append(write.group_epoch(group.group_id, epoch, computed))
     group.refresh_at_ms, group.refresh_epoch = now_ms + REFRESH_INTERVAL_MS, epoch
-    if group.has_partition_metadata_record:
+    if group.has_partition_metadata_record and shard.behaviour.metadata_hash:
         records.append(write.partition_metadata_tombstone(group.group_id))
     return Refreshed(epoch, kind)
 

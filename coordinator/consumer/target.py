@@ -55,7 +55,9 @@ class Request:
 
 
 def may_assign(shard: CoordinatorShard, group: ConsumerGroup, now_ms: int) -> bool:
-    """Whether the last target is old enough for another one (`group.consumer.assignment.interval.ms`)."""
+    """Whether the last target is old enough for another one (`group.consumer.assignment.interval.ms`); before 4.3 it always was."""
+    if not shard.behaviour.assignment_interval:
+        return True
     configured = shard.group_configs.get(group.group_id)
     interval_ms = None if configured is None else configured.consumer_assignment_interval_ms
     if interval_ms is None:
@@ -127,7 +129,8 @@ def next_target(shard: CoordinatorShard, request: Request, records: list[Coordin
                 records.append(write.target_assignment(group.group_id, member_id, new))
         elif number in changed or stored is None or member_id in told:  # the server tells members nothing
             records.append(write.target_assignment(group.group_id, member_id, new))
-    records.append(write.target_epoch(group.group_id, request.epoch, request.now_ms))
+    told_ms = request.now_ms if shard.behaviour.assignment_interval else 0
+    records.append(write.target_epoch(group.group_id, request.epoch, told_ms))
     return Target(request.epoch, mine)
 
 

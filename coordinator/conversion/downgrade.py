@@ -91,6 +91,9 @@ def converted(
             targets_of = live.member_id
             if replacement is not None and targets_of == replacement.new.member_id:
                 targets_of = replacement.old.member_id
+            if targets_of not in group.targets and not shard.behaviour.follows_target:
+                # Kafka before 4.3 fails over a member for which no target was ever computed.
+                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{targets_of} has no target assignment yet")
             target = as_target(group.targets.get(targets_of, ()), shard.config.jdk)
             live.assignment = assignment_for(live.announced(made.protocol), target, shard.image)
     except DecodeError as error:

@@ -15,7 +15,7 @@ from quorate.coordinator.classic.on_consumer_groups import on_consumer_group
 from quorate.coordinator.consumer.checks import check_holder
 from quorate.coordinator.consumer.leaving import fence
 from quorate.coordinator.consumer.members import static_member
-from quorate.coordinator.consumer.owned import as_loaded, copied_set
+from quorate.coordinator.consumer.owned import Order, copied_set
 from quorate.coordinator.conversion.embedded import assignment_for
 from quorate.coordinator.conversion.waiting import expect_rejoin, heard, synced
 from quorate.coordinator.errors import ApiError, ErrorCode
@@ -41,12 +41,15 @@ def sync_group(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
             f"{member.member_id} follows {preferred.name} for {CONSUMER_PROTOCOL}",
         )
-    if group.assignment_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+    if _newest_epoch(shard, group) > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
         expect_rejoin(shard, group.group_id, member, context.now_ms)
         raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS, f"{member.member_id} has to join again")
     synced(shard, group.group_id, member, context.now_ms)
-    jdk = shard.config.jdk
-    assigned = {topic_id: copied_set(tuple(numbers), jdk) for topic_id, numbers in as_loaded(member.assigned).items()}
+    order = Order.of(shard.config)
+    assigned = {
+        topic_id: copied_set(tuple(numbers), order.jdk) if order.maps else tuple(numbers)
+        for topic_id, numbers in order.loaded(member.assigned).items()
+    }
     try:
         assignment = assignment_for(preferred.metadata, assigned, shard.image)
     except DecodeError:
@@ -67,13 +70,18 @@ def heartbeat(
     member = _classic_member(group, request.member_id, request.group_instance_id, request.generation_id)
     heard(shard, group.group_id, member, context.now_ms)
     rejoins = (
-        member.epoch < group.assignment_epoch
+        member.epoch < _newest_epoch(shard, group)
         or member.state is MemberState.UNREVOKED_PARTITIONS
         or (member.state is MemberState.UNRELEASED_PARTITIONS and not _waits_for_others(group, member))
     )
     if rejoins:
         expect_rejoin(shard, group.group_id, member, context.now_ms)
     return Result(response=HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS if rejoins else ErrorCode.NONE))
+
+
+def _newest_epoch(shard: CoordinatorShard, group: ConsumerGroup) -> int:
+    """The epoch that members are to follow: the target's; before 4.3 the group's, of which there may be no target yet."""
+    return group.assignment_epoch if shard.behaviour.follows_target else group.epoch
 
 
 @on_consumer_group(LeaveGroupRequest)

@@ -9,7 +9,7 @@ from quorate.codecs.messages.protocol import ConsumerProtocolSubscription
 from quorate.coordinator.classic.join import TWO_STEPS
 from quorate.coordinator.classic.on_consumer_groups import on_consumer_group
 from quorate.coordinator.classic.rebalance import prepare_rebalance
-from quorate.coordinator.config import MigrationPolicy
+from quorate.coordinator.config import CoordinatorConfig, MigrationPolicy
 from quorate.coordinator.consumer import records as write
 from quorate.coordinator.consumer.checks import check_holder, check_not_full
 from quorate.coordinator.consumer.members import in_writing, replaced, static_member
@@ -33,7 +33,8 @@ def join(
     shard: CoordinatorShard, group: ConsumerGroup, request: JoinGroupRequest, context: RequestContext
 ) -> Result[JoinGroupResponse]:
     """Take a classic member in, or let it join again. Raises `ApiError`."""
-    if shard.config.group_consumer_migration_policy is MigrationPolicy.DISABLED:
+    closed = shard.config.group_consumer_migration_policy is MigrationPolicy.DISABLED
+    if closed and shard.behaviour.policy_closes:
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"group {group.group_id} takes no classic members")
     member_id = request.member_id or str(Uuid(shard.new_id().bytes))
     check_not_full(shard.config, group, member_id)
@@ -61,7 +62,7 @@ def _join(
 ) -> Result[JoinGroupResponse]:
     now_ms = context.now_ms
     records: list[CoordinatorRecord] = []
-    before = _find(group, member_id, request, records, shard.config.jdk)
+    before = _find(group, member_id, request, records, shard.config)
     holder = None if request.group_instance_id is None else static_member(group, request.group_instance_id)
     subscription = _subscription(request)
     metadata = _announced(before.metadata, subscription, request, context)
@@ -115,9 +116,10 @@ def _downgraded(
     group, now_ms = progress.group, progress.now_ms
     epoch = group.epoch if progress.refreshed is None else progress.refreshed.epoch
     is_behind = group.assignment_epoch < epoch
-    updated = progress.member if is_behind else progress.reconciled(shard, records)
+    rebalances = is_behind if shard.behaviour.follows_target else progress.subscription_changed
+    updated = progress.member if rebalances else progress.reconciled(shard, records)
     made = converted(shard, group, now_ms, replacement=Replacement(holder, updated))
-    if is_behind:
+    if rebalances:
         prepare_rebalance(shard, made.group, now_ms)
     return Result(
         records=[*records, *made.records],
@@ -139,7 +141,11 @@ def _response(member: ConsumerMember, request: JoinGroupRequest) -> JoinGroupRes
 
 
 def _find(
-    group: ConsumerGroup, member_id: str, request: JoinGroupRequest, records: list[CoordinatorRecord], jdk: int
+    group: ConsumerGroup,
+    member_id: str,
+    request: JoinGroupRequest,
+    records: list[CoordinatorRecord],
+    config: CoordinatorConfig,
 ) -> ConsumerMember:
     """The member as it was; a new one under its id, or in the place of the static member of its name. Raises `ApiError`."""
     instance_id = request.group_instance_id
@@ -150,7 +156,7 @@ def _find(
         return check_holder(holder, member_id, instance_id)
     if holder is None:
         return ConsumerMember(member_id=member_id)
-    return replaced(group, holder, member_id, records, jdk=jdk)
+    return replaced(group, holder, member_id, records, config=config)
 
 
 def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:

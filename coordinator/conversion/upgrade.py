@@ -8,7 +8,8 @@ from quorate.coordinator.classic.groups import alive
 from quorate.coordinator.consumer import records as write
 from quorate.coordinator.consumer.conversion import UPGRADES
 from quorate.coordinator.consumer.members import in_writing
-from quorate.coordinator.consumer.owned import Partitions, grown_map
+from quorate.coordinator.consumer.old_metadata import converted_topics
+from quorate.coordinator.consumer.owned import Order, Partitions, grown_map
 from quorate.coordinator.consumer.subscriptions import hash_of
 from quorate.coordinator.conversion.embedded import (
     CustomAssignment,
@@ -40,7 +41,7 @@ def upgrade(
     live.answer_all(ErrorCode.REBALANCE_IN_PROGRESS)
     records.append(tombstone(GroupMetadataKey(group=live.group_id)))
     made = _converted(shard, live)
-    _write(made, records)
+    _write(shard, made, records)
     for _, member in made.members.ordered():
         heard(shard, made.group_id, member, now_ms)
     return made
@@ -79,10 +80,13 @@ def _converted(shard: CoordinatorShard, group: LiveGroup) -> ConsumerGroup:
             TopicPartition(topic_id=topic_id, partitions=tuple(numbers)) for topic_id, numbers in partitions.items()
         )
         try:
-            made.put_member(_member(member.member_id, metadata, partitions, group.generation))
+            made.put_member(_member(member.member_id, metadata, partitions, group.generation, Order.of(shard.config)))
         except ReplayError as error:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
-    made.metadata_hash = hash_of(shard, made.topic_subscribers)
+    if shard.behaviour.metadata_hash:
+        made.metadata_hash = hash_of(shard, made.topic_subscribers)
+    else:
+        made.partition_metadata = converted_topics(made, shard.image)
     return made
 
 
@@ -105,21 +109,30 @@ def _announced(group: LiveGroup, member: LiveMember) -> ConsumerGroupMemberMetad
 
 
 def _member(
-    member_id: str, metadata: ConsumerGroupMemberMetadataValue, partitions: Partitions, generation: int
+    member_id: str,
+    metadata: ConsumerGroupMemberMetadataValue,
+    partitions: Partitions,
+    generation: int,
+    order: Order,
 ) -> ConsumerMember:
     return ConsumerMember(
         member_id=member_id,
         metadata=metadata,
         epoch=generation,
         previous_epoch=generation,
-        assigned={topic_id: dict.fromkeys(grown_map(numbers), generation) for topic_id, numbers in partitions.items()},
+        assigned={
+            topic_id: dict.fromkeys(grown_map(numbers) if order.maps else numbers, generation)
+            for topic_id, numbers in partitions.items()
+        },
     )
 
 
-def _write(group: ConsumerGroup, records: list[CoordinatorRecord]) -> None:
+def _write(shard: CoordinatorShard, group: ConsumerGroup, records: list[CoordinatorRecord]) -> None:
     group_id = group.group_id
     members = [member for _, member in group.members.ordered()]
     records += [write.member_metadata(group_id, one.member_id, in_writing(one.metadata)) for one in members]
+    if group.partition_metadata is not None:
+        records.append(write.partition_metadata(group_id, group.partition_metadata))
     records.append(write.group_epoch(group_id, group.epoch, group.metadata_hash))
     records += [
         write.target_assignment(
@@ -128,4 +141,5 @@ def _write(group: ConsumerGroup, records: list[CoordinatorRecord]) -> None:
         for one in members
     ]
     records.append(write.target_epoch(group_id, group.epoch, 0))
-    records += [write.current_assignment(group_id, one) for one in members]
+    epochs = shard.behaviour.assignment_epochs
+    records += [write.current_assignment(group_id, one, epochs=epochs) for one in members]

@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe v0–1 (KIP-848, KIP-1099)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 
 from quorate.assignors.java_order import JavaHashMap, JavaHashSet
@@ -8,13 +8,13 @@ from quorate.codecs import Uuid
 from quorate.codecs.api import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from quorate.codecs.api.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
 from quorate.coordinator.client_assignors.turns import running, used_by
-from quorate.coordinator.consumer.owned import as_loaded
+from quorate.coordinator.consumer.owned import Order
 from quorate.coordinator.describe.each import each_described
 from quorate.coordinator.describe.order import in_map_order
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard, handles
-from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember, Owned
+from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 
 __all__ = ["consumer_group_describe", "described"]
 
@@ -39,12 +39,13 @@ def described(shard: CoordinatorShard, group: ConsumerGroup) -> DescribedGroup:
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
         assignor_name=server_side if client_side is None else client_side.name,
-        members=tuple(_member(shard.image, group, member) for _, member in group.members.ordered()),
+        members=tuple(_member(shard, group, member) for _, member in group.members.ordered()),
         computing_member_id=running(group).member_id or None,
     )
 
 
-def _member(image: MetadataImage, group: ConsumerGroup, member: ConsumerMember) -> Member:
+def _member(shard: CoordinatorShard, group: ConsumerGroup, member: ConsumerMember) -> Member:
+    image = shard.image
     metadata = member.metadata
     target = group.targets.get(member.member_id, ())
     return Member(
@@ -56,33 +57,35 @@ def _member(image: MetadataImage, group: ConsumerGroup, member: ConsumerMember) 
         client_host=metadata.client_host,
         subscribed_topic_names=tuple(JavaHashSet.of(metadata.subscribed_topic_names)),
         subscribed_topic_regex=metadata.subscribed_topic_regex,
-        assignment=_current(image, member.assigned, member.pending_revocation),
+        assignment=_current(shard, member),
         target_assignment=_assignment(image, ((topic.topic_id, topic.partitions) for topic in target)),
         member_type=0 if member.uses_classic_protocol else 1,
     )
 
 
-def _current(image: MetadataImage, *all_owned: Owned) -> Assignment:
+def _current(shard: CoordinatorShard, member: ConsumerMember) -> Assignment:
+    """What it has; since 4.3 also what it still has to give up."""
+    order = Order.of(shard.config)
+    if not order.maps:
+        return _listed(shard.image, order.loaded(member.assigned))
     listed: JavaHashMap[Uuid, list[int]] = JavaHashMap()
-    for owned in all_owned:
-        for topic_id, partitions in as_loaded(owned).items():
-            if topic_id in image.topics_by_id:
+    for owned in (member.assigned, member.pending_revocation):
+        for topic_id, partitions in order.loaded(owned).items():
+            if topic_id in shard.image.topics_by_id:
                 listed.compute_if_absent(topic_id, list).extend(partitions)
+    return _listed(shard.image, dict(listed.items()))
+
+
+def _listed(image: MetadataImage, topics: Mapping[Uuid, Iterable[int]]) -> Assignment:
+    """Those of the topics that exist, in the order given."""
     return Assignment(
         topic_partitions=tuple(
-            TopicPartitions(
-                topic_id=topic_id, topic_name=image.topics_by_id[topic_id].name, partitions=tuple(partitions)
-            )
-            for topic_id, partitions in listed.items()
+            TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=tuple(partitions))
+            for topic_id, partitions in topics.items()
+            if (topic := image.topics_by_id.get(topic_id)) is not None
         )
     )
 
 
 def _assignment(image: MetadataImage, topics: Iterable[tuple[Uuid, Sequence[int]]]) -> Assignment:
-    return Assignment(
-        topic_partitions=tuple(
-            TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=tuple(partitions))
-            for topic_id, partitions in in_map_order(topics)
-            if (topic := image.topics_by_id.get(topic_id)) is not None
-        )
-    )
+    return _listed(image, dict(in_map_order(topics)))

@@ -104,6 +104,7 @@ def _commit_member(shard: CoordinatorShard, request: OffsetCommitRequest, api_ve
         epoch=request.generation_id_or_member_epoch,
         transactional=False,
         api_version=api_version,
+        looks_closer=shard.behaviour.assignment_epochs,
     )
 
 
@@ -169,6 +170,7 @@ def commit_offsets_of_transaction(
             epoch=request.generation_id,
             transactional=True,
             api_version=context.api_version,
+            looks_closer=shard.behaviour.assignment_epochs,
         )
     elif request.generation_id >= 0:
         raise ApiError(ErrorCode.ILLEGAL_GENERATION, f"there is no group {request.group_id}")

@@ -1,17 +1,20 @@
 """OffsetDelete v0 (KIP-496), and what a deleted topic takes along."""
 
+from collections.abc import Iterable
+
 from quorate.assignors.java_order import JavaHashSet
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api import OffsetDeleteRequest, OffsetDeleteResponse
 from quorate.codecs.api.offset_delete import OffsetDeleteResponsePartition, OffsetDeleteResponseTopic
 from quorate.codecs.messages.offsets import OffsetCommitKey
 from quorate.coordinator.errors import ApiError, ErrorCode
-from quorate.coordinator.image import MetadataDelta
+from quorate.coordinator.image import MetadataDelta, TopicImage
 from quorate.coordinator.offsets.subscribed import is_subscribed
 from quorate.coordinator.records import tombstone
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import ON_IMAGE, CoordinatorShard, handles
 from quorate.coordinator.state import ClassicGroup, ConsumerGroup
+from quorate.coordinator.state.offsets import Topics
 
 __all__ = ["delete_offsets", "forget_topics", "offset_tombstones"]
 
@@ -51,13 +54,32 @@ def forget_topics(shard: CoordinatorShard, delta: MetadataDelta, now_ms: int) ->
         offsets = shard.state.offsets
         for groups in (offsets.committed, *(groups for _, groups in offsets.pending.ordered())):
             for group, topics in groups.ordered():
-                for topic in gone:
-                    if topic in topics:
-                        records += [
-                            tombstone(OffsetCommitKey(group=group, topic=topic, partition=partition))
-                            for partition, _ in topics[topic].ordered()
-                        ]
+                found = (
+                    [
+                        (topic, partition)
+                        for topic in gone
+                        if topic in topics
+                        for partition, _ in topics[topic].ordered()
+                    ]
+                    if shard.behaviour.deletes_topics_by_id
+                    else _listed(topics, delta.deleted)
+                )
+                records += [
+                    tombstone(OffsetCommitKey(group=group, topic=topic, partition=partition))
+                    for topic, partition in found
+                ]
     return Result(records=records, atomic=False)
+
+
+def _listed(topics: Topics, deleted: Iterable[TopicImage]) -> list[tuple[str, int]]:
+    """Offsets of partitions that were there when their topic was deleted."""
+    partitions = {topic.name: topic.partitions for topic in deleted}
+    return [
+        (name, partition)
+        for name, stored in topics.ordered()
+        for partition in range(partitions.get(name, 0))
+        if partition in stored
+    ]
 
 
 def offset_tombstones(shard: CoordinatorShard, group: str) -> list[CoordinatorRecord]:

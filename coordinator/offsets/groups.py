@@ -50,7 +50,8 @@ def delete_groups(
 
     def rest(now_ms: int) -> Result[DeleteGroupsResponse]:
         records: list[CoordinatorRecord] = []
-        for group_id in JavaHashSet.of(request.groups_names):
+        asked = dict.fromkeys(request.groups_names)  # in this order until there were share groups, which go first
+        for group_id in JavaHashSet.of(asked) if shard.behaviour.share_groups else asked:
             if group_id in refused:
                 continue
             group = shard.state.groups.get(group_id)

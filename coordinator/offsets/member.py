@@ -15,11 +15,18 @@ def check_commit(
     epoch: int,
     transactional: bool,
     api_version: int,
+    looks_closer: bool,
 ) -> ConsumerMember | None:
-    """Raise `ApiError` if a commit is refused as a whole; gives the member if its partitions have to be looked at one by one (KIP-1251)."""
+    """Raise `ApiError` if a commit is refused as a whole; gives the member if its partitions have to be looked at one by one.
+
+    `looks_closer`: as since 4.3 (KIP-1251); before, commits at earlier epochs are refused.
+    """
     match group:
         case ConsumerGroup():
-            return _check_consumer(group, member_id, epoch, transactional=transactional, api_version=api_version)
+            member = _check_consumer(group, member_id, epoch, transactional=transactional, api_version=api_version)
+            if member is not None and not looks_closer:
+                raise _at_another_epoch(member, transactional=transactional)
+            return member
         case ClassicGroup():
             _check_classic(group, member_id, instance_id, epoch, transactional=transactional)
             return None
@@ -41,10 +48,12 @@ def _check_consumer(
     if epoch == member.epoch:
         return None
     if epoch > member.epoch:
-        raise ApiError(
-            stale(member, transactional=transactional), f"member {member.member_id} is at epoch {member.epoch}"
-        )
+        raise _at_another_epoch(member, transactional=transactional)
     return member
+
+
+def _at_another_epoch(member: ConsumerMember, *, transactional: bool) -> ApiError:
+    return ApiError(stale(member, transactional=transactional), f"member {member.member_id} is at epoch {member.epoch}")
 
 
 def stale(member: ConsumerMember, *, transactional: bool = False) -> ErrorCode:

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from quorate.assignors.java_order import TimelineMap
-from quorate.assignors.kafka_version import KafkaVersion
 from quorate.codecs import CoordinatorRecord, MalformedRecord, UnknownRecord
 from quorate.codecs.batches.model import ControlRecord
 from quorate.codecs.message import CONSUMER_OFFSETS
@@ -42,7 +41,7 @@ class CoordinatorState:
     """
 
     def __init__(self, behaviour: Behaviour | None = None) -> None:
-        self.behaviour = behaviour or Behaviour.of(KafkaVersion.NEWEST)
+        self.behaviour = behaviour or Behaviour.NEWEST
         self.groups: TimelineMap[str, Group] = TimelineMap()
         self.offsets = Offsets()
         self.topics = TopicIndex()

@@ -14,6 +14,7 @@ import re
 from typing import Any
 from uuid import UUID
 
+from quorate.assignors.kafka_version import KafkaVersion
 from quorate.codecs import Uuid
 from tests.differential.compare import compare
 from tests.differential.shard_side import ShardSide
@@ -22,6 +23,9 @@ from tests.oracle.client import Oracle
 __all__ = ["Differs", "Duel"]
 
 Answer = dict[str, Any]
+
+LATER_SETTINGS = {"group.consumer.assignment.interval.ms", "group.consumer.regex.refresh.interval.ms"}
+"""Those that came after 4.0."""
 
 _SHORT = re.compile(r"[A-Za-z0-9_-]{22}")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -32,11 +36,14 @@ class Differs(AssertionError):
 
 
 class Duel:
-    """One script, line by line, on both sides. `lines`: what was asked so far; `made_up`: the ids that Kafka made up for the latest one."""
+    """One script, line by line, on both sides, ours as the oracle's release of Kafka. `lines`: what was asked so far; `made_up`: the ids that Kafka made up for the latest one."""
 
     def __init__(self, oracle: Oracle, *, note: str = "") -> None:
         self.oracle = oracle
-        self.ours = ShardSide()
+        told = oracle.call("versions")
+        self.is_newest = told["kafka"] == str(KafkaVersion.NEWEST)
+        newest = {} if self.is_newest else {name: versions[-1] for name, versions in told["apis"].items()}
+        self.ours = ShardSide(None if self.is_newest else told["kafka"], newest)
         self.note = note
         self.lines: list[Answer] = []
         self.made_up: list[str] = []
@@ -44,7 +51,9 @@ class Duel:
         oracle.call("config")
 
     def op(self, op: str, **fields: Any) -> Answer:
-        """Ask both; returns Kafka's answer. Raises `Differs`."""
+        """Ask both; returns Kafka's answer. Raises `Differs`. Settings that an older release does not have are left out."""
+        if op == "config" and not self.is_newest:
+            fields = {name: value for name, value in fields.items() if name not in LATER_SETTINGS}
         asked = {"op": op, "id": len(self.lines) + 1, **fields}
         self.lines.append(asked)
         kafka = self.oracle.call_many([asked])[0]

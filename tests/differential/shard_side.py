@@ -4,7 +4,7 @@ Unlike the oracle it takes the ids that it makes up from `ids`, if some are ther
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid4
@@ -30,11 +30,13 @@ OWN = {"id", "op", "startMs", "decode", "hex", "verbose", "executor", "kafkaApis
 
 
 class ShardSide:
-    """One shard, its log and its clock; `run` answers an op."""
+    """One shard, its log and its clock; `run` answers an op. `version`: which release of Kafka to follow, if not the newest; `newest`: its newest version of each API."""
 
-    def __init__(self) -> None:
+    def __init__(self, version: str | None = None, newest: Mapping[str, int] | None = None) -> None:
         self.ids: deque[UUID] = deque()
-        self._config = CoordinatorConfig()
+        self._version = {} if version is None else {"kafka.version": version}
+        self._newest = newest or {}
+        self._config = CoordinatorConfig.from_properties(self._version)
         self._start_ms = START_MS
         self._manual_tasks = False
         self._image = MetadataImage.EMPTY
@@ -78,7 +80,9 @@ class ShardSide:
     def _configure(self, asked: Answer) -> Answer:
         given = {**{name: value for name, value in asked.items() if name not in OWN}, **asked.get("configs", {})}
         try:
-            config = CoordinatorConfig.from_properties({k: v for k, v in given.items() if k not in IGNORED})
+            config = CoordinatorConfig.from_properties(
+                {**self._version, **{k: v for k, v in given.items() if k not in IGNORED}}
+            )
         except ConfigError as error:
             raise BadInput(str(error)) from None
         if asked.get("holdCommits"):
@@ -160,7 +164,7 @@ class ShardSide:
 
     def _request(self, asked: Answer) -> Answer:
         api = api_of(str(need(asked, "api")))
-        version = asked.get("version", api.versions[-1])
+        version = asked.get("version", self._newest.get(api.name, api.versions[-1]))
         if version not in api.versions:
             raise BadInput(f"{api.name} has no version {version}")
         request = from_json(api.request.cls, asked.get("body", {}), version)

@@ -1,0 +1,101 @@
+"""What groups kept of their topics before KIP-1101 (Kafka 4.1): id and number of partitions of each, in a record of type 4. If they differ, the epoch goes up.
+
+The record lists topics in the order of Kafka's HashMaps, so subscriptions are counted here as there, step by step. Racks are not in it: since 4.0 no
+release has written them, and a broker that moves to another rack is noticed by no group.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from quorate.assignors.java_order import JavaHashMap, JavaHashSet, TimelineMap, copied_map_capacity
+from quorate.codecs import CoordinatorRecord, Uuid
+from quorate.codecs.messages.consumer_group import ConsumerGroupPartitionMetadataValue, TopicMetadata
+from quorate.coordinator.consumer import records as write
+from quorate.coordinator.image import MetadataImage
+from quorate.coordinator.shard import CoordinatorShard
+from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
+
+__all__ = ["Subscriptions", "converted_topics", "differing"]
+
+
+class Subscriptions:
+    """Topics of a group, counted on from what the log says, in the order of Kafka's map of them. A topic without subscribers is not there."""
+
+    def __init__(self, shard: CoordinatorShard, group: ConsumerGroup) -> None:
+        self._jdk = shard.config.jdk
+        self._group = group
+        size = len(group.topic_subscribers)
+        self._counts: JavaHashMap[str, tuple[int, int]] = JavaHashMap(
+            copied_map_capacity(size, self._jdk) if size else None
+        )
+        for topic, count in group.topic_subscribers.ordered():
+            self._counts.put(topic, count)
+
+    def change(self, old: ConsumerMember, new: ConsumerMember | None) -> None:
+        """A member becomes another, or goes. What an expression matched goes with its last subscriber."""
+        for member, by in ((old, -1), (new, 1)):
+            if member is not None:
+                self._count(JavaHashSet.of(member.metadata.subscribed_topic_names, jdk=self._jdk), by, 0)
+        regex = old.metadata.subscribed_topic_regex
+        changed = new is not None and regex != new.metadata.subscribed_topic_regex
+        if changed and regex and self._group.regex_subscribers.get(regex) == 1:
+            self.match(regex, ())
+
+    def match(self, regex: str, topics: Iterable[str]) -> None:
+        """An expression matches these topics from now on."""
+        old = self._group.regexes.get(regex)
+        self._count(() if old is None else old.topics, 0, -1)
+        self._count(topics, 0, 1)
+
+    def topics(self, image: MetadataImage) -> list[TopicMetadata]:
+        """Those that exist, as the record lists them."""
+        return described(self._counts, len(self._counts), image)
+
+    def _count(self, topics: Iterable[str], by_name: int, by_regex: int) -> None:
+        for topic in topics:
+            names, regexes = self._counts.get(topic) or (0, 0)
+            count = (max(names + by_name, 0), max(regexes + by_regex, 0))
+            if count == (0, 0):
+                self._counts.remove(topic)
+            else:
+                self._counts.compute_if_absent(topic, _none)
+                self._counts.put(topic, count)
+
+
+def _none() -> tuple[int, int]:
+    return 0, 0
+
+
+def described(names: Iterable[str], size: int, image: MetadataImage) -> list[TopicMetadata]:
+    """The topics that exist, in the order of a HashMap made for `size` of them."""
+    found: JavaHashMap[str, TopicMetadata] = JavaHashMap(size)
+    for name in names:
+        topic = image.topics.get(name)
+        if topic is not None:
+            found.put(
+                name,
+                TopicMetadata(
+                    topic_id=topic.id, topic_name=name, num_partitions=topic.partitions, partition_metadata=()
+                ),
+            )
+    return [topic for _, topic in found.items()]
+
+
+def converted_topics(group: ConsumerGroup, image: MetadataImage) -> ConsumerGroupPartitionMetadataValue:
+    """The topics of a group that was a classic one until now: its topics are in a map that keeps its order by itself."""
+    kept: TimelineMap[str, TopicMetadata] = TimelineMap()
+    names = [name for name, _ in group.topic_subscribers.ordered()]
+    for topic in described(names, len(names), image):
+        kept[topic.topic_name] = topic
+    return ConsumerGroupPartitionMetadataValue(topics=tuple(topic for _, topic in kept.ordered()))
+
+
+def differing(group: ConsumerGroup, topics: Sequence[TopicMetadata]) -> list[CoordinatorRecord]:
+    """The record to write, if the topics are not those of the group's last one."""
+    stored = () if group.partition_metadata is None else group.partition_metadata.topics
+    if _facts(stored) == _facts(topics):
+        return []
+    return [write.partition_metadata(group.group_id, ConsumerGroupPartitionMetadataValue(topics=tuple(topics)))]
+
+
+def _facts(topics: Iterable[TopicMetadata]) -> dict[str, tuple[Uuid, int]]:
+    return {topic.topic_name: (topic.topic_id, topic.num_partitions) for topic in topics}

@@ -1,0 +1,36 @@
+"""Which release does what."""
+
+import pytest
+
+from quorate.assignors.kafka_version import KafkaVersion
+from quorate.coordinator.behaviour import Behaviour, since
+from quorate.coordinator.config import CoordinatorConfig
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [("4.0.1", False), ("4.0.2", True), ("4.1.1", False), ("4.1.2", True), ("4.2.0", True), ("5.0.0", True)],
+)
+def test_a_fix_that_older_lines_got_counts_by_line(version: str, expected: bool) -> None:
+    releases = [KafkaVersion(4, 0, 2), KafkaVersion(4, 1, 2), KafkaVersion(4, 2)]
+    assert since(KafkaVersion.parse(version), *releases) is expected
+
+
+def test_a_line_before_the_first_named_has_nothing_of_it() -> None:
+    assert not since(KafkaVersion(3, 9, 2), KafkaVersion(4, 0, 2), KafkaVersion(4, 1, 2), KafkaVersion(4, 2))
+
+
+def test_the_newest_release_hashes_and_4_0_does_not() -> None:
+    assert Behaviour.NEWEST.metadata_hash
+    assert not Behaviour.of(KafkaVersion(4, 0, 2)).metadata_hash
+
+
+def test_the_behaviour_of_a_configuration_is_that_of_its_release() -> None:
+    assert CoordinatorConfig().behaviour == Behaviour.NEWEST
+    older = CoordinatorConfig.from_properties({"kafka.version": "4.0.2"})
+    assert older.behaviour == Behaviour.of(KafkaVersion(4, 0, 2))
+
+
+@pytest.mark.parametrize("version", ["4.0.2", "4.1.2", "4.2.1", "4.3.0"])
+def test_each_release_differs_from_the_newest(version: str) -> None:
+    assert Behaviour.of(KafkaVersion.parse(version)) != Behaviour.NEWEST
