@@ -1,6 +1,6 @@
 """Kafka's TimelineHashMap, as far as its order shows: the coordinator keeps groups, members, targets and offsets in such maps, and writes records in their order."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
 from typing import TypeVar
 
@@ -19,7 +19,7 @@ class TimelineMap(dict[K, V]):
     """A dict that knows in which order Kafka's map would be iterated: `ordered()`. Iterating the dict itself is quicker, and gives the order of insertion.
 
     As `BaseHashTable` has it: two slots at first; before each put, also one that replaces, the slots double if four thirds of them do not hold one key more;
-    they never become fewer. Slots are chosen by the high bits of a product, and iterated newest key first. Only `map[key] = value` and removals keep
+    they never become fewer. Slots are chosen by the high bits of a product, and iterated newest key first. Only `map[key] = value`, `put_new` and removals keep
     count: fill it by nothing else (`update`, `setdefault`). `hash_of`: of keys whose Java hash code is not that of `java_hash`.
     """
 
@@ -34,6 +34,12 @@ class TimelineMap(dict[K, V]):
         if (len(self) + 1) * 3 > self.slots * 4:
             self.slots *= 2
         super().__setitem__(key, value)
+
+    def put_new(self, keys: Iterable[K], values: Iterable[V]) -> None:
+        """Put many keys, one after the other, none of which is there."""
+        super().update(zip(keys, values, strict=True))
+        while len(self) * 3 > self.slots * 4:
+            self.slots *= 2
 
     def ordered(self) -> Iterator[tuple[K, V]]:
         """Keys and values in the order of Kafka's map."""

@@ -25,7 +25,7 @@ from quorate.codecs.memory import expect_large_arrays
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, RecordType
 from quorate.codecs.records import CoordinatorRecord, decode_record
 
-__all__ = ["decode_columns", "decode_slots"]
+__all__ = ["decode_columns", "decode_slots", "distinct_keys"]
 
 SAMPLE = 1 << 15
 """As many keys are looked at to find out whether keys repeat."""
@@ -158,7 +158,7 @@ def _finished(out: _Collector) -> dict[str, pa.RecordBatch]:
 
 def _decode_all(keys: Slots, values: Slots, keys_array: pa.Array | None, out: _Collector) -> None:
     """Keys first, each different one once; then, type by type, the values."""
-    distinct, code = _distinct_keys(keys, keys_array)
+    distinct, code = distinct_keys(keys, keys_array)
     type_ids = int16_at(distinct)
     types = RECORD_TYPES[out.topic]
     present = values_in(type_ids)
@@ -230,7 +230,7 @@ class _Keys:
         return pa.DictionaryArray.from_arrays(pa.array(np.asarray(coded.indices)[entry]), coded.dictionary)
 
 
-def _distinct_keys(keys: Slots, array: pa.Array | None) -> tuple[Slots, Ints | None]:
+def distinct_keys(keys: Slots, array: pa.Array | None) -> tuple[Slots, Ints | None]:
     """The keys without repetition, and for each row which of them it has; all keys and `None` if repetition is too rare to be worth it.
 
     In real logs few keys are written again and again. Finding that out costs a fifth of decoding them.

@@ -71,9 +71,13 @@ class Offsets:
 
     # What replay does
 
+    def partitions(self, group: str, topic: str) -> Partitions:
+        """The offsets of a topic's partitions, made if it is not there: they have to get one."""
+        return _at(self.committed, group, topic)
+
     def put(self, group: str, topic: str, partition: int, offset: CommittedOffset) -> None:
         """Commit."""
-        _put(self.committed, group, topic, partition, offset)
+        self.partitions(group, topic)[partition] = offset
 
     def put_pending(self, producer_id: int, group: str, topic: str, partition: int, offset: CommittedOffset) -> None:
         """Keep for the end of the producer's transaction."""

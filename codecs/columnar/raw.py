@@ -1,0 +1,213 @@
+"""`read_raw`: log segments as places of keys and values, in the order of the log, with the markers of transactions where they stand. Nothing is decoded.
+
+For whoever needs of most records only their keys, and of few their values, such as a coordinator that loads committed offsets.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from quorate.codecs.batches.control import ABORT, COMMIT, control_record
+from quorate.codecs.batches.frames import MAX_BATCH_BYTES
+from quorate.codecs.batches.v2 import TRANSACTIONAL
+from quorate.codecs.columnar.batches import Batches, Records, some_records_of
+from quorate.codecs.columnar.frame import Bools, Ints
+from quorate.codecs.columnar.log import BLOCK_BYTES, FoundRecords, PartitionColumns, one_ahead
+from quorate.codecs.columnar.slots import Slots
+from quorate.codecs.log_files import PartitionFiles
+from quorate.codecs.log_model import LogProblem
+from quorate.codecs.message import CONSUMER_OFFSETS
+
+__all__ = ["Markers", "RawBlock", "read_raw"]
+
+
+def _no_ints() -> Ints:
+    return np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Markers:
+    """Ends of transactions: before which row of the block each stands (0 to the number of rows, ascending), and whether it commits."""
+
+    row: Ints = field(default_factory=_no_ints)
+    offset: Ints = field(default_factory=_no_ints)
+    timestamp_ms: Ints = field(default_factory=_no_ints)
+    producer_id: Ints = field(default_factory=_no_ints)
+    commit: Bools = field(default_factory=lambda: np.empty(0, np.bool_))
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def __getitem__(self, which: Any) -> "Markers":
+        return Markers(
+            row=self.row[which],
+            offset=self.offset[which],
+            timestamp_ms=self.timestamp_ms[which],
+            producer_id=self.producer_id[which],
+            commit=self.commit[which],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawBlock:
+    """Records of one partition, one row each, and the markers among them. `producer_id`: of the transaction that a record belongs to, -1 outside of one."""
+
+    keys: Slots
+    values: Slots
+    offset: Ints
+    timestamp_ms: Ints
+    producer_id: Ints
+    markers: Markers = field(default_factory=Markers)
+    problems: tuple[LogProblem, ...] = ()
+    topic: str = CONSUMER_OFFSETS
+    partition: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    @classmethod
+    def of(
+        cls,
+        keys: Any,
+        values: Any,
+        *,
+        offset: Any = None,
+        timestamp_ms: Any = None,
+        producer_id: Any = None,
+        markers: Markers | None = None,
+    ) -> "RawBlock":
+        """From two binary Arrow arrays of equal length (null: a tombstone), with integers for the rest; by default -1 for each row.
+
+        Raises `ValueError` where lengths differ.
+        """
+        facts = [
+            np.full(len(keys), -1, np.int64) if given is None else np.asarray(given, np.int64)
+            for given in (offset, timestamp_ms, producer_id)
+        ]
+        if any(len(column) != len(keys) for column in (values, *facts)):
+            raise ValueError(f"{len(keys)} keys, {len(values)} values, {', '.join(str(len(fact)) for fact in facts)}")
+        return cls(
+            keys=Slots.of(keys),
+            values=Slots.of(values),
+            offset=facts[0],
+            timestamp_ms=facts[1],
+            producer_id=facts[2],
+            markers=markers or Markers(),
+        )
+
+    def upto(self, *, offset: int | None = None, timestamp_ms: int | None = None) -> tuple["RawBlock", bool]:
+        """What stands before the first record or marker that is behind `offset`, or later than `timestamp_ms`; and whether there was one."""
+        row, marker = len(self), len(self.markers)
+        for given, of_rows, of_markers in (
+            (offset, self.offset, self.markers.offset),
+            (timestamp_ms, self.timestamp_ms, self.markers.timestamp_ms),
+        ):
+            if given is not None:
+                row = min(row, _first(of_rows > given))
+                marker = min(marker, _first(of_markers > given))
+        if marker < len(self.markers):
+            row = min(row, int(self.markers.row[marker]))
+        marker = min(marker, int(np.searchsorted(self.markers.row, row, side="right")))
+        if row == len(self) and marker == len(self.markers):
+            return self, False
+        rows = slice(0, row)
+        return replace(
+            self,
+            keys=self.keys[rows],
+            values=self.values[rows],
+            offset=self.offset[rows],
+            timestamp_ms=self.timestamp_ms[rows],
+            producer_id=self.producer_id[rows],
+            markers=self.markers[:marker],
+        ), True
+
+
+def read_raw(
+    files: PartitionFiles,
+    *,
+    skip_corrupt: bool = False,
+    use_threads: bool = True,
+    max_batch_bytes: int = MAX_BATCH_BYTES,
+    block_bytes: int = BLOCK_BYTES,
+) -> Iterator[RawBlock]:
+    """The records of a partition, block by block; what is read, and what is damage, is as in `read_log`. With `use_threads` a block is read ahead."""
+    reader = PartitionColumns(
+        files,
+        read_committed=False,
+        skip_corrupt=skip_corrupt,
+        dictionary=False,
+        limit_bytes=max_batch_bytes,
+        block_bytes=block_bytes,
+    )
+    blocks = (replace(block, topic=files.topic, partition=files.partition) for block in _blocks(reader.found()))
+    return one_ahead(blocks) if use_threads else blocks
+
+
+def _blocks(found: Iterable[FoundRecords]) -> Iterator[RawBlock]:
+    """With the markers in their places: they come before all other records of their block of the file."""
+    waiting: Batches | None = None
+    for part in found:
+        if part.records is None or part.data is None:
+            if waiting is not None:
+                yield _block(part, waiting)
+            elif part.problems:
+                yield _block(part, None)
+            waiting = part.control
+            continue
+        now = waiting
+        if waiting is not None:
+            border = int(part.data.start[part.used]) if part.used < len(part.data) else int(waiting.end[-1])
+            now, waiting = waiting.select(waiting.start < border), waiting.select(waiting.start >= border)
+            waiting = waiting if len(waiting) else None
+        yield _block(part, now)
+    if waiting is not None:
+        yield _block(FoundRecords([]), waiting)
+
+
+def _block(part: FoundRecords, control: Batches | None) -> RawBlock:
+    records, data = part.records, part.data
+    if records is None or data is None:
+        nothing = np.empty(0, np.int64)
+        slots = Slots(np.empty(0, np.uint8), nothing, nothing)
+        records = Records(slots, slots, nothing, nothing, nothing)
+        starts, producers = nothing, nothing
+    else:
+        starts = data.start
+        producers = np.where(data.attributes & TRANSACTIONAL != 0, data.producer_id, -1)
+    quiet = not len(producers) or bool((producers == -1).all())
+    return RawBlock(
+        keys=records.keys,
+        values=records.values,
+        offset=records.offset,
+        timestamp_ms=records.timestamp,
+        producer_id=np.full(len(records), -1, np.int64) if quiet else producers[records.batch],
+        markers=Markers() if control is None or not len(control) else _markers(control, starts, records.batch),
+        problems=tuple(part.problems),
+    )
+
+
+def _markers(control: Batches, starts: Ints, batch: Ints) -> Markers:
+    """The markers in these control batches, among records of batches that begin at `starts`."""
+    found: list[tuple[int, int, int, int, bool]] = []
+    while len(control):
+        records, _, used = some_records_of(control, MAX_BATCH_BYTES)
+        producers = np.where(control.attributes & TRANSACTIONAL != 0, control.producer_id, -1)
+        rows = np.searchsorted(starts[batch], control.start)
+        for place, of in enumerate(records.batch.tolist()):
+            marker = control_record(records.keys.bytes_at(place), records.values.bytes_at(place)).type_id
+            if marker in (ABORT, COMMIT):  # leaders leave other control records, too
+                at = int(records.offset[place]), int(records.timestamp[place])
+                found.append((int(rows[of]), *at, int(producers[of]), marker == COMMIT))
+        control = control.select(np.arange(used, len(control)))
+    if not found:
+        return Markers()
+    row, offset, timestamp_ms, producer_id, commit = (np.array(column) for column in zip(*found, strict=True))
+    return Markers(row=row, offset=offset, timestamp_ms=timestamp_ms, producer_id=producer_id, commit=commit)
+
+
+def _first(which: Bools) -> int:
+    """Where the first of them is; behind the end if there is none."""
+    place = int(which.argmax()) if len(which) else 0
+    return place if len(which) and which[place] else len(which)

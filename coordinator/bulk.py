@@ -1,0 +1,128 @@
+"""Loading a log by its columns: the state that `CoordinatorState.replay` comes to record by record, several times as fast where commits repeat their keys.
+
+Most of `__consumer_offsets` is commits that later ones overwrite. Those in between are left out, and what is left is replayed (`quorate.coordinator.bulk_block` says
+which may be left out and why the state is the same, down to the order of Kafka's maps). Needs pyarrow (`pip install quorate[arrow]`).
+"""
+
+from collections.abc import Callable, Iterable
+from operator import itemgetter
+
+import numpy as np
+
+from quorate.codecs import Uuid, decode_record
+from quorate.codecs.columnar.raw import RawBlock
+from quorate.coordinator.bulk_block import Barriers, Commits, Other, commits_of, kept, marks, others_of
+from quorate.coordinator.bulk_commits import Merged, commits_into, merged, put_all
+from quorate.coordinator.bulk_values import topic_names
+from quorate.coordinator.history.words import learn_names
+from quorate.coordinator.state import CoordinatorState
+
+__all__ = ["replay_blocks"]
+
+MOST_COMMITS = 1 << 20
+"""When so many commits have been kept, they are replayed, so that memory does not depend on the size of a log."""
+
+MOST_OTHERS = 1 << 18
+
+
+def replay_blocks(
+    state: CoordinatorState,
+    blocks: Iterable[RawBlock],
+    *,
+    strict: bool = False,
+    names: dict[Uuid, str] | None = None,
+) -> None:
+    """Take blocks of one partition's log in, in their order: afterwards the state is as if each record and marker had been replayed.
+
+    `strict`: as for `CoordinatorState.replay`. `names`: gets the names of topics that records tell together with their ids. Problems of the log are passed over.
+    """
+    load = _Load(state, strict=strict, names=names)
+    for block in blocks:
+        load.add(block)
+    load.flush()
+
+
+class _Load:
+    """What has been kept, and not replayed yet."""
+
+    def __init__(self, state: CoordinatorState, *, strict: bool, names: dict[Uuid, str] | None) -> None:
+        self.state = state
+        self.strict = strict
+        self.names = names
+        self.position = 0
+        self.transactional = {group.encode("utf-8", "surrogateescape") for group in state.offsets.open}
+        self._clear()
+
+    def _clear(self) -> None:
+        self.commits: list[Commits] = []
+        self.others: list[Other] = []
+        self.markers: list[tuple[int, int, bool]] = []
+        self.barriers = Barriers()
+
+    def add(self, block: RawBlock) -> None:
+        """Keep what has to be kept of a block."""
+        base = self.position
+        self.position += 2 * len(block) + 2
+        found = commits_of(block)
+        rows = found[2]
+        barriers = Barriers(markers=(base + 2 * block.markers.row).tolist())
+        if len(rows) < len(block):
+            strange = np.ones(len(block), np.bool_)
+            strange[rows] = False
+            others = others_of(block, base, np.flatnonzero(strange))
+            for other in others:
+                mark = marks(other)
+                if mark is not None:
+                    group, is_barrier = mark
+                    if is_barrier:
+                        barriers.groups.append((group, other.position))
+                    else:
+                        self.transactional.add(group)
+            self.others += others
+        self.markers += zip(
+            barriers.markers, block.markers.producer_id.tolist(), block.markers.commit.tolist(), strict=True
+        )
+        if self.names is not None:
+            self.names |= topic_names(block.keys[rows], block.values[rows])
+        if len(rows):
+            self.commits.append(kept(block, base, found, barriers, self.transactional))
+        self.barriers.groups += barriers.groups
+        self.barriers.markers += barriers.markers
+        if sum(map(len, self.commits)) > MOST_COMMITS or len(self.others) > MOST_OTHERS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Replay what has been kept."""
+        if self.commits:
+            commits = merged(self.commits, self.barriers, self.transactional)
+            if self.others or self.markers:
+                self._replay_in_order(commits)
+            else:
+                put_all(self.state, commits)
+        else:
+            self._replay_in_order(None)
+        self._clear()
+
+    def _replay_in_order(self, commits: Merged | None) -> None:
+        """Everything at its position."""
+        events: list[tuple[int, Callable[[int], None], int]] = []
+        if commits is not None:
+            put, grow = commits_into(self.state, commits)
+            events += [(position, put, index) for index, position in enumerate(commits.first.tolist())]
+            events += [(position, grow, index) for position, index in commits.replacing()]
+        events += [(other.position, self._replay, index) for index, other in enumerate(self.others)]
+        events += [(marker[0], self._end, index) for index, marker in enumerate(self.markers)]
+        events.sort(key=itemgetter(0))
+        for _, replay, index in events:
+            replay(index)
+
+    def _replay(self, index: int) -> None:
+        other = self.others[index]
+        record = decode_record(other.key, other.value)
+        if self.names is not None:
+            learn_names(self.names, record)
+        self.state.replay(record, offset=other.offset, producer_id=other.producer_id, strict=self.strict)
+
+    def _end(self, index: int) -> None:
+        _, producer_id, commit = self.markers[index]
+        self.state.offsets.end_transaction(producer_id, commit=commit)

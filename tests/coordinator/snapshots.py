@@ -1,0 +1,40 @@
+"""All that a `CoordinatorState` holds, as values that can be compared: also the order of its maps, and how large Kafka's would have become."""
+
+from collections import Counter
+from typing import Any
+
+from quorate.assignors.java_order import TimelineMap
+from quorate.codecs.message import Message
+from quorate.coordinator.state import CommittedOffset, CoordinatorState
+from quorate.coordinator.state.topic_index import TopicIndex
+
+__all__ = ["snapshot"]
+
+
+def snapshot(state: CoordinatorState) -> dict[str, Any]:
+    """Equal for two states that no request can tell apart."""
+    found = {name: _plain(value) for name, value in vars(state).items() if name != "_replay"}
+    found["ordered groups"] = [group_id for group_id, _ in state.groups.ordered()]
+    return found
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case CommittedOffset():
+            return type(value.value), value.value, value.record_offset
+        case Message():
+            return type(value), value
+        case TimelineMap():
+            return value.slots, [(_plain(key), _plain(one)) for key, one in value.items()]
+        case Counter() | dict():
+            return [(_plain(key), _plain(one)) for key, one in value.items()]
+        case set() | frozenset():
+            return sorted(value)
+        case list() | tuple():
+            return [_plain(one) for one in value]
+        case None | bool() | int() | str() | bytes():
+            return value
+    names = [name for cls in type(value).__mro__ for name in getattr(cls, "__slots__", ())]
+    names += list(getattr(value, "__dict__", ()))
+    skipped = {"index", "on_last"} if not isinstance(value, TopicIndex) else {"on_last"}
+    return type(value), {name: _plain(getattr(value, name)) for name in names if name not in skipped}
