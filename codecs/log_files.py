@@ -8,13 +8,13 @@ from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from os import PathLike, fspath
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from quorate.codecs.batches.model import BatchProblem, ProblemReason
 from quorate.codecs.log_model import LogError, LogProblem
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES
 
-__all__ = ["PartitionFiles", "Segment", "find_partitions"]
+__all__ = ["PartitionFiles", "Segment", "find_partitions", "partition_of"]
 
 _PARTITION_FOLDER = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)")
 _SEGMENT_FILE = re.compile(
@@ -24,10 +24,11 @@ _SEGMENT_FILE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A segment file as it was when it was found: a broker may go on writing."""
+    """A segment file as it was when it was found: a broker may go on writing. `begin` is where to begin to read its columns, at a batch."""
 
     path: Path
     size_bytes: int
+    begin: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ def _check_topics(topics: Collection[str]) -> None:
             raise LogError(f"{topic!r} is not a coordinator topic; use one of {', '.join(RECORD_TYPES)}")
 
 
-def _name_of(folder: Path) -> tuple[str, int] | None:
+def partition_of(folder: PurePath) -> tuple[str, int] | None:
     """Topic and number by a folder's name, if that is a partition's."""
     match = _PARTITION_FOLDER.fullmatch(folder.name)
     return (match["topic"], int(match["partition"])) if match else None
@@ -150,7 +151,7 @@ def _sized(files: Iterable[Path]) -> tuple[Segment, ...]:
 
 def _one_partition(folder: Path, segments: list[Path], topic: str | None, partition: int | None) -> PartitionFiles:
     """Segments that lie in `folder`, whose name counts if it is of the topic that is wanted, or of any if `topic` overrides it."""
-    name, number = _name_of(folder) or (None, None)
+    name, number = partition_of(folder) or (None, None)
     if topic is None and name not in RECORD_TYPES:
         name, number = CONSUMER_OFFSETS, None
     return PartitionFiles(
@@ -161,7 +162,7 @@ def _one_partition(folder: Path, segments: list[Path], topic: str | None, partit
 def _check_folder(path: Path, topic: str | None) -> None:
     """Refuse the partition of another topic, if the folder is surely one: elsewhere a name such as backup-2024 means nothing."""
     absolute = path.absolute()
-    named = _name_of(absolute)
+    named = partition_of(absolute)
     if topic is None and named and named[0] not in RECORD_TYPES and _looks_like_a_broker(absolute.parent):
         raise LogError(
             f"{path}: is a partition of {named[0]!r}, not of a coordinator topic ({', '.join(RECORD_TYPES)}); "
@@ -170,7 +171,7 @@ def _check_folder(path: Path, topic: str | None) -> None:
 
 
 def _in_log_directory(path: Path, topics: Collection[str], partition: int | None) -> list[PartitionFiles]:
-    folders = [(name, folder) for folder in path.iterdir() if (name := _name_of(folder)) and folder.is_dir()]
+    folders = [(name, folder) for folder in path.iterdir() if (name := partition_of(folder)) and folder.is_dir()]
     found = sorted((name, folder) for name, folder in folders if name[0] in topics and partition in (None, name[1]))
     if not found:
         there = sorted(folder.name for folder in path.iterdir())

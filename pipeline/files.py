@@ -102,7 +102,7 @@ def _expanded(given: str) -> list[Path]:
         )
     if not has_magic(given) or Path(given).exists():
         return [Path(given)]
-    found = [Path(path) for path in sorted(glob(given))]
+    found = [Path(path) for path in sorted(glob(given))]  # noqa: PTH207  # a pattern may be absolute
     if not found:
         raise LogError(f"{given}: no file or folder has such a name")
     # What lies beside the segments of a partition, such as its indexes, is meant by a star and by nobody else.

@@ -16,7 +16,7 @@ from quorate.codecs.columnar.schema import PROBLEMS
 from quorate.codecs.log_model import LogProblem
 from quorate.codecs.message import RECORD_TYPES, RecordType
 from quorate.codecs.wire import Uuid
-from quorate.pipeline.schema import CONTROL, ERROR, GROUP_FIELDS, arrow_schema, column_of
+from quorate.pipeline.schema import CONTROL, ERROR, GROUP_FIELDS, RAW, arrow_schema, column_of
 
 __all__ = ["Rows"]
 
@@ -129,7 +129,7 @@ class Rows:
         columns["type_id"] = problems.column("type_id")
         columns["tombstone"] = pc.is_null(problems.column("value"))
         columns["error"] = _errors(problems)
-        columns |= {name: problems.column(name) for name in ("key", "value")}
+        columns |= {name: problems.column(name) for name in RAW}
         return self._batch(problems.num_rows, columns)
 
     def _with_errors(
@@ -142,7 +142,9 @@ class Rows:
             return rows, problems
         columns = {name: rows.column(name) for name in rows.schema.names}
         columns["error"] = _errors(problems).take(places)
-        columns |= {name: problems.column(name).take(places) for name in ("key", "value")}
+        for name in RAW:  # all rows may have them already
+            if rows.column(name).null_count == rows.num_rows:
+                columns[name] = problems.column(name).take(places)
         left = pc.invert(pc.is_in(problems.column(identity), batch.column(identity)))
         return self._batch(rows.num_rows, columns), problems.filter(left)
 
