@@ -99,6 +99,7 @@ def _comparable(answer: Answer) -> Answer:
     told = _without_messages(answer)
     if told.get("op") in ("load", "reload"):
         told.pop("events", None)  # Kafka counts what was read
+        told.pop("skipped", None)
     if "events" in told:
         told["events"] = [{"n": one["n"], "atMs": one["atMs"]} for one in told["events"] if one["n"]]
     delta = told.get("delta")

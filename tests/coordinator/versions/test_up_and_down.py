@@ -1,0 +1,144 @@
+"""Logs that pass from one release of Kafka to the other: what the coordinator of 4.3 wrote is loaded by that of 4.0.2 (a downgrade), and the other way round, and
+the members go on. Both times ours, as that release, does what Kafka's does.
+"""
+
+from random import Random
+
+import pytest
+
+from quorate.codecs import CoordinatorRecord, decode_record
+from quorate.codecs.messages.consumer_group import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+)
+from tests.coordinator.consumer_scripts import History
+from tests.coordinator.scripts import Answer, Duel
+from tests.coordinator.test_loads import FOLDERS, records_of
+from tests.oracle.client import Oracle
+
+pytestmark = pytest.mark.oracle
+
+TOPIC = "AAAAAAAAAAEAAAAAAAAAAQ"
+BROKERS = [{"id": 0, "rack": "a"}, {"id": 1, "rack": "b"}]
+TOPICS = [{"name": "t", "id": TOPIC, "partitions": [[0], [1], [0]]}]
+
+
+def written(answer: Answer) -> list[CoordinatorRecord]:
+    """The records of an answer."""
+    found = []
+    for one in answer["records"]:
+        record = decode_record(bytes.fromhex(one["key"]), None if one["value"] is None else bytes.fromhex(one["value"]))
+        assert isinstance(record, CoordinatorRecord)
+        found.append(record)
+    return found
+
+
+def moved(history: History, before: Duel, oracle: Oracle) -> Duel:
+    """The other release takes over: it loads the log, and the members go on with it."""
+    log = before.op("log")["records"]
+    now_ms = before.op("timers")["now"]
+    after = Duel(oracle, note=before.note)
+    after.op("config")
+    history.asker = history.cluster.asker = after
+    history.cluster.tell(brokers=True)
+    after.op("load", records=log, nowMs=now_ms)
+    return after
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_members_go_on_after_a_downgrade_and_the_next_upgrade_as_with_kafka(
+    oracle: Oracle, oracle_4_0: Oracle, seed: int
+) -> None:
+    duel = Duel(oracle, note=f"seed {seed}")
+    history = History(Random(seed), duel)
+    history.run(25)
+    duel = moved(history, duel, oracle_4_0)
+    history.run(25)
+    duel = moved(history, duel, oracle)
+    history.run(15)
+
+
+@pytest.mark.parametrize("name", sorted(name for name in FOLDERS if not name.startswith(("compressed", "share"))))
+def test_what_brokers_wrote_is_loaded_and_described_as_by_4_0(oracle_4_0: Oracle, name: str) -> None:
+    duel = Duel(oracle_4_0)
+    duel.op("image", brokers=BROKERS, topics=TOPICS)
+    duel.op("load", records=records_of(name), nowMs=1_800_000_000_000)
+    listed = duel.request("ListGroups")["response"]["groups"]
+    by_type = {kind: [one["groupId"] for one in listed if one["groupType"] == kind] for kind in ("consumer", "classic")}
+    duel.request("ConsumerGroupDescribe", groupIds=by_type["consumer"])
+    duel.request("DescribeGroups", groups=by_type["classic"])
+
+
+def joined(duel: Duel) -> Answer:
+    return duel.request(
+        "ConsumerGroupHeartbeat",
+        1,
+        groupId="g",
+        memberId="m",
+        memberEpoch=0,
+        rebalanceTimeoutMs=60_000,
+        subscribedTopicNames=["t"],
+        topicPartitions=[],
+    )
+
+
+def test_after_a_downgrade_the_first_heartbeat_writes_the_topics_and_raises_the_epoch_without_moving_partitions(
+    oracle: Oracle, oracle_4_0: Oracle
+) -> None:
+    newest = Duel(oracle)
+    newest.op("image", brokers=BROKERS, topics=TOPICS)
+    joined(newest)
+    log = newest.op("log")["records"]
+    older = Duel(oracle_4_0)
+    older.op("image", brokers=BROKERS, topics=TOPICS)
+    older.op("load", records=log, nowMs=newest.op("timers")["now"])
+    beat = {"groupId": "g", "memberId": "m", "memberEpoch": 2}
+
+    records = written(older.request("ConsumerGroupHeartbeat", 1, **beat))
+
+    assert [type(one.key) for one in records] == [
+        ConsumerGroupPartitionMetadataKey,
+        ConsumerGroupMetadataKey,
+        ConsumerGroupTargetAssignmentMetadataKey,
+        ConsumerGroupCurrentMemberAssignmentKey,
+    ]
+    topics, epoch, _, current = (one.value for one in records)
+    assert isinstance(topics, ConsumerGroupPartitionMetadataValue)
+    assert [(topic.topic_name, topic.num_partitions, topic.partition_metadata) for topic in topics.topics] == [
+        ("t", 3, ())
+    ]
+    assert epoch == ConsumerGroupMetadataValue(epoch=3, metadata_hash=0)
+    assert [topic.partitions for topic in current.assigned_partitions] == [(0, 1, 2)]
+    assert not older.request("ConsumerGroupHeartbeat", 1, **{**beat, "memberEpoch": 3})["records"]
+
+
+def test_a_broker_in_another_rack_raises_no_epoch_in_4_0(oracle_4_0: Oracle) -> None:
+    duel = Duel(oracle_4_0)
+    duel.op("image", brokers=BROKERS, topics=TOPICS)
+    joined(duel)
+    duel.op("image", brokers=[{"id": 0, "rack": "z"}, {"id": 1, "rack": "y"}])
+    assert not duel.request("ConsumerGroupHeartbeat", 1, groupId="g", memberId="m", memberEpoch=1)["records"]
+    duel.op("image", topics=[{**TOPICS[0], "partitions": [[1], [0], [1]]}])
+    assert not duel.request("ConsumerGroupHeartbeat", 1, groupId="g", memberId="m", memberEpoch=1)["records"]
+
+
+def test_4_0_cannot_load_a_partition_with_share_groups_of_4_3(oracle_4_0: Oracle) -> None:
+    name = next(name for name in FOLDERS if name.startswith("share") and records_of(name))
+    records = records_of(name)
+    oracle_4_0.call("config")
+    assert oracle_4_0.call("load", records=records)["state"] == "FAILED"
+    duel = Duel(oracle_4_0)
+    with pytest.raises(ValueError, match="cannot be read by this release"):
+        duel.ours.run({"op": "load", "records": records})
+
+
+def test_4_0_passes_over_streams_groups(oracle_4_0: Oracle) -> None:
+    name = next(name for name in FOLDERS if name.startswith("streams") and records_of(name))
+    duel = Duel(oracle_4_0)
+    duel.op("load", records=records_of(name))
+    assert "Streams" not in {one["groupType"] for one in duel.request("ListGroups")["response"]["groups"]}
+    assert sum(duel.ours.shard.state.skipped.values()) > 0
