@@ -14,7 +14,7 @@ from quorate.codecs.log_files import PartitionFiles, find_partitions
 from quorate.codecs.log_model import LogEntry, LogError, LogProblem
 from quorate.codecs.records import RECORD_TYPES, decode_record
 
-__all__ = ["LogFiles", "hex_entries", "live_entries"]
+__all__ = ["BATCH_OVERHEAD_BYTES", "LogFiles", "hex_entries", "live_entries"]
 
 BATCH_OVERHEAD_BYTES = 70
 """Roughly what a record takes in a log besides its key and value, in a batch of its own."""
@@ -35,6 +35,11 @@ class LogFiles:
         self._partitions = [(path, files) for path, found in sources for files in found]
         self.size_bytes = sum(_size(files) for _, files in self._partitions)
         self.empty = not self.size_bytes and not any(files.problems for _, files in self._partitions)
+
+    @property
+    def partitions(self) -> list[PartitionFiles]:
+        """What was found, in the order in which it is read."""
+        return [files for _, files in self._partitions]
 
     def entries(
         self,

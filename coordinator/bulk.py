@@ -4,20 +4,22 @@ Most of `__consumer_offsets` is commits that later ones overwrite. Those in betw
 which may be left out and why the state is the same, down to the order of Kafka's maps). Needs pyarrow (`pip install quorate[arrow]`).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
+from os import PathLike
 
 import numpy as np
 
-from quorate.codecs import Uuid, decode_record
-from quorate.codecs.columnar.raw import RawBlock
+from quorate.codecs import CONSUMER_OFFSETS, LogError, Uuid, decode_record
+from quorate.codecs.columnar.raw import RawBlock, read_raw
+from quorate.codecs.log_files import find_partitions
 from quorate.coordinator.bulk_block import Barriers, Commits, Other, commits_of, kept, marks, others_of
 from quorate.coordinator.bulk_commits import Merged, commits_into, merged, put_all
 from quorate.coordinator.bulk_values import topic_names
 from quorate.coordinator.history.words import learn_names
 from quorate.coordinator.state import CoordinatorState
 
-__all__ = ["replay_blocks"]
+__all__ = ["blocks_upto", "load_state", "replay_blocks"]
 
 MOST_COMMITS = 1 << 20
 """When so many commits have been kept, they are replayed, so that memory does not depend on the size of a log."""
@@ -38,8 +40,43 @@ def replay_blocks(
     """
     load = _Load(state, strict=strict, names=names)
     for block in blocks:
+        if block.topic != CONSUMER_OFFSETS:
+            raise ValueError(f"a block is of {block.topic}, and a coordinator's state is in {CONSUMER_OFFSETS}")
         load.add(block)
     load.flush()
+
+
+def load_state(
+    path: str | PathLike[str],
+    *,
+    partition: int | None = None,
+    offset: int | None = None,
+    timestamp_ms: int | None = None,
+    skip_corrupt: bool = False,
+) -> CoordinatorState:
+    """The state of one partition of `__consumer_offsets`, from a segment, its folder, or (with `partition`) a log directory: `history.state_at` of its entries.
+
+    After the record at `offset`, or before the first that is later than `timestamp_ms`; by default at the end. Problems of the log are passed over, as `read_log`
+    does with `skip_corrupt`. Raises `LogError` if there is no such log, or more than one partition.
+    """
+    found = find_partitions(path, topic=CONSUMER_OFFSETS, partition=partition)
+    if len(found) > 1:
+        raise LogError(f"{path}: has {len(found)} partitions of {CONSUMER_OFFSETS}; say which by partition=")
+    state = CoordinatorState()
+    blocks = read_raw(found[0], skip_corrupt=skip_corrupt)
+    replay_blocks(state, blocks_upto(blocks, offset=offset, timestamp_ms=timestamp_ms))
+    return state
+
+
+def blocks_upto(
+    blocks: Iterable[RawBlock], *, offset: int | None = None, timestamp_ms: int | None = None
+) -> Iterator[RawBlock]:
+    """The blocks of one partition, up to the first record that is behind `offset` or later than `timestamp_ms`."""
+    for block in blocks:
+        part, is_over = block.upto(offset=offset, timestamp_ms=timestamp_ms)
+        yield part
+        if is_over:
+            return
 
 
 class _Load:

@@ -9,17 +9,30 @@ being written. One `FileLog` writes to a folder at a time; that is the caller's 
 
 import os
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from quorate.codecs import CoordinatorRecord, LogError, decode_record, encode_record
-from quorate.codecs.batches import Batch, BatchProblem, BatchRecord, control_record, encode_batch, encode_marker
+from quorate.codecs.batches import (
+    Batch,
+    BatchProblem,
+    BatchRecord,
+    ProblemReason,
+    control_record,
+    encode_batch,
+    encode_marker,
+)
+from quorate.codecs.log_files import PartitionFiles, Segment
 from quorate.codecs.message import CONSUMER_OFFSETS
 from quorate.coordinator.errors import ErrorCode
 from quorate.coordinator.log_compaction import Compaction, compact
-from quorate.coordinator.log_segments import Fsync, batches, recovered, segment_path, segments_in, sync_folder
+from quorate.coordinator.log_segments import Fsync, batches, damaged, recovered, segment_path, segments_in, sync_folder
 from quorate.coordinator.runtime import AppendError, StoredMarker, StoredRecord
+
+if TYPE_CHECKING:
+    from quorate.codecs.columnar.raw import RawBlock
 
 __all__ = ["FileLog"]
 
@@ -55,6 +68,7 @@ class FileLog:
             raise ValueError(f"segment_bytes is {segment_bytes:,}; use 1 to {_LARGEST_SEGMENT_BYTES:,}")
         self.folder = Path(directory) / f"{topic}-{partition}"
         self.topic = topic
+        self.partition = partition
         self.fsync: Fsync = fsync
         self.segment_bytes = segment_bytes
         self.max_batch_bytes = max_batch_bytes
@@ -119,6 +133,12 @@ class FileLog:
     def read(self) -> Iterator[StoredRecord | StoredMarker]:
         """Everything that was there at the call, oldest first; a batch and a block of the file at a time are in memory. Raises `LogError` for damage."""
         return self._read(segments_in(self.folder), self._size)
+
+    def blocks(self) -> Iterator["RawBlock"] | None:
+        """The same as columns, some MB of a segment at a time; `None` where pyarrow is not installed, and for other topics. Raises `LogError` for damage."""
+        if self.topic != CONSUMER_OFFSETS or find_spec("pyarrow") is None:
+            return None
+        return self._blocks(segments_in(self.folder), self._size)
 
     def segments(self) -> list[Path]:
         """The files, oldest first; the last one is being written."""
@@ -203,6 +223,17 @@ class FileLog:
         for path in segments:
             for batch in batches(path, newest_size if path == segments[-1] else None):
                 yield from self._stored(path, batch)
+
+    def _blocks(self, segments: list[Path], newest_size: int) -> Iterator["RawBlock"]:
+        from quorate.codecs.columnar.raw import read_raw
+
+        sizes = [path.stat().st_size for path in segments[:-1]] + [newest_size]
+        files = PartitionFiles(self.topic, self.partition, tuple(map(Segment, segments, sizes)))
+        for block in read_raw(files):
+            for problem in block.problems:
+                if problem.reason is not ProblemReason.OFFSET_ORDER:
+                    raise damaged(problem.path, problem.position, problem.detail)
+            yield block
 
     def _stored(self, path: Path, batch: Batch) -> Iterator[StoredRecord | StoredMarker]:
         header = batch.header

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from quorate.codecs import LogError
 from quorate.codecs.batches import Batch, BatchProblem, ProblemReason, read_batches
 
-__all__ = ["Fsync", "batches", "recovered", "segment_path", "segments_in", "sync_folder"]
+__all__ = ["Fsync", "batches", "damaged", "recovered", "segment_path", "segments_in", "sync_folder"]
 
 Fsync: TypeAlias = Literal["always", "never"]
 """Whether what is written is on the disk before anybody is told (`fsync`), or is left to the operating system, which loses it when the power fails."""
@@ -42,7 +42,7 @@ def batches(path: Path, end: int | None = None) -> Iterator[Batch]:
         for batch in read_batches(file):
             if isinstance(batch, BatchProblem):
                 if end is None or batch.position < end:
-                    raise _damaged(path, batch)
+                    raise damaged(path, batch.position, batch.detail)
                 return
             if end is not None and batch.header.position >= end:
                 return
@@ -59,7 +59,7 @@ def recovered(path: Path) -> tuple[int, int]:
         for batch in read_batches(file):
             if isinstance(batch, BatchProblem):
                 if not _torn(path, batch, next_offset):
-                    raise _damaged(path, batch)
+                    raise damaged(path, batch.position, batch.detail)
                 break
             position = batch.header.position + batch.header.size_bytes
             next_offset = batch.header.last_offset + 1
@@ -80,8 +80,9 @@ def _torn(path: Path, problem: BatchProblem, next_offset: int) -> bool:
         )
 
 
-def _damaged(path: Path, problem: BatchProblem) -> LogError:
+def damaged(path: Path, position: int, detail: str) -> LogError:
+    """What to say of damage in a segment, and what to do."""
     return LogError(
-        f"{path}, position {problem.position:,}: {problem.detail}; "
+        f"{path}, position {position:,}: {detail}; "
         "restore the file from a copy, or read what is left with read_log(skip_corrupt=True)"
     )

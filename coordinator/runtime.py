@@ -6,7 +6,7 @@ be rolled back, and the client gets the error (`MAPPED_ERRORS`: as Kafka's coord
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from quorate.codecs import CoordinatorRecord, MalformedRecord, UnknownRecord
 from quorate.codecs.message import Message
@@ -17,8 +17,12 @@ from quorate.coordinator.results import Pending, RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.timers import Timer
 
+if TYPE_CHECKING:
+    from quorate.codecs.columnar.raw import RawBlock
+
 __all__ = [
     "AppendError",
+    "ColumnarLog",
     "CoordinatorLog",
     "CoordinatorRuntime",
     "MemoryLog",
@@ -87,6 +91,14 @@ class CoordinatorLog(Protocol):
 
     def read(self) -> Iterator[StoredRecord | StoredMarker]:
         """Everything, oldest first."""
+
+
+@runtime_checkable
+class ColumnarLog(CoordinatorLog, Protocol):
+    """A log that can be read many records at a time."""
+
+    def blocks(self) -> Iterator["RawBlock"] | None:
+        """Everything, oldest first; `None` if it cannot be read so here."""
 
 
 @dataclass
@@ -176,14 +188,23 @@ class CoordinatorRuntime:
         self._on_event = on_event or (lambda event: None)
 
     def load(self) -> None:
-        """Replay the log, and do what a coordinator does then: sessions start anew."""
+        """Replay the log, and do what a coordinator does then: sessions start anew. A log that has columns is replayed by these, with the same result."""
+        blocks = self.log.blocks() if isinstance(self.log, ColumnarLog) else None
+        if blocks is not None:
+            from quorate.coordinator.bulk import replay_blocks
+
+            replay_blocks(self.shard.state, blocks, strict=True)
+        else:
+            self._replay_log()
+        self._write("load", self.shard.loaded(self.now_ms))
+        self.settle()
+
+    def _replay_log(self) -> None:
         for stored in self.log.read():
             if isinstance(stored, StoredMarker):
                 self.shard.end_transaction(stored.producer_id, commit=stored.commit)
             else:
                 self.shard.replay(stored.record, offset=stored.offset, producer_id=stored.producer_id, strict=True)
-        self._write("load", self.shard.loaded(self.now_ms))
-        self.settle()
 
     def unload(self) -> None:
         """Another broker coordinates the partition from now on: requests that wait are answered NOT_COORDINATOR. The runtime is not to be used any more."""

@@ -67,6 +67,11 @@ class RawBlock:
     def __len__(self) -> int:
         return len(self.offset)
 
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all keys and values."""
+        return sum(int((slots.end - slots.start).sum()) for slots in (self.keys, self.values))
+
     @classmethod
     def of(
         cls,

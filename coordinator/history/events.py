@@ -55,6 +55,15 @@ class Moment:
     offset: int | None = None
     offsets: Mapping[int | None, int] | None = None
 
+    def within(self, partition: int | None) -> tuple[int | None, int | None] | None:
+        """The last offset and the last time of a partition, as far as there are such; `None` if the partition is left out."""
+        if self.offset is not None:
+            return self.offset, None
+        if self.offsets is not None:
+            last = self.offsets.get(partition)
+            return None if last is None else (last, None)
+        return None, self.timestamp_ms
+
     def cut(self, entries: Iterable[LogEntry | LogProblem]) -> Iterator[LogEntry | LogProblem]:
         """The entries up to it, per partition. A partition without an offset, where others have one, is left out."""
         over: set[int | None] = set()
@@ -68,12 +77,11 @@ class Moment:
             yield entry
 
     def _is_later(self, entry: LogEntry) -> bool:
-        if self.offset is not None:
-            return entry.offset > self.offset
-        if self.offsets is not None:
-            last = self.offsets.get(entry.partition)
-            return last is None or entry.offset > last
-        return self.timestamp_ms is not None and entry.timestamp_ms > self.timestamp_ms
+        within = self.within(entry.partition)
+        if within is None:
+            return True
+        last, last_ms = within
+        return (last is not None and entry.offset > last) or (last_ms is not None and entry.timestamp_ms > last_ms)
 
 
 def state_at(

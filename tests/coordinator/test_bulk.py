@@ -2,9 +2,11 @@
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +14,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quorate.codecs import CoordinatorRecord, LogEntry, TaggedField, Uuid, decode_record, encode_record, read_log
+from quorate.codecs import (
+    CoordinatorRecord,
+    LogEntry,
+    LogError,
+    TaggedField,
+    Uuid,
+    decode_record,
+    encode_record,
+    read_log,
+)
 from quorate.codecs.batches import BatchRecord, encode_batch, encode_marker
 from quorate.codecs.columnar.raw import Markers, RawBlock, read_raw
 from quorate.codecs.log_files import find_partitions
@@ -21,8 +32,12 @@ from quorate.codecs.messages import consumer_group as consumer
 from quorate.codecs.messages import offsets as commits
 from quorate.codecs.messages import share_group as share
 from quorate.codecs.messages import streams_group as streams
-from quorate.coordinator import bulk
-from quorate.coordinator.bulk import replay_blocks
+from quorate.coordinator import CoordinatorRuntime, CoordinatorShard, bulk
+from quorate.coordinator.bulk import load_state, replay_blocks
+from quorate.coordinator.file_log import FileLog
+from quorate.coordinator.history import state_at
+from quorate.coordinator.history.words import learn_names
+from quorate.coordinator.runtime import ColumnarLog, MemoryLog
 from quorate.coordinator.state import CoordinatorState, ReplayError
 from tests.coordinator.captures import CAPTURES, entries, folders
 from tests.coordinator.snapshots import snapshot
@@ -347,6 +362,66 @@ def test_a_transaction_that_was_open_before_is_compared_with_what_was_there_when
     found = state.offsets.get(GROUPS[0], TOPICS[0], 0)
     assert found is not None
     assert found.record_offset == 30
+
+
+@pytest.mark.parametrize("folder", FOLDERS[::3], ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_a_state_of_an_earlier_time_is_that_of_the_entries_up_to_then(folder: Path) -> None:
+    found = entries(folder)
+    for entry in found[:: max(1, len(found) // 5)]:
+        for moment in ({"offset": entry.offset}, {"timestamp_ms": entry.timestamp_ms}):
+            assert snapshot(load_state(folder, **moment)) == snapshot(state_at(found, **moment)), moment
+
+
+def test_a_log_in_files_is_loaded_as_one_in_memory(tmp_path: Path) -> None:
+    steps = [
+        step
+        for step in steps_of(5, 300, 3, 6, 1, 2)
+        if step[0] != "odd" and (step[0] != "group" or step[5] % 9 < 2)  # nothing that contradicts
+    ]
+    shards = []
+    for log in (MemoryLog(), FileLog(tmp_path, fsync="never", segment_bytes=2000)):
+        for offset, step in enumerate(steps):
+            if step[0] == "marker":
+                log.append_marker(step[4] or 3, 0, commit=step[5] % 3 > 0, timestamp_ms=NOW + offset)
+                continue
+            record = decode_record(*pair_of(step))
+            assert isinstance(record, CoordinatorRecord)
+            log.append([record], timestamp_ms=NOW + offset, producer_id=step[4] or -1, producer_epoch=0)
+        shard = CoordinatorShard(new_id=uuid4)
+        runtime = CoordinatorRuntime(shard, log, now_ms=NOW)
+        runtime.load()
+        shards.append(shard)
+    assert isinstance(log, FileLog)
+    assert isinstance(log, ColumnarLog)
+    log.close()
+    assert snapshot(shards[0].state) == snapshot(shards[1].state)
+    assert shards[0].state.offsets.committed
+
+
+def test_a_damaged_log_in_files_is_not_loaded(tmp_path: Path) -> None:
+    with FileLog(tmp_path, fsync="never", segment_bytes=300) as log:
+        for number in range(9):
+            log.append([commit(0, 0, 0, number)], timestamp_ms=NOW)
+        path = log.segments()[0]
+        path.write_bytes(path.read_bytes()[:100] + b"?" + path.read_bytes()[101:])
+        with pytest.raises(LogError, match=r"position 0: .*restore the file"):
+            CoordinatorRuntime(CoordinatorShard(new_id=uuid4), log, now_ms=NOW).load()
+
+
+def test_other_topics_are_refused() -> None:
+    block = replace(block_of([], 0), topic="__share_group_state")
+    with pytest.raises(ValueError, match="__share_group_state"):
+        replay_blocks(CoordinatorState(), [block])
+
+
+def test_names_of_topics_are_those_that_records_tell() -> None:
+    steps = [step for step in steps_of(7, 200, 3, 6, 3, 0) if step[0] != "marker"]
+    expected: dict[Uuid, str] = {}
+    for step in steps:
+        learn_names(expected, decode_record(*pair_of(step)))
+    names: dict[Uuid, str] = {}
+    replay_blocks(CoordinatorState(), [block_of(steps, 0)], names=names)
+    assert names.keys() == expected.keys() == set(IDS[1:])
 
 
 def test_strict_raises_what_contradicts() -> None:
