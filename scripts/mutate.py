@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,25 +26,31 @@ def main() -> int:
     """Run mutmut; print the survivors that nobody has explained."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("mutants", nargs="*", help="only these, such as 'quorate.coordinator.consumer.reconcile.*'")
+    parser.add_argument("--show", action="store_true", help="show the survivors of the last run again")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
-    _lay_out()
-    _mutmut("run", "--max-children", str(options.jobs), *options.mutants)
+    if not options.show:
+        _lay_out()
+        _mutmut("run", "--max-children", str(options.jobs), *options.mutants)
     found = dict(re.findall(r"^\s*(\S+): (.+)$", _mutmut("results", "--all", "true", quiet=True), re.MULTILINE))
     counts = Counter(found.values())
     print(f"{len(found)} mutants:", ", ".join(f"{count} {status}" for status, count in counts.most_common()))
-    shown = 0
-    explained = EXPLAINED.read_text()
-    for name, status in found.items():
-        if status in NOTICED or status == "not checked":
-            continue
-        diff = _mutmut("show", name, quiet=True)
-        if _change(diff) in explained:
-            continue
-        shown += 1
-        print(f"\n{name}: {status}\n{diff}")
-    print(f"{shown} that are not explained in {EXPLAINED.relative_to(ROOT)}")
-    return 1 if shown else 0
+    survivors = [name for name, status in found.items() if status not in (*NOTICED, "not checked")]
+    explained = EXPLAINED.read_text("utf-8")
+    left = [(name, diff) for name, diff in _diffs(survivors) if _change(diff) not in explained]
+    for name, diff in left:
+        print(f"\n{name}: {found[name]}\n{_change(diff)}")
+    print(f"{len(survivors)} survivors, {len(left)} of them not explained in {EXPLAINED.relative_to(ROOT)}")
+    return 1 if left else 0
+
+
+def _diffs(mutants: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """What `mutmut show` tells, without a process for each."""
+    from mutmut.mutation.diff_apply import get_diff_for_mutant
+
+    os.chdir(TREE)
+    for name in mutants:
+        yield name, get_diff_for_mutant(name)
 
 
 def _change(diff: str) -> str:

@@ -139,8 +139,42 @@ def test_members_in_unknown_states_join_again_unless_they_own_nothing() -> None:
         with pytest.raises(ApiError) as caught:
             reconcile(member(UNKNOWN, 0), situation(0, owned=owned))
         assert caught.value.code == ErrorCode.FENCED_MEMBER_EPOCH
+        assert str(caught.value) == "member m is in a state that is not known here; it has to join again"
 
 
 def test_a_member_that_is_where_it_should_be_is_not_touched() -> None:
     there = replace(member(STABLE, 0), epoch=6)
     assert reconcile(there, situation(0)) is there
+
+
+def test_topics_that_are_gone_are_given_up_with_the_next_target_not_before() -> None:
+    """Only a heartbeat that changes the subscription takes topics away at once (KAFKA-19431)."""
+    there = member(STABLE, 0, 1, epoch=6)
+    assert reconcile(there, situation(0, 1, topics="u")) is there
+    waiting = member(UNREVOKED, 0, pending=(1,), epoch=6)
+    assert reconcile(waiting, situation(0, topics="u", owned=(0, 1))) is waiting
+
+
+def test_what_is_given_up_at_once_dates_the_previous_epoch() -> None:
+    before = replace(member(STABLE, 0, 1, epoch=6), previous_epoch=2)
+    after = reconcile(before, situation(0, 1, topics="u", changed=True, owned=()))
+    assert (after.epoch, after.previous_epoch) == (6, 6)
+
+
+def test_a_member_without_topics_gives_up_everything_and_a_new_one_stays_as_it_is() -> None:
+    new = replace(member(STABLE, epoch=6), previous_epoch=-1)
+    assert reconcile(new, situation(topics="", changed=True)) is new
+    old = replace(member(STABLE, epoch=6), previous_epoch=5)
+    assert reconcile(old, situation(topics="", changed=True)) == replace(old, previous_epoch=6)
+    holds = replace(member(STABLE, 0, epoch=6), previous_epoch=-1)
+    after = reconcile(holds, situation(topics="", changed=True, owned=(0,)))
+    assert (after.state, after.assigned, after.pending_revocation) == (UNREVOKED, {}, {T: {0: 3}})
+    revoking = member(UNREVOKED, 0, pending=(1,), epoch=6)
+    after = reconcile(revoking, situation(topics="", changed=True, owned=(0, 1)))
+    assert (after.state, after.assigned, after.pending_revocation) == (UNREVOKED, {}, {T: {0: 3, 1: 3}})
+
+
+def test_a_move_that_the_table_does_not_have_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TRANSITIONS, STABLE, frozenset())  # type: ignore[call-overload]
+    with pytest.raises(AssertionError, match="member m cannot go from STABLE to UNREVOKED_PARTITIONS"):
+        reconcile(member(STABLE, 0, 1), situation(1))

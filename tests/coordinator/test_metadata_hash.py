@@ -5,6 +5,7 @@ from typing import Any
 
 import mmh3
 import pytest
+import xxhash
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -153,3 +154,52 @@ def test_impossible_input_is_refused() -> None:
 def test_a_hash_beyond_64_bits_is_refused(algorithm: HashAlgorithm) -> None:
     with pytest.raises(ValueError, match=str(2**63)):
         group_hash({"t": 2**63}, algorithm)
+
+
+def test_hashes_at_the_ends_of_64_bits_are_taken_and_those_beyond_refused() -> None:
+    for algorithm in HashAlgorithm:
+        for value in (-(2**63), 2**63 - 1):
+            assert group_hash({"t": value}, algorithm) is not None
+        for value in (-(2**63) - 1, 2**63):
+            with pytest.raises(ValueError, match=f"topic hash {value} is not a signed 64-bit integer"):
+                group_hash({"t": value}, algorithm)
+
+
+def test_the_sum_of_the_kips_text_goes_round_in_64_bits() -> None:
+    most = 2**63 - 1
+    assert group_hash(dict.fromkeys("abc", most), "murmur3") == (6 * most + 2**63) % 2**64 - 2**63
+    assert group_hash(dict.fromkeys("abc", -(2**63)), "murmur3") == 0
+    assert group_hash(dict.fromkeys("ab", most), "murmur3") == 2**63 - 3
+
+
+def test_racks_are_in_java_order() -> None:
+    # As for names: U+1F680 comes before U+E000. Both take as many bytes in UTF-16 as "aa" and "b" do.
+    racks = ["\ue000", "\U0001f680"]
+    written = bytes.fromhex(
+        "00" "0807060504030201" "1817161514131211"  # magic, id
+        "7400" "01000000" "01000000"  # name, number of partitions
+        "00000000" "02000000" "3dd880de" "02000000" "01000000" "00e0" "01000000"
+    )  # fmt: skip
+    assert topic_hash(ID, "t", [racks]) == _signed(xxhash.xxh3_64_intdigest(written))
+    in_utf8 = bytes.fromhex(
+        "00" "0807060504030201" "1817161514131211" "01000000" "74" "0100000000000000"
+        "00000000" "04000000" "f09f9a80" "03000000" "ee8080"
+    )  # fmt: skip
+    assert topic_hash(ID, "t", [racks], "murmur3") == mmh3.hash64(in_utf8, 0, True)[0]
+
+
+def test_a_half_of_a_surrogate_pair_is_a_character_like_others() -> None:
+    """Java's strings can have one, and Kafka's hash takes code units as they are."""
+    written = bytes.fromhex(
+        "00" "0807060504030201" "1817161514131211" "00d8" "01000000" "01000000" "00000000" "01000000" "00dc" "01000000"
+    )  # fmt: skip
+    assert topic_hash(ID, "\ud800", [["\udc00"]]) == _signed(xxhash.xxh3_64_intdigest(written))
+    in_utf8 = bytes.fromhex(
+        "00" "0807060504030201" "1817161514131211" "03000000" "eda080" "0100000000000000" "00000000" "03000000" "edb080"
+    )  # fmt: skip
+    assert topic_hash(ID, "\ud800", [["\udc00"]], "murmur3") == mmh3.hash64(in_utf8, 0, True)[0]
+    assert group_hash(dict([("\udc00", 2), ("\ud800", 1)])) == group_hash({"a": 1, "b": 2})
+
+
+def _signed(value: int) -> int:
+    return value - 2**64 if value >= 2**63 else value

@@ -1,0 +1,152 @@
+"""Histories that Kafka's own coordinator was asked, with its answers, so that they can be played without Java (tests/data/coordinator_histories.jsonl.gz).
+
+    .venv/bin/python -P tests/coordinator/recorded.py        # asks Kafka anew, and writes the file
+
+Random histories as those of the differential tests, which ask Kafka itself; these are for machines without Java, and for `make mutate`, which plays them
+thousands of times.
+"""
+
+import gzip
+import json
+import sys
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+if __name__ == "__main__":
+    sys.path.append(str(Path(__file__).parents[2]))
+
+from tests.coordinator.classic_scripts import ClassicHistory, NamedDuel
+from tests.coordinator.consumer_scripts import History
+from tests.coordinator.mixed_scripts import MixedHistory
+from tests.coordinator.scripts import Answer, Duel
+from tests.coordinator.share_scripts import ShareHistory
+from tests.coordinator.test_offsets import simple_history
+from tests.oracle.client import Oracle
+
+__all__ = ["FILE", "Recorded", "recorded"]
+
+FILE = Path(__file__).resolve().parents[1] / "data" / "coordinator_histories.jsonl.gz"
+STEPS = 60
+
+Made = Callable[[Oracle, int], Duel]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """`lines`: what was asked; `answers`: what Kafka answered; `asides`: what it answered to ops that the duel itself asked in between, by op."""
+
+    name: str
+    lines: list[Answer]
+    answers: list[Answer]
+    asides: dict[str, list[Answer]]
+
+    def play(self) -> None:
+        """Ask our side the same. Raises `Differs`."""
+        duel = Duel(_Tape(self), note=self.name)  # type: ignore[arg-type]
+        for line in self.lines:
+            duel.op(line["op"], **{name: value for name, value in line.items() if name not in ("op", "id")})
+
+
+def recorded() -> list[Recorded]:
+    """All that are in the file."""
+    with gzip.open(FILE, "rt", encoding="utf-8") as file:
+        return [Recorded(**json.loads(line)) for line in file]
+
+
+class _Tape:
+    """In place of the oracle: says what it said."""
+
+    def __init__(self, told: Recorded) -> None:
+        self._answers = iter(told.answers)
+        self._asides = {op: deque(answers) for op, answers in told.asides.items()}
+
+    def call(self, op: str, **fields: Any) -> Answer:
+        return self._asides[op].popleft()
+
+    def call_many(self, ops: Iterable[Mapping[str, Any]]) -> list[Answer]:
+        return [next(self._answers) for _ in ops]
+
+
+class _Recorder(Oracle):
+    """The oracle, with a memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers: list[Answer] = []
+        self.asides: defaultdict[str, list[Answer]] = defaultdict(list)
+
+    def call(self, op: str, **fields: Any) -> Answer:
+        (answer,) = super().call_many([{"op": op, **fields}])
+        self.asides[op].append(answer)
+        return answer
+
+    def call_many(self, ops: Iterable[Mapping[str, Any]]) -> list[Answer]:
+        answers = super().call_many(ops)
+        self.answers += answers
+        return answers
+
+
+def _consumer(oracle: Oracle, seed: int, **shares: float) -> Duel:
+    duel = Duel(oracle)
+    History(Random(seed), duel, **shares).run(STEPS)
+    return duel
+
+
+def _classic(oracle: Oracle, seed: int) -> Duel:
+    duel = NamedDuel(oracle)
+    ClassicHistory(Random(seed), duel, groups=1 + seed % 2).run(STEPS)
+    return duel
+
+
+def _mixed(oracle: Oracle, seed: int) -> Duel:
+    duel = NamedDuel(oracle)
+    MixedHistory(Random(seed), duel).run(STEPS)
+    return duel
+
+
+def _share(oracle: Oracle, seed: int) -> Duel:
+    duel = Duel(oracle)
+    ShareHistory(Random(seed), duel).run(STEPS)
+    return duel
+
+
+def _offsets(oracle: Oracle, seed: int) -> Duel:
+    duel = Duel(oracle)
+    simple_history(duel, seed)
+    return duel
+
+
+KINDS: dict[str, tuple[int, Made]] = {
+    "consumer": (10, _consumer),
+    "static": (8, lambda oracle, seed: _consumer(oracle, seed, statics=0.9, regexes=0.1)),
+    "regex": (8, lambda oracle, seed: _consumer(oracle, seed, statics=0.1, regexes=0.9)),
+    "classic": (4, _classic),
+    "mixed": (10, _mixed),
+    "share": (8, _share),
+    "offsets": (8, _offsets),
+}
+
+
+def main() -> None:
+    """Ask Kafka; write the file."""
+    with _Recorder() as oracle, FILE.open("wb") as out, gzip.GzipFile("", "wb", fileobj=out, mtime=0) as file:
+        for kind, (count, make) in KINDS.items():
+            for seed in range(count):
+                oracle.answers.clear()
+                oracle.asides.clear()
+                lines = make(oracle, seed).lines
+                told = {
+                    "name": f"{kind}, seed {seed}",
+                    "lines": lines,
+                    "answers": oracle.answers,
+                    "asides": oracle.asides,
+                }
+                file.write(json.dumps(told, separators=(",", ":")).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,423 @@
+"""Replay by single records: what contradicts what is there is refused and said why, and the rest of the state stays as it was."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from quorate.codecs import CoordinatorRecord, Uuid, decode_record
+from quorate.codecs.messages import consumer_group as consumer
+from quorate.codecs.messages import share_group as share
+from quorate.codecs.messages import streams_group as streams
+from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue, TopicPartition, TopicPartitions
+from quorate.codecs.messages.offsets import OffsetCommitKey, OffsetCommitValue
+from quorate.coordinator.state import (
+    ClassicGroup,
+    ConsumerGroup,
+    CoordinatorState,
+    MemberState,
+    ReplayError,
+    ShareGroup,
+    StreamsGroup,
+)
+from quorate.coordinator.state.consumer import owned_of, subscribe_alike
+from quorate.coordinator.state.topic_index import TopicIndex
+
+T, U = Uuid(bytes(15) + b"\x01"), Uuid(bytes(15) + b"\x02")
+KINDS = {"consumer": ("ConsumerGroup", consumer), "share": ("ShareGroup", share), "streams": ("StreamsGroup", streams)}
+
+
+def refused(text: str) -> "pytest.RaisesExc[ReplayError]":
+    return pytest.raises(ReplayError, match=f"^{re.escape(text)}$")
+
+
+class Log:
+    """Records of one group, "g", of a kind; each is replayed at once."""
+
+    def __init__(self, kind: str = "consumer", state: CoordinatorState | None = None) -> None:
+        self.name, self.module = KINDS[kind]
+        self.state = state or CoordinatorState()
+
+    def write(self, what: str, value: Any, *key: str, strict: bool = True) -> None:
+        self.state.replay(self.record(what, value, *key), strict=strict)
+
+    def record(self, what: str, value: Any, *key: str) -> CoordinatorRecord:
+        cls = getattr(self.module, f"{self.name}{what}Key")
+        names = ("group_id", "regular_expression" if what == "RegularExpression" else "member_id")
+        made = cls(**dict(zip(names, key or ("g",), strict=False)))
+        return CoordinatorRecord(key=made, value=value, version=0)
+
+    def value(self, what: str, **given: Any) -> Any:
+        return getattr(self.module, f"{self.name}{what}Value")(**given)
+
+    def group_at(self, epoch: int) -> None:
+        more = {"metadata_hash": 7}
+        if self.module is streams:
+            more |= {"validated_topology_epoch": -1}
+        self.write("Metadata", self.value("Metadata", epoch=epoch, **more))
+
+    def target_at(self, epoch: int) -> None:
+        self.write("TargetAssignmentMetadata", self.value("TargetAssignmentMetadata", assignment_epoch=epoch))
+
+    def target(self, member_id: str) -> None:
+        given: dict[str, Any] = {"topic_partitions": (TopicPartition(topic_id=T, partitions=(0,)),)}
+        if self.module is streams:
+            given = {"active_tasks": (), "standby_tasks": (), "warmup_tasks": ()}
+        self.write("TargetAssignmentMember", self.value("TargetAssignmentMember", **given), "g", member_id)
+
+    def current(self, member_id: str, epoch: int, *partitions: int) -> None:
+        self.write("CurrentMemberAssignment", self.current_value(epoch, *partitions), "g", member_id)
+
+    def current_value(self, epoch: int, *partitions: int) -> Any:
+        given: dict[str, Any] = {"member_epoch": epoch, "previous_member_epoch": epoch - 1, "state": 0}
+        if self.module is consumer:
+            owned = (TopicPartitions(topic_id=T, partitions=partitions),) if partitions else ()
+            given |= {"assigned_partitions": owned, "partitions_pending_revocation": ()}
+        elif self.module is share:
+            given |= {"assigned_partitions": (TopicPartition(topic_id=T, partitions=partitions),)}
+        else:
+            tasks = ("active_tasks", "standby_tasks", "warmup_tasks")
+            given |= dict.fromkeys((*tasks, *(f"{one}_pending_revocation" for one in tasks)), ())
+        return self.value("CurrentMemberAssignment", **given)
+
+    @property
+    def group(self) -> Any:
+        return self.state.groups["g"]
+
+
+def commit(state: CoordinatorState, group: str = "g") -> None:
+    value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=1)
+    state.replay(CoordinatorRecord(key=OffsetCommitKey(group=group, topic="t", partition=0), value=value, version=4))
+
+
+KIND = pytest.mark.parametrize("kind", KINDS)
+
+
+@KIND
+def test_a_group_is_not_deleted_while_there_is_something_in_it(kind: str) -> None:
+    log = Log(kind)
+    log.group_at(3)
+    log.current("m", 3)
+    with refused("group g is deleted while it has members"):
+        log.write("Metadata", None)
+    log.write("CurrentMemberAssignment", None, "g", "m")
+    log.write("MemberMetadata", None, "g", "m")
+    log.target_at(3)
+    log.target("m")
+    told = "target assignments" if kind != "streams" else "a target assignment epoch"
+    with refused(f"group g is deleted while it has {told}"):
+        log.write("Metadata", None)
+    log.write("TargetAssignmentMember", None, "g", "m")
+    with refused("group g is deleted while it has a target assignment epoch"):
+        log.write("Metadata", None)
+    log.write("TargetAssignmentMetadata", None)
+    log.write("Metadata", None)
+    assert not log.state.groups
+
+
+@KIND
+def test_a_target_goes_before_its_epoch(kind: str) -> None:
+    log = Log(kind)
+    log.group_at(3)
+    log.target_at(3)
+    log.target("m")
+    with refused("group g: the target assignment is deleted while members have one"):
+        log.write("TargetAssignmentMetadata", None)
+    assert log.group.assignment_epoch == 3
+    log.write("TargetAssignmentMember", None, "g", "m")
+    log.write("TargetAssignmentMetadata", None)
+    assert (log.group.assignment_epoch, log.group.assignment_timestamp_ms) == (-1, 0)
+
+
+@KIND
+def test_a_member_leaves_before_it_is_removed(kind: str) -> None:
+    log = Log(kind)
+    log.group_at(3)
+    log.current("m", 2)
+    log.target("m")
+    with refused("group g: member m is removed at epoch 2"):
+        log.write("MemberMetadata", None, "g", "m")
+    log.write("CurrentMemberAssignment", None, "g", "m")
+    with refused("group g: member m is removed while it has a target assignment"):
+        log.write("MemberMetadata", None, "g", "m")
+    log.write("TargetAssignmentMember", None, "g", "m")
+    log.write("MemberMetadata", None, "g", "m")
+    assert not len(log.group.members)
+
+
+@KIND
+def test_a_member_that_left_has_nothing_and_epoch_minus_one(kind: str) -> None:
+    log = Log(kind)
+    log.group_at(3)
+    log.current("m", 2, 0, 1)
+    assert (
+        (log.group.members["m"].epoch, log.group.members["m"].previous_epoch) == (2, 1) if kind != "streams" else True
+    )
+    log.write("CurrentMemberAssignment", None, "g", "m")
+    member = log.group.members["m"]
+    assert member.epoch == -1
+    if kind == "streams":
+        assert member.current.previous_member_epoch == -1
+        return
+    assert member.previous_epoch == -1
+    assert not member.assigned
+    if kind == "consumer":
+        assert (member.state, member.pending_revocation) == (MemberState.STABLE, {})
+        assert log.group.partition_epochs == {}
+
+
+@KIND
+def test_tombstones_of_what_is_not_there_change_nothing(kind: str) -> None:
+    log = Log(kind)
+    for what, *key in (
+        ("Metadata",),
+        ("MemberMetadata", "g", "m"),
+        ("TargetAssignmentMetadata",),
+        ("TargetAssignmentMember", "g", "m"),
+        ("CurrentMemberAssignment", "g", "m"),
+    ):
+        log.write(what, None, *key)
+    assert not log.state.groups
+    log.group_at(1)
+    log.write("CurrentMemberAssignment", None, "g", "nobody")
+    log.write("MemberMetadata", None, "g", "nobody")
+    assert not len(log.group.members)
+
+
+@pytest.mark.parametrize(("first", "second"), [(a, b) for a in KINDS for b in KINDS if a != b])
+def test_a_group_does_not_change_its_kind(first: str, second: str) -> None:
+    log = Log(first)
+    log.group_at(1)
+    other = Log(second, log.state)
+    with refused(f"group g is a {first} group, not a {second} group"):
+        other.group_at(2)
+    with refused(f"group g is a {first} group, not a {second} group"):
+        other.write("Metadata", None)
+    assert log.group.epoch == 1
+
+
+@KIND
+def test_a_group_that_is_there_for_its_offsets_becomes_one_of_any_kind(kind: str) -> None:
+    log = Log(kind)
+    commit(log.state)
+    assert type(log.group) is ClassicGroup
+    log.group_at(1)
+    assert type(log.group) is {"consumer": ConsumerGroup, "share": ShareGroup, "streams": StreamsGroup}[kind]
+    assert len(list(log.state.offsets.of_group("g"))) == 1
+
+
+def test_what_is_left_out_is_counted_by_its_reason() -> None:
+    log = Log()
+    log.group_at(1)
+    log.current("m", 1)
+    for _ in range(3):
+        log.write("Metadata", None, strict=False)
+    log.write("MemberMetadata", None, "g", "m", strict=False)
+    assert log.state.skipped == {
+        "group g is deleted while it has members": 3,
+        "group g: member m is removed at epoch 1": 1,
+    }
+
+
+def test_unknown_types_are_skipped_and_damaged_records_refused() -> None:
+    state = CoordinatorState()
+    unknown = decode_record(b"\x03\xe7\x00", b"x")
+    for _ in range(2):
+        state.replay(unknown, strict=True)
+    damaged = decode_record(b"\x00\x03\x00", b"x")
+    with refused(str(damaged.problem)):  # type: ignore[union-attr]
+        state.replay(damaged, strict=True)
+    for _ in range(2):
+        state.replay(damaged)
+    assert state.skipped == {str(unknown.problem): 2, str(damaged.problem): 2}  # type: ignore[union-attr]
+
+
+def test_records_of_other_topics_are_refused() -> None:
+    log = Log()
+    record = log.record("Metadata", None)
+    elsewhere = CoordinatorRecord(key=record.key, value=None, version=None, topic="__share_group_state")
+    with refused("ConsumerGroupMetadata is a record of __share_group_state"):
+        log.state.replay(elsewhere, strict=True)
+
+
+def test_a_partition_has_one_owner_at_an_epoch() -> None:
+    """KAFKA-19862: whoever has it at an earlier epoch has lost it."""
+    log = Log()
+    log.group_at(5)
+    log.current("a", 3, 0)
+    for epoch in (2, 3):
+        with refused(f"group g: partition {T}-0 is given at epoch {epoch}, but has an owner at epoch 3"):
+            log.current("b", epoch, 0)
+    log.current("c", 4, 0)
+    assert log.group.partition_epoch(T, 0) == 4
+    log.write("CurrentMemberAssignment", None, "g", "a")  # what it had is another's by now
+    assert log.group.partition_epoch(T, 0) == 4
+    assert (log.group.partition_epoch(T, 1), log.group.partition_epoch(U, 0)) == (-1, -1)
+
+
+def test_a_partition_is_free_once_nobody_has_it_also_where_topics_are_missing() -> None:
+    log = Log()
+    log.group_at(5)
+    log.write(
+        "CurrentMemberAssignment",
+        log.value(
+            "CurrentMemberAssignment",
+            member_epoch=3,
+            previous_member_epoch=2,
+            state=1,
+            assigned_partitions=(TopicPartitions(topic_id=T, partitions=(0, 1)),),
+            partitions_pending_revocation=(TopicPartitions(topic_id=U, partitions=(2,)),),
+        ),
+        "g",
+        "m",
+    )
+    assert log.group.partition_epochs == {T: {0: 3, 1: 3}, U: {2: 3}}
+    log.current("n", 4, 0, 1)
+    log.write("CurrentMemberAssignment", None, "g", "n")
+    log.write("CurrentMemberAssignment", None, "g", "m")
+    assert log.group.partition_epochs == {}
+
+
+def test_assignment_epochs_are_the_members_where_the_record_has_none_or_another_number() -> None:
+    def read(*epochs: int, none: bool = False, member: int = 4) -> dict[int, int]:
+        given = None if none else epochs
+        owned = owned_of([TopicPartitions(topic_id=T, partitions=(3, 1), assignment_epochs=given)], member)
+        return dict(owned[T])
+
+    assert read(7, 8) == {3: 7, 1: 8}
+    assert read(7) == read() == read(none=True) == {3: 4, 1: 4}
+    assert read(member=0) == read(member=-1) == {3: 0, 1: 0}
+
+
+def test_states_of_newer_releases_are_unknown() -> None:
+    assert [MemberState.of(value) for value in (0, 1, 2, 3, 127, -1)] == [0, 1, 2, 127, 127, 127]
+    assert all(isinstance(MemberState.of(value), MemberState) for value in range(5))
+
+
+def member(**given: Any) -> ConsumerGroupMemberMetadataValue:
+    base: dict[str, Any] = {"instance_id": None, "rack_id": None, "client_id": "c", "client_host": "/h"}
+    base |= {"subscribed_topic_names": (), "subscribed_topic_regex": None, "server_assignor": None}
+    return ConsumerGroupMemberMetadataValue(**base | given)
+
+
+def test_topics_find_the_groups_that_subscribe_by_name_or_by_expression() -> None:
+    state = CoordinatorState()
+    last: list[str] = []
+    state.topics.on_last = last.append
+    log = Log(state=state)
+    log.group_at(1)
+    log.write("MemberMetadata", member(subscribed_topic_names=("a", "b")), "g", "m")
+    log.write("MemberMetadata", member(subscribed_topic_names=("b",), subscribed_topic_regex="x.*"), "g", "n")
+    value = consumer.ConsumerGroupRegularExpressionValue(topics=("x1", "b"), version=1, timestamp=2)
+    log.write("RegularExpression", value, "g", "x.*")
+    assert dict(log.group.topic_subscribers) == {"a": (1, 0), "b": (2, 1), "x1": (0, 1)}
+    assert [state.topics.groups([one]) for one in ("a", "b", "x1", "c")] == [{"g"}, {"g"}, {"g"}, set()]
+    assert set(log.group.subscribed_topics(log.group.members["n"].metadata)) == {"b", "x1"}
+    later = consumer.ConsumerGroupRegularExpressionValue(topics=("x2",), version=2, timestamp=3)
+    log.write("RegularExpression", later, "g", "x.*")
+    assert dict(log.group.topic_subscribers) == {"a": (1, 0), "b": (2, 0), "x2": (0, 1)}
+    assert last == ["x1"]
+    log.write("RegularExpression", None, "g", "x.*")
+    log.write("RegularExpression", None, "g", "x.*")
+    assert dict(log.group.topic_subscribers) == {"a": (1, 0), "b": (2, 0)}
+    assert last == ["x1", "x2"]
+    log.write("MemberMetadata", member(subscribed_topic_names=("b",)), "g", "m")
+    assert last == ["x1", "x2", "a"]
+
+
+def test_share_groups_are_found_by_their_topics_until_the_last_member_goes() -> None:
+    log = Log("share")
+    last: list[str] = []
+    log.state.topics.on_last = last.append
+
+    def subscribe(member_id: str, *names: str) -> None:
+        value = share.ShareGroupMemberMetadataValue(
+            rack_id=None, client_id="", client_host="", subscribed_topic_names=names
+        )
+        log.write("MemberMetadata", value, "g", member_id)
+
+    log.group_at(1)
+    subscribe("m", "a", "b")
+    subscribe("n", "b")
+    assert dict(log.group.topic_subscribers) == {"a": 1, "b": 2}
+    subscribe("m", "b", "c")
+    assert dict(log.group.topic_subscribers) == {"b": 2, "c": 1}
+    assert (last, log.state.topics.groups(["a"]), log.state.topics.groups(["c", "b"])) == (["a"], set(), {"g"})
+    for member_id in ("m", "n"):
+        log.write("CurrentMemberAssignment", None, "g", member_id)
+        log.write("MemberMetadata", None, "g", member_id)
+    assert (dict(log.group.topic_subscribers), sorted(last)) == ({}, ["a", "b", "c"])
+
+
+def test_an_index_knows_every_group_of_a_topic() -> None:
+    index = TopicIndex()
+    index.subscribe("t", "g")
+    index.subscribe("t", "h")
+    index.subscribe("u", "i")
+    assert index.groups(["t", "nothing", "u"]) == {"g", "h", "i"}
+    index.unsubscribe("t", "g")
+    index.unsubscribe("nothing", "g")
+    assert index.groups(["t"]) == {"h"}
+    index.unsubscribe("t", "h")
+    assert index.groups_by_topic == {"u": {"i"}}
+
+
+def test_static_members_are_found_by_their_instance_until_another_has_it() -> None:
+    log = Log()
+    log.group_at(1)
+    log.write("MemberMetadata", member(instance_id="i"), "g", "old")
+    assert log.group.static_members == {"i": "old"}
+    log.write("MemberMetadata", member(instance_id="i"), "g", "new")
+    log.write("CurrentMemberAssignment", None, "g", "old")
+    log.write("MemberMetadata", None, "g", "old")
+    assert log.group.static_members == {"i": "new"}
+    log.write("CurrentMemberAssignment", None, "g", "new")
+    log.write("MemberMetadata", None, "g", "new")
+    assert log.group.static_members == {}
+
+
+def test_members_subscribe_alike_by_the_same_names_or_by_one_expression() -> None:
+    assert subscribe_alike({}, {"a": (2, 0), "b": (2, 0)}, 2)
+    assert not subscribe_alike({}, {"a": (2, 0), "b": (1, 0)}, 2)
+    assert subscribe_alike({"x": 2}, {"a": (0, 1)}, 2)
+    assert not subscribe_alike({"x": 1}, {"a": (0, 1)}, 2)
+    assert not subscribe_alike({"x": 2}, {"a": (1, 1)}, 2)
+    assert not subscribe_alike({"x": 2}, {"a": (0, 2)}, 2)
+    assert not subscribe_alike({"x": 2}, {"a": (1, 0)}, 2)
+
+
+@pytest.mark.parametrize(
+    ("interval_ms", "last_ms", "now_ms", "may"),
+    [(1000, 0, 5, True), (0, 900, 901, True), (1000, 900, 1899, False), (1000, 900, 1900, True), (1, 1, 1, False)],
+)
+@pytest.mark.parametrize("kind", [ConsumerGroup, ShareGroup])
+def test_a_new_target_waits_for_the_interval(
+    kind: Callable[[str], Any], interval_ms: int, last_ms: int, now_ms: int, may: bool
+) -> None:
+    group = kind("g")
+    group.assignment_timestamp_ms = last_ms
+    assert group.may_assign(interval_ms, now_ms) is may
+
+
+def test_share_state_is_kept_by_group() -> None:
+    log = Log("share")
+    value = share.ShareGroupStatePartitionMetadataValue(
+        initializing_topics=(), initialized_topics=(), deleting_topics=()
+    )
+    log.write("StatePartitionMetadata", value)
+    assert (dict(log.state.share_states), type(log.group)) == ({"g": value}, ShareGroup)
+    log.write("StatePartitionMetadata", None)
+    log.write("StatePartitionMetadata", None)
+    assert not log.state.share_states
+
+
+def test_a_streams_topology_comes_and_goes() -> None:
+    log = Log("streams")
+    log.group_at(1)
+    value = streams.StreamsGroupTopologyValue(epoch=2, subtopologies=())
+    log.write("Topology", value)
+    assert log.group.topology is value
+    log.write("Topology", None)
+    assert log.group.topology is None
+    Log("streams").write("Topology", None)
