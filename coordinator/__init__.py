@@ -2,6 +2,7 @@
 
 - `CoordinatorState`: what a partition of `__consumer_offsets` says, record by record: groups of every kind, and offsets.
 - `CoordinatorShard`: requests in, records and responses out; `CoordinatorRuntime` writes, replays and answers.
+- `FileLog`: the records in files of Kafka's own form.
 - `topic_hash`, `group_hash`: the hash by which a group notices that its topics have changed (KIP-1101), equal to Apache Kafka's bit by bit;
   `HashAlgorithm` selects the KIP text's variant instead.
 """
@@ -13,6 +14,7 @@ from quorate.coordinator.metadata_hash import HashAlgorithm, group_hash, topic_h
 
 if TYPE_CHECKING:
     from quorate.coordinator.config import CoordinatorConfig
+    from quorate.coordinator.file_log import FileLog
     from quorate.coordinator.image import MetadataImage
     from quorate.coordinator.runtime import CoordinatorRuntime
     from quorate.coordinator.shard import CoordinatorShard
@@ -23,6 +25,7 @@ __all__ = [
     "CoordinatorRuntime",
     "CoordinatorShard",
     "CoordinatorState",
+    "FileLog",
     "HashAlgorithm",
     "MetadataImage",
     "group_hash",
@@ -34,6 +37,7 @@ _MODULES = {
     "CoordinatorRuntime": "runtime",
     "CoordinatorShard": "shard",
     "CoordinatorState": "state",
+    "FileLog": "file_log",
     "MetadataImage": "image",
 }
 

@@ -44,11 +44,12 @@ class Recorded:
     answers: list[Answer]
     asides: dict[str, list[Answer]]
 
-    def play(self) -> None:
-        """Ask our side the same. Raises `Differs`."""
+    def play(self) -> Duel:
+        """Ask our side the same; gives the duel, for those who look at what our side has written. Raises `Differs`."""
         duel = Duel(_Tape(self), note=self.name)  # type: ignore[arg-type]
         for line in self.lines:
             duel.op(line["op"], **{name: value for name, value in line.items() if name not in ("op", "id")})
+        return duel
 
 
 def recorded() -> list[Recorded]:

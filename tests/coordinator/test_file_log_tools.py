@@ -1,0 +1,139 @@
+"""Logs in files by Kafka's own tool: DumpLogSegments prints what `FileLog` wrote, also after compaction, as we read it. And large logs."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from quorate.codecs import encode_record, read_log
+from quorate.codecs.batches import Batch, BatchRecord, encode_batch, read_batches
+from quorate.codecs.record_model import CoordinatorRecord
+from quorate.coordinator import CoordinatorRuntime, CoordinatorShard, FileLog
+from quorate.coordinator.runtime import StoredMarker, StoredRecord
+from tests.broker.broker import LIB as BROKER_LIB
+from tests.broker.fixtures import need_broker
+from tests.codecs.test_captures import dump_batch_line, dump_record_line
+from tests.coordinator.recorded import Recorded, recorded
+from tests.coordinator.test_file_log import NOW, commit, write_some
+from tests.oracle.client import LIB
+
+# What classic members hand out there is not of the consumer protocol, as which the tool prints it.
+HISTORIES = [one for one in recorded() if one.name.endswith(" 0") and not one.name.startswith(("classic", "mixed"))]
+DUMP = [
+    "java",
+    "-XX:TieredStopAtLevel=1",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+    "-cp",
+    f"{LIB}/*:{BROKER_LIB}/*",
+]
+
+
+def dumped(paths: list[Path]) -> list[str]:
+    """What `kafka-dump-log.sh --offsets-decoder --deep-iteration` prints of batches and records."""
+    asked = ["--files", ",".join(map(str, paths)), "--deep-iteration", "--print-data-log", "--offsets-decoder"]
+    command = [*DUMP, "org.apache.kafka.tools.DumpLogSegments", *asked]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120)
+    assert done.returncode == 0, done.stderr
+    return [line for line in done.stdout.splitlines() if line.startswith(("baseOffset: ", "| offset: "))]
+
+
+def ours(paths: list[Path]) -> list[str]:
+    """The same lines, from our own reader."""
+    lines = []
+    for path in paths:
+        for batch in read_batches(path.read_bytes()):
+            assert isinstance(batch, Batch)
+            records = [one for one in batch.records() if isinstance(one, BatchRecord)]
+            lines.append(dump_batch_line(batch.header))
+            lines += [dump_record_line("__consumer_offsets", batch.header, record) for record in records]
+    return lines
+
+
+def write(log: FileLog, history: Recorded) -> int:
+    """Everything that our coordinator wrote in a history, a record a batch; how many records."""
+    stored = history.play().ours.log.stored
+    for one in stored:
+        if isinstance(one, StoredMarker):
+            log.append_marker(one.producer_id, one.producer_epoch, commit=one.commit, timestamp_ms=one.timestamp_ms)
+            continue
+        assert isinstance(one, StoredRecord)
+        assert isinstance(one.record, CoordinatorRecord)
+        producer = {"producer_id": one.producer_id, "producer_epoch": one.producer_epoch}
+        log.append([one.record], timestamp_ms=one.timestamp_ms, **producer)
+    return len(stored)
+
+
+@pytest.fixture
+def tools() -> None:
+    """DumpLogSegments needs jars of the tools, and of the broker."""
+    need_broker()
+
+
+@pytest.mark.oracle
+def test_dump_log_segments_prints_what_was_written(tools: None, tmp_path: Path) -> None:
+    with FileLog(tmp_path, leader_epoch=3, fsync="never", segment_bytes=20_000) as log:
+        write_some(log)
+        count = 8 + sum(write(log, history) for history in HISTORIES)
+        paths = log.segments()
+        assert len(paths) > 1
+    lines = dumped(paths)
+    assert lines == ours(paths)
+    assert sum(line.startswith("| ") for line in lines) == count
+    assert all("isvalid: true" in line for line in lines if line.startswith("base"))
+
+
+@pytest.mark.oracle
+def test_dump_log_segments_prints_what_compaction_left(tools: None, tmp_path: Path) -> None:
+    with FileLog(tmp_path, fsync="never", segment_bytes=20_000) as log:
+        for history in HISTORIES:
+            write(log, history)
+        before = len(dumped(log.segments()))
+        done = log.compact(now_ms=NOW)
+        paths = log.segments()
+    lines = dumped(paths)
+    assert lines == ours(paths)
+    assert done.records_after < done.records_before
+    assert len(lines) < before
+
+
+def test_a_million_records_are_loaded_alike_by_records_and_by_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """2,000 commits of each of 500 partitions: what is there afterwards is the last of each."""
+    pairs = [encode_record(commit(1, group=f"g{number % 10}", partition=number // 10)) for number in range(500)]
+    batch = encode_batch(
+        [BatchRecord(offset=at, timestamp_ms=NOW, key=key, value=value) for at, (key, value) in enumerate(pairs)]
+    )
+    last = [encode_record(commit(2, group=f"g{number % 10}", partition=number // 10)) for number in range(500)]
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    with (folder / f"{0:020}.log").open("wb") as file:
+        for number in range(1999):
+            file.write((500 * number).to_bytes(8) + batch[8:])  # the CRC does not cover the base offset
+        newest = [
+            BatchRecord(offset=500 * 1999 + at, timestamp_ms=NOW, key=key, value=value)
+            for at, (key, value) in enumerate(last)
+        ]
+        file.write(encode_batch(newest))
+    found = []
+    for by_columns in (True, False):
+        with FileLog(tmp_path, fsync="never") as log:
+            if not by_columns:
+                monkeypatch.setattr(FileLog, "blocks", lambda self: None)
+            runtime = CoordinatorRuntime(CoordinatorShard(new_id=lambda: pytest.fail("asked")), log, now_ms=NOW)
+            runtime.load()
+            assert log.next_offset == 1_000_000
+        offsets = runtime.shard.state.offsets
+        assert not runtime.shard.state.skipped
+        found.append({group: list(offsets.of_group(group)) for group in offsets.committed})
+    assert found[0] == found[1]
+    assert sorted(found[0]) == [f"g{number}" for number in range(10)]
+    told = [(one.value.offset, one.record_offset >= 999_500) for group in found[0].values() for _, _, one in group]
+    assert told == [(2, True)] * 500
+
+
+def test_what_was_written_is_read_by_the_readers_of_logs(tmp_path: Path) -> None:
+    with FileLog(tmp_path) as log:
+        write_some(log)
+        there = [stored.offset for stored in log.read()]
+    assert [entry.offset for entry in read_log(tmp_path / "__consumer_offsets-0")] == there  # type: ignore[union-attr]
