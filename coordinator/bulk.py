@@ -4,7 +4,9 @@ Most of `__consumer_offsets` is commits that later ones overwrite. Those in betw
 which may be left out and why the state is the same, down to the order of Kafka's maps). Needs pyarrow (`pip install quorate[arrow]`).
 """
 
+import gc
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from operator import itemgetter
 from os import PathLike
 
@@ -130,14 +132,12 @@ class _Load:
 
     def flush(self) -> None:
         """Replay what has been kept."""
-        if self.commits:
-            commits = merged(self.commits, self.barriers, self.transactional)
-            if self.others or self.markers:
+        with _collected_later():
+            commits = merged(self.commits, self.barriers, self.transactional) if self.commits else None
+            if commits is None or self.others or self.markers:
                 self._replay_in_order(commits)
             else:
                 put_all(self.state, commits)
-        else:
-            self._replay_in_order(None)
         self._clear()
 
     def _replay_in_order(self, commits: Merged | None) -> None:
@@ -163,3 +163,15 @@ class _Load:
     def _end(self, index: int) -> None:
         _, producer_id, commit = self.markers[index]
         self.state.offsets.end_transaction(producer_id, commit=commit)
+
+
+@contextmanager
+def _collected_later() -> Iterator[None]:
+    """Have no garbage collected meanwhile: what is made stays, and going through all of it again and again takes longer than making it."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -11,12 +11,15 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from quorate.codecs import Uuid
 from quorate.codecs.columnar.column import Slices
 from quorate.codecs.columnar.columns import distinct_keys
-from quorate.codecs.columnar.frame import Bools, Ints
+from quorate.codecs.columnar.frame import Bools, Buffer, Ints
 from quorate.codecs.columnar.raw import RawBlock
 from quorate.codecs.columnar.slots import Slots, binary_array, int16_at, read_slots, values_in
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES
+from quorate.codecs.messages.offsets import OffsetCommitValue
+from quorate.codecs.records import encode_message
 
 __all__ = [
     "Barriers",
@@ -147,9 +150,11 @@ def commits_of(block: RawBlock) -> tuple[Slots, Ints | None, Ints]:
 
 def _are_sound(values: Slots) -> Bools:
     """Which values columns can settle: all of a version that is known, and nothing behind it."""
-    found = np.zeros(len(values), np.bool_)
-    for first in range(0, len(values), CHUNK):
-        part = values[first : first + CHUNK]
+    found = _are_of_the_usual_form(values)
+    rest = np.flatnonzero(~found)
+    for first in range(0, len(rest), CHUNK):
+        rows = rest[first : first + CHUNK]
+        part = values[rows]
         versions = int16_at(part)
         present = values_in(versions)
         for version in present:
@@ -157,7 +162,48 @@ def _are_sound(values: Slots) -> Bools:
                 which = slice(None) if len(present) == 1 else np.flatnonzero(versions == version)
                 slots = part[which]
                 _, sound, ends, unknown = read_slots(COMMIT.value, version, slots)
-                found[first : first + len(part)][which] = sound & (ends == slots.end) & (unknown == 0)
+                found[rows[which]] = sound & (ends == slots.end) & (unknown == 0)
+    return found
+
+
+def _usual_form() -> tuple[int, list[tuple[int, int]]]:
+    """How long a value is that says nothing but an offset and a topic id, and the places of the bytes that make it one, with these bytes.
+
+    The bytes of lengths, counts and tags are those that stay when all else changes.
+    """
+    version = COMMIT.versions[-1]
+    told = [
+        encode_message(
+            OffsetCommitValue(
+                offset=fill,
+                leader_epoch=fill & 0x7FFFFFFF,
+                metadata="",
+                commit_timestamp=fill,
+                topic_id=Uuid(bytes([fill & 0xFF]) * 16),
+            ),
+            version,
+        )
+        for fill in (0x1111111111111111, 0x2222222222222222)
+    ]
+    one, other = (version.to_bytes(2, "big") + each for each in told)
+    return len(one), [(place, byte) for place, byte in enumerate(one) if byte == other[place]]
+
+
+_USUAL_BYTES, _USUAL_PLACES = _usual_form()
+
+
+def _are_of_the_usual_form(values: Slots) -> Bools:
+    """Which values are of the form that nearly all have: in a third of the time that it takes to read them."""
+    found = values.end - values.start == _USUAL_BYTES
+    if len(values.data) < _USUAL_BYTES or not bool(found.any()):
+        return found
+    windows = Buffer(values.data, values.end).window(_USUAL_BYTES)
+    for first in range(0, len(values), CHUNK):
+        part = slice(first, first + CHUNK)
+        start = np.minimum(values.start[part], len(windows) - 1)
+        shown = windows[start].view(np.uint8).reshape(len(start), _USUAL_BYTES)
+        for place, byte in _USUAL_PLACES:
+            found[part] &= shown[:, place] == byte
     return found
 
 

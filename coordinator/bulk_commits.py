@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from quorate.codecs.columnar.frame import Ints
 from quorate.codecs.columnar.slots import Slots
@@ -25,8 +24,7 @@ class Merged:
 
     first: Ints
     last: Ints
-    keys: pa.Array
-    values: pa.Array
+    values: Slots
     offset: Ints
     groups: list[str]
     topics: list[str]
@@ -71,13 +69,11 @@ def merged(parts: Sequence[Commits], barriers: Barriers, transactional: set[byte
     place = group * len(topic_names) + topic
     if interval is not None:
         place, _ = together(place, interval[begins])
-    kept = pa.array(ends)
     partition = np.array(partitions_of(distinct), np.int64)[key]
     return Merged(
         first=first[begins],
         last=last[ends],
-        keys=keys.take(kept),
-        values=values.take(kept),
+        values=Slots.of(values)[ends],
         offset=offset[ends],
         groups=_texts(group_names),
         topics=_texts(topic_names),
@@ -90,7 +86,7 @@ def merged(parts: Sequence[Commits], barriers: Barriers, transactional: set[byte
 
 def commits_into(state: CoordinatorState, commits: Merged) -> tuple[Callable[[int], None], Callable[[int], None]]:
     """A function that puts a row into the state, and one that makes its map of partitions what a commit makes it that replaces one."""
-    stored = stored_of(commits.keys, commits.values, commits.offset)
+    stored = stored_of(commits.values, commits.offset)
     groups, topics = commits.groups, commits.topics
     group, topic, partition = commits.group.tolist(), commits.topic.tolist(), commits.partition
     offsets = state.offsets
@@ -115,8 +111,7 @@ def put_all(state: CoordinatorState, commits: Merged) -> None:
     sizes = np.diff(np.append(starts, len(order)))
     maps = np.argsort(commits.first[order[starts]], kind="stable")
     rows = order[_ranges(starts[maps], sizes[maps])]
-    chosen = pa.array(rows)
-    stored = stored_of(commits.keys.take(chosen), commits.values.take(chosen), commits.offset[rows])
+    stored = stored_of(commits.values[rows], commits.offset[rows])
     partition = np.array(commits.partition, np.int64)[rows].tolist()
     heads = order[starts[maps]]
     last = np.maximum.reduceat(commits.last[order], starts)[maps]
