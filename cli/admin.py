@@ -9,11 +9,12 @@ from quorate.assignors import Topic, Topology
 from quorate.cli.errors import UserError
 from quorate.codecs import Uuid
 from quorate.codecs.live_connect import LiveError, check_connection, client_log, connect, explain_error, where_text
+from quorate.coordinator.image import MetadataImage, TopicImage
 
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
 
-__all__ = ["REQUEST_TIMEOUT_MS", "open_admin", "partition_of", "read_topology", "topic_ids"]
+__all__ = ["REQUEST_TIMEOUT_MS", "open_admin", "partition_of", "read_image", "read_topology", "topic_ids"]
 
 REQUEST_TIMEOUT_MS = 30_000
 
@@ -59,6 +60,19 @@ def topic_ids(admin: "KafkaAdminClient") -> dict[Uuid, str]:
         for topic in admin.describe_topics()
         if topic.get("topic_id") and not topic["error_code"]
     }
+
+
+def read_image(admin: "KafkaAdminClient") -> MetadataImage:
+    """All topics that may be seen, with the brokers of their replicas, and the brokers' racks."""
+    brokers = {one["broker_id"]: one.get("rack") or None for one in admin.describe_cluster()["brokers"]}
+    topics = []
+    for one in admin.describe_topics():
+        if one["error_code"] or not one.get("topic_id"):
+            continue
+        partitions = sorted(one["partitions"], key=lambda partition: int(partition["partition_index"]))
+        replicas = tuple(tuple(partition["replica_nodes"]) for partition in partitions)
+        topics.append(TopicImage(name=one["name"], id=_uuid(one["topic_id"]), replicas=replicas))
+    return MetadataImage().with_brokers(brokers).with_topics(topics)
 
 
 def read_topology(admin: "KafkaAdminClient", names: Collection[str]) -> Topology:

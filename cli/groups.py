@@ -18,7 +18,7 @@ from quorate.cli.errors import UserError, note
 if TYPE_CHECKING:
     from quorate.cli.groups_read import Found
 
-__all__ = ["groups"]
+__all__ = ["InOrder", "groups", "print_rows", "read_found", "reading_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -40,19 +40,20 @@ quorate groups upgrade-check -b broker:9092                before the brokers ar
 """
 
 
-class _InOrder(click.Group):
+class InOrder(click.Group):
     """Lists commands as they stand below."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
+        """Their names."""
         return list(self.commands)
 
 
-@click.group(cls=_InOrder, help=HELP)
+@click.group(cls=InOrder, help=HELP)
 def groups() -> None:
     """The group of commands."""
 
 
-def _options(command: F) -> F:
+def reading_options(command: F) -> F:
     """What all of the commands take. With --watch they are called again and again."""
 
     @functools.wraps(command)
@@ -107,7 +108,7 @@ def _options(command: F) -> F:
     return option_taker
 
 
-def _found(
+def read_found(
     ctx: click.Context, options: Mapping[str, Any], *, history: bool = False, committed: bool = False
 ) -> "Found":
     """Read what the options ask for. Raises `UserError` and `UsageError`."""
@@ -168,14 +169,15 @@ def _there(globs: Iterable[str], names: Iterable[str]) -> str:
     return f"there are {listed([printable(name) for name in found])}" if found else "there are no groups at all"
 
 
-def _print(
+def print_rows(
     ctx: click.Context,
-    found: "Found",
+    found: "Found | None",
     rows: Iterable[dict[str, Any]],
     as_json: bool,
     heads: Mapping[str, str],
     optional: Iterable[str] = (),
 ) -> None:
+    """Print a table, or JSON. Where records were lost (`found`), the exit status is 1."""
     rows = list(rows)
     if as_json:
         click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
@@ -188,31 +190,31 @@ def _print(
             click.echo(line)
     else:
         note("nothing to show")
-    if found.damaged:
+    if found is not None and found.damaged:
         ctx.exit(1)
 
 
 @groups.command("list", cls=WithConnection)
-@_options
+@reading_options
 @click.pass_context
 def list_(ctx: click.Context, /, **options: Any) -> None:
     """Name the groups, with type, state and number of members."""
     from quorate.cli.groups_tables import listed_rows
 
-    found = _found(ctx, options)
+    found = read_found(ctx, options)
     heads = {"group": "GROUP", "type": "TYPE", "protocol": "PROTOCOL", "state": "STATE", "members": "#MEMBERS"}
-    _print(ctx, found, listed_rows(found), options["as_json"], heads | {"log_partition": "IN"})
+    print_rows(ctx, found, listed_rows(found), options["as_json"], heads | {"log_partition": "IN"})
 
 
 @groups.command(cls=WithConnection)
-@_options
+@reading_options
 @click.pass_context
 def describe(ctx: click.Context, /, **options: Any) -> None:
     """Show states and epochs, and why each group's epoch went up last."""
     from quorate.cli.groups_tables import group_rows
     from quorate.cli.texts import printable, time_text
 
-    found = _found(ctx, options, history=True)
+    found = read_found(ctx, options, history=True)
     rows = list(group_rows(found))
     heads = {
         "group": "GROUP",
@@ -226,7 +228,7 @@ def describe(ctx: click.Context, /, **options: Any) -> None:
         "metadata_hash": "METADATA-HASH",
     }
     counted = rows if options["as_json"] else [row | {"behind": str(len(row["behind"]) or "")} for row in rows]
-    _print(ctx, found, counted, options["as_json"], heads, optional=("behind", "metadata_hash"))
+    print_rows(ctx, found, counted, options["as_json"], heads, optional=("behind", "metadata_hash"))
     if not options["as_json"]:
         for row in rows:
             if (bump := row["last_bump"]) is not None:
@@ -237,13 +239,13 @@ def describe(ctx: click.Context, /, **options: Any) -> None:
 
 
 @groups.command(cls=WithConnection)
-@_options
+@reading_options
 @click.pass_context
 def members(ctx: click.Context, /, **options: Any) -> None:
     """Show members: racks, epochs, what they have and what they are to have."""
     from quorate.cli.groups_tables import member_rows
 
-    found = _found(ctx, options)
+    found = read_found(ctx, options)
     heads = {
         "group": "GROUP",
         "consumer_id": "CONSUMER-ID",
@@ -263,17 +265,17 @@ def members(ctx: click.Context, /, **options: Any) -> None:
         "state": "STATE",
     }
     optional = ("group_instance_id", "rack", "local", "remote", "to_give_up")
-    _print(ctx, found, member_rows(found), options["as_json"], heads, optional)
+    print_rows(ctx, found, member_rows(found), options["as_json"], heads, optional)
 
 
 @groups.command(cls=WithConnection)
-@_options
+@reading_options
 @click.pass_context
 def offsets(ctx: click.Context, /, **options: Any) -> None:
     """Show committed offsets, lags, and racks of partitions."""
     from quorate.cli.groups_tables import offset_rows
 
-    found = _found(ctx, options, committed=True)
+    found = read_found(ctx, options, committed=True)
     heads = {
         "group": "GROUP",
         "topic": "TOPIC",
@@ -292,11 +294,11 @@ def offsets(ctx: click.Context, /, **options: Any) -> None:
         "locality": "LOCALITY",
     }
     optional = ("leader_epoch", "log_end_offset", "lag", "pending", "rack", "racks", "locality")
-    _print(ctx, found, offset_rows(found), options["as_json"], heads, optional)
+    print_rows(ctx, found, offset_rows(found), options["as_json"], heads, optional)
 
 
 @groups.command(cls=WithConnection)
-@_options
+@reading_options
 @click.option("--no-offsets", is_flag=True, help="Leave out events of nothing but offsets.")
 @click.pass_context
 def history(ctx: click.Context, /, no_offsets: bool, **options: Any) -> None:
@@ -304,7 +306,7 @@ def history(ctx: click.Context, /, no_offsets: bool, **options: Any) -> None:
     from quorate.cli.groups_tables import event_rows
     from quorate.cli.texts import printable, time_text
 
-    found = _found(ctx, options, history=True, committed=True)
+    found = read_found(ctx, options, history=True, committed=True)
     events = [
         event
         for event in found.events
@@ -312,7 +314,7 @@ def history(ctx: click.Context, /, no_offsets: bool, **options: Any) -> None:
     ]
     rows = event_rows(found, events)
     if options["as_json"]:
-        _print(ctx, found, rows, True, {})
+        print_rows(ctx, found, rows, True, {})
         return
     for row in rows:
         place = row["offset"] if row["log_partition"] is None else f"{row['log_partition']}:{row['offset']}"
@@ -324,7 +326,7 @@ def history(ctx: click.Context, /, no_offsets: bool, **options: Any) -> None:
 
 
 @groups.command("upgrade-check", cls=WithConnection)
-@_options
+@reading_options
 @click.option(
     "--migration-policy",
     type=click.Choice(["bidirectional", "upgrade", "downgrade", "disabled"]),
@@ -347,8 +349,8 @@ def upgrade_check(ctx: click.Context, /, migration_policy: str, max_size: int | 
     """
     from quorate.cli.groups_tables import finding_rows
 
-    found = _found(ctx, options)
+    found = read_found(ctx, options)
     rows = finding_rows(found, migration_policy, max_size)
-    _print(
+    print_rows(
         ctx, found, rows, options["as_json"], {"group": "GROUP", "type": "TYPE", "finding": "FINDING", "what": "WHAT"}
     )

@@ -25,6 +25,7 @@ INTERRUPTED = 130
 COMMANDS = {
     "decode": "Show the records of logs, of a live cluster, or given as hex.",
     "groups": "Show groups: members, offsets, epochs, and what happened to them.",
+    "hash": "Compute metadata hashes of topics and groups, and compare them with those stored.",
     "encode": "Turn JSON into the bytes of records.",
     "assign": "Try assignors on a group: who would get what, and why.",
     "cluster": "Run a Kafka cluster with racks in containers, to try things on.",

@@ -44,7 +44,10 @@ class Subscriptions:
         """An expression matches these topics from now on."""
         old = self._group.regexes.get(regex)
         self._count(() if old is None else old.topics, 0, -1)
-        self._count(topics, 0, 1)
+        matched: JavaHashSet[str] = JavaHashSet()
+        for topic in topics:
+            matched.add(topic)
+        self._count(matched, 0, 1)
 
     def topics(self, image: MetadataImage) -> list[TopicMetadata]:
         """Those that exist, as the record lists them."""

@@ -1,0 +1,293 @@
+"""Why a stored metadata hash is not that of the topics as they are (KIP-1101).
+
+A hash cannot be inverted. What can be done is to try what is likely to have changed since: one topic, one number of partitions, one broker, one replica. The first
+single change that gives the stored hash explains it. What groups kept before Kafka 4.1, a record of type 4, says it by itself: see `topic_differences`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from quorate.assignors import Topology
+from quorate.codecs.messages.consumer_group import ConsumerGroupPartitionMetadataValue, TopicMetadata
+from quorate.coordinator.image import MetadataImage, TopicImage
+from quorate.coordinator.metadata_hash import HashAlgorithm, group_hash, topic_hash
+
+__all__ = ["Change", "ChangeKind", "Explanation", "explain", "hashes_of", "image_of", "topic_differences"]
+
+MOST_PARTITIONS = 3_000_000
+"""How many partitions are hashed in search of an explanation, if nothing else is said: some seconds."""
+
+
+class ChangeKind(StrEnum):
+    """What is different."""
+
+    FORM = "form"
+    TOPIC = "topic"
+    TOPIC_ID = "topic-id"
+    PARTITIONS = "partitions"
+    RACK = "rack"
+    REPLICA = "replica"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One difference between then and now, and in a sentence. `topic`, `partition`, `broker`: where, as far as it is in one place."""
+
+    kind: ChangeKind
+    sentence: str
+    topic: str | None = None
+    partition: int | None = None
+    broker: int | None = None
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """`change` explains the stored hash; `None` if none of the `tried` changes does. `complete`: all that are known were tried, and not only so many."""
+
+    change: Change | None
+    tried: int
+    complete: bool
+
+
+def image_of(topology: Topology) -> MetadataImage:
+    """Metadata of a topology, which knows racks and no brokers: those of a rack are taken for one, with a negative id. Topics without an id are left out."""
+    ids: dict[str, int] = {}
+    topics = []
+    for topic in topology.topics:
+        if topic.id is None:
+            continue
+        racks = topic.racks or ((),) * topic.partitions
+        replicas = tuple(
+            tuple(ids.setdefault(rack, -1 - len(ids)) for rack in partition if rack is not None) for partition in racks
+        )
+        topics.append(TopicImage(name=topic.name, id=topic.id, replicas=replicas))
+    return MetadataImage().with_topics(topics).with_brokers({broker: rack for rack, broker in ids.items()})
+
+
+def hashes_of(
+    names: Iterable[str], image: MetadataImage, algorithm: HashAlgorithm = HashAlgorithm.XXH3
+) -> dict[str, int]:
+    """Topic → hash, of those of the topics that exist."""
+    return {
+        name: topic_hash(topic.id, name, image.racks(topic), algorithm)
+        for name in names
+        if (topic := image.topics.get(name)) is not None
+    }
+
+
+def explain(
+    stored: int,
+    names: Iterable[str],
+    image: MetadataImage,
+    algorithm: HashAlgorithm = HashAlgorithm.XXH3,
+    *,
+    racks: Iterable[str] = (),
+    most_partitions: int = MOST_PARTITIONS,
+) -> Explanation:
+    """Look for a single change that makes the hash of these topics the stored one.
+
+    `names`: what the group subscribes to; topics that don't exist do not count. `racks`: names that brokers' racks may have had, beside those that they have,
+    such as the racks of members. `most_partitions`: how many partitions to hash before the search ends.
+    """
+    search = _Search(stored, names, image, algorithm, most_partitions)
+    search.racks = sorted({*racks, *(rack for rack in image.brokers.values() if rack is not None)})
+    try:
+        for change in search.fitting():
+            return Explanation(change=change, tried=search.tried, complete=True)
+    except _EnoughError:
+        return Explanation(change=None, tried=search.tried, complete=False)
+    return Explanation(change=None, tried=search.tried, complete=True)
+
+
+class _EnoughError(Exception):
+    """So many partitions were hashed."""
+
+
+class _Search:
+    def __init__(
+        self, stored: int, names: Iterable[str], image: MetadataImage, algorithm: HashAlgorithm, most_partitions: int
+    ) -> None:
+        self.stored = stored
+        self.image = image
+        self.algorithm = algorithm
+        self.left = most_partitions
+        self.racks: list[str] = []
+        self.tried = 0
+        self.topics = [image.topics[name] for name in sorted(set(names)) if name in image.topics]
+        self.known = {topic.name: self.hash_of(topic, image) for topic in self.topics}
+
+    def hash_of(self, topic: TopicImage, image: MetadataImage) -> int:
+        self.left -= topic.partitions
+        if self.left < 0:
+            raise _EnoughError
+        return topic_hash(topic.id, topic.name, image.racks(topic), self.algorithm)
+
+    def fits(self, hashes: Mapping[str, int]) -> bool:
+        self.tried += 1
+        return group_hash(hashes, self.algorithm) == self.stored
+
+    def fits_with(self, topic: TopicImage) -> bool:
+        """With one topic as given."""
+        return self.fits({**self.known, topic.name: self.hash_of(topic, self.image)})
+
+    def fits_in(self, image: MetadataImage) -> bool:
+        """With other brokers."""
+        changed = {
+            topic.name: self.hash_of(topic, image)
+            for topic in self.topics
+            if image.racks(topic) != self.image.racks(topic)
+        }
+        return bool(changed) and self.fits({**self.known, **changed})
+
+    def fitting(self) -> Iterator[Change]:
+        """Changes that explain the stored hash, the simplest first."""
+        yield from self.other_forms()
+        yield from self.other_topics()
+        yield from self.other_brokers()
+        yield from self.fewer_partitions()
+        yield from self.fewer_replicas()
+        yield from self.moved_replicas()
+
+    def other_forms(self) -> Iterator[Change]:
+        for form in HashAlgorithm:
+            if form is not self.algorithm and group_hash(hashes_of(self.known, self.image, form), form) == self.stored:
+                yield Change(
+                    kind=ChangeKind.FORM,
+                    sentence=f"it is in the form {form.value}: another coordinator than that of Kafka wrote it",
+                )
+
+    def other_topics(self) -> Iterator[Change]:
+        for name in self.known:
+            if self.fits({one: value for one, value in self.known.items() if one != name}):
+                yield Change(
+                    kind=ChangeKind.TOPIC, topic=name, sentence=f"topic {name} was not there, or not subscribed to"
+                )
+        for name, topic in self.image.topics.items():
+            if name not in self.known and self.fits_with(topic):
+                yield Change(kind=ChangeKind.TOPIC, topic=name, sentence=f"topic {name} was subscribed to, too")
+
+    def other_brokers(self) -> Iterator[Change]:
+        brokers = self.image.brokers
+        if self.fits_in(self.image.with_brokers({})):
+            yield Change(kind=ChangeKind.RACK, sentence="no broker had a rack")
+        for broker, rack in brokers.items():
+            if rack is not None and self.fits_in(self.image.with_brokers({**brokers, broker: None})):
+                who = f"broker {broker}" if broker >= 0 else f"what is in rack {rack} now"
+                yield Change(kind=ChangeKind.RACK, broker=broker, sentence=f"{who} had no rack, or was not registered")
+            for other in self.racks:
+                if other != rack and self.fits_in(self.image.with_brokers({**brokers, broker: other})):
+                    now = "has none" if rack is None else f"is in {rack}"
+                    who = f"broker {broker}, which now {now}," if broker >= 0 else f"what is in rack {rack} now"
+                    yield Change(kind=ChangeKind.RACK, broker=broker, sentence=f"{who} was in rack {other}")
+
+    def fewer_partitions(self) -> Iterator[Change]:
+        for topic in self.topics:
+            for count in range(topic.partitions - 1, 0, -1):
+                if self.fits_with(replace(topic, replicas=topic.replicas[:count])):
+                    yield Change(
+                        kind=ChangeKind.PARTITIONS,
+                        topic=topic.name,
+                        sentence=f"topic {topic.name} had {_count(count, 'partition')}; now it has {topic.partitions:,}",
+                    )
+
+    def fewer_replicas(self) -> Iterator[Change]:
+        for topic in self.topics:
+            widest = max(map(len, topic.replicas), default=0)
+            for keep in range(widest - 1, 0, -1):
+                if self.fits_with(replace(topic, replicas=tuple(one[:keep] for one in topic.replicas))):
+                    yield Change(
+                        kind=ChangeKind.REPLICA,
+                        topic=topic.name,
+                        sentence=f"each partition of topic {topic.name} had {_count(keep, 'replica')}; now {widest}",
+                    )
+
+    def moved_replicas(self) -> Iterator[Change]:
+        by_rack = {rack: broker for broker, rack in sorted(self.image.brokers.items(), reverse=True)}
+        for topic in self.topics:
+            for number, replicas in enumerate(topic.replicas):
+                here = [self.image.brokers.get(broker) for broker in replicas]
+                for others, told in _moves(here, by_rack):
+                    changed = (*topic.replicas[:number], others, *topic.replicas[number + 1 :])
+                    if self.fits_with(replace(topic, replicas=changed)):
+                        yield Change(
+                            kind=ChangeKind.REPLICA,
+                            topic=topic.name,
+                            partition=number,
+                            sentence=f"partition {number} of topic {topic.name} {told}",
+                        )
+
+
+def _moves(racks: list[str | None], by_rack: Mapping[str | None, int]) -> Iterator[tuple[tuple[int, ...], str]]:
+    """What one replica of a partition may have been: in another rack, not there, or one more. Replicas are told by brokers of their racks."""
+    brokers = [by_rack[rack] for rack in racks if rack is not None]
+    kept = [rack for rack in racks if rack is not None]
+    others = [(rack, broker) for rack, broker in by_rack.items() if rack is not None]
+    for at, rack in enumerate(kept):
+        if rack in kept[:at]:
+            continue  # the order of replicas does not count
+        rest = (*brokers[:at], *brokers[at + 1 :])
+        for other, broker in others:
+            if other != rack:
+                yield (*rest, broker), f"had a replica in rack {other} instead of {rack}"
+        yield (
+            rest,
+            f"had no replica in rack {rack}" if rack not in kept[at + 1 :] else f"had one replica less in rack {rack}",
+        )
+    for other, broker in others:
+        yield (*brokers, broker), f"had one more replica, in rack {other}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def topic_differences(
+    stored: ConsumerGroupPartitionMetadataValue, names: Iterable[str], image: MetadataImage
+) -> Iterator[Change]:
+    """How the topics of a record of type 4 differ from those that the group subscribes to now. Racks are compared where the record has them (Kafka 3.7 to 3.9)."""
+    kept = {topic.topic_name: topic for topic in stored.topics}
+    there = {name: image.topics[name] for name in names if name in image.topics}
+    for name in sorted({*kept, *there}):
+        then, now = kept.get(name), there.get(name)
+        if then is None:
+            yield Change(
+                kind=ChangeKind.TOPIC, topic=name, sentence=f"topic {name} was not there, or not subscribed to"
+            )
+        elif now is None:
+            yield Change(kind=ChangeKind.TOPIC, topic=name, sentence=f"topic {name} was there and subscribed to")
+        else:
+            yield from _differences(then, now, image)
+
+
+def _differences(then: TopicMetadata, now: TopicImage, image: MetadataImage) -> Iterator[Change]:
+    name = now.name
+    if then.topic_id != now.id:
+        yield Change(
+            kind=ChangeKind.TOPIC_ID, topic=name, sentence=f"topic {name} had id {then.topic_id}; now it has {now.id}"
+        )
+    if then.num_partitions != now.partitions:
+        yield Change(
+            kind=ChangeKind.PARTITIONS,
+            topic=name,
+            sentence=f"topic {name} had {_count(then.num_partitions, 'partition')}; now it has {now.partitions:,}",
+        )
+    racks = image.racks(now)
+    for partition in then.partition_metadata:
+        if partition.partition >= now.partitions:
+            continue
+        before, after = sorted(set(partition.racks)), sorted(set(racks[partition.partition]))
+        if before != after:
+            yield Change(
+                kind=ChangeKind.RACK,
+                topic=name,
+                partition=partition.partition,
+                sentence=f"partition {partition.partition} of topic {name} was in {_racks(before)}; now it is in {_racks(after)}",
+            )
+
+
+def _racks(racks: list[str]) -> str:
+    return f"rack{'' if len(racks) == 1 else 's'} {', '.join(racks)}" if racks else "no rack"
