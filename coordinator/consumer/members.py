@@ -78,9 +78,15 @@ def replaced(
 ) -> ConsumerMember:
     """The static member under another id (KIP-345): it keeps what it announced, its target and its assignment, and starts at epoch 0."""
     order = Order.of(config)
+    metadata, told = old.metadata, group.target_metadata.get(old.member_id)
+    if not config.group_consumer_client_assignors_enable:  # as Kafka, which writes what it knows
+        told = None
+        if metadata.client_assignors:
+            metadata = replace(metadata, client_assignors=())
     new = replace(
         old,
         member_id=member_id,
+        metadata=metadata,
         epoch=0,
         previous_epoch=0,
         assigned=order.loaded(old.assigned),
@@ -89,7 +95,7 @@ def replaced(
     records += write.member_tombstones(group.group_id, old.member_id)
     records.append(write.member_metadata(group.group_id, member_id, in_writing(new.metadata)))
     target = as_target(group.targets.get(old.member_id, ()), config.jdk)
-    records.append(write.target_assignment(group.group_id, member_id, target, group.target_metadata.get(old.member_id)))
+    records.append(write.target_assignment(group.group_id, member_id, target, told))
     records.append(write.current_assignment(group.group_id, new, epochs=order.maps))
     return new
 

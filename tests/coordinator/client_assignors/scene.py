@@ -26,6 +26,7 @@ from quorate.coordinator.runtime import CoordinatorRuntime, MemoryLog, StoredRec
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup
 
+JOIN_AGAIN = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND)
 START_MS = 1_700_000_000_000
 ORDERS = Uuid(bytes(15) + b"\x01")
 CLICKS = Uuid(bytes(15) + b"\x02")
@@ -129,7 +130,7 @@ class Scene:
             if answer.assignment is not None:
                 member.owned = {one.topic_id: one.partitions for one in answer.assignment.topic_partitions}
                 member.told.append(answer.assignment.metadata)
-        elif answer.error_code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
+        elif answer.error_code in JOIN_AGAIN:
             member.epoch, member.owned = 0, {}
         return answer
 
@@ -145,7 +146,8 @@ class Scene:
         return answer
 
     def prepare(self, member_id: str, **more: Any) -> ConsumerGroupPrepareAssignmentResponse:
-        fields = {"group_id": "g", "member_id": member_id, "member_epoch": self.members[member_id].epoch, **more}
+        epoch = self.members[member_id].epoch if member_id in self.members else 0
+        fields = {"group_id": "g", "member_id": member_id, "member_epoch": epoch, **more}
         answer: ConsumerGroupPrepareAssignmentResponse = self.ask(ConsumerGroupPrepareAssignmentRequest(**fields))
         return answer
 

@@ -1,0 +1,125 @@
+"""Kafka and the logs of groups whose members compute: it loads them, and goes on as if the server had assigned."""
+
+from typing import Any
+
+import pytest
+
+from quorate.codecs import encode_record
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.message import OWN_TAG
+from quorate.coordinator.runtime import StoredRecord
+from tests.coordinator.client_assignors.scene import ORDERS, Scene, installed
+from tests.coordinator.scripts import Duel
+from tests.oracle.client import Oracle
+
+pytestmark = pytest.mark.oracle
+
+BROKERS = [{"id": number, "rack": rack} for number, rack in enumerate("abc")]
+
+
+def written() -> tuple[Scene, list[dict[str, Any]]]:
+    """A group with a target that a member computed, and something to tell; and its log."""
+    scene = Scene()
+    scene.join("A", instance_id="a")
+    scene.join("B")
+    members = (installed("A", [0, 1, 2], metadata_version=2, metadata=b"for A"), installed("B", [3, 4, 5]))
+    assert scene.install("A", {}, members=members) is ErrorCode.NONE
+    scene.settle()
+    scene.beat("B", client_assignors=scene.members["B"].assignors[:1] and ())
+    scene.beat("B", client_assignors=scene.members["A"].assignors)
+    assert scene.compute("B", metadata={"A": b"again"}) is ErrorCode.NONE
+    scene.settle()
+    records = []
+    for stored in scene.log.stored:
+        assert isinstance(stored, StoredRecord)
+        key, value = encode_record(stored.record)
+        records.append({"key": key and key.hex(), "value": value and value.hex()})
+    return scene, records
+
+
+def topics(scene: Scene) -> list[dict[str, Any]]:
+    return [
+        {"name": one.name, "id": str(one.id), "partitions": [list(replicas) for replicas in one.replicas]}
+        for one in scene.image.topics.values()
+    ]
+
+
+def test_fields_of_our_own_are_unknown_tags_to_kafka_and_the_rest_is_as_ever(oracle: Oracle) -> None:
+    _, records = written()
+    tagged = {}
+    for one in records:
+        told = oracle.call("decode", **one)
+        assert "error" not in told
+        assert told["rewritten"] == one["value"], "Kafka keeps them where it copies a record"
+        if "unknownTags" in told:
+            assert [tag["tag"] for tag in told["unknownTags"]] == [OWN_TAG]
+            tagged[told["type"]] = told["v"]
+    assert set(tagged) == {
+        "ConsumerGroupMemberMetadata",
+        "ConsumerGroupTargetAssignmentMember",
+        "ConsumerGroupTargetAssignmentMetadata",
+    }
+
+
+def test_kafka_loads_the_log_and_has_the_same_group(oracle: Oracle) -> None:
+    scene, records = written()
+    oracle.call("config")
+    oracle.call("image", brokers=BROKERS, topics=topics(scene))
+    loaded = oracle.call("load", records=records, nowMs=scene.runtime.now_ms)
+    assert (loaded["state"], loaded.get("skipped", [])) == ("ACTIVE", [])
+    (group,) = oracle.call("request", api="ConsumerGroupDescribe", body={"groupIds": ["g"]})["response"]["groups"]
+    assert (group["groupState"], group["groupEpoch"], group["assignmentEpoch"]) == (
+        scene.group.state,
+        scene.group.epoch,
+        scene.group.assignment_epoch,
+    )
+    for member in group["members"]:
+        ((listed,), (target,)) = (
+            [one["partitions"] for one in member[what]["topicPartitions"]]
+            for what in ("assignment", "targetAssignment")
+        )
+        assert listed == target == scene.target(member["memberId"], ORDERS)
+
+
+def test_a_broker_that_takes_the_group_over_writes_what_we_write_with_the_option_off(oracle: Oracle) -> None:
+    """The log goes back to Kafka, or the option is taken back: members that still announce assignors are assigned to by the server."""
+    scene, records = written()
+    duel = Duel(oracle)
+    duel.op("config", **{"group.consumer.assignment.interval.ms": 0})
+    duel.op("image", brokers=BROKERS, topics=topics(scene))
+    duel.op("load", records=records)
+    epochs = {one: member.epoch for one, member in scene.members.items()}
+
+    def beat(member_id: str, **more: Any) -> dict[str, Any]:
+        named = {"instanceId": "a"} if member_id == "A" else {}
+        body = {"groupId": "g", "memberId": member_id, "memberEpoch": epochs[member_id], **named, **more}
+        response: dict[str, Any] = duel.request("ConsumerGroupHeartbeat", 1, **body)["response"]
+        assert response["errorCode"] == 0
+        epochs[member_id] = response["memberEpoch"]
+        return response
+
+    beat("A")
+    beat("B")
+    beat("A", rackId="b")  # its metadata is written anew, without what Kafka does not know
+    joined = {"rebalanceTimeoutMs": 60_000, "subscribedTopicNames": ["orders"], "topicPartitions": []}
+    duel.request("ConsumerGroupHeartbeat", 1, groupId="g", memberId="C", memberEpoch=0, **joined)
+    for _ in range(3):
+        for member_id in "AB":
+            owned = [number for number in scene.owns(member_id) if number % 3 != 2]
+            beat(member_id, topicPartitions=[{"topicId": str(ORDERS), "partitions": owned}])
+    duel.request("ConsumerGroupHeartbeat", 1, groupId="g", memberId="A", memberEpoch=-2, instanceId="a")
+    duel.request("ConsumerGroupHeartbeat", 1, groupId="g", memberId="A2", memberEpoch=0, instanceId="a", **joined)
+    duel.request("ConsumerGroupHeartbeat", 1, groupId="g", memberId="B", memberEpoch=-1)
+    duel.op("reload")
+    duel.op("advance", ms=50_000)
+
+
+def test_a_static_member_that_comes_back_to_another_broker_brings_nothing_of_it_along(oracle: Oracle) -> None:
+    scene, records = written()
+    duel = Duel(oracle)
+    duel.op("image", brokers=BROKERS, topics=topics(scene))
+    duel.op("load", records=records)
+    joined = {"rebalanceTimeoutMs": 60_000, "subscribedTopicNames": ["orders"], "topicPartitions": []}
+    duel.request("ConsumerGroupHeartbeat", 1, groupId="g", memberId="A", memberEpoch=-2, instanceId="a")
+    back = duel.request("ConsumerGroupHeartbeat", 1, groupId="g", memberId="A2", memberEpoch=0, instanceId="a", **joined)
+    assert len(back["records"]) > 5
