@@ -129,6 +129,12 @@ def _changes(before: MemberView, after: MemberView) -> Iterator[tuple[Cause, Fac
     for cause, what, old, new in (
         (Cause.SUBSCRIPTION, "subscription", _subscription(before), _subscription(after)),
         (Cause.ASSIGNOR, "assignor", before.assignor, after.assignor),
+        (
+            Cause.ASSIGNOR,
+            "client-side assignors",
+            ", ".join(before.client_assignors),
+            ", ".join(after.client_assignors),
+        ),
         (Cause.MEMBER, "rack", before.rack, after.rack),
         (Cause.MEMBER, "protocol", before.protocol, after.protocol),
         (Cause.MEMBER, "instance", before.instance_id, after.instance_id),
@@ -248,7 +254,14 @@ def _target(
         before is not None and before.kind is after.kind and before.assignment_epoch != after.assignment_epoch
     )
     if moves or (is_new and after.members):
-        yield facts.TargetChanged(epoch=after.assignment_epoch, moves=moves)
+        by_member = after.computed_by is not None
+        yield facts.TargetChanged(
+            epoch=after.assignment_epoch,
+            moves=moves,
+            assignor=after.assignor if by_member else None,
+            computed_by=after.computed_by,
+            error=after.assignor_error,
+        )
 
 
 def _progress(

@@ -287,14 +287,25 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetChanged(Fact):
-    """The target assignment is another; of classic groups, the assignment. `epoch`: what it was computed for. Without moves, only the epoch is."""
+    """The target assignment is another; of classic groups, the assignment. `epoch`: what it was computed for. Without moves, only the epoch is.
+
+    `assignor`, `computed_by`: of a client-side assignor (KIP-848), and the member that ran it; `error`: what it reported in the place of an assignment.
+    """
 
     epoch: int
     moves: tuple[Move, ...]
+    assignor: str | None = None
+    computed_by: str | None = None
+    error: int = 0
 
     def _said(self, words: Words) -> str:
+        what = f"target assignment of epoch {self.epoch}"
+        if self.computed_by is not None:
+            what += f", computed by {words.member(self.computed_by)} with {self.assignor}"
+        if self.error:
+            return f"{what}: error {self.error}, so nothing moves"
         if not self.moves:
-            return f"target assignment of epoch {self.epoch} moves nothing"
+            return f"{what} moves nothing"
         ways: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Partition]] = {}
         for move in self.moves:
             ways.setdefault((move.before, move.after), []).append(move.partition)
@@ -304,7 +315,7 @@ class TargetChanged(Fact):
             + f"to {words.members(after)}"
             for (before, after), partitions in ways.items()
         ]
-        return f"target assignment of epoch {self.epoch}: {'; '.join(told)}"
+        return f"{what}: {'; '.join(told)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

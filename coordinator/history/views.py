@@ -4,9 +4,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import Any
+from zlib import crc32
 
 from quorate.codecs import DecodeError
 from quorate.codecs.consumer_protocol import decode_assignment, decode_subscription
+from quorate.codecs.messages.consumer_group import AnnouncedAssignor
 from quorate.codecs.messages.protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from quorate.coordinator.history.words import Partition
 from quorate.coordinator.state import (
@@ -37,6 +39,7 @@ class MemberView:
     """A member. `epoch`: the generation in classic groups; `state`: stable, revoking (it has to give up partitions first) or waiting (for partitions of others).
 
     `protocol`: classic, consumer, share or streams; in a group that migrates, members differ. Of streams groups, partitions are active tasks.
+    `client_assignors`: those that it can run itself (KIP-848), each in words.
     """
 
     member_id: str
@@ -50,6 +53,7 @@ class MemberView:
     topics: tuple[str, ...] = ()
     regex: str = ""
     assignor: str | None = None
+    client_assignors: tuple[str, ...] = ()
     assigned: frozenset[Partition] = frozenset()
     pending_revocation: frozenset[Partition] = frozenset()
     target: frozenset[Partition] = frozenset()
@@ -59,8 +63,9 @@ class MemberView:
 class GroupView:
     """A group. `epoch` and `assignment_epoch` are the generation in classic groups, where `metadata_hash` is `None`.
 
-    `assignor`: the protocol that was chosen, or the server assignor that most members ask for, `None` for the broker's default. `topics`: those that the
-    group subscribes to, `None` if they are not known. `has_topic_record`: a record of type 4 (before KIP-1101) waits for its tombstone.
+    `assignor`: the protocol that was chosen, the client-side assignor that made the target, or the server assignor that most members ask for, `None` for the
+    broker's default; `computed_by`: the member that ran a client-side one, `assignor_error`: what that reported, 0 for no error. `topics`: those that the group
+    subscribes to, `None` if they are not known. `has_topic_record`: a record of type 4 (before KIP-1101) waits for its tombstone.
     `configs`, `topology_epoch`: what a streams group was assigned with.
     """
 
@@ -72,6 +77,8 @@ class GroupView:
     assignment_epoch: int
     metadata_hash: int | None = None
     assignor: str | None = None
+    computed_by: str | None = None
+    assignor_error: int = 0
     leader: str | None = None
     topics: frozenset[str] | None = None
     members: Mapping[str, MemberView] = field(default_factory=dict)
@@ -154,6 +161,7 @@ def _consumer(group: ConsumerGroup, since: Since | None) -> GroupView:
             topics=tuple(sorted(told.subscribed_topic_names)),
             regex=told.subscribed_topic_regex or "",
             assignor=told.server_assignor,
+            client_assignors=tuple(map(_in_words, told.client_assignors)),
             assigned=frozenset((topic, number) for topic, numbers in member.assigned.items() for number in numbers),
             pending_revocation=frozenset(
                 (topic, number) for topic, numbers in member.pending_revocation.items() for number in numbers
@@ -162,11 +170,14 @@ def _consumer(group: ConsumerGroup, since: Since | None) -> GroupView:
         )
 
     votes = max(group.assignor_votes.ordered(), key=lambda vote: vote[1], default=None)
+    made = group.computed_by
     return _modern(
         group,
         since,
         member_view,
-        assignor=None if votes is None else votes[0],
+        assignor=made.assignor if made is not None else None if votes is None else votes[0],
+        computed_by=None if made is None else made.member_id,
+        assignor_error=0 if made is None else made.error,
         topics=frozenset(group.topic_subscribers),
         regexes={regex: tuple(sorted(value.topics)) for regex, value in group.regexes.items()},
         has_topic_record=group.has_partition_metadata_record,
@@ -240,6 +251,13 @@ def _modern(group: ModernGroup[Any, Any], since: Since | None, make: Any, **more
         members=members,
         **more,
     )
+
+
+def _in_words(one: AnnouncedAssignor) -> str:
+    """Everything that gives the group another epoch if it changes; metadata by its size and checksum."""
+    metadata = f", {len(one.metadata):,} bytes of metadata {crc32(one.metadata):08x}" if one.metadata else ""
+    versions = f"{one.minimum_version}–{one.maximum_version}"
+    return f"{one.name} (versions {versions}, version {one.metadata_version}, reason {one.reason}{metadata})"
 
 
 def _listed(topics: Iterable[Any]) -> frozenset[Partition]:

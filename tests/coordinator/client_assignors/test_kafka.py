@@ -121,5 +121,7 @@ def test_a_static_member_that_comes_back_to_another_broker_brings_nothing_of_it_
     duel.op("load", records=records)
     joined = {"rebalanceTimeoutMs": 60_000, "subscribedTopicNames": ["orders"], "topicPartitions": []}
     duel.request("ConsumerGroupHeartbeat", 1, groupId="g", memberId="A", memberEpoch=-2, instanceId="a")
-    back = duel.request("ConsumerGroupHeartbeat", 1, groupId="g", memberId="A2", memberEpoch=0, instanceId="a", **joined)
+    back = duel.request(
+        "ConsumerGroupHeartbeat", 1, groupId="g", memberId="A2", memberEpoch=0, instanceId="a", **joined
+    )
     assert len(back["records"]) > 5

@@ -1,0 +1,64 @@
+"""What the log tells of client-side assignors: who announced what, who computed, and why the epoch went up."""
+
+from quorate.codecs import LogEntry
+from quorate.codecs.api.consumer_group_heartbeat import ClientAssignor
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.batches.model import TimestampType
+from quorate.coordinator.history import events, view
+from quorate.coordinator.runtime import StoredRecord
+from tests.coordinator.client_assignors.scene import Scene
+
+
+def entries(scene: Scene) -> list[LogEntry]:
+    return [
+        LogEntry(
+            topic="__consumer_offsets",
+            partition=0,
+            offset=one.offset,
+            timestamp_ms=one.timestamp_ms,
+            timestamp_type=TimestampType.CREATE_TIME,
+            producer_id=-1,
+            producer_epoch=-1,
+            sequence=-1,
+            transactional=False,
+            partition_leader_epoch=0,
+            headers=(),
+            key_bytes=None,
+            value_bytes=None,
+            record=one.record,
+        )
+        for one in scene.log.stored
+        if isinstance(one, StoredRecord)
+    ]
+
+
+def test_the_history_tells_who_computed_with_what_and_why() -> None:
+    scene = Scene()
+    scene.join("A")
+    scene.advance(1_000)
+    assert scene.compute("A") is ErrorCode.NONE
+    scene.advance(1_000)
+    scene.beat("A", client_assignors=(ClientAssignor(name="mine", maximum_version=2, reason=4, metadata=b"lags"),))
+    scene.advance(1_000)
+    prepared = scene.prepare("A")
+    assert scene.install("A", {}, error=9, group_epoch=prepared.group_epoch) is ErrorCode.NONE
+    scene.settle()
+    told = [str(fact) for event in events(entries(scene)) for fact in event.facts]
+    assert "target assignment of epoch 2, computed by A with mine: " in " ".join(told)
+    assert (
+        "group epoch 2 → 3 because client-side assignors of member A changed from mine (versions 0–2, version 0, reason 0) "
+        "to mine (versions 0–2, version 0, reason 4, 4 bytes of metadata fa11eb56)"
+    ) in told
+    assert "target assignment of epoch 3, computed by A with mine: error 9, so nothing moves" in told
+
+
+def test_a_view_has_the_assignor_that_made_the_target() -> None:
+    scene = Scene()
+    scene.join("A")
+    assert view(scene.group).assignor is None
+    scene.compute("A")
+    seen = view(scene.group)
+    assert (seen.assignor, seen.computed_by, seen.assignor_error) == ("mine", "A", 0)
+    assert seen.members["A"].client_assignors == ("mine (versions 0–2, version 0, reason 0)",)
+    scene.join("B", assignors=())
+    assert (view(scene.group).assignor, view(scene.group).computed_by) == (None, None)
