@@ -1,0 +1,189 @@
+"""How fast a coordinator loads a partition of committed offsets: through columns, from keys and values and from segment files, and record by record.
+
+Java's figure is the oracle's: decode and replay of 10,000 commits over and over, from keys and values in memory, in one thread. Ours are the least of some
+rounds: by the clock or of this thread's CPU, whichever is less, where one thread does all; by the clock alone where a second one reads ahead.
+A log of 5,000 keys has each of them again and again, as groups that commit have; where every key is new, there is nothing to leave out, and all of it is made.
+"""
+
+import gc
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+
+sys.path.append(str(Path(__file__).parent))  # behind everything: `codecs` stays the standard library's
+
+from _data import START_MS
+from _measure import JAVA, ORACLE, held, java
+from _report import Report
+
+from quorate.codecs import CoordinatorRecord, LogEntry, Uuid, encode_record, read_log
+from quorate.codecs.batches import BatchRecord, encode_batch
+from quorate.codecs.columnar.raw import RawBlock, read_raw
+from quorate.codecs.log_files import find_partitions
+from quorate.codecs.messages.offsets import OffsetCommitKey, OffsetCommitValue
+from quorate.coordinator.bulk import replay_blocks
+from quorate.coordinator.state import CoordinatorState
+
+GROUPS, TOPICS = 100, 5
+GOAL = "≥ 5 M/s"
+
+Pair = tuple[bytes, bytes]
+
+
+def pairs(count: int, keys: int) -> list[Pair]:
+    """Encoded commits to random keys among so many; with as many keys as commits, each once."""
+    random = Random(11)
+    numbers = [random.randrange(keys) for _ in range(count)] if keys < count else list(range(count))
+    found = []
+    for place, number in enumerate(numbers):
+        group, topic = number % GROUPS, number // GROUPS % TOPICS
+        key = OffsetCommitKey(
+            group=f"consumer-group-{group}", topic=f"some-topic-{topic}", partition=number // GROUPS // TOPICS
+        )
+        value = OffsetCommitValue(
+            offset=123_456_789 + place,
+            leader_epoch=7,
+            metadata="",
+            commit_timestamp=START_MS + place,
+            topic_id=Uuid(bytes(15) + bytes([topic + 1])),
+        )
+        found.append(encode_record(CoordinatorRecord(key=key, value=value, version=4)))
+    return found  # type: ignore[return-value]  # no key and no value is null
+
+
+def blocks_of(some: Sequence[Pair], times: int) -> list[RawBlock]:
+    """The commits so many times as columns, with offsets that go on."""
+    keys, values = (pa.array(column, pa.binary()) for column in zip(*some, strict=True))
+    count = len(some)
+    return [
+        RawBlock.of(keys, values, offset=np.arange(count * number, count * (number + 1))) for number in range(times)
+    ]
+
+
+def write_log(folder: Path, some: Sequence[Pair], times: int, per_batch: int) -> Path:
+    """The commits so many times in a segment; a batch's offset is outside of what its CRC covers."""
+    batches = [
+        encode_batch(
+            [
+                BatchRecord(offset=first + index, timestamp_ms=START_MS, key=key, value=value)
+                for index, (key, value) in enumerate(some[first : first + per_batch])
+            ]
+        )
+        for first in range(0, len(some), per_batch)
+    ]
+    folder = folder / f"{per_batch}" / "__consumer_offsets-0"
+    folder.mkdir(parents=True)
+    with (folder / f"{0:020}.log").open("wb") as file:
+        for number in range(times):
+            for place, batch in enumerate(batches):
+                file.write((number * len(some) + place * per_batch).to_bytes(8, "big") + batch[8:])
+    return folder
+
+
+def least(action: Callable[[], object], *, alone: bool = True, rounds: int = 5) -> float:
+    """Seconds of the quickest round. `alone`: this thread does all of it."""
+    best = float("inf")
+    for _ in range(rounds):
+        gc.collect()
+        cpu, begin = time.thread_time(), time.perf_counter()
+        action()
+        took = time.perf_counter() - begin
+        best = min(best, took, time.thread_time() - cpu if alone else took)
+    return best
+
+
+def from_columns(blocks: list[RawBlock]) -> CoordinatorState:
+    state = CoordinatorState()
+    replay_blocks(state, blocks)
+    return state
+
+
+def from_files(folder: Path, *, use_threads: bool = False) -> CoordinatorState:
+    state = CoordinatorState()
+    (files,) = find_partitions(folder)
+    replay_blocks(state, read_raw(files, use_threads=use_threads))
+    return state
+
+
+def one_by_one(folder: Path) -> CoordinatorState:
+    state = CoordinatorState()
+    for entry in read_log(folder):
+        if isinstance(entry, LogEntry):
+            state.replay(entry.record, offset=entry.offset)
+    return state
+
+
+MEMORY = """
+import sys
+from pathlib import Path
+from quorate.coordinator.bulk import load_state
+def most():
+    return next(int(line.split()[1]) for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")) / 1024
+before = most()
+state = load_state(sys.argv[1])
+print(most() - before)
+"""
+
+
+def peak_mb(folder: Path) -> float:
+    """How much a process grows that loads the log."""
+    run = subprocess.run(
+        [sys.executable, "-P", "-c", MEMORY, str(folder)], check=True, capture_output=True, text=True, timeout=300
+    )
+    return float(run.stdout)
+
+
+def main() -> None:
+    report = Report("quorate.coordinator: loading committed offsets", __doc__ or "")
+    if not (ORACLE / "classes").is_dir():
+        sys.exit("error: Kafka's jars are not there; run `make bench`, or tests/oracle/build")
+    some = pairs(100_000, 5_000)
+    times = 5 if report.quick else 20
+    count = len(some) * times
+    blocks = blocks_of(some, times)
+    distinct = pairs(100_000 if report.quick else 1_000_000, 1 << 40)
+    new = blocks_of(distinct, 1)
+    with tempfile.TemporaryDirectory() as temporary:
+        shapes = {per_batch: write_log(Path(temporary), some, times, per_batch) for per_batch in (10, 1)}
+        small = write_log(Path(temporary) / "small", some[:20_000], 1, 10)
+        new_log = write_log(Path(temporary) / "new", distinct, 1, 10)
+        ours: dict[str, float] = {}
+        for turn in range(2):  # before and behind the JVM: on a shared machine seconds drift
+            if turn:
+                (peer,) = (
+                    one["least_s"] for one in java("shard", quick=report.quick) if one["bench"] == "load-OffsetCommit"
+                )
+            for case, action, alone, records in (
+                ("columns, 5,000 keys", lambda: from_columns(blocks), True, count),
+                ("columns, every key once", lambda: from_columns(new), True, len(distinct)),
+                ("files, 10 in a batch, one thread", lambda: from_files(shapes[10]), True, count),
+                ("files, 10 in a batch, two threads", lambda: from_files(shapes[10], use_threads=True), False, count),
+                ("files, 1 in a batch, one thread", lambda: from_files(shapes[1]), True, count),
+                ("files, 1 in a batch, two threads", lambda: from_files(shapes[1], use_threads=True), False, count),
+                ("files, every key once, one thread", lambda: from_files(new_log), True, len(distinct)),
+                ("files, record by record", lambda: one_by_one(small), True, 20_000),
+            ):
+                rate = records / least(action, alone=alone)
+                ours[case] = max(ours.get(case, 0.0), rate)
+        for case, rate in ours.items():
+            goal = GOAL if "5,000" in case or "10 in" in case else ""
+            report.rate(f"load from {case}", rate, 1 / peer, JAVA, goal=goal)
+        report.cost(f"peak memory of a load: {count:,} records, 5,000 keys", peak_mb(shapes[10]), None, "", "MB")
+        report.cost(
+            f"peak memory of a load: {len(distinct):,} records, every key once", peak_mb(new_log), None, "", "MB"
+        )
+    few = blocks_of(distinct[:100_000], 1)
+    _, size = held(lambda: from_columns(few))
+    report.cost("memory of a committed offset", size / 100_000, None, "", "bytes")
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()
