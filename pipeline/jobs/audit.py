@@ -1,0 +1,164 @@
+"""`upgrade_audit`: what upgrades and downgrades did to groups over the whole history, and what the next one would do.
+
+Each group's records are replayed in one task; what there is to say at the end is what `quorate groups upgrade-check` says (`coordinator.history.upgrade`).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from quorate.assignors import Topic, Topology
+from quorate.codecs import Uuid
+from quorate.codecs.log_model import LogEntry
+from quorate.coordinator.config import CoordinatorConfig
+from quorate.coordinator.history import Event, History, Words
+from quorate.coordinator.history.facts import Cause, EpochBumped, Fact, GroupConverted, HashChanged, TopicRecordChanged
+from quorate.coordinator.history.upgrade import findings
+from quorate.coordinator.history.words import learn_names
+from quorate.coordinator.state import GroupKind
+from quorate.pipeline.jobs.columns import LOG, AsOf, membership, until
+from quorate.pipeline.jobs.records import entries
+
+__all__ = ["AUDIT", "upgrade_audit"]
+
+TIME = pa.timestamp("us", "UTC")
+
+AUDIT: pa.Schema = pa.schema(
+    [
+        pa.field("log_topic", pa.string()),
+        pa.field("log_partition", pa.int32()),
+        pa.field("group", pa.string()),
+        pa.field("kind", pa.string()),
+        pa.field("finding", pa.string()),
+        pa.field("at_end", pa.bool_()),
+        pa.field("timestamp", TIME),
+        pa.field("log_offset", pa.int64()),
+        pa.field("epoch", pa.int32()),
+        pa.field("sentence", pa.string()),
+    ]
+)
+"""A row per finding. What happened in the history has its time, offset and `epoch` (the group's, after it).
+
+* `converted`: a classic group became a consumer group, or another kind; `converted-back`: a consumer group became a classic one;
+* `upgraded`: a broker of Kafka 4.1 or later stored a metadata hash where there was none (KIP-1101);
+* `downgraded`: a broker before 4.1 took over: it dropped the hash, or wrote a record of type 4 where a hash was.
+
+What holds at the end (`at_end`) has the time and offset of the group's last record: the kinds of `quorate.coordinator.history.upgrade.FindingKind`: `will-bump` (no hash),
+`topic-record` (type 4 without a tombstone), `hash-differs` (from the topology's), `convertible`, `not-convertible`.
+"""
+
+CONVERTED, CONVERTED_BACK, UPGRADED, DOWNGRADED = "converted", "converted-back", "upgraded", "downgraded"
+
+
+def upgrade_audit(
+    df: DataFrame,
+    topology: Topology | None = None,
+    *,
+    as_of: AsOf | None = None,
+    config: CoordinatorConfig | None = None,
+) -> DataFrame:
+    """What the history tells of upgrades: see `AUDIT`. `df` and `as_of`: as for `rebalances`.
+
+    `topology`: topics as they are now, with ids and racks, to compare hashes with; without it hashes that differ are not found. `config`: the brokers'; the limits and
+    the policy by which a classic group can be converted. Raises `OptionError` for columns that are missing.
+    """
+    topics = None if topology is None else {topic.name: topic for topic in topology.topics}
+    settings = config or CoordinatorConfig()
+
+    def audit(table: pa.Table) -> pa.Table:
+        topic, partition, group_id = (table.column(name)[0].as_py() for name in (*LOG, "group"))
+        at = {"log_topic": topic, "log_partition": partition, "group": group_id}
+        found = rows_of_group(entries(table), group_id, settings, topics)
+        return pa.Table.from_pylist([at | row for row in found], AUDIT)
+
+    return membership(until(df, as_of)).groupBy(*LOG, "group").applyInArrow(audit, from_arrow_schema(AUDIT))
+
+
+def rows_of_group(
+    records: Iterable[LogEntry], group_id: str, config: CoordinatorConfig, topics: Mapping[str, Topic] | None
+) -> Iterator[dict[str, Any]]:
+    """The findings of one group, without what says which it is. `records`: those of the group, in the order of the log."""
+    history = History()
+    names: dict[Uuid, str] = {}
+    words = Words(names=names)
+    last: LogEntry | None = None
+    told = _Told(words)
+    for entry in records:
+        learn_names(names, entry.record)
+        kind = _kind(history, group_id)
+        for event in history.take(entry):
+            yield from told.event(event, kind)
+        last = entry
+    for event in history.finish():
+        yield from told.event(event, _kind(history, group_id))
+    group = history.state.groups.get(group_id)
+    if group is None or last is None:
+        return
+    for one in findings(group, config, topics):
+        yield {
+            "kind": group.kind.value,
+            "finding": one.kind.value,
+            "at_end": True,
+            "timestamp": _time(last.timestamp_ms),
+            "log_offset": last.offset,
+            "epoch": getattr(group, "epoch", getattr(group, "generation", None)),
+            "sentence": str(one),
+        }
+
+
+def _kind(history: History, group_id: str) -> str | None:
+    group = history.state.groups.get(group_id)
+    return None if group is None else group.kind.value
+
+
+class _Told:
+    """Goes through the events of a group, and remembers its epoch, and whether brokers of Kafka 4.1 or later had it last."""
+
+    def __init__(self, words: Words) -> None:
+        self._words = words
+        self._epoch: int | None = None
+        self._keeps_hash = False
+
+    def event(self, event: Event, kind: str | None) -> Iterator[dict[str, Any]]:
+        """The findings in one event; `kind`: of the group after it."""
+        found: dict[str, str] = {}
+        for fact in event.facts:
+            if isinstance(fact, EpochBumped):
+                self._epoch = fact.after
+            if (finding := self._finding(fact)) is not None:
+                found.setdefault(finding, fact.sentence(self._words))
+        if DOWNGRADED in found or UPGRADED in found:
+            self._keeps_hash = UPGRADED in found
+        elif any(isinstance(fact, HashChanged) and fact.after for fact in event.facts):
+            self._keeps_hash = True
+        for finding, sentence in found.items():
+            yield {
+                "kind": kind,
+                "finding": finding,
+                "at_end": False,
+                "timestamp": _time(event.timestamp_ms),
+                "log_offset": event.offset,
+                "epoch": self._epoch,
+                "sentence": sentence,
+            }
+
+    def _finding(self, fact: Fact) -> str | None:
+        match fact:
+            case GroupConverted(after=after):
+                return CONVERTED_BACK if after is GroupKind.CLASSIC else CONVERTED
+            case TopicRecordChanged(there=there) if there is self._keeps_hash:
+                return DOWNGRADED if there else UPGRADED
+            case EpochBumped(reasons=reasons):
+                causes = {reason.cause for reason in reasons}
+                if Cause.HASH_FIRST in causes and not self._keeps_hash:
+                    return UPGRADED
+                if Cause.HASH_DROPPED in causes:
+                    return DOWNGRADED
+        return None
+
+
+def _time(timestamp_ms: int) -> int | None:
+    return timestamp_ms * 1000 if timestamp_ms >= 0 else None

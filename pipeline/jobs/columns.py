@@ -1,0 +1,123 @@
+"""Columns that jobs ask about, as far as a DataFrame has them: `types` of the source may have left record types out."""
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, datetime
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
+
+from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, RecordType
+from quorate.codecs.wire import StringType
+from quorate.pipeline.schema import COMMON, CONTROL, GROUP_FIELDS, OptionError, column_of
+
+__all__ = [
+    "COMMIT_TYPES",
+    "LOG",
+    "AsOf",
+    "is_control",
+    "key_columns",
+    "membership",
+    "present_types",
+    "until",
+    "with_same_log",
+]
+
+LOG = ("topic", "partition")
+"""Which log a record is of."""
+
+COMMIT_TYPES = ("OffsetCommit", "LegacyOffsetCommit")
+"""Offsets; all others are records of groups."""
+
+AsOf = datetime | int | Mapping[int, int] | Mapping[tuple[str, int], int]
+"""A moment: a time (without a zone it is UTC) or ms since 1970, or the offset of the last record that counts by partition, or by topic and partition."""
+
+
+def present_types(df: DataFrame, wanted: Collection[str] | None = None) -> list[RecordType]:
+    """The record types that a DataFrame has columns for. Raises `OptionError` for one that lacks common columns, or all of `wanted`."""
+    if missing := [
+        field.name for field in COMMON if field.name not in df.columns and field.name not in ("key", "value")
+    ]:
+        raise OptionError(
+            f"the DataFrame has no column {', '.join(missing)}: give one of spark.read.format('consumer-offsets') or of decode()"
+        )
+    found = [
+        one
+        for one in RECORD_TYPES[CONSUMER_OFFSETS].values()
+        if column_of(one.name) in df.columns and (wanted is None or one.name in wanted)
+    ]
+    if not found:
+        names = ", ".join(wanted) if wanted is not None else "any record type"
+        raise OptionError(f"the DataFrame has no columns of {names}: read it without the option `types`, or with these")
+    return found
+
+
+def key_columns(types: Iterable[RecordType]) -> tuple[Column, Column]:
+    """What a record's key has besides the group: a text (topic, member id or expression) and a number (partition), null where there is none."""
+    texts: list[Column] = []
+    numbers: list[Column] = []
+    for one in types:
+        for field in one.key.fields:
+            if field.name not in GROUP_FIELDS:
+                where = texts if isinstance(field.type, StringType) else numbers
+                where.append(F.col(f"{column_of(one.name)}.{field.name}"))
+    text = F.coalesce(*texts) if texts else F.lit(None).cast("string")
+    return text, F.coalesce(*numbers).cast("int") if numbers else F.lit(None).cast("int")
+
+
+def with_same_log(left: DataFrame, right: DataFrame, how: str, also: Iterable[str] = ()) -> DataFrame:
+    """Join on the log, null being equal to null, and on columns that are equal in both; each of these is there once, as it is on the left."""
+    names = [*LOG, *also]
+    there = right.withColumnsRenamed({name: f"{name}_there" for name in names})
+    same = F.lit(True)
+    for name in LOG:
+        same = same & F.col(name).eqNullSafe(F.col(f"{name}_there"))
+    for name in also:
+        same = same & (F.col(name) == F.col(f"{name}_there"))
+    return left.join(there, same, how).drop(*[f"{name}_there" for name in names])
+
+
+def until(df: DataFrame, as_of: AsOf | None) -> DataFrame:
+    """The rows up to a moment. A time ends each log before its first record that is later, so that what is left is a state that there was.
+
+    By offsets, a partition that is not named is left out. Raises `OptionError` for what is not a moment.
+    """
+    if as_of is None:
+        return df
+    if isinstance(as_of, Mapping):
+        return _until_offsets(df, as_of)
+    if isinstance(as_of, datetime):
+        moment = as_of if as_of.tzinfo is not None else as_of.replace(tzinfo=UTC)
+    elif isinstance(as_of, int):
+        moment = datetime.fromtimestamp(as_of / 1000, UTC)
+    else:
+        raise OptionError(f"as_of is {as_of!r}: give a datetime, ms since 1970, or a mapping of partitions to offsets")
+    later = df.where(F.col("timestamp") > F.lit(moment)).groupBy(*LOG).agg(F.min("offset").alias("first_later"))
+    with_ends = with_same_log(df, F.broadcast(later), "left")
+    return with_ends.where(F.col("first_later").isNull() | (F.col("offset") < F.col("first_later"))).drop("first_later")
+
+
+def is_control() -> Column:
+    """Whether a row is a transaction marker."""
+    return F.col("type") == CONTROL
+
+
+def membership(df: DataFrame) -> DataFrame:
+    """The rows that tell of groups other than by offsets. Raises `OptionError` if there are no columns of any."""
+    types = [one.name for one in RECORD_TYPES[CONSUMER_OFFSETS].values() if one.name not in COMMIT_TYPES]
+    present = [one.name for one in present_types(df, types)]
+    offsets = [column_of(name) for name in COMMIT_TYPES]
+    return df.where(F.col("type").isin(*present) & F.col("group").isNotNull()).drop(*offsets, column_of(CONTROL))
+
+
+def _until_offsets(df: DataFrame, as_of: Mapping[int, int] | Mapping[tuple[str, int], int]) -> DataFrame:
+    """The rows up to the last one that counts of each partition."""
+    named = {isinstance(at, tuple) for at in as_of}
+    if len(named) != 1:
+        raise OptionError("as_of needs partitions, either all as numbers or all with their topic")
+    ends = [(*at, offset) if isinstance(at, tuple) else (at, offset) for at, offset in as_of.items()]
+    columns = ["last_topic string"] * named.pop() + ["last_partition int", "last_offset long"]
+    last = df.sparkSession.createDataFrame(ends, ", ".join(columns))
+    same = (F.col("partition") == F.col("last_partition")) & (F.col("offset") <= F.col("last_offset"))
+    if "last_topic" in last.columns:
+        same = same & (F.col("topic") == F.col("last_topic"))
+    return df.join(F.broadcast(last), same, "left_semi")

@@ -1,0 +1,100 @@
+"""`lag`: how far each group is behind on each partition over time, how fast it reads, and when it will have caught up.
+
+Commits say where a group was; end offsets of the partitions are not in `__consumer_offsets` and come as snapshots. All of it is on the JVM's side.
+"""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
+
+from quorate.pipeline.jobs.columns import COMMIT_TYPES, key_columns, present_types
+from quorate.pipeline.jobs.survivors import has_markers, is_in_transaction, with_outcomes
+from quorate.pipeline.schema import OptionError, column_of
+
+__all__ = ["commits", "lag"]
+
+END_OFFSETS = ("topic", "partition", "timestamp", "end_offset")
+PARTITION = ("group", "topic", "partition")
+
+
+def lag(df: DataFrame, end_offsets: DataFrame, *, isolation_level: str | None = None) -> DataFrame:
+    """Lags of each group on each partition that it has committed, at each snapshot of the partition's end offset.
+
+    `df`: rows of the source or of `decode`, of one cluster. `end_offsets`: `topic`, `partition`, `timestamp`, `end_offset` (what `kafka-get-offsets.sh` tells, with the time).
+    `isolation_level`: as for `group_state`; an offset of a transaction counts from its commit marker on.
+
+    A row per group, topic, partition and `timestamp` of a snapshot, from the group's first commit on:
+
+    * `committed_offset`, and `committed_at`, when it was written; `end_offset`; `lag` in records, at least 0, since a commit may be newer than what the snapshot saw;
+    * `production_rate`, `consumption_rate`: records per second since the snapshot before; null for the first;
+    * `drain_seconds`: how long until the lag is 0, if both rates stay; null if it will not be, 0 if it is.
+
+    Rows are missing where the group's offset had been deleted or had expired. Raises `OptionError` for columns that are missing.
+    """
+    if missing := [name for name in END_OFFSETS if name not in end_offsets.columns]:
+        raise OptionError(f"the end offsets have no column {', '.join(missing)}: they need {', '.join(END_OFFSETS)}")
+    written = commits(df, isolation_level)
+    ends = end_offsets.select(
+        F.col("topic"),
+        F.col("partition").cast("int").alias("partition"),
+        F.col("timestamp").cast("timestamp").alias("timestamp"),
+        F.col("end_offset").cast("long").alias("end_offset"),
+    ).where("end_offset is not null and timestamp is not null")
+    # Every snapshot of a partition is one of each group that reads it.
+    asked = written.select(*PARTITION).distinct().join(ends, ["topic", "partition"])
+    nothing = F.lit(None)
+    both = written.select(
+        *PARTITION,
+        "timestamp",
+        F.struct("log_offset", "committed_offset", F.col("timestamp").alias("committed_at")).alias("commit"),
+        nothing.cast("long").alias("end_offset"),
+    ).unionByName(
+        asked.select(
+            *PARTITION,
+            "timestamp",
+            nothing.cast("struct<log_offset:bigint,committed_offset:bigint,committed_at:timestamp>").alias("commit"),
+            "end_offset",
+        )
+    )
+    # What counts is the latest in the log, also where a transaction's marker came after another commit; a commit in the moment of a snapshot counts.
+    so_far = (
+        Window.partitionBy(*PARTITION)
+        .orderBy("timestamp", F.col("end_offset").asc_nulls_first())
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    at_snapshots = (
+        both.withColumn("commit", F.max("commit").over(so_far))
+        .where("end_offset is not null and commit.committed_offset is not null")
+        .select(*PARTITION, "timestamp", "commit.committed_offset", "commit.committed_at", "end_offset")
+    )
+    before = Window.partitionBy(*PARTITION).orderBy("timestamp")
+    seconds = (F.col("timestamp").cast("double") - F.lag("timestamp").over(before).cast("double")).alias("seconds")
+
+    def rate(name: str) -> Column:
+        return (F.col(name) - F.lag(name).over(before)) / F.nullif(seconds, F.lit(0.0))
+
+    behind = F.greatest(F.col("end_offset") - F.col("committed_offset"), F.lit(0))
+    gain = F.col("consumption_rate") - F.col("production_rate")
+    return (
+        at_snapshots.withColumn("lag", behind)
+        .withColumn("production_rate", rate("end_offset"))
+        .withColumn("consumption_rate", rate("committed_offset"))
+        .withColumn("drain_seconds", F.when(F.col("lag") == 0, F.lit(0.0)).when(gain > 0, F.col("lag") / gain))
+    )
+
+
+def commits(df: DataFrame, isolation_level: str | None = None) -> DataFrame:
+    """Every commit that came to count: `group`, `topic`, `partition`, `log_offset`, `timestamp` (for one in a transaction, that of the marker), `committed_offset`.
+
+    `committed_offset` is null where the offset was deleted. What was committed in a transaction that was aborted, or is still open, is left out.
+    """
+    types = present_types(df, COMMIT_TYPES)
+    topic, partition = key_columns(types)
+    value = F.coalesce(*[F.col(f"{column_of(one.name)}.offset") for one in types])
+    columns: list[Column | str] = [
+        "group", topic.alias("topic"), partition.alias("partition"), F.col("offset").alias("log_offset"), "timestamp", value.alias("committed_offset"),
+    ]  # fmt: skip
+    offsets = df.where(F.col("type").isin(*COMMIT_TYPES) & F.col("group").isNotNull())
+    if not has_markers(df, isolation_level):
+        return offsets.select(*columns)
+    settled = with_outcomes(df).where(F.col("outcome") == "COMMIT").withColumn("timestamp", F.col("settled_at"))
+    return offsets.where(~is_in_transaction()).select(*columns).unionByName(settled.select(*columns))

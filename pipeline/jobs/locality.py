@@ -1,0 +1,295 @@
+"""`locality`: from which rack to which rack each group reads, what that costs, and what other assignors would save.
+
+The members and what they have are those of `group_state`; assignors run in Spark's workers, a group at a time. Racks of replicas are not in the log: `topology` has them.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from quorate.assignors import (
+    Assignment,
+    AssignorError,
+    Group,
+    Member,
+    Topology,
+    client_assignor,
+    java_order,
+    server_assignor,
+)
+from quorate.assignors.registry import CLIENT_ASSIGNORS, SERVER_ASSIGNORS
+from quorate.codecs import Uuid
+from quorate.coordinator.state import GroupKind
+from quorate.coordinator.state.groups import CONSUMER_PROTOCOL
+from quorate.pipeline.jobs.columns import AsOf
+from quorate.pipeline.jobs.state import GroupState, group_state
+from quorate.pipeline.schema import OptionError
+
+__all__ = ["CURRENT", "LOCALITY", "Locality", "locality"]
+
+CURRENT = "current"
+"""What the assignment is called that the group has."""
+
+RACK_AWARE = "rack-aware-uniform"
+USUAL = {GroupKind.CLASSIC: ("range", "sticky", RACK_AWARE), GroupKind.CONSUMER: ("uniform", "range", RACK_AWARE)}
+"""What is tried by default: what Kafka has for groups of the kind, and ours that puts racks first."""
+
+MONTH_SECONDS = 30 * 24 * 60 * 60
+GB = 1e9
+
+PAIR = pa.struct(
+    [
+        pa.field("from_rack", pa.string()),
+        pa.field("to_rack", pa.string()),
+        pa.field("partitions", pa.int32()),
+        pa.field("bytes_per_second", pa.float64()),
+    ]
+)
+LOCALITY: pa.Schema = pa.schema(
+    [
+        pa.field("log_topic", pa.string()),
+        pa.field("log_partition", pa.int32()),
+        pa.field("group", pa.string()),
+        pa.field("kind", pa.string()),
+        pa.field("assignor", pa.string()),
+        pa.field("members", pa.int32()),
+        pa.field("partitions", pa.int32()),
+        pa.field("moved", pa.int32()),
+        pa.field("not_in_topology", pa.int32()),
+        pa.field("error", pa.string()),
+        pa.field("pairs", pa.list_(PAIR)),
+    ]
+)
+"""A row per group and assignor. `moved`: partitions that another member would get; `not_in_topology`: partitions that the group has, but the topology does not."""
+
+Throughput = Mapping[tuple[str, int], float] | Mapping[str, float]
+AT = ("log_topic", "log_partition", "group", "assignor")
+
+
+@dataclass(frozen=True)
+class Locality:
+    """Where groups read from, as tables: all come from `rows` (see `LOCALITY`), so `cache` before using more than one of them."""
+
+    rows: DataFrame
+    price_per_gb: float | None = None
+
+    def cache(self) -> "Locality":
+        """Have Spark keep the rows from their first use on."""
+        return replace(self, rows=self.rows.cache())
+
+    @property
+    def tables(self) -> dict[str, DataFrame]:
+        """All tables by name."""
+        return {"summary": self.summary, "pairs": self.pairs}
+
+    @cached_property
+    def pairs(self) -> DataFrame:
+        """A row per group, assignor and pair of racks: `from_rack` has the replica that is read, `to_rack` the member; null if it is not known.
+
+        `crosses` is null where one of them is not known. `bytes_per_second`, `cost_per_month` (30 days, GB of 10⁹ bytes): null without throughput or price; the cost of
+        what stays in its rack is 0.
+        """
+        found = self.rows.select(*AT, F.explode("pairs").alias("pair")).select(*AT, "pair.*")
+        crosses = F.col("from_rack") != F.col("to_rack")
+        return found.withColumn("crosses", crosses).withColumn(
+            "cost_per_month", self._cost(crosses, F.col("bytes_per_second"))
+        )
+
+    @cached_property
+    def summary(self) -> DataFrame:
+        """A row per group and assignor: `crossing` partitions and bytes, `unknown` partitions, cost, and what is saved against the assignment that the group has.
+
+        What is saved is negative where it is worse. A share of partitions whose throughput is not known counts as 0 bytes.
+        """
+        crosses = F.col("from_rack") != F.col("to_rack")
+        unknown = crosses.isNull()
+        sums = (
+            self.rows.select(*AT, F.explode_outer("pairs").alias("pair"))
+            .select(*AT, "pair.*")
+            .groupBy(*AT)
+            .agg(
+                F.coalesce(F.sum(F.when(crosses, F.col("partitions"))), F.lit(0)).alias("crossing"),
+                F.coalesce(F.sum(F.when(unknown, F.col("partitions"))), F.lit(0)).alias("unknown"),
+                F.sum(F.when(crosses, F.col("bytes_per_second")).otherwise(0.0 * F.col("bytes_per_second"))).alias(
+                    "crossing_bytes_per_second"
+                ),
+            )
+            .withColumn("cost_per_month", self._cost(F.lit(True), F.col("crossing_bytes_per_second")))
+        )
+        counted = ("crossing", "crossing_bytes_per_second", "cost_per_month")
+        group = ("log_topic", "log_partition", "group")
+        now = sums.where(F.col("assignor") == CURRENT).select(
+            *[F.col(name).alias(f"{name}_now") for name in (*group, *counted)]
+        )
+        same = F.lit(True)
+        for name in group:
+            same = same & F.col(name).eqNullSafe(F.col(f"{name}_now"))
+        compared = sums.join(now, same, "left")
+        for name in counted:
+            compared = compared.withColumn(f"saved_{name}", F.col(f"{name}_now") - F.col(name))
+        facts = self.rows.drop("pairs").withColumnsRenamed({name: f"{name}_of" for name in AT})
+        one = F.lit(True)
+        for name in AT:
+            one = one & F.col(name).eqNullSafe(F.col(f"{name}_of"))
+        left_out = [f"{name}_now" for name in (*group, *counted)] + [f"{name}_of" for name in AT]
+        # An assignor that failed has no numbers to compare.
+        failed = F.col("error").isNotNull()
+        found = compared.join(facts, one).drop(*left_out)
+        for name in (*counted, "unknown", *[f"saved_{name}" for name in counted]):
+            found = found.withColumn(name, F.when(~failed, F.col(name)))
+        return found
+
+    def _cost(self, crosses: Any, bytes_per_second: Any) -> Any:
+        if self.price_per_gb is None:
+            return F.lit(None).cast("double")
+        price = bytes_per_second * F.lit(MONTH_SECONDS * self.price_per_gb / GB)
+        return F.when(crosses, price).otherwise(0.0 * price)
+
+
+def locality(
+    df: DataFrame | GroupState,
+    topology: Topology,
+    throughput: DataFrame | Throughput | None = None,
+    price_per_gb: float | None = None,
+    *,
+    as_of: AsOf | None = None,
+    assignors: Sequence[str] | None = None,
+    follower_fetching: bool = True,
+) -> Locality:
+    """Partitions and bytes that cross racks, now or at an earlier moment, and with other assignors. Groups of consumers that have members, classic or not.
+
+    `df`: rows of the source or of `decode`, or a `GroupState`. `topology`: topics with the racks of their replicas; with topic ids where groups are of KIP-848 and
+    the log does not tell the names. `throughput`: what a group reads, in bytes per second: by topic and partition, by topic (of each of its partitions), or as a DataFrame
+    of `topic`, `partition`, `bytes_per_second`. `price_per_gb`: for what crosses racks. `assignors`: names of `quorate.assignors`; by default those that Kafka has for
+    the kind of group, and `rack-aware-uniform`. `follower_fetching`: a member reads from a replica in its rack if there is one (KIP-392), else from the leader.
+
+    Raises `OptionError` for assignors that are not known, a topology without racks, and columns that are missing.
+    """
+    known = {*CLIENT_ASSIGNORS, *SERVER_ASSIGNORS} - {"lag-aware", "simple"}
+    if unknown := [name for name in assignors or () if name not in known]:
+        raise OptionError(f"assignor {unknown[0]} is not known: use {', '.join(sorted(known))}")
+    if not any(topology.rack_sets):
+        raise OptionError("the topology tells no racks of replicas: without them nothing can be said of locality")
+    state = df if isinstance(df, GroupState) else group_state(df, as_of, isolation_level="read_committed")
+    job = _Job(
+        _with_ids(topology), _rates(throughput), None if assignors is None else tuple(assignors), follower_fetching
+    )
+    names = ("log_topic", "log_partition", "group", "kind", "protocol_type", "assignment_epoch", "regexes", "members")
+    groups = state.rows.where((F.col("protocol_type") == CONSUMER_PROTOCOL) & (F.size("members") > 0)).select(*names)
+    rows = groups.repartition("group").mapInArrow(job.batches, from_arrow_schema(LOCALITY))
+    return Locality(rows, price_per_gb)
+
+
+def _rates(throughput: DataFrame | Throughput | None) -> dict[Any, float] | None:
+    """Bytes per second, by topic and partition or by topic. There are no more than partitions, and every worker needs them."""
+    if throughput is None or isinstance(throughput, Mapping):
+        return None if throughput is None else dict(throughput)
+    wanted = ("topic", "partition", "bytes_per_second")
+    if missing := [name for name in wanted if name not in throughput.columns]:
+        raise OptionError(f"the throughput has no column {', '.join(missing)}: it needs {', '.join(wanted)}")
+    return {(row[0], int(row[1])): float(row[2]) for row in throughput.select(*wanted).collect() if row[2] is not None}
+
+
+def _with_ids(topology: Topology) -> Topology:
+    """Every topic with an id, which server-side assignors go by; one that is not known follows from the name, so that the same input has the same answer."""
+    if all(topic.id is not None for topic in topology.topics):
+        return topology
+    return Topology(
+        topic if topic.id is not None else replace(topic, id=Uuid(sha256(topic.name.encode()).digest()[:16]))
+        for topic in topology.topics
+    )
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What every worker needs."""
+
+    topology: Topology
+    rates: dict[Any, float] | None
+    assignors: tuple[str, ...] | None
+    follower_fetching: bool
+
+    def batches(self, groups: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """From rows of groups to rows of `LOCALITY`."""
+        for batch in groups:
+            rows = [row for group in batch.to_pylist() for row in self.rows(group)]
+            yield from pa.Table.from_pylist(rows, LOCALITY).to_batches()
+
+    def rows(self, row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """One group with what it has, and with what each assignor would give it."""
+        topology = self.topology
+        names = {str(topic.id): topic.name for topic in topology.topics}
+        regexes = {one["regex"]: one["topics"] for one in row["regexes"] or ()}
+        members: dict[str, Member] = {}
+        missing = 0
+        for told in row["members"]:
+            owned = [(one["topic"] or names.get(one["topic_id"], ""), one["partition"]) for one in told["assigned"]]
+            there = [one for one in owned if topology.number(*one) >= 0]
+            missing += len(owned) - len(there)
+            members[told["member_id"]] = Member(
+                topics=list(dict.fromkeys([*told["topics"], *regexes.get(told["regex"], ())])),
+                rack=told["rack"],
+                instance_id=told["instance_id"],
+                owned=there,
+                generation=row["assignment_epoch"],
+            )
+        ids = list(members)  # in the order of a coordinator's map, in which server-side assignors see them
+        order = java_order.timeline_order(java_order.string_hashes(ids)).tolist()
+        group = Group({ids[index]: members[ids[index]] for index in order}, topology)
+        current = Assignment.from_lists(
+            topology,
+            group.member_ids,
+            [[topology.number(*one) for one in members[one_id].owned] for one_id in group.member_ids],
+        )
+        kind = GroupKind(row["kind"])
+        common = {name: row[name] for name in ("log_topic", "log_partition", "group", "kind")}
+        common |= {"members": len(members), "not_in_topology": missing}
+        yield common | {"assignor": CURRENT, "moved": 0} | self._reads(group, current)
+        before = _owners(current)
+        for name in self.assignors or USUAL[kind]:
+            told_row = common | {"assignor": name}
+            try:
+                client = name in CLIENT_ASSIGNORS and (kind is GroupKind.CLASSIC or name not in SERVER_ASSIGNORS)
+                found = (client_assignor(name) if client else server_assignor(name)).assign_group(group)
+            except (AssignorError, ValueError) as error:
+                yield told_row | {"error": str(error), "pairs": []}
+                continue
+            after = _owners(found)
+            moved = sum(member != after.get(number, member) for number, member in before.items())
+            yield told_row | {"moved": moved} | self._reads(group, found)
+
+    def _reads(self, group: Group, assignment: Assignment) -> dict[str, Any]:
+        topology = self.topology
+        partitions: Counter[tuple[str | None, str | None]] = Counter()
+        rates: dict[tuple[str | None, str | None], float] = {}
+        for member_id in assignment.member_ids:
+            rack = group.members[member_id].rack or None
+            numbers = assignment.numbers(member_id)
+            sets = topology.replica_racks_of[numbers].tolist()
+            for at, found in zip(topology.topic_partitions(numbers), sets, strict=True):
+                racks = topology.replica_racks[found]
+                near = self.follower_fetching and rack is not None and rack in racks
+                pair = (rack if near else racks[0] if racks else None, rack)
+                partitions[pair] += 1
+                if self.rates is not None:
+                    rate = self.rates.get((at.topic, at.partition), self.rates.get(at.topic, 0.0))
+                    rates[pair] = rates.get(pair, 0.0) + rate
+        pairs = [
+            {"from_rack": pair[0], "to_rack": pair[1], "partitions": count, "bytes_per_second": rates.get(pair)}
+            for pair, count in sorted(partitions.items(), key=lambda one: tuple(str(rack) for rack in one[0]))
+        ]
+        return {"partitions": partitions.total(), "pairs": pairs, "error": None}
+
+
+def _owners(assignment: Assignment) -> dict[int, str]:
+    return {
+        number: member_id for member_id in assignment.member_ids for number in assignment.numbers(member_id).tolist()
+    }

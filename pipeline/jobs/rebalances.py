@@ -1,0 +1,283 @@
+"""`rebalances`: every epoch and generation that groups went through, why, how long until all members had followed, and what moved. `storms`: many in a short time.
+
+Each group's records are replayed in one task by `coordinator.history`; commits, which are most of a log, stay on the JVM's side.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from quorate.codecs import Uuid
+from quorate.codecs.log_model import LogEntry
+from quorate.coordinator.history import EpochBumped, Event, History, Words
+from quorate.coordinator.history.facts import (
+    Cause,
+    GenerationBegan,
+    GroupConverted,
+    MemberAway,
+    MemberChanged,
+    MemberJoined,
+    MemberLeft,
+    MemberReplaced,
+    Move,
+    TargetChanged,
+)
+from quorate.coordinator.history.words import learn_names
+from quorate.coordinator.state import ClassicGroup, Group
+from quorate.coordinator.state.modern import ModernGroup
+from quorate.pipeline.jobs.columns import LOG, AsOf, membership, until
+from quorate.pipeline.jobs.records import entries
+from quorate.pipeline.schema import OptionError
+
+__all__ = ["REBALANCES", "rebalances", "storms"]
+
+TIME = pa.timestamp("us", "UTC")
+NAMES = pa.list_(pa.string())
+
+REBALANCES: pa.Schema = pa.schema(
+    [
+        pa.field("log_topic", pa.string()),
+        pa.field("log_partition", pa.int32()),
+        pa.field("group", pa.string()),
+        pa.field("kind", pa.string()),
+        pa.field("epoch_before", pa.int32()),
+        pa.field("epoch", pa.int32()),
+        pa.field("log_offset", pa.int64()),
+        pa.field("started_at", TIME),
+        pa.field("completed_at", TIME),
+        pa.field("superseded_at", TIME),
+        pa.field("duration_ms", pa.int64()),
+        pa.field("causes", NAMES),
+        pa.field("why", pa.string()),
+        pa.field("members", pa.int32()),
+        pa.field("joined", NAMES),
+        pa.field("left_or_fenced", NAMES),
+        pa.field("replaced", NAMES),
+        pa.field("away", NAMES),
+        pa.field("partitions_moved", pa.int32()),
+        pa.field("partitions_gained", pa.int32()),
+        pa.field("partitions_lost", pa.int32()),
+    ]
+)
+"""A row per group epoch, or generation of a classic group.
+
+`completed_at`: when all members had what the target assignment of this epoch (or a later one) gives them; null if that was not so before `superseded_at`, when the
+next epoch began, or the end of the log. `duration_ms` is from `started_at` to `completed_at`. Of a classic group, `started_at` is when all members had
+joined, and `completed_at` when the leader's assignment was written, which is all that its record tells.
+
+`causes`: `quorate.coordinator.history.Cause`, for classic groups by what is different from the generation before. `members`: how many there were then. `left_or_fenced`:
+the records of both are the same. `replaced`: members whose place a static member with their name took, which fences them. `away`: static members that may come back.
+`partitions_moved`: from one member to another; `_gained`: that nobody had before; `_lost`: that nobody has now.
+"""
+
+
+def rebalances(df: DataFrame, as_of: AsOf | None = None) -> DataFrame:
+    """Every rebalance of every group: see `REBALANCES`. `df` and `as_of`: as for `group_state`; no record types but offsets may have been left out.
+
+    What one write to the log did counts together, so that a member that joins makes one row. Raises `OptionError` for columns that are missing.
+    """
+    records = membership(until(df, as_of))
+    return records.groupBy(*LOG, "group").applyInArrow(_rebalances, from_arrow_schema(REBALANCES))
+
+
+def storms(found: DataFrame, *, window_ms: int = 300_000, at_least: int = 5) -> DataFrame:
+    """Where a group had `at_least` rebalances within `window_ms`: a row per storm, with `started_at`, `ended_at`, `rebalances`, `causes` and how often each was.
+
+    `found`: of `rebalances`. Windows that overlap are one storm. The end is that of the last rebalance that began in it, if that is known.
+    """
+    if window_ms < 1 or at_least < 2:
+        raise OptionError(
+            f"window_ms={window_ms}, at_least={at_least}: a storm is two or more rebalances within a time longer than 0"
+        )
+    group = ["log_topic", "log_partition", "group"]
+    known = found.where(F.col("started_at").isNotNull()).withColumn("ms", F.unix_millis("started_at"))
+    back = Window.partitionBy(*group).orderBy("ms").rangeBetween(-window_ms, Window.currentRow)
+    dense = known.withColumn("within", F.count("*").over(back)).withColumn("first_ms", F.min("ms").over(back))
+    dense = dense.where(F.col("within") >= at_least)
+    # Windows in the order of their ends are in the order of their beginnings, too: a gap is where one begins behind the end of the one before.
+    order = Window.partitionBy(*group).orderBy("ms")
+    gap = F.col("first_ms") > F.coalesce(F.lag("ms").over(order), F.lit(-(2**62)))
+    storm = dense.withColumn("storm", F.sum(gap.cast("int")).over(order))
+    spans = storm.groupBy(*group, "storm").agg(F.min("first_ms").alias("from_ms"), F.max("ms").alias("to_ms"))
+    there = spans.withColumnsRenamed({name: f"{name}_there" for name in group})
+    of_storm = (
+        F.col("log_topic").eqNullSafe(F.col("log_topic_there"))
+        & F.col("log_partition").eqNullSafe(F.col("log_partition_there"))
+        & (F.col("group") == F.col("group_there"))
+        & F.col("ms").between(F.col("from_ms"), F.col("to_ms"))
+    )
+    inside = known.join(F.broadcast(there), of_storm)
+    return (
+        inside.groupBy(*group, "storm")
+        .agg(
+            F.min("started_at").alias("started_at"),
+            F.max(F.coalesce("completed_at", "superseded_at", "started_at")).alias("ended_at"),
+            F.count("*").alias("rebalances"),
+            F.sum("partitions_moved").alias("partitions_moved"),
+            F.flatten(F.collect_list("causes")).alias("all_causes"),
+        )
+        .withColumn(
+            "causes",
+            F.map_from_entries(
+                F.transform(
+                    F.array_sort(F.array_distinct("all_causes")),
+                    lambda cause: F.struct(cause, F.size(F.filter("all_causes", lambda one: one == cause))),
+                )
+            ),
+        )
+        .drop("storm", "all_causes")
+    )
+
+
+@dataclass(slots=True)
+class _Open:
+    """A rebalance that is not over, as a row; `moves` are counted once the target assignment is there."""
+
+    row: dict[str, Any]
+    moves: list[Move] = field(default_factory=list)
+
+
+def _rebalances(table: pa.Table) -> pa.Table:
+    topic, partition, group_id = (table.column(name)[0].as_py() for name in (*LOG, "group"))
+    at = {"log_topic": topic, "log_partition": partition, "group": group_id}
+    return pa.Table.from_pylist([at | row for row in rows_of_group(entries(table), group_id)], REBALANCES)
+
+
+def rows_of_group(records: Iterable[LogEntry], group_id: str) -> Iterator[dict[str, Any]]:
+    """The rows of one group, without what says which it is. `records`: those of the group, in the order of the log."""
+    history = History()
+    names: dict[Uuid, str] = {}
+    words = Words(names=names)
+    followed = _Followed(words)
+    time_ms: int | None = None
+    for entry in records:
+        learn_names(names, entry.record)
+        if entry.timestamp_ms == time_ms:
+            history.take(entry)
+            continue
+        # `take` tells what a write did only when the next one begins, and has taken in that one's record by then.
+        group, at_ms = history.state.groups.get(group_id), time_ms
+        settled, members = is_settled(group), _size(group)
+        for event in history.take(entry):
+            yield from followed.event(event, group, members)
+        if settled and at_ms is not None:
+            yield from followed.all_reconciled(at_ms)
+        time_ms = entry.timestamp_ms
+    group = history.state.groups.get(group_id)
+    for event in history.finish():
+        yield from followed.event(event, group, _size(group))
+    if is_settled(group) and time_ms is not None:
+        yield from followed.all_reconciled(time_ms)
+    yield from followed.rest()
+
+
+class _Followed:
+    """What became of each epoch, as facts come in. Rows are handed out when their epoch is reached by all, or followed by another."""
+
+    def __init__(self, words: Words) -> None:
+        self._words = words
+        self._open: _Open | None = None
+
+    def event(self, event: Event, group: Group | None, members: int) -> Iterator[dict[str, Any]]:
+        """The facts of one write; `group`, `members`: after it."""
+        bump = next((fact for fact in event.facts if isinstance(fact, EpochBumped | GenerationBegan)), None)
+        if bump is not None:
+            yield from self.rest(superseded_ms=event.timestamp_ms)
+            self._open = _Open(self._row(event, bump, group, members))
+        if self._open is not None:
+            for fact in event.facts:
+                if isinstance(fact, TargetChanged):
+                    self._open.moves += fact.moves
+            if isinstance(bump, GenerationBegan):
+                self.row["completed_at"] = event.timestamp_ms * 1000
+                yield from self.rest()
+
+    @property
+    def row(self) -> dict[str, Any]:
+        assert self._open is not None
+        return self._open.row
+
+    def all_reconciled(self, at_ms: int) -> Iterator[dict[str, Any]]:
+        """All members have what the target of the latest epoch gives them."""
+        if self._open is not None:
+            self.row["completed_at"] = at_ms * 1000
+            yield from self.rest()
+
+    def rest(self, superseded_ms: int | None = None) -> Iterator[dict[str, Any]]:
+        """The row of an epoch of which nothing more is told."""
+        if self._open is None:
+            return
+        row, moves = self._open.row, self._open.moves
+        self._open = None
+        if row["completed_at"] is None and superseded_ms is not None:
+            row["superseded_at"] = superseded_ms * 1000
+        if row["completed_at"] is not None:
+            row["duration_ms"] = max(row["completed_at"] - row["started_at"], 0) // 1000
+        row["partitions_moved"] = sum(bool(move.before and move.after) for move in moves)
+        row["partitions_gained"] = sum(not move.before for move in moves)
+        row["partitions_lost"] = sum(not move.after for move in moves)
+        yield row
+
+    def _row(
+        self, event: Event, bump: EpochBumped | GenerationBegan, group: Group | None, members: int
+    ) -> dict[str, Any]:
+        started_ms = event.timestamp_ms
+        if isinstance(bump, GenerationBegan) and isinstance(group, ClassicGroup) and group.since_ms > 0:
+            started_ms = min(group.since_ms, started_ms)
+        facts = event.facts
+        return {
+            "kind": None if group is None else group.kind.value,
+            "epoch_before": bump.before,
+            "epoch": bump.after,
+            "log_offset": event.offset,
+            "started_at": started_ms * 1000,
+            "completed_at": None,
+            "superseded_at": None,
+            "duration_ms": None,
+            "causes": sorted(_causes(event, bump)),
+            "why": bump.sentence(self._words) if isinstance(bump, GenerationBegan) else bump.why(self._words),
+            "members": members,
+            "joined": [fact.member_id for fact in facts if isinstance(fact, MemberJoined)],
+            "left_or_fenced": [fact.member_id for fact in facts if isinstance(fact, MemberLeft)],
+            "replaced": [fact.before for fact in facts if isinstance(fact, MemberReplaced)],
+            "away": [fact.member_id for fact in facts if isinstance(fact, MemberAway)],
+        }
+
+
+def _causes(event: Event, bump: EpochBumped | GenerationBegan) -> set[str]:
+    """Why, in a word each. The record of a classic group does not tell: there it is what is different from the generation before."""
+    if isinstance(bump, EpochBumped):
+        return {reason.cause.value for reason in bump.reasons}
+    found = set()
+    for fact in event.facts:
+        match fact:
+            case GroupConverted():
+                found.add(Cause.CONVERTED.value)
+            case MemberJoined():
+                found.add(Cause.JOINED.value)
+            case MemberLeft():
+                found.add(Cause.LEFT.value)
+            case MemberReplaced():
+                found.add(Cause.REPLACED.value)
+            case MemberChanged(what="subscription"):
+                found.add(Cause.SUBSCRIPTION.value)
+            case MemberChanged():
+                found.add(Cause.MEMBER.value)
+    return found or {Cause.UNKNOWN.value}
+
+
+def is_settled(group: Group | None) -> bool:
+    """Whether all members of a group have what the target assignment of its latest epoch gives them."""
+    if isinstance(group, ModernGroup) and group.members:
+        reached = group.assignment_epoch
+        return group.epoch <= reached and all(one.is_reconciled_to(reached) for one in group.members.values())
+    return True
+
+
+def _size(group: Group | None) -> int:
+    return len(getattr(group, "members", ()))

@@ -1,0 +1,135 @@
+"""Rows of the pipeline's schema, back to the records that the coordinator replays.
+
+This is a loop over rows in Python, so a job first leaves out on the JVM's side whatever cannot matter.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+
+from quorate.codecs.batches.model import TimestampType
+from quorate.codecs.log_model import LogEntry
+from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, FieldSpec, MessageSpec, RecordType
+from quorate.codecs.records import CoordinatorRecord
+from quorate.codecs.wire import ArrayType, StructType, Uuid, UuidType, WireType
+from quorate.pipeline.schema import GROUP_FIELDS, column_of
+
+__all__ = ["Row", "entries", "record_of", "rows_in_order"]
+
+Row = dict[str, Any]
+Convert = Callable[[Any], Any]
+
+_TYPES = {found.name: found for found in RECORD_TYPES[CONSUMER_OFFSETS].values()}
+
+
+def rows_in_order(table: pa.Table) -> Iterator[tuple[Row, CoordinatorRecord]]:
+    """The records among rows of one partition, in the order of their offsets, with the common columns. A row that is there twice is one.
+
+    Rows of transaction markers and rows that could not be decoded are left out. Raises `ValueError` for rows without an offset.
+    """
+    whole = table.combine_chunks()
+    types = whole.column("type").to_pylist()
+    numbers: dict[str, list[int]] = {}
+    for number, name in enumerate(types):
+        if name in _TYPES:
+            numbers.setdefault(name, []).append(number)
+    found: list[tuple[Row, CoordinatorRecord]] = []
+    common = [name for name in whole.schema.names if not pa.types.is_struct(whole.schema.field(name).type)]
+    for name, places in numbers.items():
+        rows = whole.take(pa.array(places, pa.int64()))
+        structs = rows.column(column_of(name)).to_pylist()
+        for row, struct in zip(rows.select(common).to_pylist(), structs, strict=True):
+            if struct is not None:
+                found.append((row, record_of(_TYPES[name], row, struct)))
+    if any(row["offset"] is None for row, _ in found):
+        raise ValueError("records without an offset have no order: give a DataFrame with the column `offset` filled")
+    found.sort(key=_offset)
+    last = None
+    for one in found:
+        if one[0]["offset"] != last:
+            yield one
+        last = one[0]["offset"]
+
+
+def entries(table: pa.Table) -> Iterator[LogEntry]:
+    """The same as entries of a log, for those who replay histories."""
+    for row, record in rows_in_order(table):
+        timestamp = row["timestamp"]
+        yield LogEntry(
+            topic=CONSUMER_OFFSETS,
+            partition=row["partition"],
+            offset=row["offset"],
+            timestamp_ms=-1 if timestamp is None else milliseconds(timestamp),
+            timestamp_type=TimestampType.CREATE_TIME,
+            producer_id=-1 if row["producer_id"] is None else row["producer_id"],
+            producer_epoch=-1,
+            sequence=-1,
+            transactional=bool(row["transactional"]),
+            partition_leader_epoch=-1,
+            headers=(),
+            key_bytes=None,
+            value_bytes=None,
+            record=record,
+        )
+
+
+def milliseconds(timestamp: Any) -> int:
+    """A time with its zone as Kafka has it, exactly."""
+    from datetime import UTC, datetime, timedelta
+
+    return int((timestamp - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1))
+
+
+def record_of(record_type: RecordType, row: Row, struct: Row) -> CoordinatorRecord:
+    """One record. `row`: its common columns, `struct`: the column of its type."""
+    make_key, make_value = _makers(record_type)
+    version = row["value_version"]
+    return CoordinatorRecord(
+        key=make_key(dict.fromkeys(GROUP_FIELDS, row["group"]) | struct),
+        value=None if row["tombstone"] else make_value(struct),
+        version=None if row["tombstone"] else version,
+    )
+
+
+@cache
+def _makers(record_type: RecordType) -> tuple[Convert, Convert]:
+    return _message(record_type.key), _message(record_type.value)
+
+
+def _message(spec: MessageSpec) -> Convert:
+    fields = [(field.name, _converter(field)) for field in spec.fields]
+    cls = spec.cls
+
+    def make(row: Row) -> Any:
+        return cls(**{name: row[name] if convert is None else convert(row[name]) for name, convert in fields})
+
+    return make
+
+
+def _converter(field: FieldSpec) -> Convert | None:
+    convert = _conversion(field.type)
+    if convert is None:
+        return None
+    return lambda value: None if value is None else convert(value)
+
+
+def _conversion(kind: WireType) -> Convert | None:
+    """What makes a value of a column one of a message; `None` where they are the same."""
+    match kind:
+        case UuidType():
+            return Uuid.parse
+        case StructType(spec):
+            return _message(spec)
+        case ArrayType(element):
+            convert = _conversion(element)
+            if convert is None:
+                return tuple
+            return lambda values: tuple(map(convert, values))
+    return None
+
+
+def _offset(one: tuple[Row, CoordinatorRecord]) -> int:
+    offset: int = one[0]["offset"]
+    return offset

@@ -1,0 +1,300 @@
+"""`group_state`: what a coordinator would hold in memory, at any time: groups, members, target and current assignments, committed offsets, as tables.
+
+The JVM finds the last rows of each key (`survivors`); these are replayed by `CoordinatorState`, the same that serves live groups, one offsets partition at a time.
+So what a task holds is no more than what a broker has to hold for that partition.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from quorate.codecs import Uuid
+from quorate.coordinator.history import MemberView, Words, view
+from quorate.coordinator.history.words import Partition, learn_names
+from quorate.coordinator.state import CoordinatorState
+from quorate.coordinator.state.modern import ModernGroup
+from quorate.pipeline.jobs.columns import LOG, AsOf
+from quorate.pipeline.jobs.records import rows_in_order
+from quorate.pipeline.jobs.survivors import ABORTED, PENDING_OF, survivors
+
+__all__ = ["STATE", "GroupState", "group_state", "replayed", "state_rows"]
+
+PARTITION = pa.struct(
+    [pa.field("topic", pa.string()), pa.field("topic_id", pa.string()), pa.field("partition", pa.int32())]
+)
+TIME = pa.timestamp("us", "UTC")
+
+MEMBER = pa.struct(
+    [
+        pa.field("member_id", pa.string()),
+        pa.field("instance_id", pa.string()),
+        pa.field("rack", pa.string()),
+        pa.field("client_id", pa.string()),
+        pa.field("client_host", pa.string()),
+        pa.field("protocol", pa.string()),
+        pa.field("epoch", pa.int32()),
+        pa.field("state", pa.string()),
+        pa.field("topics", pa.list_(pa.string())),
+        pa.field("regex", pa.string()),
+        pa.field("assignor", pa.string()),
+        pa.field("assigned", pa.list_(PARTITION)),
+        pa.field("pending_revocation", pa.list_(PARTITION)),
+        pa.field("target", pa.list_(PARTITION)),
+    ]
+)
+OFFSET = pa.struct(
+    [
+        pa.field("topic", pa.string()),
+        pa.field("topic_id", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("leader_epoch", pa.int32()),
+        pa.field("metadata", pa.string()),
+        pa.field("committed_at", TIME),
+        pa.field("expires_at", TIME),
+        pa.field("log_offset", pa.int64()),
+        pa.field("pending_of", pa.int64()),
+    ]
+)
+REGEX = pa.struct([pa.field("regex", pa.string()), pa.field("topics", pa.list_(pa.string()))])
+SKIPPED = pa.struct([pa.field("reason", pa.string()), pa.field("records", pa.int64())])
+
+STATE: pa.Schema = pa.schema(
+    [
+        pa.field("log_topic", pa.string()),
+        pa.field("log_partition", pa.int32()),
+        pa.field("group", pa.string()),
+        pa.field("kind", pa.string()),
+        pa.field("protocol_type", pa.string()),
+        pa.field("state", pa.string()),
+        pa.field("epoch", pa.int32()),
+        pa.field("assignment_epoch", pa.int32()),
+        pa.field("assigned_at", TIME),
+        pa.field("metadata_hash", pa.int64()),
+        pa.field("assignor", pa.string()),
+        pa.field("leader", pa.string()),
+        pa.field("topics", pa.list_(pa.string())),
+        pa.field("has_topic_record", pa.bool_()),
+        pa.field("regexes", pa.list_(REGEX)),
+        pa.field("members", pa.list_(MEMBER)),
+        pa.field("offsets", pa.list_(OFFSET)),
+        pa.field("skipped", pa.list_(SKIPPED)),
+    ]
+)
+"""A row per group. `kind`, `state` and the rest but `offsets` are null where only offsets are left of a group; the row without a `group` has what was skipped."""
+
+GROUP = [name for name in STATE.names if name not in ("members", "offsets", "skipped", "regexes")]
+AT = ["log_topic", "log_partition", "group"]
+
+
+@dataclass(frozen=True)
+class GroupState:
+    """The state as tables. All come from `rows`, with a row per group, so `cache` before using more than one of them.
+
+    Every table begins with `log_topic`, `log_partition` and `group`. Partitions are `topic`, `topic_id` and `partition`, of which the name or the id is null where
+    the log does not tell it. Of streams groups, partitions are active tasks.
+    """
+
+    rows: DataFrame
+
+    def cache(self) -> "GroupState":
+        """Have Spark keep the rows from their first use on."""
+        return GroupState(self.rows.cache())
+
+    def unpersist(self) -> None:
+        """Let go of what `cache` keeps."""
+        self.rows.unpersist()
+
+    @property
+    def tables(self) -> dict[str, DataFrame]:
+        """All tables by name."""
+        return {
+            "groups": self.groups,
+            "members": self.members,
+            "targets": self.targets,
+            "assignments": self.assignments,
+            "offsets": self.offsets,
+            "skipped": self.skipped,
+        }
+
+    @cached_property
+    def groups(self) -> DataFrame:
+        """A row per group: kind, state, epoch (of classic groups the generation), assignment epoch, metadata hash, assignor or protocol, topics."""
+        found = self.rows.where("kind is not null")
+        return found.select(
+            *GROUP,
+            "regexes",
+            F.size("members").alias("members"),
+            F.size(F.filter("offsets", lambda one: one["pending_of"].isNull())).alias("offsets"),
+        )
+
+    @cached_property
+    def members(self) -> DataFrame:
+        """A row per member: what it announced, the epoch that it has reached, and in what state (stable, revoking, waiting)."""
+        left_out = ("assigned", "pending_revocation", "target")
+        columns = [F.col(f"member.{field.name}") for field in MEMBER if field.name not in left_out]
+        return self._exploded("members", "member").select(
+            *AT, *columns, *[F.size(f"member.{name}").alias(name) for name in left_out]
+        )
+
+    @cached_property
+    def targets(self) -> DataFrame:
+        """A row per partition of the target assignment (of classic groups: the assignment), with the member that is to have it."""
+        return self._partitions("target")
+
+    @cached_property
+    def assignments(self) -> DataFrame:
+        """A row per partition that a member has; `revoking` if it has to give it up."""
+        assigned = self._partitions("assigned").withColumn("revoking", F.lit(False))
+        return assigned.unionByName(self._partitions("pending_revocation").withColumn("revoking", F.lit(True)))
+
+    @cached_property
+    def offsets(self) -> DataFrame:
+        """A row per committed offset; those of open transactions have the producer in `pending_of`."""
+        return self._exploded("offsets", "one").select(*AT, "one.*")
+
+    @cached_property
+    def skipped(self) -> DataFrame:
+        """Why records were left out, as they contradict those before them, and how many; of partitions that have some."""
+        return self._exploded("skipped", "one").select("log_topic", "log_partition", "one.*")
+
+    def _exploded(self, name: str, alias: str) -> DataFrame:
+        return self.rows.select(*AT, F.explode(name).alias(alias))
+
+    def _partitions(self, name: str) -> DataFrame:
+        members = self._exploded("members", "member")
+        return members.select(
+            *AT, "member.member_id", "member.instance_id", "member.rack", F.explode(f"member.{name}").alias("at")
+        ).select(*AT, "member_id", "instance_id", "rack", "at.*")
+
+
+def group_state(df: DataFrame, as_of: AsOf | None = None, *, isolation_level: str | None = None) -> GroupState:
+    """What the log says of its groups, now or at an earlier moment: exactly what `CoordinatorState` has after all records up to then.
+
+    `df`: rows of the source or of `decode`, in any order, of one or many logs. `as_of`: a time (`datetime`, without a zone UTC; or ms since 1970), or per partition the
+    offset of the last record that counts (`{17: 4711}`, `{("__consumer_offsets", 17): 4711}`); partitions that are not named are left out then.
+
+    `isolation_level`: "read_committed" if `df` has no rows of transaction markers (as the source reads by default), so that all offsets in it are committed;
+    "read_uncommitted" if it has, so that these settle what was committed in transactions. By default a short Spark job looks for markers.
+
+    Raises `OptionError` for columns that are missing, or a moment that is none.
+    """
+    found = survivors(df, as_of, isolation_level)
+    schema = from_arrow_schema(STATE)
+    return GroupState(found.groupBy(*LOG).applyInArrow(_replay, schema))
+
+
+def _replay(table: pa.Table) -> pa.Table:
+    state, names = replayed(table)
+    topic, partition = (table.column(name)[0].as_py() if table.num_rows else None for name in LOG)
+    rows = [{"log_topic": topic, "log_partition": partition, **row} for row in state_rows(state, names)]
+    return pa.Table.from_pylist(rows, STATE)
+
+
+def replayed(table: pa.Table) -> tuple[CoordinatorState, dict[Uuid, str]]:
+    """The state after rows of `survivors` of one partition, and the names of topics that they tell."""
+    state = CoordinatorState()
+    names: dict[Uuid, str] = {}
+    for row, record in rows_in_order(table):
+        learn_names(names, record)
+        if row[ABORTED]:
+            state.need_group(row["group"])
+        else:
+            producer_id = row[PENDING_OF]
+            state.replay(record, offset=row["offset"], producer_id=-1 if producer_id is None else producer_id)
+    return state, names
+
+
+def state_rows(state: CoordinatorState, names: dict[Uuid, str]) -> Iterator[dict[str, Any]]:
+    """A row of `STATE` per group, without the log that it is of; then one for what was skipped, if anything was."""
+    pending: dict[str, list[dict[str, Any]]] = {}
+    for producer_id, groups in state.offsets.pending.items():
+        for group_id, topics in groups.items():
+            for topic, partitions in topics.items():
+                for number, offset in partitions.items():
+                    pending.setdefault(group_id, []).append(_offset(topic, number, offset, producer_id))
+    for group_id in sorted({*state.groups, *state.offsets.committed, *pending}):
+        offsets = [_offset(*one, None) for one in state.offsets.of_group(group_id)] + pending.get(group_id, [])
+        offsets.sort(
+            key=lambda one: (one["topic"], one["partition"], -1 if one["pending_of"] is None else one["pending_of"])
+        )
+        row: dict[str, Any] = {"group": group_id, "offsets": offsets}
+        group = state.groups.get(group_id)
+        if group is not None:
+            seen = view(group)
+            row |= {
+                "kind": seen.kind.value,
+                "protocol_type": seen.protocol_type,
+                "state": seen.state,
+                "epoch": seen.epoch,
+                "assignment_epoch": seen.assignment_epoch,
+                "assigned_at": _time(group.assignment_timestamp_ms or -1) if isinstance(group, ModernGroup) else None,
+                "metadata_hash": seen.metadata_hash,
+                "assignor": seen.assignor,
+                "leader": seen.leader,
+                "topics": None if seen.topics is None else sorted(seen.topics),
+                "has_topic_record": seen.has_topic_record,
+                "regexes": [{"regex": regex, "topics": topics} for regex, topics in sorted(seen.regexes.items())],
+                "members": [_member(seen.members[one], names) for one in sorted(seen.members)],
+            }
+        yield row
+    if state.skipped:
+        yield {"skipped": [{"reason": reason, "records": count} for reason, count in sorted(state.skipped.items())]}
+
+
+def _member(member: MemberView, names: dict[Uuid, str]) -> dict[str, Any]:
+    simple = ("member_id", "instance_id", "rack", "client_id", "client_host", "protocol", "epoch", "state", "assignor")
+    return {name: getattr(member, name) for name in simple} | {
+        "topics": list(member.topics),
+        "regex": member.regex or None,
+        "assigned": partition_rows(member.assigned, names),
+        "pending_revocation": partition_rows(member.pending_revocation, names),
+        "target": partition_rows(member.target, names),
+    }
+
+
+def partition_rows(partitions: Iterable[Partition], names: dict[Uuid, str]) -> list[dict[str, Any]]:
+    """Partitions as `PARTITION` has them, by topic and number. Records of classic groups have names only, those of the others ids only."""
+    words = Words(names=names)
+    found = []
+    for topic, number in sorted(partitions, key=lambda one: (words.topic(one[0]), one[1])):
+        found.append(
+            {
+                "topic": topic if isinstance(topic, str) else names.get(topic),
+                "topic_id": None if isinstance(topic, str) else str(topic),
+                "partition": number,
+            }
+        )
+    return found
+
+
+def _offset(topic: str, number: int, committed: Any, pending_of: int | None) -> dict[str, Any]:
+    value = committed.value
+    topic_id = getattr(value, "topic_id", Uuid.ZERO)
+    return {
+        "topic": topic,
+        "topic_id": None if topic_id == Uuid.ZERO else str(topic_id),
+        "partition": number,
+        "offset": value.offset,
+        "leader_epoch": committed.leader_epoch,
+        "metadata": value.metadata,
+        "committed_at": _time(getattr(value, "commit_timestamp", -1)),
+        "expires_at": _time(committed.expire_timestamp_ms),
+        "log_offset": committed.record_offset,
+        "pending_of": pending_of,
+    }
+
+
+LATEST_MS = 253_402_300_799_999
+"""The end of the year 9999. Whatever is later is not a time that a coordinator wrote."""
+
+
+def _time(timestamp_ms: int) -> int | None:
+    """In microseconds, as Arrow has it; null for none."""
+    return timestamp_ms * 1000 if 0 <= timestamp_ms <= LATEST_MS else None

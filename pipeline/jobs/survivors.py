@@ -1,0 +1,134 @@
+"""The rows that decide what is there: of each key the last one, as compaction would leave them, and what it takes to replay transactions without the rest.
+
+All on the JVM's side. A first look at the keys and offsets alone finds the rows (a hash aggregation), a second one takes them out of the whole (a join with what
+was found, which is small and sent to every executor). Aggregating whole rows with `max_by` would do with one look, but sorts them all, because Spark does not
+hash what has no fixed size.
+"""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
+
+from quorate.pipeline.jobs.columns import (
+    COMMIT_TYPES,
+    LOG,
+    AsOf,
+    is_control,
+    key_columns,
+    present_types,
+    until,
+    with_same_log,
+)
+from quorate.pipeline.schema import CONTROL, OptionError, column_of
+
+__all__ = ["ABORTED", "PENDING_OF", "has_markers", "is_in_transaction", "survivors", "with_outcomes"]
+
+PENDING_OF = "pending_of"
+"""The column with the producer whose transaction was still open, null for all other rows."""
+
+ABORTED = "aborted"
+"""The column that says that an offset was committed in a transaction that was aborted: all that is left of it is a group."""
+
+
+OF_GROUPS = ("GroupMetadata", "ConsumerGroupMetadata", "ShareGroupMetadata", "StreamsGroupMetadata")
+"""The records whose tombstones delete a group."""
+
+
+def survivors(df: DataFrame, as_of: AsOf | None = None, isolation_level: str | None = None) -> DataFrame:
+    """Rows of `df` whose replay in the order of offsets gives the state that all rows give, with two columns more (`PENDING_OF`, `ABORTED`).
+
+    Besides the last row of each key: of each group the last commit of any offset, which makes a group even if the offset is deleted later; of each open transaction
+    the last row of each key, and that key's last tombstone, which makes the transaction forget it. `isolation_level`: see `group_state`.
+    """
+    types = present_types(df)
+    rows = until(df, as_of)
+    commit = F.col("type").isin(*COMMIT_TYPES) & ~F.col("tombstone")
+    decoded = F.col("group").isNotNull()
+    text, number = key_columns(types)
+    keys: list[Column | str] = [*LOG, "offset", "type", "group", "tombstone", text.alias("key_text"), number.alias("key_number")]
+    with_markers = has_markers(df, isolation_level)
+    if with_markers:
+        settled = rows.where(decoded & ~is_in_transaction())
+        found = settled.select(
+            *keys, F.lit(None).cast("long").alias(PENDING_OF), F.lit(False).alias(ABORTED)
+        ).unionByName(
+            with_outcomes(rows).select(
+                *keys,
+                F.when(F.col("outcome").isNull(), F.col("producer_id")).alias(PENDING_OF),
+                F.col("outcome").eqNullSafe("ABORT").alias(ABORTED),
+            )
+        )
+    else:
+        found = rows.where(decoded).select(
+            *keys, F.lit(None).cast("long").alias(PENDING_OF), F.lit(False).alias(ABORTED)
+        )
+
+    def last(condition: Column) -> Column:
+        return F.max(F.when(condition, F.col("offset")))
+
+    per_key = found.groupBy(*LOG, "group", "type", "key_text", "key_number", PENDING_OF).agg(
+        last(~F.col(ABORTED)).alias("last"),
+        last(F.col("tombstone")).alias("deleted"),
+        last(commit & ~F.col(ABORTED)).alias("made"),
+        last(commit & F.col(ABORTED)).alias("made_aborted"),
+    )
+    # What is left is small. One commit of each group is enough to make it, unless the group went later.
+    nobody = F.lit(None).cast("long").alias(PENDING_OF)
+    counts, is_aborted = F.lit(False).alias(ABORTED), F.lit(True).alias(ABORTED)
+    picked = [F.struct(F.col("last").alias("offset"), PENDING_OF, counts)]
+    if with_markers:
+        picked.append(F.struct(F.col("deleted").alias("offset"), nobody, counts))
+    made = F.greatest(
+        F.when(F.col("made").isNotNull(), F.struct(F.col("made").alias("offset"), PENDING_OF, counts)),
+        F.when(F.col("made_aborted").isNotNull(), F.struct(F.col("made_aborted").alias("offset"), nobody, is_aborted)),
+    )
+    per_group = per_key.groupBy(*LOG, "group").agg(
+        F.flatten(F.collect_list(F.array(*picked))).alias("picks"),
+        F.max(made).alias("made"),
+        F.max(F.when(F.col("type").isin(*OF_GROUPS), F.col("deleted"))).alias("removed"),
+    )
+    makes = F.col("made.offset") > F.coalesce(F.col("removed"), F.lit(-1))
+    chosen = F.concat("picks", F.when(makes, F.array("made")).otherwise(F.array()))
+    at_offset = per_group.select(*LOG, F.explode(chosen).alias("pick")).where("pick.offset is not null")
+    return with_same_log(df, F.broadcast(at_offset.select(*LOG, "pick.*").distinct()), "inner", ["offset"])
+
+
+def has_markers(df: DataFrame, isolation_level: str | None) -> bool:
+    """Whether transaction markers settle what was committed in transactions. `None` looks for one, which is a Spark job. Raises `OptionError`."""
+    if isolation_level not in (None, "read_committed", "read_uncommitted"):
+        raise OptionError(
+            f"isolation_level is {isolation_level!r}: use read_committed or read_uncommitted, or leave it out"
+        )
+    there = column_of(CONTROL) in df.columns
+    if isolation_level == "read_uncommitted" and not there:
+        raise OptionError(
+            f"read_uncommitted needs the rows of transaction markers: read with isolation.level=read_uncommitted, and {CONTROL} among `types`"
+        )
+    if isolation_level is None and there:
+        return not df.where(is_control()).select("offset").isEmpty()
+    return isolation_level == "read_uncommitted"
+
+
+def is_in_transaction() -> Column:
+    """Whether a row is an offset that was committed in a transaction. A tombstone counts at once even then, as in Kafka's loader."""
+    transactional = F.coalesce(F.col("transactional"), F.lit(False)) & (F.col("producer_id") >= 0)
+    return F.coalesce(F.col("type").isin(*COMMIT_TYPES) & ~F.col("tombstone") & transactional, F.lit(False))
+
+
+def with_outcomes(rows: DataFrame) -> DataFrame:
+    """The offsets of transactions with `outcome` (`COMMIT`, `ABORT`, null for a transaction that is open), and `settled_at`, the time of the marker."""
+    marker = F.when(is_control() & F.col("control.name").isin("COMMIT", "ABORT"), F.struct("control.name", "timestamp"))
+    # From the end: the next marker of the producer. The other way round, Spark would look at every row's followers anew.
+    later = (
+        Window.partitionBy(*LOG, "producer_id")
+        .orderBy(F.col("offset").desc())
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    ended = rows.where((is_in_transaction() & F.col("group").isNotNull()) | is_control()).withColumn(
+        "marker", F.last(marker, ignorenulls=True).over(later)
+    )
+    return (
+        ended.where(~is_control())
+        .withColumn("outcome", F.col("marker.name"))
+        .withColumn("settled_at", F.col("marker.timestamp"))
+        .drop("marker")
+    )

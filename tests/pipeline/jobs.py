@@ -1,0 +1,150 @@
+"""What the tests of jobs share: captures, and logs that are made up, as DataFrames. Several logs are in one, each with a topic of its own, so that one Spark job does."""
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
+
+from quorate.codecs import CoordinatorRecord, LogEntry, encode_record
+from quorate.codecs.columnar import decode_columns
+from quorate.codecs.columnar.log import read_columns
+from quorate.coordinator.runtime import StoredMarker, StoredRecord
+from quorate.coordinator.state import CoordinatorState
+from quorate.pipeline.jobs.state import STATE, state_rows
+from quorate.pipeline.rows import Rows, timestamps
+from tests.coordinator.captures import CAPTURES, folders
+
+__all__ = [
+    "NAMES",
+    "Rowlike",
+    "captured",
+    "comparable",
+    "everything",
+    "in_any_order",
+    "replay",
+    "replay_stored",
+    "rows_of",
+    "stored_rows",
+    "table_of",
+]
+
+NAMES = sorted(path.name for path in CAPTURES.iterdir())
+Rowlike = dict[str, Any]
+ROWS = Rows("__consumer_offsets")
+
+
+@cache
+def table_of(folder: Path, log: str | None = None, isolation_level: Any = "read_uncommitted") -> pa.Table:
+    """All rows of a partition, by default transaction markers and aborted offsets, too. `log`: what to call its topic."""
+    blocks = read_columns(folder, isolation_level=isolation_level)
+    table = pa.Table.from_batches([batch for block in blocks for batch in ROWS.of_block(block)], ROWS.schema)
+    return table if log is None else named(table, log)
+
+
+def named(table: pa.Table, log: str) -> pa.Table:
+    """The rows with another topic."""
+    return table.set_column(0, table.schema.field("topic"), pa.repeat(pa.scalar(log), table.num_rows))
+
+
+def captured(captures: Iterable[str] = NAMES) -> Iterator[pa.Table]:
+    """The rows of captures; the column `topic` has the name of the capture."""
+    for capture in captures:
+        for folder in folders(capture):
+            yield table_of(folder, capture)
+
+
+def rows_of(spark: SparkSession, tables: Iterable[pa.Table]) -> DataFrame:
+    """A DataFrame of tables of the pipeline's schema, by way of a Parquet file."""
+    file = Path(mkdtemp(prefix="quorate-test-")) / "rows.parquet"
+    pq.write_table(pa.concat_tables(list(tables)), file)
+    return spark.read.parquet(str(file))
+
+
+@cache
+def everything(spark: SparkSession) -> DataFrame:
+    """All captures, read once."""
+    return rows_of(spark, captured()).cache()
+
+
+def in_any_order(df: DataFrame, seed: int) -> DataFrame:
+    """The same rows, thrown together."""
+    return df.repartition(5, F.rand(seed))
+
+
+def stored_rows(stored: Iterable[StoredRecord | StoredMarker], log: str, partition: int = 0) -> pa.Table:
+    """What a coordinator has written, as rows."""
+    found = list(stored)
+    records = [one for one in found if isinstance(one, StoredRecord)]
+    pairs = [encode_record(one.record) for one in records if isinstance(one.record, CoordinatorRecord)]
+    batches = decode_columns(
+        pa.array([key for key, _ in pairs], pa.binary()), pa.array([value for _, value in pairs], pa.binary())
+    )
+    producers = [one.producer_id for one in records]
+    common = {
+        "topic": pa.scalar(log),
+        "partition": pa.scalar(partition, pa.int32()),
+        "offset": pa.array([one.offset for one in records], pa.int64()),
+        "timestamp": timestamps(pa.array([one.timestamp_ms for one in records], pa.int64())),
+        "producer_id": pa.array([None if one < 0 else one for one in producers], pa.int64()),
+        "transactional": pa.array([one >= 0 for one in producers], pa.bool_()),
+    }
+    markers = [
+        {
+            "topic": log,
+            "partition": partition,
+            "offset": one.offset,
+            "timestamp": one.timestamp_ms * 1000,
+            "producer_id": one.producer_id,
+            "transactional": True,
+            "type": "Control",
+            "control": {"name": "COMMIT" if one.commit else "ABORT", "coordinator_epoch": 0},
+        }
+        for one in found
+        if isinstance(one, StoredMarker)
+    ]
+    tables = [pa.Table.from_batches(ROWS.of_batches(batches, common), ROWS.schema)]
+    return pa.concat_tables([*tables, pa.Table.from_pylist(markers, ROWS.schema)])
+
+
+def replay(entries: Iterable[LogEntry]) -> CoordinatorState:
+    """The coordinator's state after all of these."""
+    state = CoordinatorState()
+    for entry in entries:
+        producer_id = entry.producer_id if entry.transactional and entry.producer_id is not None else -1
+        state.replay(entry.record, offset=entry.offset, producer_id=producer_id)
+    return state
+
+
+def replay_stored(stored: Iterable[StoredRecord | StoredMarker]) -> CoordinatorState:
+    """The same of what a coordinator has written."""
+    state = CoordinatorState()
+    for one in stored:
+        if isinstance(one, StoredMarker):
+            state.offsets.end_transaction(one.producer_id, commit=one.commit)
+        else:
+            state.replay(one.record, offset=one.offset, producer_id=one.producer_id)
+    return state
+
+
+def comparable(rows: Iterable[Rowlike] | CoordinatorState) -> dict[str, Rowlike]:
+    """Rows of a state by group. The names of topics that have an id are left out: a log tells them in passing, and more of them as long as nothing is left out of it."""
+    if isinstance(rows, CoordinatorState):
+        rows = pa.Table.from_pylist(list(state_rows(rows, {})), STATE).to_pylist()
+    found = {}
+    for row in rows:
+        kept = {name: value for name, value in row.items() if not name.startswith("log_")}
+        for member in kept["members"] or ():
+            for at in (*member["assigned"], *member["pending_revocation"], *member["target"]):
+                if at["topic_id"] is not None:
+                    at["topic"] = None
+            for name in ("assigned", "pending_revocation", "target"):
+                member[name].sort(key=str)
+        if row["group"] is not None:
+            found[row["group"]] = kept
+    return found

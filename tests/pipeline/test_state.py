@@ -1,0 +1,299 @@
+"""`group_state` against the coordinator's replay of the same log, at any moment, and against what the brokers said."""
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
+
+from quorate.codecs import CoordinatorRecord, LogEntry, read_log
+from quorate.codecs.messages.classic_group import GroupMetadataKey, GroupMetadataValue
+from quorate.codecs.messages.offsets import (
+    LegacyOffsetCommitKey,
+    LegacyOffsetCommitValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from quorate.coordinator.history import Moment
+from quorate.coordinator.records import tombstone, written
+from quorate.coordinator.runtime import StoredMarker, StoredRecord
+from quorate.coordinator.shard import CoordinatorShard
+from quorate.coordinator.state import CoordinatorState
+from quorate.pipeline.jobs.state import STATE, GroupState, group_state, replayed
+from quorate.pipeline.jobs.survivors import survivors
+from quorate.pipeline.schema import OptionError
+from tests.coordinator.captures import Checkpoint, checkpoints, entries, folders
+from tests.coordinator.consumer_scripts import History
+from tests.coordinator.share_scripts import ShareHistory
+from tests.coordinator.test_captures import described
+from tests.differential.shard_side import ShardSide
+from tests.pipeline.jobs import (
+    NAMES,
+    Rowlike,
+    comparable,
+    everything,
+    in_any_order,
+    named,
+    replay,
+    replay_stored,
+    rows_of,
+    stored_rows,
+    table_of,
+)
+
+Stored = StoredRecord | StoredMarker
+
+
+def by_log(rows: DataFrame) -> dict[tuple[str, int], list[Rowlike]]:
+    found: dict[tuple[str, int], list[Rowlike]] = {}
+    for row in rows.toArrow().cast(STATE).to_pylist():
+        found.setdefault((row["log_topic"], row["log_partition"]), []).append(row)
+    return found
+
+
+def test_every_capture_has_the_state_that_the_coordinator_replays_whatever_the_order_of_rows(
+    spark: SparkSession,
+) -> None:
+    found = by_log(group_state(in_any_order(everything(spark), seed=7)).rows)
+    groups = 0
+    for capture in NAMES:
+        for folder in folders(capture):
+            log = capture, int(folder.name.rpartition("-")[2])
+            wanted = comparable(replay(entries(folder)))
+            assert comparable(found.get(log, [])) == wanted, log
+            groups += len(wanted)
+    assert groups > 60
+
+
+def at_all_checkpoints() -> dict[str, Checkpoint]:
+    """By a name for the log as it was then."""
+    return {str(at): at for capture in NAMES for at in checkpoints(capture)}
+
+
+def cut_at_checkpoints(spark: SparkSession) -> DataFrame:
+    """What is left of each capture at each of its checkpoints, all of it by one `as_of`."""
+    last: dict[tuple[str, int], int] = {}
+    tables = []
+    for name, at in at_all_checkpoints().items():
+        for folder in folders(at.capture):
+            tables.append(named(table_of(folder), name))
+            last[name, int(folder.name.rpartition("-")[2])] = at.end_offsets.get(folder.name, 0) - 1
+    return survivors(in_any_order(rows_of(spark, tables), seed=8), as_of=last).cache()
+
+
+def unordered(value: Any) -> Any:
+    """Without orders: that of members follows from all who were in Kafka's map before, of whom little is left."""
+    if isinstance(value, dict):
+        return {name: unordered(one) for name, one in value.items()}
+    return sorted(map(unordered, value), key=repr) if isinstance(value, list) else value
+
+
+def test_at_every_checkpoint_of_every_capture_the_state_is_what_the_brokers_told(spark: SparkSession) -> None:
+    table = cut_at_checkpoints(spark).toArrow()
+    topics = table.column("topic").to_pylist()
+    places: dict[tuple[str, int], list[int]] = {}
+    for number, log in enumerate(zip(topics, table.column("partition").to_pylist(), strict=True)):
+        places.setdefault(log, []).append(number)
+    compared = offsets = 0
+    for name, at in at_all_checkpoints().items():
+        shards = []
+        for folder in folders(at.capture):
+            shard = CoordinatorShard(image=at.image, new_id=uuid4)
+            rows = places.get((name, int(folder.name.rpartition("-")[2])), [])
+            state, _ = replayed(table.take(pa.array(rows, pa.int64())))
+            assert not state.skipped
+            shard.state = state
+            shards.append(shard)
+        for told in at.groups:
+            if "raw" in told:
+                (shard,) = [shard for shard in shards if told["groupId"] in shard.state.groups]
+                group = shard.state.groups[told["groupId"]]
+                (raw,) = told["raw"]["data"]["groups"]
+                assert unordered(described(shard, group, told["raw"]["apiVersion"])) == unordered(raw), f"{at}: {group}"
+                compared += 1
+            if told.get("type") != "Share" and "offsets" in told:
+                wanted = {where: one["offset"] for where, one in told["offsets"].items() if one}
+                committed = {
+                    f"{topic}-{number}": offset.value.offset
+                    for shard in shards
+                    for topic, number, offset in shard.state.offsets.of_group(told["groupId"])
+                }
+                assert committed == wanted, f"{at}: {told['groupId']}"
+                offsets += len(wanted)
+    assert compared > 100
+    assert offsets > 100
+
+
+@pytest.mark.parametrize("place", [0.3, 0.8])
+def test_a_time_ends_each_log_before_its_first_later_record(spark: SparkSession, place: float) -> None:
+    captures = ["consumer-4.3", "transactions-4.3"]
+    logs = {(capture, int(folder.name[-1])): entries(folder) for capture in captures for folder in folders(capture)}
+    times = sorted(entry.timestamp_ms for log in logs.values() for entry in log)
+    moment = times[int(place * len(times))]
+    found = by_log(group_state(everything(spark).where(F.col("topic").isin(captures)), as_of=moment).rows)
+    for log, of_log in logs.items():
+        cut = [one for one in Moment(timestamp_ms=moment).cut(of_log) if isinstance(one, LogEntry)]
+        assert comparable(found.get(log, [])) == comparable(replay(cut)), log
+
+
+def test_without_markers_everything_is_committed(spark: SparkSession) -> None:
+    of = [folder for folder in folders("transactions-4.3") if any(folder.glob("*.log"))]
+    df = rows_of(spark, [table_of(folder, isolation_level="read_committed") for folder in of])
+    found = by_log(group_state(df).rows)
+    for folder in of:
+        committed = list(read_log(folder, isolation_level="read_committed"))
+        state = CoordinatorState()
+        for entry in committed:
+            assert isinstance(entry, LogEntry)
+            state.replay(entry.record, offset=entry.offset)
+        assert comparable(found.get(("__consumer_offsets", int(folder.name[-1])), [])) == comparable(state)
+
+
+# ---- logs that are made up
+
+
+def random_commits(seed: int) -> list[Stored]:
+    """Offsets of few keys, so that everything meets: several producers with transactions that end in either way or not at all, deletions, groups that go."""
+    rng = Random(seed)
+    found: list[Stored] = []
+    for offset in range(rng.choice([20, 60, 120])):
+        producer_id = rng.choice([-1, -1, 5, 6])
+        group = rng.choice(["g", "h"])
+        kind = rng.random()
+        record: CoordinatorRecord | None = None
+        key: Any = OffsetCommitKey(group=group, topic="t", partition=rng.randrange(2))
+        if kind < 0.5:
+            record = written(
+                key,
+                OffsetCommitValue(
+                    offset=offset * 10, metadata=rng.choice(["", "x"]), commit_timestamp=rng.choice([-1, 1000])
+                ),
+            )
+        elif kind < 0.55:
+            legacy = LegacyOffsetCommitKey(group=group, topic="t", partition=key.partition)
+            value = LegacyOffsetCommitValue(offset=offset, metadata="", commit_timestamp=0)
+            record = CoordinatorRecord(key=legacy, value=value, version=0)
+        elif kind < 0.7:
+            record = tombstone(key)
+        elif kind < 0.8:
+            record = tombstone(GroupMetadataKey(group=group))
+        elif kind < 0.84:
+            value_of_group = GroupMetadataValue(
+                protocol_type="consumer",
+                generation=offset,
+                protocol=None,
+                leader=None,
+                current_state_timestamp=5,
+                members=(),
+            )
+            record = written(GroupMetadataKey(group=group), value_of_group)
+        elif producer_id >= 0:
+            marker = StoredMarker(
+                offset=offset, timestamp_ms=offset, producer_id=producer_id, producer_epoch=0, commit=rng.random() < 0.5
+            )
+            found.append(marker)
+        if record is not None:
+            group_record = isinstance(record.key, GroupMetadataKey)
+            found.append(
+                StoredRecord(
+                    offset=offset,
+                    timestamp_ms=offset,
+                    record=record,
+                    producer_id=-1 if group_record else producer_id,
+                    producer_epoch=-1 if group_record or producer_id < 0 else 0,
+                )
+            )
+    return found
+
+
+class Alone:
+    """Our coordinator, asked by a script."""
+
+    def __init__(self) -> None:
+        self.side = ShardSide()
+
+    def op(self, op: str, **fields: Any) -> Rowlike:
+        return {"id": 0, **self.side.run({"op": op, "id": 0, **fields})}
+
+    def request(self, api: str, version: int | None = None, *, client_id: str = "client", **body: Any) -> Rowlike:
+        of_version = {} if version is None else {"version": version}
+        return self.op("request", api=api, clientId=client_id, body=body, **of_version)
+
+
+def random_groups(seed: int) -> list[Stored]:
+    """What our coordinator writes while members of consumer or share groups come, go and change."""
+    asker = Alone()
+    make: Any = ShareHistory if seed % 4 == 0 else History
+    make(Random(seed), asker).run(80)
+    return list(asker.side.log.stored)
+
+
+def made_up() -> Iterator[tuple[str, list[Stored]]]:
+    first = Random().randrange(1 << 30)
+    for seed in range(first, first + 60):
+        yield f"commits of seed {seed}", random_commits(seed)
+    for seed in range(first, first + 12):
+        yield f"groups of seed {seed}", random_groups(seed)
+
+
+def test_logs_that_are_made_up_have_the_state_that_the_coordinator_replays(spark: SparkSession) -> None:
+    logs: dict[str, list[Stored]] = {}
+    last: dict[tuple[str, int], int] = {}
+    for name, stored in made_up():
+        for part, share in (("all", 1.0), ("half", 0.5)):
+            log = f"{part} of {name}"
+            logs[log] = stored
+            last[log, 0] = int(share * stored[-1].offset) if stored else 0
+    df = in_any_order(rows_of(spark, [stored_rows(stored, log) for log, stored in logs.items()]), seed=9)
+    found = by_log(group_state(df, as_of=last, isolation_level="read_uncommitted").rows)
+    groups = 0
+    for log, stored in logs.items():
+        wanted = comparable(replay_stored(one for one in stored if one.offset <= last[log, 0]))
+        assert comparable(found.get((log, 0), [])) == wanted, log
+        groups += len(wanted)
+    assert groups > 100
+
+
+# ---- tables, and what cannot be
+
+
+def test_tables_have_what_the_rows_have(spark: SparkSession) -> None:
+    state = GroupState(group_state(everything(spark).where("topic = 'upgrade-4.0-to-4.3-and-back'")).rows).cache()
+    rows = {row.group: row for row in state.rows.collect() if row.group}
+    groups = {row.group: row.asDict() for row in state.groups.collect()}
+    assert {name: (one["epoch"], one["members"]) for name, one in groups.items()} == {
+        name: (row.epoch, len(row.members)) for name, row in rows.items()
+    }
+    assert groups["ship-orders"]["epoch"] == 8
+    assert groups["ship-orders"]["has_topic_record"]
+    members = {row.member_id: row for row in state.members.where("group = 'ship-orders'").collect()}
+    assert {row.rack for row in members.values()} == {"rack-a", "rack-b", "rack-c"}
+    targets = state.targets.where("group = 'ship-orders'").collect()
+    assigned = state.assignments.where("group = 'ship-orders'").collect()
+    assert {(row.member_id, row.topic, row.partition) for row in targets} == {
+        (row.member_id, row.topic, row.partition) for row in assigned if not row.revoking
+    }
+    assert len(targets) == sum(row.target for row in members.values()) > 10
+    assert state.offsets.where("pending_of is not null").count() == 0
+    state.unpersist()
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda df: group_state(df.drop("offset")), "no column offset"),
+        (lambda df: group_state(df.select(*df.columns[:15])), "no columns of any record type"),
+        (lambda df: group_state(df, as_of="yesterday"), "as_of is 'yesterday'"),
+        (lambda df: group_state(df, as_of={}), "as_of needs partitions"),
+        (lambda df: group_state(df, isolation_level="dirty"), "read_committed or read_uncommitted"),
+        (lambda df: group_state(df.drop("control"), isolation_level="read_uncommitted"), "transaction markers"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_line(spark: SparkSession, change: Any, told: str) -> None:
+    with pytest.raises(OptionError, match=told) as error:
+        change(everything(spark))
+    assert "\n" not in str(error.value)
