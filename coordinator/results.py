@@ -13,12 +13,13 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestContext:
-    """What a request comes with, beside its body. `client_host`: as records have it, such as "/1.2.3.4"."""
+    """What a request comes with, beside its body. `client_host`: as records have it, such as "/1.2.3.4"; `principal`: who asks, for those who authorize."""
 
     api_version: int
     now_ms: int
     client_id: str = ""
     client_host: str = "/127.0.0.1"
+    principal: str = "User:ANONYMOUS"
 
 
 class Pending(Generic[R]):

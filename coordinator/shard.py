@@ -6,7 +6,7 @@ returns a `Result`; it changes nothing that is in the log, except where Kafka's 
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -30,6 +30,7 @@ __all__ = [
     "ON_LOADED",
     "ON_UNLOADED",
     "CoordinatorShard",
+    "MayDescribe",
     "fails",
     "handles",
     "when_loaded",
@@ -46,6 +47,9 @@ F = TypeVar("F", bound=Failure)
 
 ERRORS: dict[type[Message], Failure] = {}
 """Request type → what its answer is if it fails as a whole; without an entry, a response with `error_code` and nothing else."""
+
+MayDescribe = Callable[[RequestContext, frozenset[str]], Collection[str]]
+"""Who asks, and names of topics → those of them that may be described (Kafka's DESCRIBE permission)."""
 
 ON_LOADED: list[Callable[["CoordinatorShard", int], Result[None]]] = []
 """What is done when the log has been replayed, such as setting the timer of expiry; each gets the time in ms."""
@@ -102,6 +106,7 @@ def when_loaded(kind: type[Group]) -> Callable[[L], L]:
 class CoordinatorShard:
     """The coordinator of one partition. `behaviour`: that of the configured release of Kafka.
 
+    `may_describe`: says which of the topics that expressions match may be described by who asks (all by default); the rest stay unmatched.
     `new_id`: makes up member ids (KIP-848's server-generated ones, and the part behind the client id of classic ones).
     `group_configs`: dynamic settings by group; `tasks`: work that is left for later (asynchronous in Kafka); `topic_hashes`: hashes of topics,
     computed when asked for (KIP-1101), and forgotten when the topic changes or nobody subscribes to it any more; `new_topics_version`: the version of the
@@ -114,10 +119,12 @@ class CoordinatorShard:
         *,
         image: MetadataImage = MetadataImage.EMPTY,
         new_id: Callable[[], UUID],
+        may_describe: MayDescribe | None = None,
     ) -> None:
         self.config = config or CoordinatorConfig()
         self.image = image
         self.new_id = new_id
+        self.may_describe = may_describe
         self.behaviour = self.config.behaviour
         self.state = CoordinatorState(self.behaviour)
         self.timers = Timers()

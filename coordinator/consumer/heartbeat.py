@@ -58,7 +58,7 @@ def _beat(
         records.append(write.member_metadata(group.group_id, member_id, metadata))
         names_changed = set(metadata.subscribed_topic_names) != set(before.metadata.subscribed_topic_names)
         assignors_changed = client_assignors and metadata.client_assignors != before.metadata.client_assignors
-    regex = update_regex(shard, group, before.metadata, metadata, records, now_ms)
+    regex = update_regex(shard, group, before.metadata, metadata, records, context)
     bump = (
         names_changed
         or assignors_changed

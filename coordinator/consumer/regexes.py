@@ -16,7 +16,7 @@ from quorate.coordinator.consumer.patterns import PatternError, compiled
 from quorate.coordinator.consumer.subscriptions import REFRESH_INTERVAL_MS, Counts, add_topics, hash_of
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.image import MetadataDelta, MetadataImage
-from quorate.coordinator.results import Result, Task
+from quorate.coordinator.results import RequestContext, Result, Task
 from quorate.coordinator.shard import ON_IMAGE, ON_LOADED, CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup
 from quorate.coordinator.state.modern import ModernGroup
@@ -41,7 +41,7 @@ def update_regex(
     old: ConsumerGroupMemberMetadataValue,
     new: ConsumerGroupMemberMetadataValue,
     records: list[CoordinatorRecord],
-    now_ms: int,
+    context: RequestContext,
 ) -> RegexChange:
     """Take the member's expression over, and have the group's expressions matched if that is due.
 
@@ -59,7 +59,7 @@ def update_regex(
         elif (after and after in group.regexes) or (not after and before and shard.behaviour.regex_removal_bumps):
             change = RegexChange.RESOLVED
     if is_new or group.regex_subscribers:
-        _resolve_if_due(shard, group, before, after, is_new=is_new, now_ms=now_ms)
+        _resolve_if_due(shard, group, before, after, is_new=is_new, context=context)
     return change
 
 
@@ -73,8 +73,15 @@ def _check(regex: str) -> None:
 
 
 def _resolve_if_due(
-    shard: CoordinatorShard, group: ConsumerGroup, before: str | None, after: str | None, *, is_new: bool, now_ms: int
+    shard: CoordinatorShard,
+    group: ConsumerGroup,
+    before: str | None,
+    after: str | None,
+    *,
+    is_new: bool,
+    context: RequestContext,
 ) -> None:
+    now_ms = context.now_ms
     name = f"{group.group_id}-regex"
     if any(task.name == name for task in shard.tasks):
         return
@@ -97,7 +104,7 @@ def _resolve_if_due(
         group_id = group.group_id
 
         def resolve(at_ms: int) -> Result[None]:
-            found = matches(subscribed, shard.image)
+            found = _visible(shard, context, matches(subscribed, shard.image))
             return Result(records=resolved(shard, group_id, found, shard.image.version, at_ms))
 
         shard.tasks.append(Task(name=name, operation=resolve))
@@ -133,6 +140,17 @@ def matches(regexes: Sequence[str], image: MetadataImage) -> dict[str, list[str]
     for regex, topics in found.items():
         again.put(regex, topics)
     return dict(again.items())
+
+
+def _visible(
+    shard: CoordinatorShard, context: RequestContext, found: Mapping[str, Sequence[str]]
+) -> Mapping[str, Sequence[str]]:
+    """Without topics that may not be described by who sent the heartbeat that had the expressions matched: also in those of the other members, as in Kafka."""
+    names = frozenset(name for topics in found.values() for name in topics)
+    if shard.may_describe is None or not names:
+        return found
+    allowed = set(shard.may_describe(context, names))
+    return {regex: [name for name in topics if name in allowed] for regex, topics in found.items()}
 
 
 def resolved(

@@ -72,7 +72,7 @@ def _join(
         member = replace(before, metadata=metadata)
         records.append(write.member_metadata(group.group_id, member_id, metadata))
         names_changed = set(metadata.subscribed_topic_names) != set(before.metadata.subscribed_topic_names)
-    regex = update_regex(shard, group, before.metadata, metadata, records, now_ms)
+    regex = update_regex(shard, group, before.metadata, metadata, records, context)
     assignors_gone = shard.config.group_consumer_client_assignors_enable and bool(before.metadata.client_assignors)
     bump = names_changed or assignors_gone or regex is not RegexChange.NONE
     refreshed: Refreshed | None = None

@@ -26,7 +26,7 @@ SIZE_COUNTER_MS = 60_000
 
 # Of interest to the coordinator, or at least known to Kafka's; the rest of Kafka's configuration is refused as the oracle does.
 IGNORED = {"max.message.bytes", "offset.commit.timeout.ms", "group.coordinator.threads", "offsets.topic.num.partitions"}
-OWN = {"id", "op", "startMs", "decode", "hex", "verbose", "executor", "kafkaApis", "holdCommits", "configs"}
+OWN = {"id", "op", "startMs", "decode", "hex", "verbose", "executor", "kafkaApis", "holdCommits", "configs", "denied"}
 
 
 class ShardSide:
@@ -37,6 +37,7 @@ class ShardSide:
         self._version = {} if version is None else {"kafka.version": version}
         self._newest = newest or {}
         self._config = CoordinatorConfig.from_properties(self._version)
+        self._denied: Mapping[str, frozenset[str]] = {}
         self._start_ms = START_MS
         self._manual_tasks = False
         self._image = MetadataImage.EMPTY
@@ -88,6 +89,7 @@ class ShardSide:
         if asked.get("holdCommits"):
             raise BadInput("quorate answers when a record is written, so commits cannot be held")
         self._config = config
+        self._denied = {name: frozenset(topics) for name, topics in asked.get("denied", {}).items()}
         self._start_ms = asked.get("startMs", START_MS)
         self._manual_tasks = asked.get("executor", "auto") == "manual"
         self._image = MetadataImage.EMPTY
@@ -102,7 +104,8 @@ class ShardSide:
         return self._finish()
 
     def _open(self, now_ms: int, stored: list[StoredRecord | StoredMarker]) -> None:
-        shard = CoordinatorShard(self._config, image=self._image, new_id=self._new_id)
+        authorizer = self._may_describe if self._denied else None
+        shard = CoordinatorShard(self._config, image=self._image, new_id=self._new_id, may_describe=authorizer)
         self.log = MemoryLog(stored)
         self._events = []
         self._completed = []
@@ -118,6 +121,9 @@ class ShardSide:
     def _count_sizes(self, now_ms: int) -> Result[None]:
         self.shard.timers.schedule("group-size-counter", now_ms + SIZE_COUNTER_MS, self._count_sizes)
         return Result()
+
+    def _may_describe(self, context: RequestContext, topics: frozenset[str]) -> frozenset[str]:
+        return topics - self._denied.get(context.principal, frozenset())
 
     def _new_id(self) -> UUID:
         return self.ids.popleft() if self.ids else uuid4()
@@ -175,6 +181,7 @@ class ShardSide:
             now_ms=self.runtime.now_ms,
             client_id=asked.get("clientId", "client"),
             client_host=asked.get("clientHost", "/127.0.0.1"),
+            principal=asked.get("principal", "User:ANONYMOUS"),
         )
         answer: Answer = {"api": api.name, "version": version}
         done: list[Answer] = []

@@ -166,7 +166,8 @@ final class Shard {
         manualTasks = in.path("executor").asText("auto").equals("manual");
         strict = in.path("kafkaApis").asBoolean(false);
         holdCommits = in.path("holdCommits").asBoolean(false);
-        List<String> own = List.of("id", "op", "startMs", "decode", "hex", "verbose", "executor", "kafkaApis", "holdCommits", "configs");
+        List<String> own = List.of("id", "op", "startMs", "decode", "hex", "verbose", "executor", "kafkaApis", "holdCommits", "configs", "denied");
+        DeniedTopics.configure(in.path("denied"));
         for (var it = in.fields(); it.hasNext(); ) {
             var e = it.next();
             if (!own.contains(e.getKey())) config(e.getKey(), e.getValue());
@@ -287,7 +288,8 @@ final class Shard {
             throw new Json.BadInput(api.name + " has no version " + version);
         }
         AbstractRequest request = Requests.parse(api, version, in.get("body"));
-        var ctx = Requests.context(api, version, Json.text(in, "clientId", "client"), Json.text(in, "clientHost", "/127.0.0.1"));
+        var ctx = Requests.context(api, version, Json.text(in, "clientId", "client"), Json.text(in, "clientHost", "/127.0.0.1"),
+            Json.text(in, "principal", "User:ANONYMOUS"));
         boolean asBroker = in.has("kafkaApis") ? in.get("kafkaApis").asBoolean() : strict;
         JsonNode id = out.get("id");
         CompletableFuture<ApiMessage> future = Requests.send(host.service, image, request, ctx, asBroker);

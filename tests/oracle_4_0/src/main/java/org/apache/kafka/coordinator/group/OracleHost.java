@@ -1,6 +1,7 @@
 package org.apache.kafka.coordinator.group;
 
 import oracle.Clock;
+import oracle.DeniedTopics;
 import oracle.MemoryLog;
 import oracle.StepTimer;
 import oracle.TaskQueue;
@@ -30,7 +31,6 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -72,7 +72,7 @@ public final class OracleHost implements AutoCloseable {
             .withPartitionWriter(log)
             .withLoader(log)
             .withCoordinatorShardBuilderSupplier(() ->
-                new GroupCoordinatorShard.Builder(config, configManager).withAuthorizer(Optional.empty()))
+                new GroupCoordinatorShard.Builder(config, configManager).withAuthorizer(DeniedTopics.configured()))
             .withDefaultWriteTimeOut(timeout())
             .withCoordinatorRuntimeMetrics((CoordinatorRuntimeMetrics) Proxy.newProxyInstance(
                 CoordinatorRuntimeMetrics.class.getClassLoader(), new Class<?>[] {CoordinatorRuntimeMetrics.class},

@@ -1,0 +1,85 @@
+package oracle;
+
+import org.apache.kafka.common.Endpoint;
+import org.apache.kafka.common.acl.AclBinding;
+import org.apache.kafka.common.acl.AclBindingFilter;
+import org.apache.kafka.common.acl.AclOperation;
+import org.apache.kafka.common.resource.ResourceType;
+import org.apache.kafka.server.authorizer.AclCreateResult;
+import org.apache.kafka.server.authorizer.AclDeleteResult;
+import org.apache.kafka.server.authorizer.Action;
+import org.apache.kafka.server.authorizer.AuthorizableRequestContext;
+import org.apache.kafka.server.authorizer.AuthorizationResult;
+import org.apache.kafka.server.authorizer.Authorizer;
+import org.apache.kafka.server.authorizer.AuthorizerServerInfo;
+
+import com.fasterxml.jackson.databind.JsonNode;
+
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.CompletionStage;
+
+/** Denies to describe topics: {@code denied} has their names by principal ("User:bob"). Everything else is allowed. */
+public final class DeniedTopics implements Authorizer {
+    private static Map<String, Set<String>> configured = Map.of();
+
+    private final Map<String, Set<String>> denied;
+
+    private DeniedTopics(Map<String, Set<String>> denied) {
+        this.denied = denied;
+    }
+
+    /** What coordinators that are made from now on deny. */
+    static void configure(JsonNode denied) {
+        Map<String, Set<String>> names = new HashMap<>();
+        denied.fields().forEachRemaining(e -> names.put(e.getKey(), Set.copyOf(Json.texts(e.getValue()))));
+        configured = names;
+    }
+
+    /** Empty where nothing is denied: as in a broker without an authorizer. */
+    public static Optional<Authorizer> configured() {
+        return configured.isEmpty() ? Optional.empty() : Optional.of(new DeniedTopics(configured));
+    }
+
+    @Override
+    public List<AuthorizationResult> authorize(AuthorizableRequestContext context, List<Action> actions) {
+        Set<String> names = denied.getOrDefault(context.principal().toString(), Set.of());
+        return actions.stream().map(action -> {
+            if (action.operation() != AclOperation.DESCRIBE || action.resourcePattern().resourceType() != ResourceType.TOPIC) {
+                throw new IllegalStateException("asked for " + action);
+            }
+            return names.contains(action.resourcePattern().name()) ? AuthorizationResult.DENIED : AuthorizationResult.ALLOWED;
+        }).toList();
+    }
+
+    @Override
+    public Map<Endpoint, ? extends CompletionStage<Void>> start(AuthorizerServerInfo info) {
+        return Map.of();
+    }
+
+    @Override
+    public List<? extends CompletionStage<AclCreateResult>> createAcls(AuthorizableRequestContext context, List<AclBinding> bindings) {
+        throw new UnsupportedOperationException();
+    }
+
+    @Override
+    public List<? extends CompletionStage<AclDeleteResult>> deleteAcls(AuthorizableRequestContext context, List<AclBindingFilter> filters) {
+        throw new UnsupportedOperationException();
+    }
+
+    @Override
+    public Iterable<AclBinding> acls(AclBindingFilter filter) {
+        return List.of();
+    }
+
+    @Override
+    public void configure(Map<String, ?> configs) {
+    }
+
+    @Override
+    public void close() {
+    }
+}
