@@ -1,5 +1,8 @@
 """Whose turn it is to compute: one member's at a time, within its rebalance timeout, and nobody is fenced for being late."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from quorate.codecs.api import JoinGroupRequest
@@ -344,3 +347,11 @@ def test_members_announce_assignors_that_make_sense() -> None:
         assert scene.group.members["A"].metadata.client_assignors[0].name == "mine"
         with pytest.raises(ApiError, match=said):
             announced_assignors((), assignors)
+
+
+def test_the_table_in_the_documentation_is_the_one_that_is_followed() -> None:
+    page = (Path(__file__).parents[3] / "docs/explanation/members-that-assign.md").read_text(encoding="utf-8")
+    assert "<!-- states: state.computation -->" in page
+    rows = re.findall(r"^\| (\w+) \| ([\w, ]+) \| .+ \|$", page, re.MULTILINE)
+    told = {phase: {one.strip() for one in after.split(",")} for phase, after in rows if phase in set(Phase)}
+    assert told == {phase.value: {after.value for after in afters} for phase, afters in TRANSITIONS.items()}
