@@ -89,6 +89,7 @@ class _Load:
         self.strict = strict
         self.names = names
         self.position = 0
+        self.repeats = False
         self.transactional = {group.encode("utf-8", "surrogateescape") for group in state.offsets.open}
         self._clear()
 
@@ -102,8 +103,9 @@ class _Load:
         """Keep what has to be kept of a block."""
         base = self.position
         self.position += 2 * len(block) + 2
-        found = commits_of(block)
-        rows = found[2]
+        found = commits_of(block, repeats=self.repeats)
+        distinct, code, rows = found
+        self.repeats = code is not None and 2 * len(distinct) < len(block)
         barriers = Barriers(markers=(base + 2 * block.markers.row).tolist())
         if len(rows) < len(block):
             strange = np.ones(len(block), np.bool_)

@@ -125,9 +125,12 @@ def marks(other: Other) -> tuple[bytes, bool] | None:
     return (group_of(key), True) if other.value is None and type_id in TYPES else None
 
 
-def commits_of(block: RawBlock) -> tuple[Slots, Ints | None, Ints]:
-    """The different keys, which of them each row has (`None`: row i has key i), and the rows that are commits outside of transactions, without anything odd."""
-    distinct, code = distinct_keys(block.keys, None)
+def commits_of(block: RawBlock, *, repeats: bool = False) -> tuple[Slots, Ints | None, Ints]:
+    """The different keys, which of them each row has (`None`: row i has key i), and the rows that are commits outside of transactions, without anything odd.
+
+    `repeats`: it is known that most keys come more than once.
+    """
+    distinct, code = distinct_keys(block.keys, None, try_first=not repeats)
     usual = int16_at(distinct) == COMMIT.type_id
     some = np.flatnonzero(usual)
     slots = distinct if len(some) == len(distinct) else distinct[some]

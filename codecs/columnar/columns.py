@@ -230,17 +230,17 @@ class _Keys:
         return pa.DictionaryArray.from_arrays(pa.array(np.asarray(coded.indices)[entry]), coded.dictionary)
 
 
-def distinct_keys(keys: Slots, array: pa.Array | None) -> tuple[Slots, Ints | None]:
+def distinct_keys(keys: Slots, array: pa.Array | None, *, try_first: bool = True) -> tuple[Slots, Ints | None]:
     """The keys without repetition, and for each row which of them it has; all keys and `None` if repetition is too rare to be worth it.
 
-    In real logs few keys are written again and again. Finding that out costs a fifth of decoding them.
+    In real logs few keys are written again and again. Finding that out costs a fifth of decoding them; it is taken for granted without `try_first`.
     """
     if array is None:
         array = binary_array(keys)
     if pa.types.is_dictionary(array.type):
         coded = array if not array.null_count else array.dictionary_decode().dictionary_encode(null_encoding="encode")
     else:
-        if len(array) > SAMPLE and len(array.slice(0, SAMPLE).unique()) > SAMPLE * 3 // 4:
+        if try_first and len(array) > SAMPLE and len(array.slice(0, SAMPLE).unique()) > SAMPLE * 3 // 4:
             return keys, None
         coded = array.dictionary_encode(null_encoding="encode")
     return Slots.of(coded.dictionary), np.asarray(coded.indices)

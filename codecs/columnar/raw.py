@@ -22,6 +22,9 @@ from quorate.codecs.message import CONSUMER_OFFSETS
 
 __all__ = ["Markers", "RawBlock", "read_raw"]
 
+RAW_BLOCK_BYTES = BLOCK_BYTES // 2
+"""Arrays of as many records stay in the processor's cache from step to step; fewer would cost more calls."""
+
 
 def _no_ints() -> Ints:
     return np.empty(0, np.int64)
@@ -135,7 +138,7 @@ def read_raw(
     skip_corrupt: bool = False,
     use_threads: bool = True,
     max_batch_bytes: int = MAX_BATCH_BYTES,
-    block_bytes: int = BLOCK_BYTES,
+    block_bytes: int = RAW_BLOCK_BYTES,
 ) -> Iterator[RawBlock]:
     """The records of a partition, block by block; what is read, and what is damage, is as in `read_log`. With `use_threads` a block is read ahead."""
     reader = PartitionColumns(
