@@ -1,4 +1,4 @@
-"""An example for each message, made from its declaration: JSON that `quorate encode` accepts, with something in every field."""
+"""An example for each message, made from its declaration: JSON that `quorate encode` accepts, with something in every field that is Kafka's."""
 
 from typing import Any
 
@@ -50,7 +50,9 @@ def message_example(message: type[Message]) -> dict[str, Any]:
 
 
 def _struct(spec: MessageSpec, version: int) -> dict[str, Any]:
-    return {field.name: _field(spec, field, version) for field in spec.fields if version in field.versions}
+    return {
+        field.name: _field(spec, field, version) for field in spec.fields if version in field.versions and not field.own
+    }
 
 
 def _field(spec: MessageSpec, field: FieldSpec, version: int) -> Any:

@@ -136,6 +136,7 @@ def _field_facts(field: FieldSpec, versions: range) -> dict[str, Any]:
         "default": _json_default(field),
         "ignorable": field.ignorable,
         "since": field.release,
+        "own": field.own,
     }
     if isinstance(struct, StructType):
         facts["fields"] = [_field_facts(inner, carried) for inner in struct.spec.fields]
@@ -225,6 +226,7 @@ def _field_rows(fields: list[dict[str, Any]], around: list[int], depth: int) -> 
             if field["tag"] is not None or field["default"] not in (0, "", [], "AAAAAAAAAAAAAAAAAAAAAA")
             else "",
             f"since {field['since']}" if field["since"] else "",
+            "quorate's own" if field["own"] else "",
         ]
         yield "  " * depth + field["name"], field["type"], versions, ", ".join(part for part in said if part)
         if "fields" in field:

@@ -5,6 +5,7 @@ The fields with tag 20848 are not Kafka's: they are KIP-848's client-side assign
 
 from quorate.codecs.api.declare import request, response
 from quorate.codecs.message import OWN_TAG, Message, field, struct, tagged
+from quorate.codecs.messages.consumer_group import ClientAssignor
 from quorate.codecs.wire import Array, Bool, Bytes, Int8, Int16, Int32, String, Uuid
 
 
@@ -14,21 +15,6 @@ class TopicPartitions(Message):
 
     topic_id: Uuid = Uuid.ZERO
     partitions: Array[Int32] = ()
-
-
-@struct
-class ClientAssignor(Message):
-    """An assignor that the member can run (KIP-848). `minimum_version` to `maximum_version`: of the metadata that it understands.
-
-    `reason`: why the metadata is another than before, in the assignor's own numbers; `metadata_version`, `metadata`: what the assignor is to know of the member.
-    """
-
-    name: String = ""
-    minimum_version: Int16 = 0
-    maximum_version: Int16 = 0
-    reason: Int8 = 0
-    metadata_version: Int16 = 0
-    metadata: Bytes = b""
 
 
 @request(api_key=68, versions=range(0, 2), flexible_since=0)

@@ -8,6 +8,8 @@ from quorate.codecs.messages.classic_group import (
 from quorate.codecs.messages.consumer_group import (
     ClassicMemberMetadata,
     ClassicProtocol,
+    ClientAssignor,
+    ComputedBy,
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,
@@ -23,6 +25,7 @@ from quorate.codecs.messages.consumer_group import (
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
     PartitionMetadata,
+    TargetMetadata,
     TopicMetadata,
     TopicPartition,
     TopicPartitions,
@@ -95,6 +98,8 @@ from quorate.codecs.messages.transaction import (
 __all__ = [
     "ClassicMemberMetadata",
     "ClassicProtocol",
+    "ClientAssignor",
+    "ComputedBy",
     "ConsumerGroupCurrentMemberAssignmentKey",
     "ConsumerGroupCurrentMemberAssignmentValue",
     "ConsumerGroupMemberMetadataKey",
@@ -158,6 +163,7 @@ __all__ = [
     "StreamsGroupTopologyKey",
     "StreamsGroupTopologyValue",
     "Subtopology",
+    "TargetMetadata",
     "TargetTaskIds",
     "TaskIds",
     "TopicConfig",

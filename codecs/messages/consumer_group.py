@@ -79,15 +79,18 @@ class ClassicMemberMetadata(Message):
 
 
 @struct
-class AnnouncedAssignor(Message):
-    """A client-side assignor that a member can run, as in ConsumerGroupHeartbeat."""
+class ClientAssignor(Message):
+    """A client-side assignor that a member can run (KIP-848). `minimum_version` to `maximum_version`: of the metadata that it understands.
 
-    name: String
-    minimum_version: Int16
-    maximum_version: Int16
-    reason: Int8
-    metadata_version: Int16
-    metadata: Bytes
+    `reason`: why the metadata is another than before, in the assignor's own numbers; `metadata_version`, `metadata`: what the assignor is to know of the member.
+    """
+
+    name: String = ""
+    minimum_version: Int16 = 0
+    maximum_version: Int16 = 0
+    reason: Int8 = 0
+    metadata_version: Int16 = 0
+    metadata: Bytes = b""
 
 
 @value(ConsumerGroupMemberMetadataKey, versions=range(0, 1), flexible_since=0)
@@ -107,7 +110,7 @@ class ConsumerGroupMemberMetadataValue(Message):
     classic_member_metadata: ClassicMemberMetadata | None = tagged(
         0, default=ClassicMemberMetadata(session_timeout_ms=0, supported_protocols=())
     )
-    client_assignors: Array[AnnouncedAssignor] = tagged(OWN_TAG, default=(), own=True)
+    client_assignors: Array[ClientAssignor] = tagged(OWN_TAG, default=(), own=True)
 
 
 @key(6, since="4.0")

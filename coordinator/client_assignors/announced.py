@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from quorate.codecs.api.consumer_group_heartbeat import AssignedMetadata, ClientAssignor
-from quorate.codecs.messages.consumer_group import AnnouncedAssignor
+from quorate.codecs.api.consumer_group_heartbeat import AssignedMetadata
+from quorate.codecs.messages.consumer_group import ClientAssignor
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 
@@ -11,8 +11,8 @@ __all__ = ["announced_assignors", "told_with"]
 
 
 def announced_assignors(
-    old: tuple[AnnouncedAssignor, ...], given: Sequence[ClientAssignor] | None
-) -> tuple[AnnouncedAssignor, ...]:
+    old: tuple[ClientAssignor, ...], given: Sequence[ClientAssignor] | None
+) -> tuple[ClientAssignor, ...]:
     """What a member announces after a heartbeat that has `given`; the same object if it is left out. Raises `ApiError` INVALID_REQUEST."""
     if given is None:
         return old
@@ -31,17 +31,7 @@ def announced_assignors(
             raise _invalid(
                 f"assignor {one.name} has metadata of version {one.metadata_version}, but understands {one.minimum_version} to {one.maximum_version}"
             )
-    return tuple(
-        AnnouncedAssignor(
-            name=one.name,
-            minimum_version=one.minimum_version,
-            maximum_version=one.maximum_version,
-            reason=one.reason,
-            metadata_version=one.metadata_version,
-            metadata=one.metadata,
-        )
-        for one in given
-    )
+    return tuple(given)
 
 
 def _invalid(message: str) -> ApiError:

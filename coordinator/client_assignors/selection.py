@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from quorate.codecs.messages.consumer_group import AnnouncedAssignor, ConsumerGroupMemberMetadataValue
+from quorate.codecs.messages.consumer_group import ClientAssignor, ConsumerGroupMemberMetadataValue
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 
 __all__ = ["Selected", "announcement", "selected", "with_member"]
@@ -24,7 +24,7 @@ def selected(members: Iterable[ConsumerGroupMemberMetadataValue]) -> Selected | 
     Of several, the one that most members prefer to the other common ones; then the one that stands further in front over all lists, then the first by name.
     The KIP says only that the members' precedence is respected. A member of the classic protocol announces nothing.
     """
-    lists: list[tuple[AnnouncedAssignor, ...]] = []
+    lists: list[tuple[ClientAssignor, ...]] = []
     common: dict[str, Selected] | None = None
     for member in members:
         found: dict[str, Selected] = {}
@@ -63,7 +63,7 @@ def with_member(group: ConsumerGroup, member: ConsumerMember) -> Iterator[Consum
             yield other.metadata
 
 
-def announcement(member: ConsumerGroupMemberMetadataValue, name: str) -> AnnouncedAssignor:
+def announcement(member: ConsumerGroupMemberMetadataValue, name: str) -> ClientAssignor:
     """What a member announced of an assignor that it can run. Raises `KeyError` if it cannot."""
     for one in member.client_assignors:
         if one.name == name:

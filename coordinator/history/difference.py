@@ -8,11 +8,9 @@ from quorate.coordinator.history.facts import Cause, EpochBumped, Fact, Reason
 from quorate.coordinator.history.views import GroupView, MemberView, view
 from quorate.coordinator.history.words import Partition
 from quorate.coordinator.state import CoordinatorState, GroupKind
+from quorate.coordinator.state.consumer import AWAY
 
 __all__ = ["Written", "diff", "diff_views"]
-
-AWAY = -2
-"""The epoch of a static member that may come back."""
 
 
 def diff(before: CoordinatorState, after: CoordinatorState) -> dict[str, tuple[Fact, ...]]:

@@ -8,7 +8,7 @@ from zlib import crc32
 
 from quorate.codecs import DecodeError
 from quorate.codecs.consumer_protocol import decode_assignment, decode_subscription
-from quorate.codecs.messages.consumer_group import AnnouncedAssignor
+from quorate.codecs.messages.consumer_group import ClientAssignor
 from quorate.codecs.messages.protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from quorate.coordinator.history.words import Partition
 from quorate.coordinator.state import (
@@ -253,7 +253,7 @@ def _modern(group: ModernGroup[Any, Any], since: Since | None, make: Any, **more
     )
 
 
-def _in_words(one: AnnouncedAssignor) -> str:
+def _in_words(one: ClientAssignor) -> str:
     """Everything that gives the group another epoch if it changes; metadata by its size and checksum."""
     metadata = f", {len(one.metadata):,} bytes of metadata {crc32(one.metadata):08x}" if one.metadata else ""
     versions = f"{one.minimum_version}–{one.maximum_version}"

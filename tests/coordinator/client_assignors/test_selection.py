@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from quorate.codecs.api.consumer_group_heartbeat import ClientAssignor
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.codecs.messages.consumer_group import AnnouncedAssignor, ConsumerGroupMemberMetadataValue
+from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue
 from quorate.coordinator.client_assignors.selection import Selected, selected
 from tests.coordinator.client_assignors.scene import Scene
 
@@ -25,9 +25,7 @@ def member(*assignors: Versions) -> ConsumerGroupMemberMetadataValue:
         server_assignor=None,
         classic_member_metadata=None,
         client_assignors=tuple(
-            AnnouncedAssignor(
-                name=name, minimum_version=low, maximum_version=high, reason=0, metadata_version=low, metadata=b""
-            )
+            ClientAssignor(name=name, minimum_version=low, maximum_version=high, metadata_version=low)
             for name, low, high in assignors
         ),
     )
