@@ -139,13 +139,11 @@ class Locality:
         one = F.lit(True)
         for name in AT:
             one = one & F.col(name).eqNullSafe(F.col(f"{name}_of"))
-        left_out = [f"{name}_now" for name in (*group, *counted)] + [f"{name}_of" for name in AT]
         # An assignor that failed has no numbers to compare.
-        failed = F.col("error").isNotNull()
-        found = compared.join(facts, one).drop(*left_out)
-        for name in (*counted, "unknown", *[f"saved_{name}" for name in counted]):
-            found = found.withColumn(name, F.when(~failed, F.col(name)))
-        return found
+        numbers = (*counted, "unknown", *[f"saved_{name}" for name in counted])
+        told = [F.when(F.col("error").isNull(), F.col(name)).alias(name) for name in numbers]
+        facts_first = ("kind", "assignor", "members", "partitions", "moved")
+        return compared.join(facts, one).select(*group, *facts_first, *told, "not_in_topology", "error")
 
     def _cost(self, crosses: Any, bytes_per_second: Any) -> Any:
         if self.price_per_gb is None:

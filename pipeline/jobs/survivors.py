@@ -44,7 +44,15 @@ def survivors(df: DataFrame, as_of: AsOf | None = None, isolation_level: str | N
     commit = F.col("type").isin(*COMMIT_TYPES) & ~F.col("tombstone")
     decoded = F.col("group").isNotNull()
     text, number = key_columns(types)
-    keys: list[Column | str] = [*LOG, "offset", "type", "group", "tombstone", text.alias("key_text"), number.alias("key_number")]
+    keys: list[Column | str] = [
+        *LOG,
+        "offset",
+        "type",
+        "group",
+        "tombstone",
+        text.alias("key_text"),
+        number.alias("key_number"),
+    ]
     with_markers = has_markers(df, isolation_level)
     if with_markers:
         settled = rows.where(decoded & ~is_in_transaction())

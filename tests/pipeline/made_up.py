@@ -1,0 +1,99 @@
+"""Logs from a seed: offsets of few keys, and what our own coordinator writes while members come and go."""
+
+from random import Random
+from typing import Any
+
+from quorate.codecs import CoordinatorRecord
+from quorate.codecs.messages.classic_group import GroupMetadataKey, GroupMetadataValue
+from quorate.codecs.messages.offsets import (
+    LegacyOffsetCommitKey,
+    LegacyOffsetCommitValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from quorate.coordinator.records import tombstone, written
+from quorate.coordinator.runtime import StoredMarker, StoredRecord
+from tests.coordinator.consumer_scripts import History
+from tests.coordinator.share_scripts import ShareHistory
+from tests.differential.shard_side import ShardSide
+
+__all__ = ["Stored", "random_commits", "random_groups"]
+
+Stored = StoredRecord | StoredMarker
+Answer = dict[str, Any]
+
+
+def random_commits(seed: int, groups: tuple[str, ...] = ("g", "h")) -> list[Stored]:
+    """Offsets of few keys, so that everything meets: several producers with transactions that end in either way or not at all, deletions, groups that go."""
+    rng = Random(seed)
+    found: list[Stored] = []
+    for offset in range(rng.choice([20, 60, 120])):
+        producer_id = rng.choice([-1, -1, 5, 6])
+        group = rng.choice(groups)
+        kind = rng.random()
+        record: CoordinatorRecord | None = None
+        key: Any = OffsetCommitKey(group=group, topic="t", partition=rng.randrange(2))
+        if kind < 0.5:
+            record = written(
+                key,
+                OffsetCommitValue(
+                    offset=offset * 10, metadata=rng.choice(["", "x"]), commit_timestamp=rng.choice([-1, 1000])
+                ),
+            )
+        elif kind < 0.55:
+            legacy = LegacyOffsetCommitKey(group=group, topic="t", partition=key.partition)
+            value = LegacyOffsetCommitValue(offset=offset, metadata="", commit_timestamp=0)
+            record = CoordinatorRecord(key=legacy, value=value, version=0)
+        elif kind < 0.7:
+            record = tombstone(key)
+        elif kind < 0.8:
+            record = tombstone(GroupMetadataKey(group=group))
+        elif kind < 0.84:
+            value_of_group = GroupMetadataValue(
+                protocol_type="consumer",
+                generation=offset,
+                protocol=None,
+                leader=None,
+                current_state_timestamp=5,
+                members=(),
+            )
+            record = written(GroupMetadataKey(group=group), value_of_group)
+        elif producer_id >= 0:
+            marker = StoredMarker(
+                offset=offset, timestamp_ms=offset, producer_id=producer_id, producer_epoch=0, commit=rng.random() < 0.5
+            )
+            found.append(marker)
+        if record is not None:
+            group_record = isinstance(record.key, GroupMetadataKey)
+            found.append(
+                StoredRecord(
+                    offset=offset,
+                    timestamp_ms=offset,
+                    record=record,
+                    producer_id=-1 if group_record else producer_id,
+                    producer_epoch=-1 if group_record or producer_id < 0 else 0,
+                )
+            )
+    return found
+
+
+class Alone:
+    """Our coordinator, asked by a script."""
+
+    def __init__(self) -> None:
+        self.side = ShardSide()
+
+    def op(self, op: str, **fields: Any) -> Answer:
+        return {"id": 0, **self.side.run({"op": op, "id": 0, **fields})}
+
+    def request(self, api: str, version: int | None = None, *, client_id: str = "client", **body: Any) -> Answer:
+        of_version = {} if version is None else {"version": version}
+        return self.op("request", api=api, clientId=client_id, body=body, **of_version)
+
+
+def random_groups(seed: int) -> list[Stored]:
+    """What our coordinator writes while members of consumer or share groups come, go and change."""
+    asker = Alone()
+    make: Any = ShareHistory if seed % 4 == 0 else History
+    make(Random(seed), asker).run(80)
+    return list(asker.side.log.stored)

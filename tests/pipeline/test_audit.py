@@ -1,0 +1,85 @@
+"""`upgrade_audit`: the recorded upgrade and downgrade, conversions, and what `upgrade-check` says at the end."""
+
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from quorate.assignors import Topology
+from quorate.coordinator.config import CoordinatorConfig
+from quorate.coordinator.history.upgrade import findings
+from quorate.pipeline.jobs.audit import AUDIT, rows_of_group, upgrade_audit
+from tests.coordinator.captures import checkpoints, entries, folders
+from tests.pipeline.jobs import NAMES, Rowlike, everything, in_any_order, replay
+from tests.pipeline.test_rebalances import group_of
+
+UPGRADE = "upgrade-4.0-to-4.3-and-back"
+
+
+@pytest.fixture(scope="module")
+def found(spark: SparkSession) -> list[Rowlike]:
+    rows: list[Rowlike] = upgrade_audit(in_any_order(everything(spark), seed=4)).toArrow().cast(AUDIT).to_pylist()
+    return sorted(rows, key=lambda row: (row["log_offset"], row["finding"]))
+
+
+def of(found: list[Rowlike], capture: str, group: str) -> list[tuple[str, int | None]]:
+    return [(row["finding"], row["epoch"]) for row in found if (row["log_topic"], row["group"]) == (capture, group)]
+
+
+def test_the_recorded_upgrade_and_downgrade_are_found(found: list[Rowlike]) -> None:
+    assert of(found, UPGRADE, "ship-orders") == [
+        ("upgraded", 4), ("downgraded", 6), ("topic-record", 8), ("will-bump", 8),
+    ]  # fmt: skip
+    assert of(found, UPGRADE, "bill-orders")[:2] == [("upgraded", 3), ("downgraded", 5)]
+
+
+def test_groups_that_a_new_broker_made_were_not_upgraded(found: list[Rowlike]) -> None:
+    assert not [row for row in found if row["log_topic"] != UPGRADE and row["finding"] in ("upgraded", "downgraded")]
+
+
+def test_conversions_there_and_back_are_found_with_their_time(found: list[Rowlike]) -> None:
+    assert of(found, "consumer-4.3", "cg-migrates") == [("converted", 4), ("converted-back", 13), ("convertible", 20)]
+    for row in found:
+        assert row["timestamp"] is not None
+
+
+def test_the_end_is_what_upgrade_check_says(found: list[Rowlike]) -> None:
+    compared = 0
+    for capture in NAMES:
+        for folder in folders(capture):
+            for group in replay(entries(folder)).groups.values():
+                wanted = {str(one) for one in findings(group, CoordinatorConfig())}
+                told = {
+                    row["sentence"]
+                    for row in found
+                    if row["at_end"] and (row["log_topic"], row["group"]) == (capture, group.group_id)
+                }
+                assert told == wanted, (capture, group)
+                compared += len(wanted)
+    assert compared > 20
+
+
+def test_hashes_that_are_not_the_topologys_are_found() -> None:
+    at = list(checkpoints("consumer-4.3"))[-1]
+    topics = list(at.image.topics_by_id.values())
+
+    def audited(replicas: Any) -> list[Rowlike]:
+        topology = Topology.from_replicas(
+            {topic.name: replicas(topic) for topic in topics},
+            at.image.brokers,
+            ids={topic.name: topic.id for topic in topics},
+        )
+        known = {topic.name: topic for topic in topology.topics}
+        return [
+            row
+            for folder in folders("consumer-4.3")
+            for group in sorted(filter(None, set(map(group_of, entries(folder)))))
+            for row in rows_of_group(
+                [one for one in entries(folder) if group_of(one) == group], group, CoordinatorConfig(), known
+            )
+        ]
+
+    assert not [row for row in audited(lambda topic: topic.replicas) if row["finding"] == "hash-differs"]
+    grown = [row for row in audited(lambda topic: (*topic.replicas, (0,))) if row["finding"] == "hash-differs"]
+    assert {row["kind"] for row in grown} == {"Consumer"}
+    assert all("the next refresh raises the epoch" in row["sentence"] for row in grown)

@@ -1,0 +1,100 @@
+"""`lag` against replay: at each snapshot the committed offset is the one that the coordinator had then."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from random import Random
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from quorate.pipeline.jobs.lag import commits, lag
+from quorate.pipeline.schema import OptionError
+from tests.pipeline.jobs import Rowlike, everything, in_any_order, replay_stored, rows_of, stored_rows
+from tests.pipeline.made_up import Stored, random_commits
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+TIMES = [10, 25, 40, 70, 110]
+"""When the snapshots are, in ms; the offsets of a made-up log are its times."""
+
+
+def end_offset(partition: int, ms: int) -> int:
+    return 300 + 5 * partition + 8 * ms
+
+
+def snapshots(spark: SparkSession) -> DataFrame:
+    rows = [
+        ("t", partition, EPOCH + timedelta(milliseconds=ms), end_offset(partition, ms))
+        for partition in range(2)
+        for ms in TIMES
+    ]
+    return spark.createDataFrame(rows, "topic string, partition int, timestamp timestamp, end_offset long")
+
+
+def expected(stored: list[Stored]) -> Iterator[Rowlike]:
+    """What the coordinator had at each snapshot, and what follows from it."""
+    before: dict[tuple[str, int], tuple[int, int]] = {}
+    for ms in TIMES:
+        state = replay_stored(one for one in stored if one.timestamp_ms <= ms)
+        there: dict[tuple[str, int], tuple[int, int]] = {}
+        for group in state.offsets.committed:
+            for _, partition, offset in state.offsets.of_group(group):
+                committed, end = offset.value.offset, end_offset(partition, ms)
+                there[group, partition] = ms, committed
+                row: Rowlike = {
+                    "group": group,
+                    "topic": "t",
+                    "partition": partition,
+                    "timestamp": EPOCH + timedelta(milliseconds=ms),
+                    "committed_offset": committed,
+                    "end_offset": end,
+                    "lag": max(end - committed, 0),
+                    "production_rate": None,
+                    "consumption_rate": None,
+                    "drain_seconds": None if end > committed else 0.0,
+                }
+                if (group, partition) in before:
+                    then, old = before[group, partition]
+                    seconds = (ms - then) / 1000
+                    row["production_rate"] = (end - end_offset(partition, then)) / seconds
+                    row["consumption_rate"] = (committed - old) / seconds
+                    gain = row["consumption_rate"] - row["production_rate"]
+                    if row["lag"] and gain > 0:
+                        row["drain_seconds"] = row["lag"] / gain
+                yield row
+        before |= there
+
+
+def test_lags_are_those_of_the_offsets_that_the_coordinator_had(spark: SparkSession) -> None:
+    first = Random().randrange(1 << 30)
+    print(f"seeds from {first}")  # noqa: T201  # to repeat it
+    logs = {seed: random_commits(seed, (f"g{seed}", f"h{seed}")) for seed in range(first, first + 40)}
+    df = rows_of(spark, [stored_rows(stored, "log", partition) for partition, stored in enumerate(logs.values())])
+    found = lag(in_any_order(df, seed=1), snapshots(spark)).toArrow().to_pylist()
+    got = {(row["group"], row["partition"], row["timestamp"]): row for row in found}
+    wanted = {
+        (row["group"], row["partition"], row["timestamp"]): row for stored in logs.values() for row in expected(stored)
+    }
+    assert got.keys() == wanted.keys()
+    assert len(wanted) > 300
+    for at, row in wanted.items():
+        numbers = {name: value for name, value in row.items() if name != "timestamp"}
+        assert {name: got[at][name] for name in numbers} == pytest.approx(numbers), at
+        assert got[at]["committed_at"] <= at[2]
+    assert sum(row["drain_seconds"] is not None and row["lag"] > 0 for row in wanted.values()) > 20
+
+
+def test_aborted_and_open_transactions_are_no_commits(spark: SparkSession) -> None:
+    df = everything(spark).where("topic = 'transactions-4.3'")
+    told = {(row["group"], row["partition"], row["committed_offset"]) for row in commits(df).toArrow().to_pylist()}
+    written = {
+        (row["group"], row["partition"], row["committed_offset"])
+        for row in commits(df, "read_committed").toArrow().to_pylist()
+    }
+    assert told < written
+
+
+def test_end_offsets_need_their_columns(spark: SparkSession) -> None:
+    with pytest.raises(OptionError, match="no column end_offset"):
+        lag(everything(spark), snapshots(spark).drop("end_offset"))
+    with pytest.raises(OptionError, match="no columns of OffsetCommit"):
+        lag(everything(spark).drop("offset_commit", "legacy_offset_commit"), snapshots(spark))
