@@ -50,12 +50,12 @@ def message_example(message: type[Message]) -> dict[str, Any]:
 
 
 def _struct(spec: MessageSpec, version: int) -> dict[str, Any]:
-    return {
-        field.name: _field(spec, field, version) for field in spec.fields if version in field.versions and not field.own
-    }
+    return {field.name: _field(spec, field, version) for field in spec.fields if version in field.versions}
 
 
 def _field(spec: MessageSpec, field: FieldSpec, version: int) -> Any:
+    if field.own:  # so that the record is one of Kafka's
+        return [] if field.default == () else field.default
     nested = NESTED.get((spec.cls, field.name))
     return message_example(nested) if nested is not None else _value(field.type, field.name, version)
 
