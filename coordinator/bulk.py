@@ -12,6 +12,13 @@ from os import PathLike
 
 import numpy as np
 
+from quorate.codecs.without_arrow import what_to_install
+
+try:
+    import pyarrow  # noqa: F401  # the modules below need it
+except ImportError:
+    raise ImportError(what_to_install("quorate.coordinator.bulk", "pyarrow")) from None
+
 from quorate.codecs import CONSUMER_OFFSETS, LogError, Uuid, decode_record
 from quorate.codecs.columnar.raw import RawBlock, read_raw
 from quorate.codecs.log_files import find_partitions

@@ -1,6 +1,8 @@
 """Loading by columns comes to the state that replaying record by record comes to: the same groups and offsets, in the same order of Kafka's maps."""
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -428,3 +430,29 @@ def test_strict_raises_what_contradicts() -> None:
     steps: list[Step] = [("commit", 0, 0, 0, 0, 1), ("odd", 0, 0, 0, 0, 3)]
     with pytest.raises(ReplayError):
         replay_blocks(CoordinatorState(), [block_of(steps, 0)], strict=True)
+
+
+def without_pyarrow(code: str) -> str:
+    command = [sys.executable, "-P", "-c", "import sys; sys.modules['pyarrow'] = None\n" + code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return (done.stdout + done.stderr).splitlines()[-1]
+
+
+def test_without_pyarrow_a_log_is_loaded_record_by_record(tmp_path: Path) -> None:
+    with FileLog(tmp_path, fsync="never") as log:
+        log.append([commit(0, 0, 0, 1)], timestamp_ms=NOW)
+    code = f"""
+from uuid import uuid4
+from quorate.coordinator import CoordinatorRuntime, CoordinatorShard
+from quorate.coordinator.file_log import FileLog
+with FileLog({str(tmp_path)!r}, fsync="never") as log:
+    runtime = CoordinatorRuntime(CoordinatorShard(new_id=uuid4), log, now_ms={NOW})
+    runtime.load()
+print(log.blocks(), runtime.shard.state.offsets.get({GROUPS[0]!r}, {TOPICS[0]!r}, 0).value.offset)
+"""
+    assert without_pyarrow(code) == "None 1"
+
+
+def test_without_pyarrow_bulk_says_what_to_install() -> None:
+    wanted = "ImportError: quorate.coordinator.bulk needs pyarrow: pip install 'quorate[arrow]'"
+    assert without_pyarrow("import quorate.coordinator.bulk") == wanted
