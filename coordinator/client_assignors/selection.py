@@ -1,11 +1,11 @@
 """Which client-side assignor a group uses (KIP-848, "Assignor Selection"): one that all members can run, with metadata that all understand."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from quorate.codecs.messages.consumer_group import ClientAssignor, ConsumerGroupMemberMetadataValue
-from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
+from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember, Offer, offer_of
 
 __all__ = ["Selected", "announcement", "selected", "with_member"]
 
@@ -18,49 +18,49 @@ class Selected(NamedTuple):
     maximum_version: int
 
 
-def selected(members: Iterable[ConsumerGroupMemberMetadataValue]) -> Selected | None:
-    """The assignor of members that announced this; `None` where the server assigns: an assignor has to be common to all, and so have its versions.
+def selected(offers: Mapping[Offer, int]) -> Selected | None:
+    """The assignor of a group; `None` where the server assigns. `offers`: members per list of assignors, as in `ConsumerGroup.offers`.
 
-    Of several, the one that most members prefer to the other common ones; then the one that stands further in front over all lists, then the first by name.
-    The KIP says only that the members' precedence is respected. A member of the classic protocol announces nothing.
+    An assignor has to be common to all, and so have its versions. Of several, the one that most members prefer to the other common ones; then the one that
+    stands further in front over all lists, then the first by name. The KIP says only that the members' precedence is respected. A member of the classic
+    protocol announces nothing.
     """
-    lists: list[tuple[ClientAssignor, ...]] = []
     common: dict[str, Selected] | None = None
-    for member in members:
+    for offer in offers:
         found: dict[str, Selected] = {}
-        for one in member.client_assignors:
-            before = (
-                Selected(one.name, one.minimum_version, one.maximum_version) if common is None else common.get(one.name)
-            )
-            if before is not None:
-                low = max(before.minimum_version, one.minimum_version)
-                high = min(before.maximum_version, one.maximum_version)
-                if low <= high:
-                    found[one.name] = Selected(one.name, low, high)
+        for name, low, high in offer:
+            if common is not None:
+                if name not in common:
+                    continue
+                low, high = max(low, common[name].minimum_version), min(high, common[name].maximum_version)
+            if low <= high:
+                found[name] = Selected(name, low, high)
         if not found:
             return None
         common = found
-        lists.append(member.client_assignors)
-    if not common:
+    if common is None:
         return None
     votes: Counter[str] = Counter()
     ranks: Counter[str] = Counter()
-    for announced in lists:
-        preferred = [one.name for one in announced if one.name in common]
-        votes[preferred[0]] += 1
+    for offer, members in offers.items():
+        preferred = [name for name, _, _ in offer if name in common]
+        votes[preferred[0]] += members
         for rank, name in enumerate(preferred):
-            ranks[name] += rank
+            ranks[name] += rank * members
     return common[min(common, key=lambda name: (-votes[name], ranks[name], name))]
 
 
-def with_member(group: ConsumerGroup, member: ConsumerMember) -> Iterator[ConsumerGroupMemberMetadataValue]:
-    """What the members of a group announce when this one is in it as it is now: in the place of the static member of its name, if there is one."""
+def with_member(group: ConsumerGroup, member: ConsumerMember) -> Mapping[Offer, int]:
+    """`ConsumerGroup.offers` when this member is in the group as it is now: in the place of the static member of its name, if there is one."""
+    offers = Counter(group.offers)
     instance_id = member.metadata.instance_id
     holder = None if instance_id is None else group.static_members.get(instance_id)
-    yield member.metadata
-    for member_id, other in group.members.items():
-        if member_id not in (member.member_id, holder):
-            yield other.metadata
+    for member_id in {member.member_id, holder}:
+        before = None if member_id is None else group.members.get(member_id)
+        if before is not None:
+            offers[offer_of(before.metadata)] -= 1
+    offers[offer_of(member.metadata)] += 1
+    return +offers
 
 
 def announcement(member: ConsumerGroupMemberMetadataValue, name: str) -> ClientAssignor:

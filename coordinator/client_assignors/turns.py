@@ -24,7 +24,7 @@ def used_by(shard: CoordinatorShard, group: ConsumerGroup) -> Selected | None:
     """The client-side assignor that the group uses as it is in the log; `None` where the server assigns."""
     if not shard.config.group_consumer_client_assignors_enable:
         return None
-    return selected(member.metadata for member in group.members.values())
+    return selected(group.offers)
 
 
 def running(group: ConsumerGroup) -> Computation:

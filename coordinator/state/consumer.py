@@ -20,10 +20,22 @@ from quorate.coordinator.state.computation import IDLE, Computation
 from quorate.coordinator.state.groups import CONSUMER_PROTOCOL, GroupKind, ReplayError
 from quorate.coordinator.state.modern import ModernGroup
 
-__all__ = ["ConsumerGroup", "ConsumerMember", "MemberState", "Owned", "owned_of", "subscribe_alike"]
+__all__ = [
+    "ConsumerGroup",
+    "ConsumerMember",
+    "MemberState",
+    "Offer",
+    "Owned",
+    "offer_of",
+    "owned_of",
+    "subscribe_alike",
+]
 
 AWAY = -2
 """The epoch of a static member that may come back (KIP-345)."""
+
+Offer = tuple[tuple[str, int, int], ...]
+"""Client-side assignors that a member can run, the one that it prefers first: name, oldest and newest version of the metadata that it understands."""
 
 Owned = Mapping[Uuid, Mapping[int, int]]
 """Topic id → partition → the epoch at which the member got it (KIP-1251), in the record's order."""
@@ -92,7 +104,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
     `regex_subscribers`, `assignor_votes`, `classic_protocols`: members per expression, server assignor, and protocol that classic members offer.
     `partition_metadata`: the record of type 4, in which brokers before KIP-1101 keep what the group subscribes to, until its tombstone.
 
-    `computed_by`: who made the target, `None` for the server; `target_metadata`: what a client-side assignor tells members beside their partitions, by member id.
+    `offers`: members per list of client-side assignors. `computed_by`: who made the target, `None` for the server; `target_metadata`: what a client-side assignor tells members beside their partitions, by member id.
     `computation` is in no record: whose turn it is to compute the next target.
     """
 
@@ -103,6 +115,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
         "classic_protocols",
         "computation",
         "computed_by",
+        "offers",
         "partition_epochs",
         "partition_metadata",
         "regex_subscribers",
@@ -124,6 +137,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
         self.classic_protocols: TimelineMap[str, int] = TimelineMap()
         self.static_members: dict[str, str] = {}
         self.classic_members = 0
+        self.offers: dict[Offer, int] = {}
         self.computed_by: ComputedBy | None = None
         self.target_metadata: dict[str, TargetMetadata] = {}
         self.computation: Computation = IDLE
@@ -222,6 +236,10 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
         for metadata, change in ((old, -1), (new, 1)):
             if metadata is None:
                 continue
+            offer = offer_of(metadata)
+            self.offers[offer] = self.offers.get(offer, 0) + change
+            if not self.offers[offer]:
+                del self.offers[offer]
             if metadata.subscribed_topic_regex:
                 _count(self.regex_subscribers, metadata.subscribed_topic_regex, change)
             if metadata.server_assignor is not None:
@@ -254,6 +272,11 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
                     del epochs[partition]
             if not epochs:
                 del self.partition_epochs[topic_id]
+
+
+def offer_of(metadata: ConsumerGroupMemberMetadataValue) -> Offer:
+    """The client-side assignors that a member announced, without what they have to say."""
+    return tuple((one.name, one.minimum_version, one.maximum_version) for one in metadata.client_assignors)
 
 
 def subscribe_alike(regexes: Mapping[str, int], topics: Mapping[str, tuple[int, int]], members: int) -> bool:

@@ -1,5 +1,6 @@
 """Random histories of a group whose members compute targets: what has to hold after every step, and that it comes to an end."""
 
+from collections import Counter
 from typing import Any
 
 from hypothesis import settings
@@ -14,7 +15,7 @@ from quorate.codecs.api.error_codes import ErrorCode
 from quorate.coordinator.runtime import StoredRecord
 from quorate.coordinator.state import CoordinatorState
 from quorate.coordinator.state.computation import Phase
-from quorate.coordinator.state.consumer import ConsumerGroup
+from quorate.coordinator.state.consumer import ConsumerGroup, offer_of
 from tests.coordinator.client_assignors.scene import CLICKS, ORDERS, Scene, installed, topic
 
 NAMES = st.sampled_from("ABCDE")
@@ -228,6 +229,8 @@ class Computing(RuleBasedStateMachine):
             assert isinstance(one, StoredRecord)
             state.replay(one.record, offset=one.offset, strict=True)
         assert content(state) == content(self.scene.runtime.shard.state)
+        if self.group is not None:
+            assert self.group.offers == Counter(offer_of(one.metadata) for one in self.group.members.values())
 
     def teardown(self) -> None:
         """Whoever is left behaves well: in the end, everybody has what the target says, and the target is the latest."""
