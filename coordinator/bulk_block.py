@@ -197,7 +197,7 @@ _USUAL_BYTES, _USUAL_PLACES = _usual_form()
 
 def _are_of_the_usual_form(values: Slots) -> Bools:
     """Which values are of the form that nearly all have: in a third of the time that it takes to read them."""
-    found = values.end - values.start == _USUAL_BYTES
+    found: Bools = values.end - values.start == _USUAL_BYTES
     if len(values.data) < _USUAL_BYTES or not bool(found.any()):
         return found
     windows = Buffer(values.data, values.end).window(_USUAL_BYTES)

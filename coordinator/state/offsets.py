@@ -77,7 +77,11 @@ class Offsets:
 
     def put(self, group: str, topic: str, partition: int, offset: CommittedOffset) -> None:
         """Commit."""
-        self.partitions(group, topic)[partition] = offset
+        try:
+            partitions = self.committed[group][topic]
+        except KeyError:
+            partitions = self.partitions(group, topic)
+        partitions[partition] = offset
 
     def put_pending(self, producer_id: int, group: str, topic: str, partition: int, offset: CommittedOffset) -> None:
         """Keep for the end of the producer's transaction."""

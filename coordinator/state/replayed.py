@@ -32,6 +32,8 @@ __all__ = ["CoordinatorState"]
 
 G = TypeVar("G", bound=Group)
 
+_stored = tuple.__new__  # half the time of the call, which only puts the two into order
+
 
 class CoordinatorState:
     """Groups and offsets of one partition.
@@ -153,7 +155,7 @@ class CoordinatorState:
             self.offsets.remove(key.group, key.topic, key.partition)
             return
         self.need_group(key.group)
-        stored = CommittedOffset(value, offset)
+        stored = _stored(CommittedOffset, (value, offset))
         if producer_id < 0:
             self.offsets.put(key.group, key.topic, key.partition, stored)
         else:
