@@ -13,11 +13,15 @@ __all__ = ["MetadataDelta", "MetadataImage", "TopicImage"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicImage:
-    """A topic: `replicas[i]` are the broker ids that partition i is assigned to, the leader's first, whether they are up or not."""
+    """A topic: `replicas[i]` are the broker ids that partition i is assigned to, the leader's first, whether they are up or not.
+
+    `leadership`: goes up when leaders or replicas in sync change. Kafka takes the topic for changed then, and looks at its racks again (KAFKA-17747).
+    """
 
     name: str
     id: Uuid
     replicas: tuple[tuple[int, ...], ...]
+    leadership: int = 0
 
     @property
     def partitions(self) -> int:

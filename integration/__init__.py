@@ -15,11 +15,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from quorate.integration.cluster import BrokerInfo, Cluster
     from quorate.integration.containers import KafkaCluster
+    from quorate.integration.embedded import EmbeddedKafka
     from quorate.integration.errors import ClusterError
 
-__all__ = ["BrokerInfo", "Cluster", "ClusterError", "KafkaCluster"]
+__all__ = ["BrokerInfo", "Cluster", "ClusterError", "EmbeddedKafka", "KafkaCluster"]
 
-_MODULES = {"BrokerInfo": "cluster", "Cluster": "cluster", "ClusterError": "errors", "KafkaCluster": "containers"}
+_MODULES = {
+    "BrokerInfo": "cluster",
+    "Cluster": "cluster",
+    "ClusterError": "errors",
+    "EmbeddedKafka": "embedded",
+    "KafkaCluster": "containers",
+}
 
 
 def __getattr__(name: str) -> Any:

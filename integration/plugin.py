@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RUNTIMES", "group_id", "kafka_cluster", "kafka_cluster_factory", "topic"]
 
-RUNTIMES = ("docker",)
+RUNTIMES = ("docker", "embedded")
 """What a cluster can run on."""
 
 _NO_RACK = "-"
@@ -74,12 +74,10 @@ def kafka_cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[.
     with ExitStack() as clusters:
 
         def start(**arguments: Any) -> "Cluster":
-            from quorate.integration.containers import KafkaCluster
-
             chosen = {**{name: value for name, value in given.items() if value is not None}, **arguments}
             failure = None
             try:
-                cluster = KafkaCluster(**chosen)
+                cluster = _runtime(str(option("--kafka-runtime")))(**chosen)
             except ClusterError as error:
                 failure = str(error)
             if failure is not None:  # not in the handler: pytest would show both, one after the other
@@ -111,6 +109,17 @@ def topic(kafka_cluster: "Cluster", request: pytest.FixtureRequest) -> Iterator[
 def group_id(request: pytest.FixtureRequest) -> str:
     """The id of a group that nobody else uses."""
     return _unique(request.node.name)
+
+
+def _runtime(name: str) -> "type[Cluster]":
+    """The class of clusters that a runtime has; imported when it is needed."""
+    if name == "embedded":
+        from quorate.integration.embedded import EmbeddedKafka
+
+        return EmbeddedKafka
+    from quorate.integration.containers import KafkaCluster
+
+    return KafkaCluster
 
 
 def _unique(test: str) -> str:

@@ -1,0 +1,23 @@
+"""An embedded Kafka cluster: several brokers with racks in one process, whose `__consumer_offsets` is a real topic of real bytes.
+
+with EmbeddedCluster(brokers=3, racks=["a", "b", "c"]) as kafka:
+consumer = KafkaConsumer("orders", bootstrap_servers=kafka.bootstrap_servers, group_id="g")
+"""
+
+from quorate.cluster.apis import all as _all  # noqa: F401  # fills the table of what is answered
+from quorate.cluster.clock import Clock, ManualClock, RealClock
+from quorate.cluster.embedded import EmbeddedCluster
+from quorate.cluster.errors import ClusterStateError
+from quorate.cluster.faults import Delay, Disconnect, Error, Silence
+
+__all__ = [
+    "Clock",
+    "ClusterStateError",
+    "Delay",
+    "Disconnect",
+    "EmbeddedCluster",
+    "Error",
+    "ManualClock",
+    "RealClock",
+    "Silence",
+]

@@ -1,0 +1,54 @@
+"""What brokers answer: a module per API, named by it, opening with the versions and KIPs it handles. `ANSWERS` is the one table of them.
+
+An answer is a function of the broker, the request and its context; it returns the response, or a `Pending` if that comes later, or `None` if there is none.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from quorate.codecs.api.declare import Api, api_of
+from quorate.codecs.message import Message
+from quorate.coordinator.results import Pending, RequestContext
+
+if TYPE_CHECKING:
+    from quorate.cluster.broker import Broker
+    from quorate.cluster.connection import Connection
+
+__all__ = ["ANSWERS", "Answer", "Context", "answers"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context(RequestContext):
+    """What a request comes with, beside its body: for the coordinators, and the connection that it came by."""
+
+    connection: "Connection"
+
+
+Function = Callable[["Broker", Any, Context], "Message | Pending[Any] | None"]
+F = TypeVar("F", bound=Function)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """How an API is answered. `function`: what answers; `lacks`: what of Kafka it does not do, for the documentation."""
+
+    api: Api
+    function: Function
+    lacks: str = ""
+
+
+ANSWERS: dict[type[Message], Answer] = {}
+"""Request type → how it is answered. From it ApiVersions is answered and the documentation's list of coverage is made."""
+
+
+def answers(request: type[Message], *, lacks: str = "") -> Callable[[F], F]:
+    """Enter a function into `ANSWERS`."""
+
+    def enter(function: F) -> F:
+        if request in ANSWERS:
+            raise TypeError(f"{request.__name__} is answered twice")
+        ANSWERS[request] = Answer(api=api_of(request), function=function, lacks=lacks)
+        return function
+
+    return enter

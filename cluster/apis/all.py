@@ -1,0 +1,33 @@
+"""All modules that answer: importing this one fills `ANSWERS`."""
+
+from quorate.cluster.apis import (
+    cluster,
+    configs,
+    fetch,
+    find_coordinator,
+    groups,
+    list_offsets,
+    metadata,
+    offset_for_leader_epoch,
+    produce,
+    replicas,
+    topics,
+    transactions,
+    versions,
+)
+
+__all__ = [
+    "cluster",
+    "configs",
+    "fetch",
+    "find_coordinator",
+    "groups",
+    "list_offsets",
+    "metadata",
+    "offset_for_leader_epoch",
+    "produce",
+    "replicas",
+    "topics",
+    "transactions",
+    "versions",
+]

@@ -1,0 +1,57 @@
+"""FindCoordinator v0–6: the leader of the partition that a group or a transactional id is in; the internal topic is made when the first one asks.
+
+v4 many keys at once (KIP-699). Share groups' state is not kept by the embedded cluster, so nobody coordinates it.
+"""
+
+from typing import TYPE_CHECKING
+
+from quorate.cluster.apis import Context, answers
+from quorate.cluster.errors import Refusal
+from quorate.codecs import CONSUMER_OFFSETS
+from quorate.codecs.api.broker import FindCoordinatorRequest, FindCoordinatorResponse
+from quorate.codecs.api.broker.find_coordinator import Coordinator
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.message import TRANSACTION_STATE
+
+if TYPE_CHECKING:
+    from quorate.cluster.broker import Broker
+
+__all__: list[str] = []
+
+_GROUP, _TRANSACTION = 0, 1
+
+
+@answers(FindCoordinatorRequest, lacks="share groups' state (key type 2)")
+def find_coordinator(broker: "Broker", request: FindCoordinatorRequest, context: Context) -> FindCoordinatorResponse:
+    """Find each."""
+    if context.api_version >= 4:
+        found = tuple(_one(broker, key, request.key_type) for key in request.coordinator_keys)
+        return FindCoordinatorResponse(coordinators=found)
+    one = _one(broker, request.key, request.key_type)
+    return FindCoordinatorResponse(
+        error_code=one.error_code,
+        error_message=one.error_message if one.error_code else "NONE",
+        node_id=one.node_id,
+        host=one.host,
+        port=one.port,
+    )
+
+
+def _one(broker: "Broker", key: str, key_type: int) -> Coordinator:
+    cluster = broker.cluster
+    if key_type not in (_GROUP, _TRANSACTION):
+        return _failed(key, ErrorCode.INVALID_REQUEST)
+    try:
+        cluster.internal_topic(CONSUMER_OFFSETS if key_type == _GROUP else TRANSACTION_STATE)
+    except Refusal:
+        return _failed(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    keeper = cluster.groups if key_type == _GROUP else cluster.transactions
+    partition = keeper.partition_for(key)
+    leader = None if partition is None else cluster.brokers.get(partition.leader)
+    if leader is None or not leader.alive:
+        return _failed(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return Coordinator(key=key, node_id=leader.id, host=leader.host, port=leader.port, error_message="")
+
+
+def _failed(key: str, code: ErrorCode) -> Coordinator:
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=code.name)

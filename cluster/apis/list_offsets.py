@@ -1,0 +1,99 @@
+"""ListOffsets v1–11: offsets by timestamp; -1 the latest, -2 the earliest, -3 that of the greatest timestamp (KIP-734), -4 the earliest local (KIP-405), -5 and -6 tiered.
+
+Nothing is tiered here, so the earliest local offset is the earliest, and there is no tiered one.
+"""
+
+from typing import TYPE_CHECKING
+
+from quorate.cluster.apis import Context, answers
+from quorate.cluster.log import Batch
+from quorate.codecs.api.broker import ListOffsetsRequest, ListOffsetsResponse
+from quorate.codecs.api.broker.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsTopicResponse,
+)
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.batches import BatchProblem, BatchRecord, read_batches
+
+if TYPE_CHECKING:
+    from quorate.cluster.broker import Broker
+    from quorate.cluster.log import PartitionLog
+
+__all__: list[str] = []
+
+_LATEST, _EARLIEST, _GREATEST, _EARLIEST_LOCAL, _LATEST_TIERED, _EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
+
+
+@answers(ListOffsetsRequest)
+def list_offsets(broker: "Broker", request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
+    """Find each offset."""
+    return ListOffsetsResponse(
+        topics=tuple(
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=tuple(
+                    _found(broker, topic.name, one, request.isolation_level, context.api_version)
+                    for one in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def _found(
+    broker: "Broker", topic: str, asked: ListOffsetsPartition, isolation_level: int, version: int
+) -> ListOffsetsPartitionResponse:
+    partition = broker.cluster.partition(topic, asked.partition_index)
+    error = ErrorCode.NONE
+    if partition is None:
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    elif partition.leader != broker.id:
+        error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    elif 0 <= asked.current_leader_epoch < partition.leader_epoch:
+        error = ErrorCode.FENCED_LEADER_EPOCH
+    elif asked.current_leader_epoch > partition.leader_epoch:
+        error = ErrorCode.UNKNOWN_LEADER_EPOCH
+    if partition is None or error:
+        return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=error)
+    log = partition.log
+    until = log.last_stable_offset if isolation_level == 1 else log.high_watermark
+    offset, timestamp_ms, epoch = _offset(log, asked.timestamp, until)
+    if asked.timestamp == _LATEST:
+        epoch = partition.leader_epoch
+    return ListOffsetsPartitionResponse(
+        partition_index=asked.partition_index,
+        timestamp=timestamp_ms,
+        offset=offset,
+        leader_epoch=epoch if version >= 4 else -1,
+    )
+
+
+def _offset(log: "PartitionLog", timestamp_ms: int, until: int) -> tuple[int, int, int]:
+    """Offset, timestamp and leader epoch of what is asked for; -1 for what there is not."""
+    if timestamp_ms == _LATEST:
+        return until, -1, -1
+    if timestamp_ms in (_EARLIEST, _EARLIEST_LOCAL, _EARLIEST_PENDING):
+        return log.start_offset, -1, log.batches[0].leader_epoch if log.batches else -1
+    if timestamp_ms == _LATEST_TIERED:
+        return -1, -1, -1
+    if timestamp_ms == _GREATEST:
+        batch = log.greatest_timestamp()
+        return (-1, -1, -1) if batch is None else _record(batch, batch.max_timestamp_ms, log.start_offset)
+    batch = log.offset_for(timestamp_ms, until=until)
+    return (-1, -1, -1) if batch is None else _record(batch, timestamp_ms, log.start_offset)
+
+
+def _record(batch: Batch, timestamp_ms: int, start_offset: int) -> tuple[int, int, int]:
+    """The first record of a batch at or after a time."""
+    read = next(read_batches(batch.data))
+    assert not isinstance(read, BatchProblem)
+    for record in read.records():
+        if (
+            isinstance(record, BatchRecord)
+            and record.offset >= start_offset
+            and (record.timestamp_ms or 0) >= timestamp_ms
+        ):
+            return record.offset, record.timestamp_ms or 0, batch.leader_epoch
+    return batch.base_offset, batch.max_timestamp_ms, batch.leader_epoch

@@ -1,0 +1,98 @@
+"""Metadata v0–13: brokers that are up with their racks, topics with leaders and replicas; missing topics are made where that is allowed.
+
+v10 topic ids (KIP-516), v12 asks by id. Authorized operations are those of a client that may do everything.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from quorate.cluster.apis import Context, answers
+from quorate.cluster.errors import Refusal
+from quorate.cluster.topics import NO_LEADER, PartitionState, TopicState, is_valid_name
+from quorate.codecs import CONSUMER_OFFSETS, Uuid
+from quorate.codecs.api.broker import MetadataRequest, MetadataResponse
+from quorate.codecs.api.broker.metadata import (
+    MetadataRequestTopic,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.message import TRANSACTION_STATE
+
+if TYPE_CHECKING:
+    from quorate.cluster.broker import Broker
+
+__all__ = ["TOPIC_OPERATIONS"]
+
+TOPIC_OPERATIONS = 0b1_1101_1111_1000 & ~(1 << 9)
+"""What one may do with a topic: read, write, create, delete, alter, describe, and describe or alter its settings, as bits by Kafka's numbers."""
+
+
+@answers(MetadataRequest)
+def metadata(broker: "Broker", request: MetadataRequest, context: Context) -> MetadataResponse:
+    """Who is there."""
+    cluster = broker.cluster
+    asked = request.topics
+    everything = asked is None or (context.api_version == 0 and not asked)
+    if everything:
+        topics = [_described(topic, cluster.alive) for topic in cluster.topics.values()]
+    else:
+        assert asked is not None
+        topics = [_one(broker, one, context, request.allow_auto_topic_creation) for one in asked]
+    return MetadataResponse(
+        brokers=tuple(
+            MetadataResponseBroker(node_id=one.id, host=one.host, port=one.port, rack=one.rack)
+            for one in cluster.brokers.values()
+            if one.alive
+        ),
+        cluster_id=cluster.cluster_id,
+        controller_id=cluster.controller,
+        topics=tuple(topics),
+    )
+
+
+def _one(broker: "Broker", asked: MetadataRequestTopic, context: Context, may_create: bool) -> MetadataResponseTopic:
+    cluster = broker.cluster
+    if asked.name is None:
+        by_id = cluster.topics_by_id.get(asked.topic_id)
+        if by_id is None:
+            return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
+        return _described(by_id, cluster.alive)
+    topic = cluster.topics.get(asked.name)
+    if topic is not None:
+        return _described(topic, cluster.alive)
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if not is_valid_name(asked.name):
+        error = ErrorCode.INVALID_TOPIC_EXCEPTION
+    elif (may_create or context.api_version < 4) and cluster.settings.truth("auto.create.topics.enable"):
+        try:
+            if asked.name in (CONSUMER_OFFSETS, TRANSACTION_STATE):
+                cluster.internal_topic(asked.name)
+            else:
+                cluster.create_topic(asked.name)
+        except Refusal as refusal:
+            error = refusal.code
+    return MetadataResponseTopic(error_code=error, name=asked.name, topic_id=Uuid.ZERO)
+
+
+def _described(topic: TopicState, alive: Iterable[int]) -> MetadataResponseTopic:
+    up = frozenset(alive)
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.internal,
+        partitions=tuple(_partition(one, up) for one in topic.partitions),
+    )
+
+
+def _partition(partition: PartitionState, up: frozenset[int]) -> MetadataResponsePartition:
+    return MetadataResponsePartition(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else ErrorCode.NONE,
+        partition_index=partition.index,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=partition.replicas,
+        isr_nodes=partition.in_sync,
+        offline_replicas=tuple(one for one in partition.replicas if one not in up),
+    )

@@ -1,0 +1,52 @@
+"""OffsetForLeaderEpoch v2–4 (KIP-101, KIP-320): where a leader epoch ended, for clients that check whether a log was truncated."""
+
+from typing import TYPE_CHECKING
+
+from quorate.cluster.apis import Context, answers
+from quorate.codecs.api.broker import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+from quorate.codecs.api.broker.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from quorate.codecs.api.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from quorate.cluster.broker import Broker
+
+__all__: list[str] = []
+
+
+@answers(OffsetForLeaderEpochRequest)
+def offset_for_leader_epoch(
+    broker: "Broker", request: OffsetForLeaderEpochRequest, context: Context
+) -> OffsetForLeaderEpochResponse:
+    """Find the end of each."""
+    return OffsetForLeaderEpochResponse(
+        topics=tuple(
+            OffsetForLeaderTopicResult(
+                topic=topic.topic, partitions=tuple(_end(broker, topic.topic, one) for one in topic.partitions)
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def _end(broker: "Broker", topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    partition = broker.cluster.partition(topic, asked.partition)
+    error = ErrorCode.NONE
+    if partition is None:
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    elif partition.leader != broker.id:
+        error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    elif 0 <= asked.current_leader_epoch < partition.leader_epoch:
+        error = ErrorCode.FENCED_LEADER_EPOCH
+    elif asked.current_leader_epoch > partition.leader_epoch:
+        error = ErrorCode.UNKNOWN_LEADER_EPOCH
+    if partition is None or error:
+        return EpochEndOffset(error_code=error, partition=asked.partition)
+    if asked.leader_epoch == partition.leader_epoch:
+        epoch, end = asked.leader_epoch, partition.log.next_offset
+    else:
+        epoch, end = partition.log.end_of_epoch(asked.leader_epoch)
+    return EpochEndOffset(partition=asked.partition, leader_epoch=epoch, end_offset=end)

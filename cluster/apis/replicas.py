@@ -1,0 +1,104 @@
+"""AlterPartitionReassignments v0–1, ListPartitionReassignments v0 (KIP-455), ElectLeaders v0–2 (KIP-183, KIP-460): where replicas are, and who leads.
+
+Replicas share a log here, so a reassignment is over when it is answered, and none is ever going on.
+"""
+
+from typing import TYPE_CHECKING
+
+from quorate.cluster.apis import Context, answers
+from quorate.cluster.errors import Refusal
+from quorate.codecs.api.broker import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from quorate.codecs.api.broker.alter_partition_reassignments import (
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from quorate.codecs.api.broker.elect_leaders import PartitionResult, ReplicaElectionResult
+from quorate.codecs.api.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from quorate.cluster.broker import Broker
+
+__all__: list[str] = []
+
+
+@answers(AlterPartitionReassignmentsRequest)
+def alter_partition_reassignments(
+    broker: "Broker", request: AlterPartitionReassignmentsRequest, context: Context
+) -> AlterPartitionReassignmentsResponse:
+    """Give each partition its new replicas."""
+    return AlterPartitionReassignmentsResponse(
+        error_message=None,
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        responses=tuple(
+            ReassignableTopicResponse(
+                name=topic.name,
+                partitions=tuple(
+                    _reassigned(broker, topic.name, one, request.allow_replication_factor_change)
+                    for one in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        ),
+    )
+
+
+def _reassigned(
+    broker: "Broker", topic: str, asked: ReassignablePartition, may_resize: bool
+) -> ReassignablePartitionResponse:
+    partition = broker.cluster.partition(topic, asked.partition_index)
+    error, message = ErrorCode.NONE, None
+    try:
+        if partition is None:
+            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if asked.replicas is not None and not may_resize and len(asked.replicas) != len(partition.replicas):
+            raise Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, "the number of replicas may not change")
+        broker.cluster.reassign(partition, asked.replicas)
+    except Refusal as refusal:
+        error, message = refusal.code, refusal.message
+    return ReassignablePartitionResponse(partition_index=asked.partition_index, error_code=error, error_message=message)
+
+
+@answers(ListPartitionReassignmentsRequest)
+def list_partition_reassignments(
+    broker: "Broker", request: ListPartitionReassignmentsRequest, context: Context
+) -> ListPartitionReassignmentsResponse:
+    """None is going on."""
+    return ListPartitionReassignmentsResponse(error_message=None)
+
+
+@answers(ElectLeadersRequest)
+def elect_leaders(broker: "Broker", request: ElectLeadersRequest, context: Context) -> ElectLeadersResponse:
+    """Have preferred replicas lead; an unclean election changes nothing, as no replica ever lacks anything."""
+    cluster = broker.cluster
+    everything = request.topic_partitions is None
+    wanted = (
+        {name: range(len(topic.partitions)) for name, topic in cluster.topics.items()}
+        if request.topic_partitions is None
+        else {one.topic: one.partitions for one in request.topic_partitions}
+    )
+    results = []
+    for topic, indexes in wanted.items():
+        parts = []
+        for index in indexes:
+            partition = cluster.partition(topic, index)
+            error, message = ErrorCode.NONE, None
+            try:
+                if partition is None:
+                    raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                if request.election_type == 1 or not cluster.elect_preferred(partition):
+                    error = ErrorCode.ELECTION_NOT_NEEDED
+            except Refusal as refusal:
+                error, message = refusal.code, refusal.message
+            if not (everything and error is ErrorCode.ELECTION_NOT_NEEDED):
+                parts.append(PartitionResult(partition_id=index, error_code=error, error_message=message))
+        if parts:
+            results.append(ReplicaElectionResult(topic=topic, partition_result=tuple(parts)))
+    return ElectLeadersResponse(replica_election_results=tuple(results))

@@ -1,0 +1,150 @@
+"""CreateTopics v2–7, DeleteTopics v1–6, CreatePartitions v0–3, DeleteRecords v0–2: topics come, grow and go (KIP-4, KIP-195, KIP-107; ids: KIP-516)."""
+
+from typing import TYPE_CHECKING
+
+from quorate.cluster.apis import Context, answers
+from quorate.cluster.apis.configs import check_topic_config, shown
+from quorate.cluster.errors import Refusal
+from quorate.codecs import Uuid
+from quorate.codecs.api.broker import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+from quorate.codecs.api.broker.create_partitions import CreatePartitionsTopicResult
+from quorate.codecs.api.broker.create_topics import CreatableTopic, CreatableTopicConfigs, CreatableTopicResult
+from quorate.codecs.api.broker.delete_records import DeleteRecordsPartitionResult, DeleteRecordsTopicResult
+from quorate.codecs.api.broker.delete_topics import DeletableTopicResult
+from quorate.codecs.api.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from quorate.cluster.broker import Broker
+    from quorate.cluster.core import ClusterCore
+
+__all__: list[str] = []
+
+
+@answers(CreateTopicsRequest)
+def create_topics(broker: "Broker", request: CreateTopicsRequest, context: Context) -> CreateTopicsResponse:
+    """Make each topic, or say why not."""
+    names = [topic.name for topic in request.topics]
+    twice = {name for name in names if names.count(name) > 1}
+    results = []
+    for name in dict.fromkeys(names):
+        asked = next(topic for topic in request.topics if topic.name == name)
+        try:
+            if name in twice:
+                raise Refusal(ErrorCode.INVALID_REQUEST, f"{name} is in the request twice")
+            results.append(_created(broker.cluster, asked, request.validate_only))
+        except Refusal as refusal:
+            results.append(CreatableTopicResult(name=name, error_code=refusal.code, error_message=refusal.message))
+    return CreateTopicsResponse(topics=tuple(results))
+
+
+def _created(cluster: "ClusterCore", asked: CreatableTopic, only_check: bool) -> CreatableTopicResult:
+    config = {one.name: one.value for one in asked.configs}
+    check_topic_config(config)
+    assignment = None
+    if asked.assignments:
+        if asked.num_partitions not in (-1, 0) and asked.replication_factor not in (-1, 0):
+            raise Refusal(ErrorCode.INVALID_REQUEST, "either partitions and replicas are counted, or brokers are named")
+        by_index = {one.partition_index: one.broker_ids for one in asked.assignments}
+        if sorted(by_index) != list(range(len(asked.assignments))):
+            raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions are numbered from 0, without gaps")
+        assignment = [by_index[index] for index in range(len(by_index))]
+    topic = cluster.create_topic(
+        asked.name,
+        partitions=asked.num_partitions,
+        replicas=asked.replication_factor,
+        assignment=assignment,
+        config={name: value for name, value in config.items() if value is not None},
+        only_check=only_check,
+    )
+    settings = tuple(
+        CreatableTopicConfigs(name=one.name, value=one.value, config_source=one.config_source)
+        for one in shown(cluster, topic)
+    )
+    return CreatableTopicResult(
+        name=topic.name,
+        topic_id=Uuid.ZERO if only_check else topic.id,
+        error_message=None,
+        num_partitions=len(topic.partitions),
+        replication_factor=len(topic.partitions[0].replicas),
+        configs=settings,
+    )
+
+
+@answers(DeleteTopicsRequest)
+def delete_topics(broker: "Broker", request: DeleteTopicsRequest, context: Context) -> DeleteTopicsResponse:
+    """Delete each topic, by name or id."""
+    cluster = broker.cluster
+    asked = (
+        [(one.name, one.topic_id) for one in request.topics]
+        if context.api_version >= 6
+        else [(name, Uuid.ZERO) for name in request.topic_names]
+    )
+    results = []
+    for name, topic_id in asked:
+        by_id = cluster.topics_by_id.get(topic_id) if name is None else None
+        found = by_id.name if by_id is not None else name
+        error, message = ErrorCode.NONE, None
+        if found is None:
+            error = ErrorCode.UNKNOWN_TOPIC_ID
+        else:
+            known = cluster.topics.get(found)
+            topic_id = topic_id if known is None else known.id
+            try:
+                cluster.delete_topic(found)
+            except Refusal as refusal:
+                error, message = refusal.code, refusal.message
+        results.append(DeletableTopicResult(name=found, topic_id=topic_id, error_code=error, error_message=message))
+    return DeleteTopicsResponse(responses=tuple(results))
+
+
+@answers(CreatePartitionsRequest)
+def create_partitions(broker: "Broker", request: CreatePartitionsRequest, context: Context) -> CreatePartitionsResponse:
+    """Give each topic more partitions."""
+    results = []
+    for one in request.topics:
+        assignment = None if one.assignments is None else [each.broker_ids for each in one.assignments]
+        error, message = ErrorCode.NONE, None
+        try:
+            if not request.validate_only:
+                broker.cluster.add_partitions(one.name, one.count, assignment)
+        except Refusal as refusal:
+            error, message = refusal.code, refusal.message
+        results.append(CreatePartitionsTopicResult(name=one.name, error_code=error, error_message=message))
+    return CreatePartitionsResponse(results=tuple(results))
+
+
+@answers(DeleteRecordsRequest)
+def delete_records(broker: "Broker", request: DeleteRecordsRequest, context: Context) -> DeleteRecordsResponse:
+    """Let the oldest records of each partition go."""
+    topics = []
+    for topic in request.topics:
+        parts = []
+        for one in topic.partitions:
+            partition = broker.cluster.partition(topic.name, one.partition_index)
+            error, low = ErrorCode.NONE, -1
+            if partition is None:
+                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif partition.leader != broker.id:
+                error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            else:
+                log = partition.log
+                offset = log.high_watermark if one.offset == -1 else one.offset
+                if not 0 <= offset <= log.high_watermark:
+                    error = ErrorCode.OFFSET_OUT_OF_RANGE
+                else:
+                    log.delete_before(offset)
+                    low = log.start_offset
+            parts.append(
+                DeleteRecordsPartitionResult(partition_index=one.partition_index, low_watermark=low, error_code=error)
+            )
+        topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=tuple(parts)))
+    return DeleteRecordsResponse(topics=tuple(topics))

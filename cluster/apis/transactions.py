@@ -1,0 +1,161 @@
+"""InitProducerId v0–5, AddPartitionsToTxn v0–5, AddOffsetsToTxn v0–4, EndTxn v0–5: idempotent and transactional producers (KIP-98, KIP-360, KIP-890)."""
+
+from typing import TYPE_CHECKING
+
+from quorate.cluster.apis import Context, answers
+from quorate.cluster.errors import Refusal
+from quorate.codecs import CONSUMER_OFFSETS
+from quorate.codecs.api.broker import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from quorate.codecs.api.broker.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+)
+from quorate.codecs.api.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from quorate.cluster.broker import Broker
+
+__all__: list[str] = []
+
+
+@answers(InitProducerIdRequest, lacks="two-phase commit (KIP-939)")
+def init_producer_id(broker: "Broker", request: InitProducerIdRequest, context: Context) -> InitProducerIdResponse:
+    """An id, and with a transactional id its next epoch."""
+    transactions = broker.cluster.transactions
+    if request.transactional_id is None:
+        return InitProducerIdResponse(producer_id=transactions.new_producer_id(), producer_epoch=0)
+    try:
+        if not request.transactional_id:
+            raise Refusal(ErrorCode.INVALID_REQUEST)
+        transactions.check_coordinator(broker.id, request.transactional_id)
+        producer_id, epoch = transactions.begin(
+            request.transactional_id, request.transaction_timeout_ms, request.producer_id, request.producer_epoch
+        )
+    except Refusal as refusal:
+        code = refusal.code
+        if code is ErrorCode.PRODUCER_FENCED and context.api_version < 4:
+            code = ErrorCode.INVALID_PRODUCER_EPOCH
+        return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
+    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=epoch)
+
+
+@answers(AddPartitionsToTxnRequest)
+def add_partitions_to_txn(
+    broker: "Broker", request: AddPartitionsToTxnRequest, context: Context
+) -> AddPartitionsToTxnResponse:
+    """All partitions of a transaction, or none."""
+    if context.api_version >= 4:
+        return AddPartitionsToTxnResponse(
+            results_by_transaction=tuple(
+                AddPartitionsToTxnResult(
+                    transactional_id=one.transactional_id,
+                    topic_results=_added(
+                        broker, one.transactional_id, one.producer_id, one.producer_epoch, one.topics, context
+                    ),
+                )
+                for one in request.transactions
+            )
+        )
+    return AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=_added(
+            broker,
+            request.v3_and_below_transactional_id,
+            request.v3_and_below_producer_id,
+            request.v3_and_below_producer_epoch,
+            request.v3_and_below_topics,
+            context,
+        )
+    )
+
+
+def _added(
+    broker: "Broker",
+    transactional_id: str,
+    producer_id: int,
+    epoch: int,
+    topics: tuple[AddPartitionsToTxnTopic, ...],
+    context: Context,
+) -> tuple[AddPartitionsToTxnTopicResult, ...]:
+    cluster = broker.cluster
+    unknown = {
+        (topic.name, index)
+        for topic in topics
+        for index in topic.partitions
+        if cluster.partition(topic.name, index) is None
+    }
+    error = ErrorCode.NONE
+    if unknown:
+        error = ErrorCode.OPERATION_NOT_ATTEMPTED
+    else:
+        try:
+            cluster.transactions.check_coordinator(broker.id, transactional_id)
+            where = [(topic.name, index) for topic in topics for index in topic.partitions]
+            cluster.transactions.add(transactional_id, producer_id, epoch, where)
+        except Refusal as refusal:
+            error = _told(refusal.code, context.api_version, since=2)
+    return tuple(
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=tuple(
+                AddPartitionsToTxnPartitionResult(
+                    partition_index=index,
+                    partition_error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    if (topic.name, index) in unknown
+                    else error,
+                )
+                for index in topic.partitions
+            ),
+        )
+        for topic in topics
+    )
+
+
+@answers(AddOffsetsToTxnRequest)
+def add_offsets_to_txn(broker: "Broker", request: AddOffsetsToTxnRequest, context: Context) -> AddOffsetsToTxnResponse:
+    """The partition of the group's offsets becomes part of the transaction."""
+    cluster = broker.cluster
+    cluster.internal_topic(CONSUMER_OFFSETS)
+    partition = cluster.groups.partition_for(request.group_id)
+    assert partition is not None
+    try:
+        cluster.transactions.check_coordinator(broker.id, request.transactional_id)
+        where = [(CONSUMER_OFFSETS, partition.index)]
+        cluster.transactions.add(request.transactional_id, request.producer_id, request.producer_epoch, where)
+    except Refusal as refusal:
+        return AddOffsetsToTxnResponse(error_code=_told(refusal.code, context.api_version, since=2))
+    return AddOffsetsToTxnResponse()
+
+
+@answers(EndTxnRequest)
+def end_txn(broker: "Broker", request: EndTxnRequest, context: Context) -> EndTxnResponse:
+    """Commit or abort. Since version 5 the producer's epoch goes up with it (KIP-890)."""
+    try:
+        broker.cluster.transactions.check_coordinator(broker.id, request.transactional_id)
+        producer_id, epoch = broker.cluster.transactions.end(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            commit=request.committed,
+            raise_epoch=context.api_version >= 5,
+        )
+    except Refusal as refusal:
+        return EndTxnResponse(error_code=_told(refusal.code, context.api_version, since=2))
+    if context.api_version < 5:
+        return EndTxnResponse()
+    return EndTxnResponse(producer_id=producer_id, producer_epoch=epoch)
+
+
+def _told(code: ErrorCode, version: int, *, since: int) -> ErrorCode:
+    """PRODUCER_FENCED as clients knew it before the version that has it (KIP-588)."""
+    return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED and version < since else code

@@ -1,0 +1,183 @@
+"""`Broker`: a server on a port of its own, with a rack; it reads requests, has them answered, and knows nothing of what they mean."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from quorate.cluster.apis import ANSWERS, Context
+from quorate.cluster.apis.versions import advertised, unsupported
+from quorate.cluster.clock import Handle
+from quorate.cluster.connection import Connection
+from quorate.cluster.errors import ClusterStateError
+from quorate.cluster.fetch_sessions import FetchSessions
+from quorate.cluster.frames import API_VERSIONS_KEY, Header
+from quorate.codecs.api.body import decode_api
+from quorate.codecs.errors import DecodeError
+from quorate.codecs.message import Message
+from quorate.coordinator.results import Pending
+
+if TYPE_CHECKING:
+    from quorate.cluster.core import ClusterCore
+
+__all__ = ["Broker"]
+
+
+class Broker:
+    """A broker of a cluster.
+
+    `serving`: it listens; `frozen`: and answers nothing all the same; `cut_off`: clients do not reach it; `fenced`: the controller has not heard of
+    it for too long; `registered`: the controller knows it, which it does until it is removed; `port`: 0 before it first listened.
+    """
+
+    def __init__(self, cluster: "ClusterCore", number: int, rack: str | None) -> None:
+        self.cluster = cluster
+        self.id = number
+        self.rack = rack
+        self.host = "127.0.0.1"
+        self.port = 0
+        self.serving = False
+        self.frozen = False
+        self.cut_off = False
+        self.fenced = False
+        self.registered = True
+        self._session: Handle | None = None
+        self.connections: set[Connection] = set()
+        self.fetch_sessions = FetchSessions(cluster.settings.number("max.incremental.fetch.session.cache.slots"))
+        self._server: asyncio.Server | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether it may lead, and clients are told of it."""
+        return self.serving and not self.fenced
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT."""
+        return f"{self.host}:{self.port}"
+
+    def note(self, text: str) -> None:
+        """Say what went wrong that no response can say."""
+        self.cluster.note(f"broker {self.id}: {text}")
+
+    # ---- life
+
+    async def start(self) -> None:
+        """Listen, on the same port as before if there was one. Raises `ClusterStateError` if the port is taken."""
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(lambda: Connection(self), self.host, self.port, backlog=1024)
+        except OSError as error:
+            raise ClusterStateError(
+                f"broker {self.id} cannot listen on {self.address}: {error}; choose other ports"
+            ) from None
+        self.port = self._server.sockets[0].getsockname()[1]
+        self.serving = True
+        self.fenced = False
+
+    def stop(self) -> None:
+        """Stop listening and close all connections. The caller tells the cluster."""
+        self.serving = self.frozen = False
+        self._end_session()
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        for connection in list(self.connections):
+            connection.close()
+        self.fetch_sessions.clear()
+
+    # ---- freezing, and cutting the network
+
+    def freeze(self, frozen: bool) -> None:
+        """Answer nothing, or go on. After `broker.session.timeout.ms` others lead in its place."""
+        self.frozen = frozen
+        self._heard_of(not frozen)
+
+    def cut(self, off: bool) -> None:
+        """Have clients not reach it any more, or again."""
+        self.cut_off = off
+        self._go_on()
+
+    def lose_controller(self, lost: bool) -> None:
+        """Have the controller not hear of it any more, or again; clients still reach it."""
+        self._heard_of(not lost)
+
+    @property
+    def silent(self) -> bool:
+        """Whether requests wait without being looked at."""
+        return self.frozen or self.cut_off
+
+    def _heard_of(self, heard: bool) -> None:
+        self._end_session()
+        if heard:
+            if self.fenced:
+                self.fenced = False
+                self.cluster.broker_changed()
+            self._go_on()
+            return
+        clock = self.cluster.clock
+        timeout_ms = self.cluster.settings.number("broker.session.timeout.ms")
+        self._session = clock.call_at(clock.now_ms() + timeout_ms, self._fence)
+
+    def _go_on(self) -> None:
+        for connection in list(self.connections):
+            connection.go_on()
+
+    def _end_session(self) -> None:
+        if self._session is not None:
+            self._session.cancel()
+            self._session = None
+
+    def _fence(self) -> None:
+        self._session = None
+        self.fenced = True
+        self.cluster.broker_changed()
+
+    # ---- requests
+
+    def serve(self, connection: Connection, header: Header, frame: bytes) -> None:
+        """Have a request answered, and its answer sent."""
+        if header.api is None or not header.known or header.api_key not in advertised(self.cluster):
+            if header.api_key == API_VERSIONS_KEY:
+                connection.answer(header, 0, unsupported(self.cluster))
+                return
+            self.note(
+                f"closed a connection of {connection.host[1:]}: API {header.api_key} version {header.version} is not known"
+            )
+            connection.close()
+            return
+        try:
+            request = decode_api(header.api.request.cls, frame, header.version, position=header.body)
+        except DecodeError as error:
+            self.note(f"closed a connection of {connection.host[1:]}: {error}")
+            connection.close()
+            return
+        fault = self.cluster.faults.of(self, connection, header, request)
+        if fault is not None:
+            fault.happen(self, connection, header, request)
+            return
+        self.handle(connection, header, request)
+
+    def handle(
+        self,
+        connection: Connection,
+        header: Header,
+        request: Message,
+        change: Callable[[Any], Any] | None = None,
+    ) -> None:
+        """Answer a request as if there were no faults. `change`: of the response."""
+        context = Context(
+            api_version=header.version,
+            now_ms=self.cluster.clock.now_ms(),
+            client_id=header.client_id,
+            client_host=connection.host,
+            connection=connection,
+        )
+        response = ANSWERS[type(request)].function(self, request, context)
+        if change is not None:
+            if isinstance(response, Pending):
+                changed: Pending[Any] = Pending()
+                response.on_complete(lambda found: changed.complete(change(found)))
+                response = changed
+            elif response is not None:
+                response = change(response)
+        connection.answer(header, header.version, response)

@@ -1,0 +1,132 @@
+"""One connection of a client: frames in, frames out, one request at a time and in order, as Kafka's brokers have it.
+
+A request that can be answered at once is answered in the same turn of the loop; one whose answer is yet to come (a fetch that waits, a member that joins) holds
+the connection's later requests back until it is there.
+"""
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from quorate.cluster.frames import FrameError, Header, encode_response, read_header
+from quorate.coordinator.results import Pending
+
+if TYPE_CHECKING:
+    from quorate.cluster.broker import Broker
+    from quorate.codecs.message import Message
+
+__all__ = ["Connection"]
+
+_PAUSE_BYTES = 1 << 20
+"""With so many bytes of requests waiting, nothing more is read from the client."""
+
+
+class Connection(asyncio.Protocol):
+    """A client. `principal`: who it is, by SASL; `fetch_sessions` and others keep what belongs to a connection elsewhere, by its client."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self.broker = broker
+        self.principal = "User:ANONYMOUS"
+        self.host = ""
+        self.software = ""
+        self.open = True
+        self._buffer = bytearray()
+        self._frames: deque[bytes] = deque()
+        self._waiting_bytes = 0
+        self._busy = False
+        self._paused = False
+        self._transport: Any = None
+        self._limit = broker.cluster.settings.number("socket.request.max.bytes")
+
+    # ---- asyncio's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client is there."""
+        self._transport = transport
+        peer = transport.get_extra_info("peername")
+        self.host = f"/{peer[0]}" if peer else "/127.0.0.1"
+        self.broker.connections.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client is gone; what it waited for is answered to nobody."""
+        self.open = False
+        self._frames.clear()
+        self.broker.connections.discard(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of requests."""
+        if not self._buffer and len(data) >= 4 and len(data) == 4 + int.from_bytes(data[:4], "big", signed=True):
+            self._frames.append(data[4:])  # just one request, as most often
+            self._waiting_bytes += len(data)
+        else:
+            self._buffer += data
+            self._split()
+        if not self._busy:
+            self._go_on()
+
+    def _split(self) -> None:
+        position = 0
+        while len(self._buffer) - position >= 4:
+            size = int.from_bytes(self._buffer[position : position + 4], "big", signed=True)
+            if size < 0 or size > self._limit:
+                self.broker.note(
+                    f"closed a connection of {self.host[1:]}: a request of {size} bytes, at most {self._limit} are allowed"
+                )
+                self.close()
+                return
+            if len(self._buffer) - position - 4 < size:
+                break
+            self._frames.append(bytes(self._buffer[position + 4 : position + 4 + size]))
+            self._waiting_bytes += size + 4
+            position += 4 + size
+        del self._buffer[:position]
+
+    # ---- requests
+
+    def _go_on(self) -> None:
+        while self._frames and not self._busy and self.open and not self.broker.silent:
+            frame = self._frames.popleft()
+            self._waiting_bytes -= len(frame) + 4
+            try:
+                header = read_header(frame)
+            except FrameError as error:
+                self.broker.note(f"closed a connection of {self.host[1:]}: {error}")
+                self.close()
+                return
+            self._busy = True
+            self.broker.serve(self, header, frame)
+        if not self._paused and self._waiting_bytes > _PAUSE_BYTES and self.open:
+            self._paused = True
+            self._transport.pause_reading()
+        elif self._paused and self._waiting_bytes <= _PAUSE_BYTES and self.open:
+            self._paused = False
+            self._transport.resume_reading()
+
+    def answer(self, header: Header, version: int, response: "Message | Pending[Any] | None") -> None:
+        """Send a response, now or when it is there; `None` where the client expects none. Then the next request has its turn."""
+        if isinstance(response, Pending):
+            if not response.done:
+                response.on_complete(lambda found: self._answered_later(header, version, found))
+                return
+            response = response.response
+        if response is not None and self.open:
+            self._transport.write(encode_response(header, version, response))
+        self._busy = False
+
+    def _answered_later(self, header: Header, version: int, response: Any) -> None:
+        if not self.open:
+            return
+        self.answer(header, version, response)
+        self._go_on()
+
+    def go_on(self) -> None:
+        """Serve what came meanwhile."""
+        if not self._busy:
+            self._go_on()
+
+    def close(self) -> None:
+        """Close without an answer."""
+        self.open = False
+        self._frames.clear()
+        if self._transport is not None:
+            self._transport.close()

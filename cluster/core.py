@@ -1,0 +1,254 @@
+"""`ClusterCore`: what the brokers of a cluster share: topics, who leads, settings, coordinators. It is the controller, too, and there is no network in it.
+
+Everything happens in one thread, that of the loop which the brokers run in; so nothing here needs locks, and a change is seen by all brokers at once.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any
+from uuid import UUID
+
+from quorate.assignors.kafka_version import KafkaVersion
+from quorate.cluster.broker import Broker
+from quorate.cluster.clock import Clock, RealClock
+from quorate.cluster.errors import ClusterStateError, Refusal
+from quorate.cluster.faults import Faults
+from quorate.cluster.groups import GroupCoordinators
+from quorate.cluster.placement import place
+from quorate.cluster.settings import Settings
+from quorate.cluster.topics import PartitionState, TopicState, is_valid_name
+from quorate.cluster.transactions import Transactions
+from quorate.codecs import CONSUMER_OFFSETS, Uuid
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.message import TRANSACTION_STATE
+from quorate.coordinator.config import GroupConfig
+from quorate.coordinator.image import MetadataImage, TopicImage
+
+__all__ = ["ClusterCore"]
+
+_INTERNAL = {
+    CONSUMER_OFFSETS: ("offsets.topic", {"cleanup.policy": "compact", "compression.type": "producer"}),
+    TRANSACTION_STATE: ("transaction.state.log", {"cleanup.policy": "compact", "compression.type": "uncompressed"}),
+}
+
+
+class ClusterCore:
+    """A cluster. `racks`: broker id → rack; `properties`: brokers' settings by Kafka's names; `seed`: of what is random (ids, places, choices)."""
+
+    def __init__(
+        self,
+        racks: Mapping[int, str | None],
+        *,
+        properties: Mapping[str, Any] | None = None,
+        clock: Clock | None = None,
+        seed: int | None = None,
+        on_note: Callable[[str], object] | None = None,
+    ) -> None:
+        self.settings = Settings.of(properties or {})
+        self.notes: list[str] = []
+        self.clock: Clock = clock or RealClock()
+        self.random = Random(seed)
+        self.cluster_id = str(self._new_uuid())
+        self.topics: dict[str, TopicState] = {}
+        self.topics_by_id: dict[Uuid, TopicState] = {}
+        self.group_configs: dict[str, GroupConfig] = {}
+        self.faults = Faults(self)
+        self._on_note = on_note or (lambda text: None)
+        self.brokers = {broker: Broker(self, broker, rack) for broker, rack in sorted(racks.items())}
+        self._leadership: dict[str, int] = {}
+        self.image = MetadataImage.EMPTY
+        self.groups = GroupCoordinators(self)
+        self.transactions = Transactions(self)
+        self._publish()
+
+    def _new_uuid(self) -> Uuid:
+        return Uuid(UUID(int=self.random.getrandbits(128), version=4).bytes)
+
+    def note(self, text: str) -> None:
+        """Say something that no response can say."""
+        self.notes.append(text)
+        self._on_note(text)
+
+    # ---- brokers
+
+    @property
+    def alive(self) -> dict[int, str | None]:
+        """Brokers that are up, with their racks."""
+        return {broker.id: broker.rack for broker in self.brokers.values() if broker.alive}
+
+    @property
+    def controller(self) -> int:
+        """The broker that clients are told is the controller: the first that is up. -1 if none is."""
+        return min(self.alive, default=-1)
+
+    def broker_changed(self) -> None:
+        """A broker came, went, or is in another rack: partitions get leaders accordingly."""
+        up = self.alive
+        for topic in self.topics.values():
+            moved = False
+            for partition in topic.partitions:
+                before = partition.in_sync
+                moved |= partition.elect(up) or partition.in_sync != before
+            if moved:
+                self._leadership[topic.name] = self._leadership.get(topic.name, 0) + 1
+        self._publish()
+        self.groups.leaders_changed()
+
+    # ---- topics
+
+    def partition(self, topic: str, index: int) -> PartitionState | None:
+        """A partition, if there is one."""
+        found = self.topics.get(topic)
+        return found.partitions[index] if found is not None and 0 <= index < len(found.partitions) else None
+
+    def placed(self, partitions: int, replicas: int) -> list[tuple[int, ...]]:
+        """Brokers for new partitions. Raises `Refusal` if there are fewer brokers than replicas."""
+        up = self.alive
+        if not 1 <= replicas <= len(up):
+            raise Refusal(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"a replication factor of {replicas} cannot be with {len(up)} brokers that are up",
+            )
+        return place(up, partitions, replicas, self.random)
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = -1,
+        replicas: int = -1,
+        assignment: Sequence[Sequence[int]] | None = None,
+        config: Mapping[str, str] | None = None,
+        only_check: bool = False,
+    ) -> TopicState:
+        """Make a topic. -1: the brokers' default. Raises `Refusal`."""
+        if not is_valid_name(name):
+            raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"a topic cannot be named {name!r}")
+        if name in self.topics:
+            raise Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {name} already")
+        like = name.replace(".", "_")
+        if clash := next((one for one in self.topics if one.replace(".", "_") == like), None):
+            raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} could not be told from {clash} in metrics' names")
+        if assignment is None:
+            count = self.settings.number("num.partitions") if partitions == -1 else partitions
+            factor = self.settings.number("default.replication.factor") if replicas == -1 else replicas
+            if count <= 0:
+                raise Refusal(ErrorCode.INVALID_PARTITIONS, f"a topic cannot have {count} partitions")
+            chosen = self.placed(count, factor)
+        else:
+            chosen = self._checked_assignment(assignment)
+        topic = TopicState(name, self._new_uuid(), [], dict(config or {}), name in _INTERNAL)
+        topic.add_partitions(chosen, self.alive)
+        if not only_check:
+            self.topics[name] = self.topics_by_id[topic.id] = topic
+            self._publish()
+        return topic
+
+    def internal_topic(self, name: str) -> TopicState:
+        """`__consumer_offsets` or `__transaction_state`, made when it is needed first. With fewer brokers than its replicas, it has as many as there are."""
+        found = self.topics.get(name)
+        if found is not None:
+            return found
+        prefix, config = _INTERNAL[name]
+        replicas = min(self.settings.number(f"{prefix}.replication.factor"), len(self.alive))
+        partitions = self.settings.number(f"{prefix}.num.partitions")
+        return self.create_topic(name, partitions=partitions, replicas=replicas, config=config)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic. Raises `Refusal` if there is none."""
+        topic = self.topics.pop(name, None)
+        if topic is None:
+            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        del self.topics_by_id[topic.id]
+        self._publish()
+        self._wake(topic.partitions)
+
+    def add_partitions(self, name: str, count: int, assignment: Sequence[Sequence[int]] | None = None) -> None:
+        """Raise a topic's number of partitions. Raises `Refusal`."""
+        topic = self.topics.get(name)
+        if topic is None:
+            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        have = len(topic.partitions)
+        if count <= have:
+            raise Refusal(ErrorCode.INVALID_PARTITIONS, f"{name} has {have} partitions; {count} would not be more")
+        if assignment is None:
+            chosen = self.placed(count - have, len(topic.partitions[0].replicas))
+        else:
+            if len(assignment) != count - have:
+                raise Refusal(
+                    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                    f"{count - have} partitions are to be added, brokers are given for {len(assignment)}",
+                )
+            chosen = self._checked_assignment(assignment)
+        topic.add_partitions(chosen, self.alive)
+        self._publish()
+
+    def reassign(self, partition: PartitionState, brokers: Sequence[int] | None) -> None:
+        """Give a partition other replicas; it has them at once, as replicas share a log. Raises `Refusal`."""
+        if brokers is None:
+            raise Refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+        (partition.replicas,) = self._checked_assignment([brokers])
+        partition.in_sync = ()
+        partition.elect(self.alive)
+        self._leadership[partition.topic] = self._leadership.get(partition.topic, 0) + 1
+        self._publish()
+        self.groups.leaders_changed()
+        self._wake([partition])
+
+    def elect_preferred(self, partition: PartitionState) -> bool:
+        """Have the first replica lead again. Returns whether the leader changed."""
+        if partition.replicas[0] not in self.alive:
+            raise Refusal(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
+        changed = partition.elect(self.alive, preferred=True)
+        if changed:
+            self._leadership[partition.topic] = self._leadership.get(partition.topic, 0) + 1
+            self._publish()
+            self.groups.leaders_changed()
+            self._wake([partition])
+        return changed
+
+    def _checked_assignment(self, assignment: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
+        for brokers in assignment:
+            if not brokers or len(set(brokers)) != len(brokers):
+                raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"brokers {list(brokers)} are none, or named twice")
+            if unknown := sorted(set(brokers) - self.brokers.keys()):
+                raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"there is no broker {unknown[0]}")
+        return [tuple(brokers) for brokers in assignment]
+
+    def _wake(self, partitions: Iterable[PartitionState]) -> None:
+        """Fetches that wait are answered: something about their partition has changed."""
+        for partition in partitions:
+            for listener in list(partition.log.waiting):
+                listener()
+
+    def _publish(self) -> None:
+        """The coordinators see the metadata as it is now."""
+        image = self.image.with_brokers(
+            {broker.id: broker.rack for broker in self.brokers.values() if broker.registered}
+        )
+        self.image = image.with_topics(
+            TopicImage(
+                name=topic.name,
+                id=topic.id,
+                replicas=tuple(partition.replicas for partition in topic.partitions),
+                leadership=self._leadership.get(topic.name, 0),
+            )
+            for topic in self.topics.values()
+        )
+        self.groups.image_changed()
+
+    # ---- the owner's view
+
+    def change_version(self, version: str) -> None:
+        """Have the coordinators behave like another release of Kafka, on the same logs. Raises `ConfigError` or `ValueError` for a version that cannot be."""
+        self.settings.coordinator = replace(self.settings.coordinator, kafka_version=KafkaVersion.parse(version))
+        self.groups.restart()
+
+    def need_broker(self, broker: int) -> Broker:
+        """A broker by id. Raises `ClusterStateError`."""
+        found = self.brokers.get(broker)
+        if found is None:
+            known = ", ".join(map(str, self.brokers))
+            raise ClusterStateError(f"there is no broker {broker}; there are {known}")
+        return found

@@ -1,0 +1,163 @@
+"""`EmbeddedCluster`: several brokers with racks in this process, on ports of 127.0.0.1, that clients cannot tell from Kafka.
+
+    with EmbeddedCluster(brokers=3, racks=["a", "b", "c"]) as kafka:
+        kafka.bootstrap_servers
+
+It runs in a thread of its own, so that blocking clients can be used beside it; in a program with a loop, `async with` runs it in that loop.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from quorate.cluster.clock import Clock
+from quorate.cluster.core import ClusterCore
+from quorate.cluster.errors import ClusterStateError
+
+__all__ = ["EmbeddedCluster"]
+
+T = TypeVar("T")
+
+
+class EmbeddedCluster:
+    """A cluster with brokers 1 to `brokers`. `racks`: of each, or one for all, or `None`; `ports`: of each; free ones are taken where none are given.
+
+    `properties`: settings by Kafka's names, for all brokers; `clock`: another than the machine's; `seed`: of what is random. Raises `ClusterStateError` for numbers that
+    do not go together, when it is made, and for a port that is taken, when it starts.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 1,
+        *,
+        racks: Sequence[str | None] | None = None,
+        ports: Sequence[int] | None = None,
+        properties: Mapping[str, Any] | None = None,
+        clock: Clock | None = None,
+        seed: int | None = None,
+        on_note: Callable[[str], object] | None = None,
+    ) -> None:
+        if brokers < 1:
+            raise ClusterStateError(f"{brokers} brokers are none; use 1 or more")
+        for what, given in (("racks", racks), ("ports", ports)):
+            if given is not None and len(given) != brokers:
+                raise ClusterStateError(f"{len(given)} {what} for {brokers} brokers; give one for each")
+        named = dict(zip(range(1, brokers + 1), racks or [None] * brokers, strict=True))
+        self.core = ClusterCore(named, properties=properties, clock=clock, seed=seed, on_note=on_note)
+        for broker, port in zip(self.core.brokers.values(), ports or (), strict=False):
+            broker.port = port
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """HOST:PORT of every broker, separated by commas."""
+        return ",".join(broker.address for broker in self.core.brokers.values())
+
+    # ---- in a loop
+
+    async def start(self) -> None:
+        """Start all brokers in the running loop."""
+        for broker in self.core.brokers.values():
+            await broker.start()
+        self.core.broker_changed()
+
+    def stop_serving(self) -> None:
+        """Stop all brokers, in the loop that they run in."""
+        for broker in self.core.brokers.values():
+            broker.stop()
+        self.core.groups.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop_serving()
+
+    # ---- in a thread
+
+    def __enter__(self) -> Self:
+        ready = threading.Event()
+        failed: list[BaseException] = []
+
+        def run() -> None:
+            loop = asyncio.new_event_loop()
+            self._loop = loop
+            try:
+                loop.run_until_complete(self.start())
+            except BaseException as error:  # noqa: BLE001  # whatever it is, the thread that waits raises it
+                failed.append(error)
+                ready.set()
+                loop.close()
+                return
+            ready.set()
+            loop.run_forever()
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.close()
+
+        self._thread = threading.Thread(target=run, name="quorate-cluster", daemon=True)
+        self._thread.start()
+        ready.wait()
+        if failed:
+            raise failed[0]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        loop, thread = self._loop, self._thread
+        assert loop is not None
+        assert thread is not None
+
+        def end() -> None:
+            self.stop_serving()
+            loop.call_soon(loop.stop)
+
+        loop.call_soon_threadsafe(end)
+        thread.join()
+
+    def call(self, action: Callable[[], T]) -> T:
+        """Do something to the cluster in its thread, and wait for it; with a loop of one's own, call it directly."""
+        if self._loop is None or threading.current_thread() is self._thread:
+            return action()
+
+        async def run() -> T:
+            return action()
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result()
+
+    # ---- the owner's doings
+
+    def stop_broker(self, broker: int) -> None:
+        """Stop a broker: others lead in its place at once."""
+
+        def stop() -> None:
+            self.core.need_broker(broker).stop()
+            self.core.broker_changed()
+
+        self.call(stop)
+
+    def start_broker(self, broker: int, *, rack: str | None = None) -> None:
+        """Start a stopped broker on its old port, in another rack if one is given."""
+        found = self.core.need_broker(broker)
+        if found.alive:
+            raise ClusterStateError(f"broker {broker} is running")
+
+        async def start() -> None:
+            if rack is not None:
+                found.rack = rack
+            await found.start()
+            self.core.broker_changed()
+
+        assert self._loop is not None
+        asyncio.run_coroutine_threadsafe(start(), self._loop).result()
+
+    def restart_broker(self, broker: int, *, rack: str | None = None) -> None:
+        """`stop_broker`, then `start_broker`."""
+        self.stop_broker(broker)
+        self.start_broker(broker, rack=rack)

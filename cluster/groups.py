@@ -1,0 +1,305 @@
+"""The group coordinators of a cluster: one for each partition of `__consumer_offsets`, on the broker that leads it, with that partition's log as its log.
+
+What a coordinator writes are real batches in a real topic. When the partition's leader moves, the coordinator there loads the log, as Kafka's does.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from quorate.assignors.java_order import string_hash
+from quorate.cluster.clock import Handle
+from quorate.cluster.topics import PartitionState
+from quorate.codecs import CONSUMER_OFFSETS, CoordinatorRecord, decode_record, encode_record
+from quorate.codecs.api import (
+    ConsumerGroupDescribeRequest,
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    OffsetFetchRequest,
+    ShareGroupDescribeRequest,
+    StreamsGroupDescribeRequest,
+)
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.batches import BatchProblem, BatchRecord, encode_batch, read_batches
+from quorate.codecs.message import Message
+from quorate.coordinator.results import Pending, RequestContext
+from quorate.coordinator.runtime import AppendError, CoordinatorRuntime, StoredMarker, StoredRecord
+from quorate.coordinator.shard import CoordinatorShard
+
+if TYPE_CHECKING:
+    from quorate.cluster.core import ClusterCore
+
+__all__ = ["GroupCoordinators", "partition_of"]
+
+_MANY: dict[type[Message], tuple[str, str, Callable[[Any], str]]] = {
+    DescribeGroupsRequest: ("groups", "groups", str),
+    DeleteGroupsRequest: ("groups_names", "results", str),
+    ConsumerGroupDescribeRequest: ("group_ids", "groups", str),
+    ShareGroupDescribeRequest: ("group_ids", "groups", str),
+    StreamsGroupDescribeRequest: ("group_ids", "groups", str),
+    OffsetFetchRequest: ("groups", "groups", lambda group: str(group.group_id)),
+}
+"""Requests about several groups: the field of the request with the groups, that of the response, and how to get an id."""
+
+
+def partition_of(group_id: str, partitions: int) -> int:
+    """Which partition of `__consumer_offsets` a group is in."""
+    return (string_hash(group_id) & 0x7FFFFFFF) % partitions
+
+
+class PartitionCoordinatorLog:
+    """A `CoordinatorLog` in the log of a partition."""
+
+    def __init__(self, partition: PartitionState) -> None:
+        self.partition = partition
+
+    def append(
+        self,
+        records: Sequence[CoordinatorRecord],
+        *,
+        timestamp_ms: int,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+    ) -> int:
+        """Write one batch; returns the offset of its first record."""
+        log = self.partition.log
+        first = log.next_offset
+        pairs = [encode_record(record) for record in records]
+        data = encode_batch(
+            [
+                BatchRecord(offset=first + index, timestamp_ms=timestamp_ms, key=key, value=value)
+                for index, (key, value) in enumerate(pairs)
+            ],
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=0,  # as the broker's coordinator writes it, with and without a producer
+            transactional=producer_id >= 0,
+            partition_leader_epoch=self.partition.leader_epoch,
+        )
+        log.append_own(data, producer_id=producer_id, epoch=producer_epoch, transactional=producer_id >= 0)
+        return first
+
+    def append_marker(self, producer_id: int, producer_epoch: int, *, commit: bool, timestamp_ms: int) -> int:
+        """Write the end of a transaction; returns its offset."""
+        return self.partition.log.append_marker(
+            producer_id,
+            producer_epoch,
+            commit=commit,
+            now_ms=timestamp_ms,
+            leader_epoch=self.partition.leader_epoch,
+        )
+
+    def read(self) -> Iterator[StoredRecord | StoredMarker]:
+        """Everything, oldest first."""
+        for stored in self.partition.log:
+            batch = next(read_batches(stored.data))
+            assert not isinstance(batch, BatchProblem)
+            for record in batch.records():
+                assert isinstance(record, BatchRecord)
+                if stored.control:
+                    yield StoredMarker(
+                        offset=record.offset,
+                        timestamp_ms=record.timestamp_ms,
+                        producer_id=batch.header.producer_id,
+                        producer_epoch=batch.header.producer_epoch,
+                        commit=record.key is not None and record.key[3] == 1,
+                    )
+                else:
+                    yield StoredRecord(
+                        offset=record.offset,
+                        timestamp_ms=record.timestamp_ms,
+                        record=decode_record(record.key, record.value),
+                        producer_id=batch.header.producer_id if stored.transactional else -1,
+                        producer_epoch=batch.header.producer_epoch,
+                    )
+
+
+@dataclass(slots=True)
+class _Running:
+    """A coordinator at work, for one partition, on one broker."""
+
+    runtime: CoordinatorRuntime
+    broker: int
+    leader_epoch: int
+    timer: Handle | None = None
+    timer_at_ms: int | None = None
+
+
+class GroupCoordinators:
+    """All group coordinators of a cluster."""
+
+    def __init__(self, cluster: "ClusterCore") -> None:
+        self.cluster = cluster
+        self._running: dict[int, _Running] = {}
+        self._nobody = CoordinatorShard(cluster.settings.coordinator, new_id=self._new_id)
+
+    def _new_id(self) -> UUID:
+        return UUID(int=self.cluster.random.getrandbits(128), version=4)
+
+    # ---- who coordinates
+
+    def partition_for(self, group_id: str) -> PartitionState | None:
+        """The partition that a group is in; `None` while there is no `__consumer_offsets`."""
+        topic = self.cluster.topics.get(CONSUMER_OFFSETS)
+        return None if topic is None else topic.partitions[partition_of(group_id, len(topic.partitions))]
+
+    def _of(self, partition: PartitionState | None, broker: int) -> _Running | None:
+        """The coordinator for a partition, if this broker is it; its log is loaded when it is asked for the first time."""
+        if partition is None or partition.leader != broker:
+            return None
+        running = self._running.get(partition.index)
+        if running is not None and (running.broker, running.leader_epoch) != (broker, partition.leader_epoch):
+            self._unload(partition.index)
+            running = None
+        if running is None:
+            shard = CoordinatorShard(self.cluster.settings.coordinator, image=self.cluster.image, new_id=self._new_id)
+            shard.group_configs = self.cluster.group_configs
+            runtime = CoordinatorRuntime(shard, PartitionCoordinatorLog(partition), now_ms=self.cluster.clock.now_ms())
+            running = self._running[partition.index] = _Running(runtime, broker, partition.leader_epoch)
+            runtime.load()
+            self._set_timer(running)
+        return running
+
+    def leaders_changed(self) -> None:
+        """Coordinators whose partition is led elsewhere now stop, those elsewhere begin: sessions go on without being asked."""
+        topic = self.cluster.topics.get(CONSUMER_OFFSETS)
+        if topic is None:
+            return
+        for partition in topic.partitions:
+            running = self._running.get(partition.index)
+            if running is not None and (running.broker, running.leader_epoch) != (
+                partition.leader,
+                partition.leader_epoch,
+            ):
+                self._unload(partition.index)
+                self._of(partition, partition.leader)
+
+    def _unload(self, index: int) -> None:
+        running = self._running.pop(index)
+        if running.timer is not None:
+            running.timer.cancel()
+        running.runtime.unload()
+
+    def image_changed(self) -> None:
+        """The cluster's metadata has changed."""
+        for running in list(self._running.values()):
+            running.runtime.advance(self.cluster.clock.now_ms())
+            running.runtime.take_image(self.cluster.image)
+            self._set_timer(running)
+
+    def restart(self) -> None:
+        """Stop all, and load the logs anew: brokers were restarted, one after the other."""
+        was = list(self._running)
+        self.close()
+        topic = self.cluster.topics.get(CONSUMER_OFFSETS)
+        for index in was if topic is not None else ():
+            assert topic is not None
+            self._of(topic.partitions[index], topic.partitions[index].leader)
+
+    def close(self) -> None:
+        """Stop all."""
+        for index in list(self._running):
+            self._unload(index)
+
+    # ---- requests
+
+    def request(self, broker: int, group_id: str, request: Message, context: RequestContext) -> Message | Pending[Any]:
+        """Answer a request about one group."""
+        if not group_id and _needs_a_name(request):
+            return self._nobody.failed(request, context, ErrorCode.INVALID_GROUP_ID, "")
+        running = self._of(self.partition_for(group_id), broker)
+        if running is None:
+            return self._nobody.failed(request, context, ErrorCode.NOT_COORDINATOR, "")
+        return self._ask(running, request, context)
+
+    def request_many(self, broker: int, request: Message, context: RequestContext) -> Message | Pending[Any]:
+        """Answer a request about several groups, each by its coordinator."""
+        asked, answered, id_of = _MANY[type(request)]
+        parts: dict[int, list[Any]] = {}
+        for group in getattr(request, asked):
+            partition = self.partition_for(id_of(group))
+            parts.setdefault(-1 if partition is None else partition.index, []).append(group)
+        answers: list[Any] = []
+        for index, groups in parts.items():
+            part = replace(request, **{asked: tuple(groups)})
+            partition = None if index < 0 else self.cluster.topics[CONSUMER_OFFSETS].partitions[index]
+            running = self._of(partition, broker)
+            if running is None:
+                answers.append(self._nobody.failed(part, context, ErrorCode.NOT_COORDINATOR, ""))
+            else:
+                answers.append(self._ask(running, part, context))
+        if not answers:
+            return self._nobody.failed(request, context, ErrorCode.NONE, "")
+        responses: list[Any] = [one.response if isinstance(one, Pending) else one for one in answers]
+        everything = [group for one in responses for group in getattr(one, answered)]
+        whole: Message = replace(responses[0], **{answered: tuple(everything)})
+        return whole
+
+    def failed(self, request: Message, context: RequestContext, code: ErrorCode) -> Message:
+        """The answer to a request that failed as a whole."""
+        return self._nobody.failed(request, context, code, "")
+
+    def list_groups(self, broker: int, request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
+        """The groups of all partitions that a broker leads."""
+        groups: list[Any] = []
+        for partition in self._led_by(broker):
+            running = self._of(partition, broker)
+            assert running is not None
+            answer = self._ask(running, request, context)
+            groups += getattr(answer.response if isinstance(answer, Pending) else answer, "groups")  # noqa: B009
+        return ListGroupsResponse(groups=tuple(groups))
+
+    def end_transaction(self, partition: PartitionState, producer_id: int, epoch: int, *, commit: bool) -> None:
+        """Write the marker of a transaction that committed offsets. Raises `AppendError` if nobody coordinates the partition."""
+        running = self._of(partition, partition.leader)
+        if running is None:
+            raise AppendError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        running.runtime.advance(self.cluster.clock.now_ms())
+        running.runtime.end_transaction(producer_id, epoch, commit=commit)
+        self._set_timer(running)
+
+    def runtimes(self) -> dict[int, CoordinatorRuntime]:
+        """The coordinators at work, by partition."""
+        return {index: running.runtime for index, running in self._running.items()}
+
+    def _ask(self, running: _Running, request: Message, context: RequestContext) -> Message | Pending[Any]:
+        runtime = running.runtime
+        now_ms = context.now_ms
+        next_ms = runtime.shard.timers.next_at_ms()
+        if next_ms is not None and next_ms <= now_ms:
+            runtime.advance(now_ms)
+        elif now_ms > runtime.now_ms:
+            runtime.now_ms = now_ms
+        answer = runtime.request(request, context)
+        self._set_timer(running)
+        if answer.done:
+            assert answer.response is not None
+            return answer.response  # type: ignore[no-any-return]
+        return answer
+
+    def _set_timer(self, running: _Running) -> None:
+        """Wake the coordinator when its next timer is due. A timer that is due later than that only makes it look in vain."""
+        at_ms = running.runtime.shard.timers.next_at_ms()
+        if at_ms is None or (running.timer_at_ms is not None and running.timer_at_ms <= at_ms):
+            return
+        if running.timer is not None:
+            running.timer.cancel()
+        running.timer_at_ms = at_ms
+        running.timer = self.cluster.clock.call_at(at_ms, lambda: self._due(running))
+
+    def _due(self, running: _Running) -> None:
+        running.timer = running.timer_at_ms = None
+        running.runtime.advance(max(self.cluster.clock.now_ms(), running.runtime.now_ms))
+        self._set_timer(running)
+
+    def _led_by(self, broker: int) -> Iterable[PartitionState]:
+        topic = self.cluster.topics.get(CONSUMER_OFFSETS)
+        return [] if topic is None else [one for one in topic.partitions if one.leader == broker]
+
+
+def _needs_a_name(request: Message) -> bool:
+    """Whether the group must have a name: only offsets may be kept without one."""
+    return type(request).__name__ not in ("OffsetCommitRequest", "OffsetFetchRequest", "OffsetDeleteRequest")

@@ -1,0 +1,85 @@
+"""Settings of brokers and topics, by Kafka's names with Kafka's defaults, as far as the embedded cluster follows them. What it does not follow is kept and shown."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from quorate.coordinator.config import CoordinatorConfig
+
+__all__ = ["BROKER_DEFAULTS", "TOPIC_DEFAULTS", "Settings"]
+
+BROKER_DEFAULTS: Mapping[str, str] = {
+    "auto.create.topics.enable": "true",
+    "broker.session.timeout.ms": "9000",
+    "num.partitions": "1",
+    "default.replication.factor": "1",
+    "min.insync.replicas": "1",
+    "message.max.bytes": "1048588",
+    "log.message.timestamp.type": "CreateTime",
+    "log.cleanup.policy": "delete",
+    "log.retention.ms": "604800000",
+    "log.retention.bytes": "-1",
+    "log.segment.bytes": "1073741824",
+    "socket.request.max.bytes": "104857600",
+    "connections.max.idle.ms": "600000",
+    "fetch.max.bytes": "57671680",
+    "max.incremental.fetch.session.cache.slots": "1000",
+    "replica.selector.class": "",
+    "delete.topic.enable": "true",
+    "unclean.leader.election.enable": "false",
+    "offsets.topic.num.partitions": "50",
+    "offsets.topic.replication.factor": "3",
+    "offsets.topic.segment.bytes": "104857600",
+    "transaction.state.log.num.partitions": "50",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.max.timeout.ms": "900000",
+    "transactional.id.expiration.ms": "604800000",
+}
+"""Settings of brokers that mean something here, besides those of the group coordinator (`CoordinatorConfig`)."""
+
+TOPIC_DEFAULTS: Mapping[str, tuple[str, str]] = {
+    "cleanup.policy": ("log.cleanup.policy", "delete"),
+    "compression.type": ("compression.type", "producer"),
+    "max.message.bytes": ("message.max.bytes", "1048588"),
+    "message.timestamp.type": ("log.message.timestamp.type", "CreateTime"),
+    "min.insync.replicas": ("min.insync.replicas", "1"),
+    "retention.ms": ("log.retention.ms", "604800000"),
+    "retention.bytes": ("log.retention.bytes", "-1"),
+    "segment.bytes": ("log.segment.bytes", "1073741824"),
+    "unclean.leader.election.enable": ("unclean.leader.election.enable", "false"),
+}
+"""Settings of topics: the broker's setting that is the default, and Kafka's default for that."""
+
+
+@dataclass(slots=True)
+class Settings:
+    """The settings that all brokers share. `coordinator`: those of the group coordinator."""
+
+    properties: dict[str, str]
+    coordinator: CoordinatorConfig
+
+    @classmethod
+    def of(cls, properties: Mapping[str, Any]) -> "Settings":
+        """From what the owner gave. Raises `ConfigError` for values that the group coordinator cannot have."""
+        known = {field.name.replace("_", ".") for field in fields(CoordinatorConfig) if field.init}
+        given = {name: str(value) for name, value in properties.items()}
+        return cls(given, CoordinatorConfig.from_properties({k: v for k, v in given.items() if k in known}))
+
+    def get(self, name: str) -> str:
+        """A broker's setting."""
+        return self.properties.get(name, BROKER_DEFAULTS.get(name, ""))
+
+    def number(self, name: str) -> int:
+        """A broker's setting that is a number."""
+        return int(self.get(name))
+
+    def truth(self, name: str) -> bool:
+        """A broker's setting that is true or false."""
+        return self.get(name).lower() == "true"
+
+    def of_topic(self, name: str, config: Mapping[str, str]) -> str:
+        """A topic's setting: its own, else the broker's."""
+        if name in config:
+            return config[name]
+        brokers, default = TOPIC_DEFAULTS[name]
+        return self.properties.get(brokers, default)

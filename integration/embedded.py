@@ -1,0 +1,195 @@
+"""`EmbeddedKafka`: `quorate.cluster` behind the interface that the containers have, so that a scenario runs on either.
+
+What brokers in containers do in seconds, such as noticing that one does not answer, takes its configured time here, too; starting and stopping takes none.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+from quorate.cluster import ClusterStateError, EmbeddedCluster
+from quorate.coordinator.config import ConfigError
+from quorate.integration.cluster import BrokerInfo, Cluster
+from quorate.integration.errors import ClusterError
+from quorate.integration.waiting import wait_for
+
+__all__ = ["EmbeddedKafka"]
+
+_DEFAULTS: Mapping[str, object] = {
+    "auto.create.topics.enable": "false",
+    "group.initial.rebalance.delay.ms": 0,
+    "offsets.topic.num.partitions": 4,
+    "transaction.state.log.num.partitions": 2,
+    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+    "broker.session.timeout.ms": 4000,
+}
+"""Those of the containers, as far as they mean something here."""
+
+VERSION = "4.3.1"
+
+
+class EmbeddedKafka(Cluster):
+    """A cluster in this process.
+
+    `racks`: taken by turns for `brokers` brokers, one for each by default; `version`: the release that coordinators behave like;
+    `properties`: brokers' settings by Kafka's names; `ports`: of each broker. Raises `ClusterError` for what cannot be.
+    """
+
+    def __init__(
+        self,
+        *,
+        brokers: int | None = None,
+        racks: Sequence[str | None] = ("a", "b", "c"),
+        version: str = VERSION,
+        properties: Mapping[str, object] | None = None,
+        ports: Sequence[int] | None = None,
+        timeout_ms: int = 60_000,
+        on_progress: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.timeout_ms = timeout_ms
+        count = len(racks) if brokers is None else brokers
+        self._version = version
+        given = {**_DEFAULTS, "kafka.version": version, **(properties or {})}
+        try:
+            self.embedded = EmbeddedCluster(
+                count,
+                racks=list(islice(cycle(racks), count)) if racks else None,
+                ports=ports,
+                properties=given,
+                on_note=on_progress,
+            )
+            self.embedded.__enter__()
+        except (ClusterStateError, ConfigError) as error:
+            raise ClusterError(str(error)) from None
+
+    def _do(self, action: Callable[[], Any]) -> Any:
+        """Do something in the cluster's thread; its clients are told anew."""
+        self.close_admin()
+        try:
+            return self.embedded.call(action)
+        except ClusterStateError as error:
+            raise ClusterError(str(error)) from None
+
+    @property
+    def brokers(self) -> Sequence[BrokerInfo]:
+        """All brokers, by id."""
+        return [
+            BrokerInfo(
+                id=broker.id,
+                rack=broker.rack,
+                address=broker.address,
+                version=self._version,
+                state="stopped" if not broker.serving else "paused" if broker.frozen else "running",
+            )
+            for broker in self.embedded.core.brokers.values()
+        ]
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Addresses of all brokers."""
+        return self.embedded.bootstrap_servers
+
+    @property
+    def answering_servers(self) -> str:
+        """Addresses of the brokers that answer."""
+        brokers = self.embedded.core.brokers.values()
+        return ",".join(one.address for one in brokers if one.serving and not one.silent) or self.bootstrap_servers
+
+    def stop_broker(self, broker: int) -> None:
+        """Shut a broker down: others lead in its place at once."""
+        self.close_admin()
+        self._wrapped(self.embedded.stop_broker, broker)
+
+    def start_broker(self, broker: int, *, rack: str | None = None) -> None:
+        """Start a stopped broker, in another rack if one is given."""
+        self.close_admin()
+        self._wrapped(lambda one: self.embedded.start_broker(one, rack=rack), broker)
+
+    def _wrapped(self, action: Callable[[int], None], broker: int) -> None:
+        try:
+            action(broker)
+        except ClusterStateError as error:
+            raise ClusterError(str(error)) from None
+
+    def kill_broker(self, broker: int) -> None:
+        """End a broker at once. Its connections close; that it is gone is noticed at once, too."""
+        self.stop_broker(broker)
+
+    def pause_broker(self, broker: int) -> None:
+        """Freeze a broker: connections stay open and nothing answers."""
+        self._do(lambda: self.embedded.core.need_broker(broker).freeze(True))
+
+    def resume_broker(self, broker: int) -> None:
+        """Let a frozen broker go on."""
+        self._do(lambda: self.embedded.core.need_broker(broker).freeze(False))
+
+    def wait_fenced(self, broker: int) -> None:
+        """Wait until others lead in a frozen broker's place."""
+        found = self.embedded.core.need_broker(broker)
+        wait_for(f"broker {broker} is fenced", lambda: found.fenced or not found.serving, self.timeout_ms)
+
+    def cut(self, broker: int, *others: int) -> None:
+        """Have nothing pass between a broker and the clients, or all other brokers. Between some brokers only there is nothing that could be cut."""
+        core = self.embedded.core
+        if others and set(others) | {broker} != set(core.brokers):
+            raise ClusterError(
+                f"brokers {broker} and {others} of an embedded cluster exchange nothing; cut a broker off from all others, or from clients"
+            )
+        if others:
+            self._do(lambda: core.need_broker(broker).lose_controller(True))
+        else:
+            self._do(lambda: core.need_broker(broker).cut(True))
+
+    def heal(self) -> None:
+        """Undo every `cut`."""
+
+        def heal() -> None:
+            for broker in self.embedded.core.brokers.values():
+                broker.cut(False)
+                broker.lose_controller(False)
+
+        self._do(heal)
+
+    def upgrade(self, version: str) -> None:
+        """Have the coordinators behave like another release, on the same logs."""
+        try:
+            self._do(lambda: self.embedded.core.change_version(version))
+        except (ConfigError, ValueError) as error:
+            raise ClusterError(f"version {version} cannot be: {error}") from None
+        self._version = version
+
+    def logs(self, broker: int) -> str:
+        """What a broker had to say beside its responses."""
+        mark = f"broker {broker}: "
+        return "".join(f"{line.removeprefix(mark)}\n" for line in self.embedded.core.notes if line.startswith(mark))
+
+    def copy_segments(self, destination: Path, topic: str = "__consumer_offsets", *, broker: int | None = None) -> Path:
+        """Write a topic's batches into folders TOPIC-PARTITION, as a broker's log directory has them."""
+
+        def write() -> None:
+            found = self.embedded.core.topics.get(topic)
+            if found is None:
+                raise ClusterStateError(f"there is no topic {topic}")
+            for partition in found.partitions:
+                if broker is not None and broker not in partition.replicas:
+                    continue
+                folder = destination / f"{topic}-{partition.index}"
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / f"{partition.log.start_offset:020}.log").write_bytes(
+                    b"".join(batch.data for batch in partition.log)
+                )
+
+        try:
+            self.embedded.call(write)
+        except ClusterStateError as error:
+            raise ClusterError(str(error)) from None
+        return destination
+
+    def wait_ready(self) -> None:
+        """It is ready when it has started."""
+
+    def close(self) -> None:
+        """End the cluster."""
+        self.close_admin()
+        self.embedded.__exit__(None, None, None)
