@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from quorate.assignors.kafka_version import KafkaVersion
 from quorate.codecs import Uuid
 from quorate.codecs.api.consumer_group_heartbeat import TopicPartitions
+from quorate.coordinator.behaviour import Behaviour
 from quorate.coordinator.consumer.reconcile import TRANSITIONS, Situation, reconcile
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.image import MetadataImage, TopicImage
@@ -178,3 +180,20 @@ def test_a_move_that_the_table_does_not_have_is_not_made(monkeypatch: pytest.Mon
     monkeypatch.setitem(TRANSITIONS, STABLE, frozenset())  # type: ignore[call-overload]
     with pytest.raises(AssertionError, match="member m cannot go from STABLE to UNREVOKED_PARTITIONS"):
         reconcile(member(STABLE, 0, 1), situation(1))
+
+
+def test_before_kafka_4_3_a_member_that_revokes_again_goes_one_epoch_on() -> None:
+    """KAFKA-19974: since 4.3 it stays at its epoch until it reaches the target's."""
+    older = replace(situation(0, owned=(0, 1)), behaviour=Behaviour.of(KafkaVersion(4, 0, 2)))
+    first = reconcile(member(STABLE, 0, 1, epoch=5), older)
+    assert (first.state, first.epoch) == (UNREVOKED, 5)
+    again = reconcile(member(UNREVOKED, 0, 1, pending=(2,), epoch=5), older)
+    assert (again.state, again.epoch) == (UNREVOKED, 6)
+    newest = reconcile(member(UNREVOKED, 0, 1, pending=(2,), epoch=5), situation(0, owned=(0, 1)))
+    assert (newest.state, newest.epoch) == (UNREVOKED, 5)
+
+
+def test_before_kafka_4_2_a_member_gets_what_its_target_says_whatever_it_subscribes_to() -> None:
+    """KAFKA-19431."""
+    older = replace(situation(0, 1, topics="u"), behaviour=Behaviour.of(KafkaVersion(4, 0, 2)))
+    assert reconcile(member(STABLE), older).assigned == {T: {0: 6, 1: 6}}

@@ -170,6 +170,7 @@ def test_the_sum_of_the_kips_text_goes_round_in_64_bits() -> None:
     assert group_hash(dict.fromkeys("abc", most), "murmur3") == (6 * most + 2**63) % 2**64 - 2**63
     assert group_hash(dict.fromkeys("abc", -(2**63)), "murmur3") == 0
     assert group_hash(dict.fromkeys("ab", most), "murmur3") == 2**63 - 3
+    assert group_hash({"a": most, "b": most, "c": 1}, "murmur3") == -(2**63)
 
 
 def test_racks_are_in_java_order() -> None:
