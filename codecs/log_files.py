@@ -24,11 +24,12 @@ _SEGMENT_FILE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A segment file as it was when it was found: a broker may go on writing. `begin` is where to begin to read its columns, at a batch."""
+    """A segment file as it was when it was found: a broker may go on writing. Of its columns only those of the batches from byte `begin` to `end` are meant."""
 
     path: Path
     size_bytes: int
     begin: int = 0
+    end: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,6 +155,7 @@ def _rows_of_segment(place: str, data: bytes, topic: str, reading: Reading) -> B
         path=Path(place),
         begin=0,
         end=len(data),
+        size_bytes=len(data),
         first_offset=0,
         next_offset=0,
     )

@@ -15,8 +15,10 @@ from pyspark.sql.datasource import InputPartition
 
 from quorate.codecs.batches.frames import MAX_BATCH_BYTES, Frame, begins_with_no_batch, frames
 from quorate.codecs.batches.model import BatchProblem
+from quorate.codecs.batches.reader import check
 from quorate.codecs.batches.v2 import TRANSACTIONAL
-from quorate.codecs.columnar.batches import headers_of
+from quorate.codecs.columnar.batches import Batches, headers_of
+from quorate.codecs.columnar.frame import Ints
 from quorate.codecs.columnar.hop import batch_starts
 from quorate.codecs.log_files import PartitionFiles, Segment, find_partitions
 from quorate.codecs.log_isolation import Transactions, scan
@@ -24,7 +26,18 @@ from quorate.codecs.log_model import LogError, LogProblem
 from quorate.pipeline.options import EARLIEST, LATEST, Options
 from quorate.pipeline.schema import OptionError
 
-__all__ = ["DataLoss", "Piece", "Split", "Surveyed", "find_files", "plan", "splits_of", "survey"]
+__all__ = [
+    "DataLoss",
+    "Piece",
+    "Split",
+    "Surveyed",
+    "check_offset",
+    "find_files",
+    "offset_of",
+    "plan",
+    "splits_of",
+    "survey",
+]
 
 BLOCK_BYTES: Final = 16 << 20
 NOTHING_OPEN: Final = Transactions({}, None)
@@ -47,6 +60,7 @@ class Piece:
     path: Path
     begin: int
     end: int
+    size_bytes: int
     first_offset: int
     next_offset: int
     expected_offset: int = 0
@@ -124,41 +138,91 @@ class Surveyed:
     transactions: Transactions
     start_offset: int
     next_offset: int
+    ordered: bool
+    """Whether all offsets are where they have to be, as far as headers tell."""
+
+    @property
+    def stable_offset(self) -> int:
+        """The offset behind the last that a consumer gets."""
+        stable = self.transactions.last_stable_offset
+        return self.next_offset if stable is None else min(stable, self.next_offset)
 
 
-def survey(files: PartitionFiles, *, read_committed: bool, max_split_bytes: int) -> Surveyed:
-    """Go over the headers of a partition."""
-    surveyor = _Surveyor(files, max_split_bytes)
-    transactional = surveyor.transactional()
+def survey(
+    files: PartitionFiles,
+    *,
+    read_committed: bool,
+    max_split_bytes: int,
+    start: int | None = None,
+    end: int | None = None,
+    settled: bool = False,
+    tail: bool = True,
+) -> Surveyed:
+    """Go over the headers of a partition.
+
+    The pieces are those from offset `start` to `end`, not included; damage is in the piece of the batch behind it. `settled` says that no transaction is open
+    that began before `start`, so that older segments need not be looked at. Without `tail`, what follows the last whole batch is in no piece.
+    """
+    surveyor = _Surveyor(files, max_split_bytes, start, end, tail)
+    transactional = surveyor.transactional(settled or not read_committed)
     if read_committed:
         transactions = scan(transactional, MAX_BATCH_BYTES)
     else:
         transactions = NOTHING_OPEN
         for _ in transactional:
             pass
-    start = int(files.segments[0].path.stem) if files.segments else 0
-    return Surveyed(files, tuple(surveyor.pieces), transactions, start, surveyor.next_offset)
+    first = int(files.segments[0].path.stem) if files.segments else 0
+    return Surveyed(
+        files, tuple(surveyor.pieces), transactions, first, max(surveyor.following, first), surveyor.ordered
+    )
 
 
 class _Surveyor:
     """The pieces of a partition, found while its transactional batches are handed out."""
 
-    def __init__(self, files: PartitionFiles, max_split_bytes: int) -> None:
+    def __init__(
+        self, files: PartitionFiles, max_split_bytes: int, start: int | None, end: int | None, tail: bool
+    ) -> None:
         self.files = files
         self.max_split_bytes = max_split_bytes
+        self.start = -1 if start is None else start
+        self.end = np.iinfo(np.int64).max if end is None else end
+        self.tail = tail
         self.pieces: list[Piece] = []
+        self.following = 0
+        """The offset behind the last batch that was seen, and behind the last that is in a piece."""
         self.next_offset = 0
+        self.whole = self.wanted = 0
+        """Where the last whole batch ends in the segment, and the last with offsets before `end`."""
+        self.beyond = False
+        """Whether there are others behind that one."""
+        self.open: Piece | None = None
+        """The piece that what comes next belongs to, if it is wanted."""
+        self.ordered = True
+        self.seen = 0
+        self.filled = False
+        """Whether a batch has come that belongs to it."""
 
-    def transactional(self) -> Iterator[Frame]:
-        """The frames of transactional batches, markers among them."""
-        for segment in self.files.segments:
-            self._begin(segment, 0, int(segment.path.stem))
+    def transactional(self, skipping: bool) -> Iterator[Frame]:
+        """The frames of transactional batches, markers among them. `skipping`: only of segments that have offsets from `start` on."""
+        segments = self.files.segments
+        for index, segment in enumerate(segments):
+            following = int(segments[index + 1].path.stem) if index + 1 < len(segments) else None
+            before = following is not None and following <= self.start
+            if before and skipping:
+                continue
+            self.whole, self.wanted, self.beyond, self.filled = 0, 0, False, False
+            self.open = None if before else self._piece(segment, 0, int(segment.path.stem))
             try:
                 with segment.path.open("rb", buffering=0) as file:
                     yield from self._segment(file, segment)
             except OSError:
-                pass  # reported by whoever reads it
-            self._end(segment.size_bytes)
+                self.whole = segment.size_bytes  # reported by whoever reads it
+            if self.beyond:
+                self._close(self.wanted)
+            else:
+                self._close(self.whole if following is None and not self.tail else segment.size_bytes)
+            self.next_offset = self.following
 
     def _segment(self, file: BinaryIO, segment: Segment) -> Iterator[Frame]:
         position, block = 0, b""
@@ -188,103 +252,152 @@ class _Surveyor:
             return found[3]
         return None
 
-    def _batches(self, block: bytes, starts: np.ndarray, end: int, segment: Segment, position: int) -> Iterator[Frame]:
+    def _batches(self, block: bytes, starts: Ints, end: int, segment: Segment, position: int) -> Iterator[Frame]:
         batches = headers_of(block, starts, end)
-        following = batches.base_offset + np.maximum(batches.last_offset_delta, 0) + 1
-        begun = self.pieces[-1].begin
-        while True:
-            # The first batch at which the piece has become large enough.
-            index = int(np.searchsorted(starts, begun + self.max_split_bytes - position))
-            if index >= len(starts):
-                break
-            begun = position + int(starts[index])
-            if begun > self.pieces[-1].begin:
-                if index:
-                    self.next_offset = int(following[index - 1])
-                self._end(begun)
-                self._begin(segment, begun, int(batches.base_offset[index]))
-        self.next_offset = int(following[-1])
+        behind = batches.base_offset + np.maximum(batches.last_offset_delta, 0) + 1
+        self.ordered &= bool((batches.base_offset >= np.append(self.seen, behind[:-1])).all())
+        self.seen = int(behind[-1])
+        if self.open is not None:
+            self._cut(batches, behind, segment, position)
+        self.following = self._behind(batches, behind, len(starts))
+        self.whole = position + end
         for index in np.flatnonzero(batches.plain & (batches.attributes & TRANSACTIONAL != 0)).tolist():
-            start = int(starts[index])
-            yield block, start, int(batches.end[index]), position + start
+            begin = int(starts[index])
+            yield block, begin, int(batches.end[index]), position + begin
 
-    def _begin(self, segment: Segment, begin: int, first_offset: int) -> None:
-        piece = Piece(
+    def _behind(self, batches: Batches, behind: Ints, count: int) -> int:
+        """The offset behind the first `count` batches of a block, of which those that are damaged say nothing."""
+        for index in range(count - 1, -1, -1):
+            if check(batches.block, int(batches.start[index]), int(batches.end[index]), 0) is None:
+                return int(behind[index])
+        return self.following
+
+    def _cut(self, batches: Batches, behind: Ints, segment: Segment, position: int) -> None:
+        """Move on to where `start` is, and cut between batches where a piece has become large enough.
+
+        An offset may be damaged without anybody noticing. It must not keep the batches around it out, but may well let others in, whose records are looked at.
+        """
+        assert self.open is not None
+        starts, ends = batches.start, batches.end
+        first = 0
+        if not self.filled:
+            later = behind > self.start
+            first = int(np.argmax(later)) if bool(later.any()) else len(starts)
+            if first:
+                self.next_offset = self._behind(batches, behind, first)
+                self.open = self._piece(segment, position + int(ends[first - 1]), self.next_offset)
+        inside = np.flatnonzero(batches.base_offset < self.end)
+        last = int(inside[-1]) + 1 if len(inside) else 0
+        least = first if self.filled else first + 1
+        if first < last:
+            self.filled = True
+            self.wanted = position + int(ends[last - 1])
+        self.beyond |= last < len(starts)
+        while True:
+            large = int(np.searchsorted(starts, self.open.begin + self.max_split_bytes - position))
+            index = max(large, least)
+            if index >= last:
+                break
+            self.next_offset = self._behind(batches, behind, index)
+            self._close(position + int(starts[index]))
+            self.open = self._piece(segment, position + int(starts[index]), self.next_offset)
+            least = index + 1
+        self.next_offset = self._behind(batches, behind, last)
+
+    def _piece(self, segment: Segment, begin: int, offset: int) -> Piece:
+        """A piece from byte `begin` on, at or before the batch that has `offset`."""
+        return Piece(
             topic=self.files.topic,
             partition=self.files.partition,
             path=segment.path,
             begin=begin,
             end=segment.size_bytes,
-            first_offset=first_offset,
-            next_offset=first_offset,
+            size_bytes=segment.size_bytes,
+            first_offset=offset,
+            next_offset=offset,
             expected_offset=self.next_offset,
             last=segment == self.files.segments[-1],
         )
-        self.pieces.append(piece)
 
-    def _end(self, end: int) -> None:
-        """The last piece ends at this byte, and with the batch that was the last one yet."""
-        piece = self.pieces[-1]
-        self.pieces[-1] = replace(piece, end=end, next_offset=max(self.next_offset, piece.first_offset))
+    def _close(self, end: int) -> None:
+        """The open piece, if there is one, ends at this byte, and with the batch that was the last one yet."""
+        if self.open is not None and end > self.open.begin:
+            next_offset = max(self.next_offset, self.open.first_offset)
+            self.pieces.append(replace(self.open, end=end, next_offset=next_offset))
 
 
 # ---- from partitions to tasks
 
 
-def plan(options: Options, partitions: Iterable[Surveyed]) -> Iterator[Piece]:
-    """The pieces that have what the options ask for. Raises `DataLoss`."""
-    for found in partitions:
-        if found.files.problems:
+def plan(
+    options: Options,
+    partitions: Iterable[PartitionFiles],
+    *,
+    within: tuple[int | None, int | None] = (None, None),
+    settled: bool = False,
+    tail: bool = True,
+) -> Iterator[Piece]:
+    """The pieces that have what the options ask for, of that only offsets `within`; `settled` and `tail` as for `survey`. Raises `DataLoss`."""
+    for files in partitions:
+        if files.problems:
             nothing = Piece(
-                topic=found.files.topic,
-                partition=found.files.partition,
+                topic=files.topic,
+                partition=files.partition,
                 path=Path(),
                 begin=0,
                 end=0,
+                size_bytes=0,
                 first_offset=0,
                 next_offset=0,
             )
-            yield replace(nothing, problems=found.files.problems)
-        start, end = bounds(options, found)
+            yield replace(nothing, problems=files.problems)
+        start = offset_of(options.starting_offsets, files.partition)
+        end = offset_of(options.ending_offsets, files.partition)
+        if start == LATEST:
+            continue
+        low = max((one for one in (start, within[0]) if one is not None and one != EARLIEST), default=None)
+        high = min((one for one in (end, within[1]) if one is not None and one != LATEST), default=None)
+        found = survey(
+            files,
+            read_committed=options.read_committed,
+            max_split_bytes=options.max_split_bytes,
+            start=low,
+            end=high,
+            settled=settled,
+            tail=tail,
+        )
+        for name, offset in (("startingOffsets", start), ("endingOffsets", end)):
+            if offset >= 0 and options.fail_on_data_loss:
+                place = f"{files.topic}-{files.partition}"
+                check_offset(place, name, offset, found.start_offset, found.next_offset)
         for piece in found.pieces:
-            # A piece may begin with damage: what there is in it is not known, so that none with some of the range is left out.
-            if piece.end > piece.begin and piece.next_offset > start and (end is None or piece.first_offset < end):
-                transactions = _of_range(found.transactions, piece)
-                start_offset = start if start > piece.first_offset else None
-                yield replace(piece, transactions=transactions, start_offset=start_offset, end_offset=end)
+            yield replace(piece, transactions=_of_piece(found, piece), start_offset=low, end_offset=high)
 
 
-def bounds(options: Options, found: Surveyed) -> tuple[int, int | None]:
-    """The offsets from which and before which a partition is wanted. Raises `DataLoss`."""
-    place = f"{found.files.topic}-{found.files.partition}"
-    number = found.files.partition
-    wanted = {
-        "startingOffsets": _asked(options.starting_offsets, number),
-        "endingOffsets": _asked(options.ending_offsets, number),
-    }
-    for name, offset in wanted.items():
-        if offset >= 0 and options.fail_on_data_loss and not found.start_offset <= offset <= found.next_offset:
-            raise DataLoss(
-                f"{place}: offset {offset:,} of {name} is not in the log, which has {found.start_offset:,} to {found.next_offset:,}; "
-                "failOnDataLoss=false reads what there is"
-            )
-    start, end = wanted.values()
-    first = {EARLIEST: found.start_offset, LATEST: found.next_offset}.get(start, start)
-    return min(first, found.start_offset) if start == EARLIEST else first, None if end == LATEST else end
+def check_offset(place: str, name: str, offset: int, first: int, following: int) -> None:
+    """Raises `DataLoss` for an offset that a log has not, which has those from `first` to `following`."""
+    if not first <= offset <= following:
+        raise DataLoss(
+            f"{place}: offset {offset:,} of {name} is not in the log, which has {first:,} to {following:,}; "
+            "failOnDataLoss=false reads what there is"
+        )
 
 
-def _asked(offsets: Mapping[int | None, int], partition: int | None) -> int:
+def offset_of(offsets: Mapping[int | None, int], partition: int | None) -> int:
+    """The offset that an option gives for a partition."""
     return offsets[partition] if partition in offsets else offsets[None]
 
 
-def _of_range(transactions: Transactions, piece: Piece) -> Transactions:
-    """Of the aborted transactions those that matter for a piece."""
+def _of_piece(found: Surveyed, piece: Piece) -> Transactions:
+    """Of the aborted transactions those that matter for a piece, which are all if its offsets cannot be relied on."""
+    if not found.ordered:
+        return found.transactions
     aborted = {}
-    for producer_id, spans in transactions.aborted.items():
+    for producer_id, spans in found.transactions.aborted.items():
         few = [span for span in spans if span[1] > piece.first_offset and span[0] < piece.next_offset]
         if few:
             aborted[producer_id] = few
-    return Transactions(aborted, transactions.last_stable_offset)
+    return Transactions(aborted, found.transactions.last_stable_offset)
 
 
 def splits_of(pieces: Iterable[Piece], max_split_bytes: int) -> list[Split]:

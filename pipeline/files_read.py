@@ -1,7 +1,10 @@
 """Reading a piece of a segment: from its bytes to Arrow batches of the pipeline's schema, leaving out early what is not wanted."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from io import BytesIO
+from os import fstat
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -14,10 +17,10 @@ from quorate.codecs.columnar.batches import Batches, Records
 from quorate.codecs.columnar.columns import decode_slots
 from quorate.codecs.columnar.log import BLOCK_BYTES, CONTROL_RECORDS, FoundRecords, PartitionColumns
 from quorate.codecs.columnar.slots import binary_array
-from quorate.codecs.log_files import PartitionFiles, Segment
+from quorate.codecs.log_files import PartitionFiles, Segment, find_partitions
 from quorate.codecs.log_isolation import Transactions
-from quorate.codecs.log_model import LogError, is_damage
-from quorate.pipeline.files import Piece
+from quorate.codecs.log_model import LogError, LogProblem, is_damage
+from quorate.pipeline.files import Piece, check_offset
 from quorate.pipeline.filters import Wanted
 from quorate.pipeline.options import Mode
 from quorate.pipeline.rows import Rows, timestamps
@@ -34,24 +37,80 @@ class Reading:
     read_committed: bool
     mode: Mode
     include_raw: bool = False
+    fail_on_data_loss: bool = True
 
 
 def read_piece(piece: Piece, reading: Reading, file: BinaryIO | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows of a piece, read from `file` if it is given. Raises `LogError` for the first damage if the mode is FAILFAST."""
-    reader = _PieceColumns(piece, reading.read_committed, file)
-    for found in reader.found():
+    """The rows of a piece, read from `file` if it is given.
+
+    A segment that the broker has cleaned or deleted since the piece was planned is looked for anew, by the offsets. Raises `LogError` for the first damage if the
+    mode is FAILFAST, and `DataLoss` if the offsets are gone.
+    """
+    pieces = [piece]
+    try:
+        with ExitStack() as stack:
+            if file is None and piece.end > piece.begin:
+                file = stack.enter_context(piece.path.open("rb", buffering=0))
+                size = fstat(file.fileno()).st_size
+                # Only the last segment grows, and none is changed in its place.
+                if size == piece.size_bytes or (piece.last and size > piece.size_bytes):
+                    pieces = []
+                    yield from _rows_of(piece, reading, file)
+            else:
+                pieces = []
+                yield from _rows_of(piece, reading, file or BytesIO())
+    except FileNotFoundError:
+        pass  # looked for in other segments
+    except OSError as error:
+        reader = _PieceColumns(piece, reading.read_committed)
+        yield from _rows(piece, FoundRecords([reader.unreadable(error)]), reader, reading)
+        return
+    for one in pieces:
+        for found in relocated(one, reading.fail_on_data_loss):
+            with found.path.open("rb", buffering=0) as opened:
+                yield from _rows_of(found, reading, opened)
+
+
+def relocated(piece: Piece, fail_on_data_loss: bool) -> Iterator[Piece]:
+    """The segments that have the offsets of a piece now, as pieces. Raises `DataLoss` if there are none from its beginning on."""
+    (files,) = find_partitions(piece.path.parent, topic=piece.topic, partition=piece.partition)
+    stems = [int(segment.path.stem) for segment in files.segments]
+    start = max(piece.first_offset, -1 if piece.start_offset is None else piece.start_offset)
+    end = min(one for one in (piece.next_offset, piece.end_offset) if one is not None)
+    if stems[0] > start and fail_on_data_loss:
+        place = f"{piece.topic}-{piece.partition}"
+        check_offset(place, "this task, whose segment was deleted while it was waiting,", start, stems[0], stems[-1])
+    for index, segment in enumerate(files.segments):
+        following = stems[index + 1] if index + 1 < len(stems) else None
+        if stems[index] < end and (following is None or following > start):
+            yield replace(
+                piece,
+                path=segment.path,
+                begin=0,
+                end=segment.size_bytes,
+                size_bytes=segment.size_bytes,
+                expected_offset=0,
+                start_offset=start,
+                end_offset=end,
+                last=following is None,
+            )
+
+
+def _rows_of(piece: Piece, reading: Reading, file: BinaryIO) -> Iterator[pa.RecordBatch]:
+    reader = _PieceColumns(piece, reading.read_committed)
+    for found in reader.found_in(file):
         yield from _rows(piece, found, reader, reading)
 
 
 class _PieceColumns(PartitionColumns):
     """The blocks of one piece."""
 
-    def __init__(self, piece: Piece, read_committed: bool, file: BinaryIO | None) -> None:
-        segment = Segment(piece.path, piece.end, piece.begin)
+    def __init__(self, piece: Piece, read_committed: bool) -> None:
+        self._own = Segment(piece.path, piece.size_bytes, piece.begin, piece.end)
         # One that is not the last of its partition has others behind it.
-        segments = (segment,) if piece.last else (segment, Segment(piece.path, 0))
+        segments = (self._own,) if piece.last else (self._own, Segment(piece.path, 0))
         self._given = piece.transactions
-        self._file = file
+        self.piece = piece
         files = PartitionFiles(piece.topic, piece.partition, segments, piece.problems)
         super().__init__(
             files,
@@ -66,21 +125,16 @@ class _PieceColumns(PartitionColumns):
     def _settled(self) -> Transactions:
         return self._given
 
-    def found(self) -> Iterator[FoundRecords]:
+    def found_in(self, file: BinaryIO) -> Iterator[FoundRecords]:
         """The blocks of the piece."""
         if self.files.problems:
             yield FoundRecords(list(self.files.problems))
-        segment = self.files.segments[0]
-        if segment.size_bytes <= segment.begin:
-            return
-        if self._file is not None:
-            yield from self._segment(self._file, segment)
-            return
-        try:
-            with segment.path.open("rb", buffering=0) as file:
-                yield from self._segment(file, segment)
-        except OSError as error:
-            yield FoundRecords([self.files.unreadable(segment, error)])
+        if self.piece.end > self.piece.begin:
+            yield from self._segment(file, self._own)
+
+    def unreadable(self, error: OSError) -> LogProblem:
+        """What is to be said of a file that cannot be read."""
+        return self.files.unreadable(self._own, error)
 
     def control(self, batches: Batches) -> pa.RecordBatch:
         """The control records of a block."""

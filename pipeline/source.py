@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from quorate.pipeline.files import Split, find_files, plan, splits_of, survey
+from quorate.pipeline.files import Split, find_files, plan, splits_of
 from quorate.pipeline.files_read import Reading, read_piece
 from quorate.pipeline.filters import Wanted, narrowed
+from quorate.pipeline.live import Cluster, RangeSplit, cut, ranges_of, read_ranges
 from quorate.pipeline.options import Options, parse_options
 from quorate.pipeline.rows import Rows
 from quorate.pipeline.schema import spark_schema
@@ -81,11 +82,12 @@ def reading_of(options: Options, wanted: Wanted) -> Reading:
         read_committed=options.read_committed,
         mode=options.mode,
         include_raw=options.include_raw,
+        fail_on_data_loss=options.fail_on_data_loss,
     )
 
 
 class _Reader(DataSourceReader):
-    """Reads files."""
+    """Reads files or a cluster."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -94,20 +96,22 @@ class _Reader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks."""
         options, wanted = self.options, self.wanted
-        surveyed = (
-            survey(files, read_committed=options.read_committed, max_split_bytes=options.max_split_bytes)
-            for files in find_files(options)
-            if wanted.partitions is None or files.partition in wanted.partitions
-        )
-        splits: list[InputPartition] = [*splits_of(plan(options, surveyed), options.max_split_bytes)]
-        return splits
+        if options.kafka:
+            with Cluster(options) as cluster:
+                ranges = ranges_of(options, cluster)
+            chosen = [one for one in ranges if wanted.partitions is None or one.partition in wanted.partitions]
+            return [*cut(chosen, options.max_split_bytes)]
+        files = [one for one in find_files(options) if wanted.partitions is None or one.partition in wanted.partitions]
+        return [*splits_of(plan(options, files, within=wanted.offsets), options.max_split_bytes)]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":  # type: ignore[override]  # either kind of iterator will do
         """The rows of a task."""
+        reading = reading_of(self.options, self.wanted)
         if isinstance(partition, Split):  # where there is none, Spark makes up an empty one
-            reading = reading_of(self.options, self.wanted)
             for piece in partition.pieces:
                 yield from read_piece(piece, reading)
+        elif isinstance(partition, RangeSplit):
+            yield from read_ranges(partition.ranges, self.options, reading)
 
 
 class _FilteringReader(_Reader):

@@ -213,11 +213,12 @@ class PartitionColumns:
                 yield FoundRecords([self.files.unreadable(segment, error)])
 
     def _segment(self, file: BinaryIO, segment: Segment) -> Iterator["FoundRecords"]:
+        stop = segment.size_bytes if segment.end is None else segment.end
         position = segment.begin  # of the block's first byte in the file
         file.seek(position)
         block = b""
         while True:
-            left = segment.size_bytes - position - len(block)
+            left = stop - position - len(block)
             more = file.read(min(self._wanted(block), left)) if left > 0 else b""
             block += more
             strange = position == 0 and begins_with_no_batch(block)
@@ -229,14 +230,14 @@ class PartitionColumns:
                     return
             block = block[end:]
             position += end
-            if not block and position >= segment.size_bytes:
+            if not block and position >= stop:
                 return
-            if strange or not self._continues(block, segment.size_bytes - position) or not more:
+            if strange or not self._continues(block, stop - position) or not more:
                 resumed = None
                 for problem in self._ending(file, block, segment, position):
                     yield FoundRecords([self.files.problem(segment, problem)])
                     resumed = problem.position + problem.size_bytes
-                if resumed is None or not self.skip_corrupt or resumed >= segment.size_bytes:
+                if resumed is None or not self.skip_corrupt or resumed >= stop:
                     return
                 file.seek(resumed)
                 position, block = resumed, b""
@@ -263,9 +264,9 @@ class PartitionColumns:
             position=position,
             resynchronise=self.skip_corrupt,
         ):
-            # What could be read as a batch would have been.
-            assert isinstance(frame, BatchProblem)
-            yield frame
+            # What could be read as a batch would have been, unless `end` is within it.
+            if isinstance(frame, BatchProblem):
+                yield frame
             return
 
     def _intact(self, batches: Batches, segment: Segment, position: int) -> tuple[Batches, list[LogProblem], bool]:

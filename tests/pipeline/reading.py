@@ -7,11 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from quorate.codecs import CoordinatorRecord, LogEntry, MalformedRecord, UnknownRecord, Uuid, read_log
+from quorate.codecs import CoordinatorRecord, LogEntry, LogProblem, MalformedRecord, UnknownRecord, Uuid, read_log
 from quorate.codecs.batches.model import ControlRecord
 from quorate.codecs.message import RECORD_TYPES, Message
 from quorate.pipeline import arrow_schema
-from quorate.pipeline.files import Split
 from quorate.pipeline.schema import column_of
 from quorate.pipeline.source import ConsumerOffsets, _FilteringReader
 
@@ -36,20 +35,28 @@ def splits_of(
     schema = arrow_schema(source.parsed.topic, source.parsed.types)
     found = []
     for split in reader.partitions():
-        assert isinstance(split, Split)
         table = pa.Table.from_batches(reader.read(split), schema)
         found.append(table.to_pylist())
     return found
 
 
 def expected(path: Path, **options: Any) -> list[dict[str, Any]]:
-    """The rows that `read_log` has entries for."""
-    return [row_of(entry) for entry in read_log(path, **options) if isinstance(entry, LogEntry)]
+    """The rows that there should be for what `read_log` has."""
+    return [row_of(entry) for entry in read_log(path, **options)]
 
 
-def row_of(entry: LogEntry) -> dict[str, Any]:
+def row_of(entry: LogEntry | LogProblem) -> dict[str, Any]:
     """An entry as a row of the pipeline, put together from the entry alone."""
     row: dict[str, Any] = dict.fromkeys(arrow_schema(entry.topic).names)
+    if isinstance(entry, LogProblem):
+        error = {
+            "reason": str(entry.reason),
+            "where": "file",
+            "position": entry.position,
+            "field": None,
+            "detail": str(entry),
+        }
+        return row | {"topic": entry.topic, "partition": entry.partition, "error": error}
     row |= {
         "topic": entry.topic,
         "partition": entry.partition,

@@ -1,13 +1,19 @@
 """The source reads from files what `read_log` reads, whatever the tasks are."""
 
 from pathlib import Path
+from random import Random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.pipeline.conftest import CAPTURES
-from tests.pipeline.reading import by_place, expected, rows_of
+from tests.pipeline.generated import damage, write_log
+from tests.pipeline.reading import by_place, expected, rows_of, splits_of
 
 LOGS = sorted(path for path in CAPTURES.iterdir())
+LEVELS = st.sampled_from(["read_committed", "read_uncommitted"])
+SEEDS = st.integers(0, 1 << 32)
 
 
 @pytest.mark.parametrize("isolation_level", ["read_committed", "read_uncommitted"])
@@ -16,3 +22,39 @@ def test_rows_of_real_brokers_are_the_entries_of_read_log_field_for_field(log: P
     wanted = expected(log, topics=["__consumer_offsets"], isolation_level=isolation_level)
     assert wanted
     assert by_place(rows_of(log, isolation_level=isolation_level)) == by_place(wanted)
+
+
+@settings(max_examples=60)
+@given(SEEDS, LEVELS, st.integers(1, 6000), st.booleans())
+def test_tasks_of_any_size_have_the_rows_of_the_whole_log(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, level: str, size: int, damaged: bool
+) -> None:
+    random = Random(seed)
+    log = write_log(tmp_path_factory.mktemp("log") / "__consumer_offsets-5", random)
+    if damaged:
+        damage(log, random)
+    wanted = expected(log, isolation_level=level, skip_corrupt=True)
+    assert by_place(rows_of(log, isolation_level=level)) == by_place(wanted)
+    tasks = splits_of(log, isolation_level=level, maxSplitBytes=size)
+    assert by_place(row for task in tasks for row in task) == by_place(wanted)
+
+
+@settings(max_examples=40)
+@given(SEEDS, LEVELS, st.lists(st.integers(0, 300), min_size=1, max_size=4))
+def test_ranges_of_offsets_one_after_the_other_have_the_rows_of_the_whole_log(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, level: str, borders: list[int]
+) -> None:
+    log = write_log(tmp_path_factory.mktemp("log") / "__consumer_offsets-5", Random(seed))
+    first = int(min(log.glob("*.log")).stem)
+    places = sorted({first + border for border in borders})
+    found = []
+    for start, end in zip([-2, *places], [*places, -1], strict=True):
+        found += rows_of(
+            log,
+            isolation_level=level,
+            startingOffsets=f'{{"__consumer_offsets": {{"5": {start}}}}}',
+            endingOffsets=f'{{"__consumer_offsets": {{"5": {end}}}}}',
+            failOnDataLoss=False,
+            maxSplitBytes=900,
+        )
+    assert by_place(found) == by_place(expected(log, isolation_level=level, skip_corrupt=True))
