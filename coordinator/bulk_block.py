@@ -59,6 +59,11 @@ class Barriers:
     groups: list[tuple[bytes, int]] = field(default_factory=list)
     markers: list[int] = field(default_factory=list)
 
+    def concerned(self, names: list[bytes], transactional: set[bytes]) -> Bools:
+        """Which of these groups have barriers."""
+        found = {name for name, _ in self.groups} | (transactional if self.markers else set())
+        return np.array([name in found for name in names], np.bool_)
+
     def intervals(self, names: list[bytes], group: Ints, position: Ints, transactional: set[bytes]) -> Ints | None:
         """For each place a number that is equal for places of one group without a barrier between them; `None` if no barrier concerns any of these groups.
 
@@ -222,11 +227,7 @@ def kept(
     key = rows if code is None else code[rows]
     number, count = key, len(distinct)
     if len(rows) and (barriers.groups or (barriers.markers and transactional)):
-        different, place = np.unique(key, return_inverse=True)
-        names, group = names_in(distinct[different], "group")
-        interval = barriers.intervals(names, group[place], base + 2 * rows + 1, transactional)
-        if interval is not None:
-            number, count = together(key, interval)
+        number, count = _numbered(key, base + 2 * rows + 1, distinct, barriers, transactional)
     last = np.full(count, -1, np.int64)
     last[number] = rows
     there = np.flatnonzero(last >= 0)
@@ -240,6 +241,26 @@ def kept(
         binary_array(block.values[last]),
         block.offset[last],
     )
+
+
+def _numbered(
+    key: Ints, position: Ints, distinct: Slots, barriers: Barriers, transactional: set[bytes]
+) -> tuple[Ints, int]:
+    """A number for each commit, the same for those of a key without a barrier between them; and how many numbers there are, at most."""
+    there = np.flatnonzero(np.bincount(key, minlength=len(distinct)))
+    names, group = names_in(distinct[there], "group")
+    group_of_key = np.zeros(len(distinct), np.int64)
+    group_of_key[there] = group
+    group = group_of_key[key]
+    # As a rule few groups have barriers, and what follows sorts.
+    some = np.flatnonzero(barriers.concerned(names, transactional)[group])
+    interval = barriers.intervals(names, group[some], position[some], transactional) if len(some) else None
+    if interval is None:
+        return key, len(distinct)
+    number = key.copy()
+    number[some], more = together(key[some], interval)
+    number[some] += len(distinct)
+    return number, len(distinct) + more
 
 
 def together(one: Ints, other: Ints) -> tuple[Ints, int]:
