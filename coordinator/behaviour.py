@@ -35,10 +35,11 @@ class Behaviour:
     (KIP-1251). `first_epoch`: of a new group, and `assignment_interval`: targets are not computed too often, and carry their time (KIP-1263).
 
     `follows_subscription`: a member gives up topics that it no longer subscribes to, whatever its target says (KAFKA-19431). `rejoins_at_0`: epoch 0 always passes
-    (KAFKA-19233). `keeps_epoch`: a member that has revoked partitions stays at its epoch until it reaches the target's (KAFKA-19974).
+    (KAFKA-19233). `keeps_epoch`: a member that has revoked partitions stays at its epoch until it reaches the target's (KAFKA-19974). `takes_back`: what a member
+    still has to revoke is free for itself (with KAFKA-19862). `counts_trims`: to give up a topic without a new target makes the epoch the previous one, too.
 
     `regex_removal_bumps`: the group's epoch goes up if a member drops its expression (KAFKA-19891). `rematches`: expressions are matched anew from time to time
-    (`group.consumer.regex.refresh.interval.ms`).
+    (`group.consumer.regex.refresh.interval.ms`). `first_version`: of the metadata before there is any.
 
     `follows_target`: classic members of a consumer group join again when there is another target, not already when there is another epoch (KIP-1263); a group that
     becomes classic as its last member of the new protocol comes back as a classic one rebalances if its target is behind, not if that member subscribes otherwise.
@@ -56,8 +57,11 @@ class Behaviour:
     follows_subscription: bool
     rejoins_at_0: bool
     keeps_epoch: bool
+    takes_back: bool
+    counts_trims: bool
     regex_removal_bumps: bool
     rematches: bool
+    first_version: int
     follows_target: bool
     policy_closes: bool
     deletes_topics_by_id: bool
@@ -79,8 +83,11 @@ class Behaviour:
             follows_subscription=since(version, _4_2),
             rejoins_at_0=since(version, _4_2),
             keeps_epoch=since(version, _4_2),
+            takes_back=since(version, KafkaVersion(4, 0, 2), KafkaVersion(4, 1, 2), _4_2),
+            counts_trims=since(version, _4_3),
             regex_removal_bumps=since(version, KafkaVersion(4, 1, 2), _4_2),
             rematches=since(version, _4_1),
+            first_version=0 if since(version, _4_2) else -1,
             follows_target=since(version, _4_3),
             policy_closes=since(version, KafkaVersion(4, 3, 1)),
             deletes_topics_by_id=since(version, _4_3),

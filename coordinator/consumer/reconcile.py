@@ -114,7 +114,7 @@ def _step(member: ConsumerMember, situation: Situation) -> ConsumerMember:
         if len(staying) < len(here):
             revoked.put(topic_id, {partition: here[partition] for partition in copied if partition not in staying})
         # What the member itself has to revoke is free for itself: only one member can own a partition.
-        mine = member.pending_revocation.get(topic_id, {})
+        mine = member.pending_revocation.get(topic_id, {}) if situation.behaviour.takes_back else {}
         missing = [partition for partition in wanted if partition not in staying]
         free = [
             partition for partition in missing if partition in mine or situation.owner_epoch(topic_id, partition) == -1
@@ -155,8 +155,10 @@ def _trimmed(member: ConsumerMember, situation: Situation) -> ConsumerMember:
             order.loaded(member.pending_revocation), {topic_id: assigned[topic_id] for topic_id in gone}, order
         )
     if pending and situation.still_owned(pending):
-        return _moved(member, MemberState.UNREVOKED_PARTITIONS, member.epoch, left, pending)
-    return replace(member, previous_epoch=member.epoch, assigned=left)
+        trimmed = _moved(member, MemberState.UNREVOKED_PARTITIONS, member.epoch, left, pending)
+    else:
+        trimmed = replace(member, previous_epoch=member.epoch, assigned=left)
+    return trimmed if situation.behaviour.counts_trims else replace(trimmed, previous_epoch=member.previous_epoch)
 
 
 def _moved(

@@ -105,7 +105,8 @@ def _resolve_if_due(
 
         def resolve(at_ms: int) -> Result[None]:
             found = _visible(shard, context, matches(subscribed, shard.image))
-            return Result(records=resolved(shard, group_id, found, shard.image.version, at_ms))
+            version = shard.image.version or shard.behaviour.first_version
+            return Result(records=resolved(shard, group_id, found, version, at_ms))
 
         shard.tasks.append(Task(name=name, operation=resolve))
 
