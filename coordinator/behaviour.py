@@ -1,7 +1,7 @@
 """What releases of Kafka do in different ways, by name: `Behaviour.of(version)`. The only place in the coordinator that knows numbers of releases.
 
 A fix that was taken over into older lines has a release per line; before the first line named, nobody has it. Only what shows in records or answers is here.
-Held against the coordinators of 4.3.1 and 4.0.2 themselves; the releases between are told by what changed when (Kafka's issues, and its code).
+Held against the coordinators of 4.3.1, 4.2.1, 4.1.2 and 4.0.2; the others are told by what changed when (Kafka's issues, and its code).
 """
 
 from dataclasses import dataclass

@@ -10,7 +10,7 @@ import gzip
 import json
 import sys
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -27,12 +27,15 @@ from tests.coordinator.share_scripts import ShareHistory
 from tests.coordinator.test_offsets import simple_history
 from tests.oracle.client import Oracle
 
-__all__ = ["FILE", "Recorded", "recorded"]
+__all__ = ["FILE", "Kinds", "Recorded", "record", "recorded"]
 
 FILE = Path(__file__).resolve().parents[1] / "data" / "coordinator_histories.jsonl.gz"
 STEPS = 60
 
 Made = Callable[[Oracle, int], Duel]
+
+Kinds = Mapping[str, tuple[int, Made]]
+"""Kind of history → how many, and what makes one."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +55,9 @@ class Recorded:
         return duel
 
 
-def recorded() -> list[Recorded]:
+def recorded(path: Path = FILE) -> list[Recorded]:
     """All that are in the file."""
-    with gzip.open(FILE, "rt", encoding="utf-8") as file:
+    with gzip.open(path, "rt", encoding="utf-8") as file:
         return [Recorded(**json.loads(line)) for line in file]
 
 
@@ -75,8 +78,8 @@ class _Tape:
 class _Recorder(Oracle):
     """The oracle, with a memory."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, command: Sequence[str | Path] | None = None) -> None:
+        super().__init__(command)
         self.answers: list[Answer] = []
         self.asides: defaultdict[str, list[Answer]] = defaultdict(list)
 
@@ -121,7 +124,7 @@ def _offsets(oracle: Oracle, seed: int) -> Duel:
     return duel
 
 
-KINDS: dict[str, tuple[int, Made]] = {
+KINDS: Kinds = {
     "consumer": (10, _consumer),
     "static": (8, lambda oracle, seed: _consumer(oracle, seed, statics=0.9, regexes=0.1)),
     "regex": (8, lambda oracle, seed: _consumer(oracle, seed, statics=0.1, regexes=0.9)),
@@ -132,21 +135,28 @@ KINDS: dict[str, tuple[int, Made]] = {
 }
 
 
+def record(path: Path, kinds: Kinds, oracles: Mapping[str, Sequence[str | Path] | None]) -> None:
+    """Ask the oracles, by what to call them and how to start them (`None` for the usual one); write the file."""
+    with path.open("wb") as out, gzip.GzipFile("", "wb", fileobj=out, mtime=0) as file:
+        for title, command in oracles.items():
+            with _Recorder(command) as oracle:
+                for kind, (count, make) in kinds.items():
+                    for seed in range(count):
+                        oracle.answers.clear()
+                        oracle.asides.clear()
+                        lines = make(oracle, seed).lines
+                        told = {
+                            "name": ", ".join(filter(None, (title, kind, f"seed {seed}"))),
+                            "lines": lines,
+                            "answers": oracle.answers,
+                            "asides": oracle.asides,
+                        }
+                        file.write(json.dumps(told, separators=(",", ":")).encode() + b"\n")
+
+
 def main() -> None:
     """Ask Kafka; write the file."""
-    with _Recorder() as oracle, FILE.open("wb") as out, gzip.GzipFile("", "wb", fileobj=out, mtime=0) as file:
-        for kind, (count, make) in KINDS.items():
-            for seed in range(count):
-                oracle.answers.clear()
-                oracle.asides.clear()
-                lines = make(oracle, seed).lines
-                told = {
-                    "name": f"{kind}, seed {seed}",
-                    "lines": lines,
-                    "answers": oracle.answers,
-                    "asides": oracle.asides,
-                }
-                file.write(json.dumps(told, separators=(",", ":")).encode() + b"\n")
+    record(FILE, KINDS, {"": None})
 
 
 if __name__ == "__main__":

@@ -1,0 +1,125 @@
+"""Histories that the coordinators of Kafka 4.1.2 and 4.2.1 were asked, with their answers (tests/data/coordinator_histories_older.jsonl.gz).
+
+    .venv/bin/python -P tests/coordinator/versions/older.py        # builds their oracles, asks them anew, and writes the file
+
+There is an oracle for 4.0 in every test run; those of the releases between are made here, of its sources and of the newest's, when answers are to be recorded.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+from random import Random
+
+if __name__ == "__main__":
+    sys.path.append(str(Path(__file__).parents[3]))
+
+from tests.coordinator.classic_scripts import ClassicHistory, NamedDuel
+from tests.coordinator.consumer_scripts import History
+from tests.coordinator.mixed_scripts import MixedHistory
+from tests.coordinator.recorded import FILE, Kinds, record
+from tests.coordinator.scripts import Duel
+from tests.oracle.client import HERE, OLDER, Oracle
+
+__all__ = ["FILE_OLDER"]
+
+FILE_OLDER = FILE.with_name("coordinator_histories_older.jsonl.gz")
+
+STEPS = 40
+
+
+def _made(kind: type[History | ClassicHistory | MixedHistory], oracle: Oracle, seed: int) -> Duel:
+    duel = NamedDuel(oracle)
+    kind(Random(seed), duel).run(STEPS)
+    return duel
+
+
+KINDS: Kinds = {
+    "consumer": (8, partial(_made, History)),
+    "classic": (3, partial(_made, ClassicHistory)),
+    "mixed": (8, partial(_made, MixedHistory)),
+}
+
+HOST = "org/apache/kafka/coordinator/group/OracleHost.java"
+IN_BOTH = [
+    (
+        r"for \(ConfigDef def : List.of\(.*?\)\) \{\n.*?\}\n",
+        "names.addAll(GroupCoordinatorConfig.CONFIG_DEF.names());\n",
+    ),
+    (r"\.withAuthorizer\(DeniedTopics\.configured\(\)\)", ".withAuthorizerPlugin(java.util.Optional.empty())"),
+]
+PERSISTER = "configManager, new org.apache.kafka.server.share.persister.NoOpStatePersister(), timer"
+METADATA = "org.apache.kafka.coordinator.common.runtime.KRaftCoordinatorMetadata"
+FETCHES = [
+    (r"OffsetFetchRequest\.requestAllOffsets\(group\)", "group.topics() == null"),
+    (r"g\.(fetchOffsets)(\(ctx, ask, r\.requireStable\(\)\))", r"(all ? g.fetchAllOffsets\2 : g.\1\2)"),
+]
+RELEASES = {
+    "4.1.2": (
+        [*IN_BOTH, (r"metrics, configManager\);", f"metrics, {PERSISTER});")],
+        (OLDER["4.0"], [("short apiVersion", "int apiVersion")]),
+    ),
+    "4.2.1": (
+        [
+            *IN_BOTH,
+            (r"metrics, configManager\);", f"metrics, {PERSISTER}, null);"),
+            (r"withAppendLingerMs\(0\)", "withAppendLingerMs(java.util.OptionalInt.of(0))"),
+            (
+                r"onNewMetadataImage\(image, delta\)",
+                f"onNewMetadataImage(new {METADATA}Image(image), new {METADATA}Delta(delta))",
+            ),
+            (r"result, timeout\(\)", "result, transactionVersion, timeout()"),
+        ],
+        (HERE, [(r"record\.internal\.", "record.")]),
+    ),
+}
+"""Release → what is other in the host of 4.0's oracle; whose log it takes, and what is other in that."""
+
+
+def main() -> None:
+    """Ask each release; write the file."""
+    with tempfile.TemporaryDirectory() as temporary:
+        oracles = {}
+        for release in RELEASES:
+            folder = oracles[f"Kafka {release}"] = Path(temporary, release)
+            build(release, folder)
+        record(
+            FILE_OLDER, KINDS, {name: ["env", f"ORACLE_DIR={folder}", HERE / "run"] for name, folder in oracles.items()}
+        )
+
+
+def build(release: str, folder: Path) -> None:
+    """The oracle of a release, in a folder of its own."""
+    host, (log_of, log) = RELEASES[release]
+    sources = folder / "src"
+    ours = OLDER["4.0"] / "src/main/java"
+    newest = HERE / "src/main/java"
+    edited(ours / HOST, sources / HOST, host)
+    edited(log_of / "src/main/java/oracle/MemoryLog.java", sources / "oracle/MemoryLog.java", log)
+    edited(newest / "oracle/ReleaseRequests.java", sources / "oracle/ReleaseRequests.java", FETCHES)
+    edited(newest / "oracle/Wire.java", sources / "oracle/Wire.java", [])
+    edited(ours / "oracle/OneShots.java", sources / "oracle/OneShots.java", [])
+    (folder / "pom.xml").write_text(re.sub("4\\.0\\.2", release, (OLDER["4.0"] / "pom.xml").read_text()))
+    copy = ["mvn", "-q", "dependency:copy-dependencies", "-DoutputDirectory=target/lib", "-DincludeScope=runtime"]
+    subprocess.run(copy, cwd=folder, check=True)
+    files = [*sources.rglob("*.java"), *(HERE / "src/shared/java").rglob("*.java")]
+    compiler = ["javac", "-proc:none", "-nowarn", "-d", "target/classes", "-cp", "target/lib/*"]
+    subprocess.run([*compiler, *map(str, files)], cwd=folder, check=True, env=os.environ)
+
+
+def edited(source: Path, target: Path, edits: list[tuple[str, str]]) -> None:
+    """A copy with replacements, each of which has to be found."""
+    text = source.read_text()
+    for pattern, other in edits:
+        text, count = re.subn(pattern, other, text, flags=re.DOTALL)
+        if not count:
+            raise SystemExit(f"{source} has nothing like {pattern!r} any more")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

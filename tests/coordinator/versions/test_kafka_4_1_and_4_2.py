@@ -1,0 +1,11 @@
+"""Random histories with the answers that the coordinators of Kafka 4.1.2 and 4.2.1 gave: as those releases, ours gives the same. Needs no Java."""
+
+import pytest
+
+from tests.coordinator.recorded import Recorded, recorded
+from tests.coordinator.versions.older import FILE_OLDER
+
+
+@pytest.mark.parametrize("history", recorded(FILE_OLDER), ids=lambda one: one.name)
+def test_records_answers_and_timers_are_those_of_the_release(history: Recorded) -> None:
+    assert not history.play().is_newest
