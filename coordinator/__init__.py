@@ -3,6 +3,7 @@
 - `CoordinatorState`: what a partition of `__consumer_offsets` says, record by record: groups of every kind, and offsets.
 - `CoordinatorShard`: requests in, records and responses out; `CoordinatorRuntime` writes, replays and answers.
 - `FileLog`: the records in files of Kafka's own form.
+- `quorate.coordinator.bulk`, with the extra `arrow`: the state of a log by its columns, `load_state(folder)`.
 - `topic_hash`, `group_hash`: the hash by which a group notices that its topics have changed (KIP-1101), equal to Apache Kafka's bit by bit;
   `HashAlgorithm` selects the KIP text's variant instead.
 """
