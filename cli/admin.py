@@ -14,7 +14,7 @@ from quorate.coordinator.image import MetadataImage, TopicImage
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
 
-__all__ = ["REQUEST_TIMEOUT_MS", "open_admin", "partition_of", "read_image", "read_topology", "topic_ids"]
+__all__ = ["REQUEST_TIMEOUT_MS", "open_admin", "read_image", "read_topology", "topic_ids"]
 
 REQUEST_TIMEOUT_MS = 30_000
 
@@ -107,12 +107,3 @@ def _leader_first(partition: Mapping[str, Any]) -> list[int]:
 
 def _uuid(text: str) -> Uuid:
     return Uuid(UUID(str(text)).bytes)
-
-
-def partition_of(group_id: str, count: int) -> int:
-    """Where Kafka keeps a group: by the absolute value of Java's hash of its name, with 0 for the one that has none."""
-    from quorate.assignors import java_order
-
-    unsigned = java_order.string_hash(group_id)
-    signed = unsigned - 2**32 if unsigned >= 2**31 else unsigned
-    return (0 if signed == -(2**31) else abs(signed)) % count

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from quorate.assignors import Member, TopicPartition, Topology
-from quorate.cli.admin import REQUEST_TIMEOUT_MS, open_admin, partition_of, read_topology, topic_ids
+from quorate.cli.admin import REQUEST_TIMEOUT_MS, open_admin, read_topology, topic_ids
 from quorate.cli.assign_replay import Known, Replay
 from quorate.cli.assign_situation import Situation, listed
 from quorate.cli.errors import UserError
@@ -17,6 +17,7 @@ from quorate.cli.sources import live_entries
 from quorate.codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from quorate.codecs.live_connect import explain_error
 from quorate.codecs.records import CONSUMER_OFFSETS
+from quorate.coordinator.partitioning import partition_of
 
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient

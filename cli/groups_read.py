@@ -152,7 +152,8 @@ class LiveGroups:
 
     def read(self) -> Found:
         """What there is now. Raises `UserError`."""
-        from quorate.cli.admin import open_admin, partition_of, read_topology, topic_ids
+        from quorate.cli.admin import open_admin, read_topology, topic_ids
+        from quorate.coordinator.partitioning import partition_of
 
         found = Found()
         with open_admin(self._servers, self._config, self._connect_timeout_ms, "reading groups") as (admin, where):

@@ -73,6 +73,7 @@ class Broker:
         self.port = self._server.sockets[0].getsockname()[1]
         self.serving = True
         self.fenced = False
+        self.note(f"listens on {self.address}" + (f" in rack {self.rack}" if self.rack else ""))
 
     def stop(self) -> None:
         """Stop listening and close all connections. The caller tells the cluster."""

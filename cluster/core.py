@@ -250,5 +250,5 @@ class ClusterCore:
         found = self.brokers.get(broker)
         if found is None:
             known = ", ".join(map(str, self.brokers))
-            raise ClusterStateError(f"there is no broker {broker}; there are {known}")
+            raise ClusterStateError(f"there is no broker {broker}, only {known}")
         return found

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from quorate.assignors.java_order import string_hash
 from quorate.cluster.clock import Handle
 from quorate.cluster.topics import PartitionState
 from quorate.codecs import CONSUMER_OFFSETS, CoordinatorRecord, decode_record, encode_record
@@ -25,6 +24,7 @@ from quorate.codecs.api import (
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches import BatchProblem, BatchRecord, encode_batch, read_batches
 from quorate.codecs.message import Message
+from quorate.coordinator.partitioning import partition_of
 from quorate.coordinator.results import Pending, RequestContext
 from quorate.coordinator.runtime import AppendError, CoordinatorRuntime, StoredMarker, StoredRecord
 from quorate.coordinator.shard import CoordinatorShard
@@ -32,7 +32,7 @@ from quorate.coordinator.shard import CoordinatorShard
 if TYPE_CHECKING:
     from quorate.cluster.core import ClusterCore
 
-__all__ = ["GroupCoordinators", "partition_of"]
+__all__ = ["GroupCoordinators", "PartitionCoordinatorLog"]
 
 _MANY: dict[type[Message], tuple[str, str, Callable[[Any], str]]] = {
     DescribeGroupsRequest: ("groups", "groups", str),
@@ -43,11 +43,6 @@ _MANY: dict[type[Message], tuple[str, str, Callable[[Any], str]]] = {
     OffsetFetchRequest: ("groups", "groups", lambda group: str(group.group_id)),
 }
 """Requests about several groups: the field of the request with the groups, that of the response, and how to get an id."""
-
-
-def partition_of(group_id: str, partitions: int) -> int:
-    """Which partition of `__consumer_offsets` a group is in."""
-    return (string_hash(group_id) & 0x7FFFFFFF) % partitions
 
 
 class PartitionCoordinatorLog:

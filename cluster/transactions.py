@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from quorate.cluster.clock import Handle
 from quorate.cluster.errors import Refusal
-from quorate.cluster.groups import PartitionCoordinatorLog, partition_of
+from quorate.cluster.groups import PartitionCoordinatorLog
 from quorate.cluster.topics import PartitionState
 from quorate.codecs import CONSUMER_OFFSETS, CoordinatorRecord
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import TRANSACTION_STATE
 from quorate.codecs.messages.transaction import PartitionsSchema, TransactionLogKey, TransactionLogValue
+from quorate.coordinator.partitioning import partition_of
 
 if TYPE_CHECKING:
     from quorate.cluster.core import ClusterCore

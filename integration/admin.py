@@ -191,13 +191,10 @@ class AdminOperations:
         return leader
 
     def offsets_partition_of(self, group: str) -> int:
-        """The partition of `__consumer_offsets` that holds a group (absolute value of Java's string hash, modulo the number of partitions)."""
-        from quorate.assignors.java_order import string_hash
+        """The partition of `__consumer_offsets` that holds a group."""
+        from quorate.coordinator.partitioning import partition_of
 
-        count = len(self.describe_topic(CONSUMER_OFFSETS)["partitions"])
-        code = string_hash(group)
-        magnitude = min(code, 0x1_0000_0000 - code)  # of the signed 32-bit number
-        return (magnitude & 0x7FFFFFFF) % count  # Kafka takes 0 for the one number whose magnitude does not fit
+        return partition_of(group, len(self.describe_topic(CONSUMER_OFFSETS)["partitions"]))
 
     def move_coordinator(self, group: str, broker: int) -> None:
         """Make a broker the coordinator of a group, and of all groups of its offsets partition, by moving the partition's leadership."""

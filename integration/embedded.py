@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from quorate.cluster import ClusterStateError, EmbeddedCluster
+from quorate.codecs import CONSUMER_OFFSETS
 from quorate.coordinator.config import ConfigError
 from quorate.integration.cluster import BrokerInfo, Cluster
 from quorate.integration.errors import ClusterError
@@ -62,6 +63,7 @@ class EmbeddedKafka(Cluster):
             self.embedded.__enter__()
         except (ClusterStateError, ConfigError) as error:
             raise ClusterError(str(error)) from None
+        self.wait_ready()
 
     def _do(self, action: Callable[[], Any]) -> Any:
         """Do something in the cluster's thread; its clients are told anew."""
@@ -187,7 +189,8 @@ class EmbeddedKafka(Cluster):
         return destination
 
     def wait_ready(self) -> None:
-        """It is ready when it has started."""
+        """Have `__consumer_offsets`, as brokers in containers do by then."""
+        self.embedded.call(lambda: self.embedded.core.internal_topic(CONSUMER_OFFSETS))
 
     def close(self) -> None:
         """End the cluster."""

@@ -159,25 +159,3 @@ def test_connection_options_are_checked_before_connecting(quorate, options, comp
     ended = quorate("assign", "--group", "g", *options)
     assert (ended.status, ended.out) == (1, "")
     assert complaint in ended.err
-
-
-@pytest.mark.parametrize(("group", "partition"), [("g", 3), ("polygenelubricants", 0), ("", 0)])
-def test_a_group_lies_where_kafka_puts_it(group, partition):
-    """Java's hash of "polygenelubricants" is the one number that has no absolute value."""
-    from quorate.cli.admin import partition_of
-
-    assert partition_of(group, 50) == partition
-
-
-def test_groups_of_captures_lie_where_kafka_put_them():
-    from quorate.cli.admin import partition_of
-    from quorate.codecs.log import read_log
-    from tests.codecs.captures import CAPTURES
-
-    found = {
-        (entry.record.key.group, entry.partition)
-        for entry in read_log(CAPTURES / "classic-3.9")
-        if hasattr(getattr(entry.record, "key", None), "group")
-    }
-    assert len(found) > 5
-    assert {(group, partition_of(group, 4)) for group, _ in found} == found

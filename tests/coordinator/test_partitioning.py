@@ -1,0 +1,26 @@
+"""Where a group is: as `Utils.abs(hashCode()) % partitions` has it."""
+
+import pytest
+
+from quorate.codecs.log import read_log
+from quorate.coordinator.partitioning import partition_of
+from tests.codecs.captures import CAPTURES
+
+
+@pytest.mark.parametrize(
+    ("name", "hash_code"), [("a", 97), ("orders", -1008770331), ("polygenelubricants", -(2**31)), ("", 0)]
+)
+def test_a_group_is_where_javas_hash_says(name: str, hash_code: int) -> None:
+    for partitions in (1, 4, 50):
+        assert partition_of(name, partitions) == (0 if hash_code == -(2**31) else abs(hash_code)) % partitions
+
+
+def test_groups_of_captures_lie_where_kafka_put_them() -> None:
+
+    found = {
+        (entry.record.key.group, entry.partition)
+        for entry in read_log(CAPTURES / "classic-3.9")
+        if hasattr(getattr(entry.record, "key", None), "group")
+    }
+    assert len(found) > 5
+    assert {(group, partition_of(group, 4)) for group, _ in found} == found
