@@ -34,8 +34,8 @@ STEPS = 60
 
 Made = Callable[[Oracle, int], Duel]
 
-Kinds = Mapping[str, tuple[int, Made]]
-"""Kind of history → how many, and what makes one."""
+Kinds = Mapping[str, tuple[Iterable[int], Made]]
+"""Kind of history → seeds, and what makes one."""
 
 
 @dataclass(frozen=True)
@@ -125,13 +125,13 @@ def _offsets(oracle: Oracle, seed: int) -> Duel:
 
 
 KINDS: Kinds = {
-    "consumer": (10, _consumer),
-    "static": (8, lambda oracle, seed: _consumer(oracle, seed, statics=0.9, regexes=0.1)),
-    "regex": (8, lambda oracle, seed: _consumer(oracle, seed, statics=0.1, regexes=0.9)),
-    "classic": (4, _classic),
-    "mixed": (10, _mixed),
-    "share": (8, _share),
-    "offsets": (8, _offsets),
+    "consumer": (range(10), _consumer),
+    "static": (range(8), lambda oracle, seed: _consumer(oracle, seed, statics=0.9, regexes=0.1)),
+    "regex": (range(8), lambda oracle, seed: _consumer(oracle, seed, statics=0.1, regexes=0.9)),
+    "classic": (range(4), _classic),
+    "mixed": (range(10), _mixed),
+    "share": (range(8), _share),
+    "offsets": (range(8), _offsets),
 }
 
 
@@ -140,8 +140,8 @@ def record(path: Path, kinds: Kinds, oracles: Mapping[str, Sequence[str | Path] 
     with path.open("wb") as out, gzip.GzipFile("", "wb", fileobj=out, mtime=0) as file:
         for title, command in oracles.items():
             with _Recorder(command) as oracle:
-                for kind, (count, make) in kinds.items():
-                    for seed in range(count):
+                for kind, (seeds, make) in kinds.items():
+                    for seed in seeds:
                         oracle.answers.clear()
                         oracle.asides.clear()
                         lines = make(oracle, seed).lines

@@ -38,10 +38,11 @@ def _made(kind: type[History | ClassicHistory | MixedHistory], oracle: Oracle, s
 
 
 KINDS: Kinds = {
-    "consumer": (8, partial(_made, History)),
-    "classic": (3, partial(_made, ClassicHistory)),
-    "mixed": (8, partial(_made, MixedHistory)),
+    "consumer": ((*range(6), 11), partial(_made, History)),
+    "classic": (range(3), partial(_made, ClassicHistory)),
+    "mixed": ((*range(6), 20, 28, 41), partial(_made, MixedHistory)),
 }
+"""The seeds behind the first show what few histories do: members that revoke again, a policy that is against classic members, groups that become classic."""
 
 HOST = "org/apache/kafka/coordinator/group/OracleHost.java"
 IN_BOTH = [

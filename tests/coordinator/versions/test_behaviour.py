@@ -3,8 +3,12 @@
 import pytest
 
 from quorate.assignors.kafka_version import KafkaVersion
+from quorate.codecs import Uuid
 from quorate.coordinator.behaviour import Behaviour, since
 from quorate.coordinator.config import CoordinatorConfig
+from quorate.coordinator.consumer.reconcile import Situation, reconcile
+from quorate.coordinator.image import MetadataImage, TopicImage
+from quorate.coordinator.state.consumer import ConsumerMember, MemberState
 
 
 @pytest.mark.parametrize(
@@ -34,3 +38,31 @@ def test_the_behaviour_of_a_configuration_is_that_of_its_release() -> None:
 @pytest.mark.parametrize("version", ["4.0.2", "4.1.2", "4.2.1", "4.3.0"])
 def test_each_release_differs_from_the_newest(version: str) -> None:
     assert Behaviour.of(KafkaVersion.parse(version)) != Behaviour.NEWEST
+
+
+@pytest.mark.parametrize(
+    ("version", "state"),
+    [("4.1.1", MemberState.UNRELEASED_PARTITIONS), ("4.0.2", MemberState.STABLE), ("4.1.2", MemberState.STABLE)],
+)
+def test_a_member_takes_back_what_it_had_to_revoke(version: str, state: MemberState) -> None:
+    topic = Uuid(bytes(15) + b"\x01")
+    image = MetadataImage().with_topics([TopicImage(name="t", id=topic, replicas=((0,), (0,)))])
+    member = ConsumerMember(
+        member_id="m",
+        epoch=2,
+        state=MemberState.UNREVOKED_PARTITIONS,
+        assigned={topic: {0: 2}},
+        pending_revocation={topic: {1: 2}},
+    )
+    situation = Situation(
+        epoch=3,
+        target={topic: (0, 1)},
+        owner_epoch=lambda topic_id, partition: 2,
+        owned=(),
+        topics=frozenset({"t"}),
+        subscription_changed=False,
+        image=image,
+        jdk=17,
+        behaviour=Behaviour.of(KafkaVersion.parse(version)),
+    )
+    assert reconcile(member, situation).state is state

@@ -142,3 +142,26 @@ def test_4_0_passes_over_streams_groups(oracle_4_0: Oracle) -> None:
     duel.op("load", records=records_of(name))
     assert "Streams" not in {one["groupType"] for one in duel.request("ListGroups")["response"]["groups"]}
     assert sum(duel.ours.shard.state.skipped.values()) > 0
+
+
+def test_4_0_matches_expressions_again_for_new_topics_only(oracle_4_0: Oracle) -> None:
+    duel = Duel(oracle_4_0)
+    duel.op("image", brokers=BROKERS, topics=TOPICS)
+    body = {"groupId": "g", "memberId": "m", "memberEpoch": 0, "rebalanceTimeoutMs": 60_000, "topicPartitions": []}
+    duel.request("ConsumerGroupHeartbeat", 1, **body, subscribedTopicRegex="t.*")
+    beat = {"groupId": "g", "memberId": "m", "memberEpoch": 1}
+    beat["memberEpoch"] = duel.request("ConsumerGroupHeartbeat", 1, **beat)["response"]["memberEpoch"]
+    for _ in range(16):
+        duel.op("advance", ms=40_000)
+        assert not duel.request("ConsumerGroupHeartbeat", 1, **beat)["records"]
+    duel.op("image", topics=[*TOPICS, {"name": "t2", "id": "AAAAAAAAAAIAAAAAAAAAAg", "partitions": [[0]]}])
+    assert duel.request("ConsumerGroupHeartbeat", 1, **beat)["records"]
+
+
+def test_4_0_deletes_offsets_of_the_partitions_that_a_deleted_topic_had(oracle_4_0: Oracle) -> None:
+    duel = Duel(oracle_4_0)
+    duel.op("image", brokers=BROKERS, topics=TOPICS)
+    partitions = [{"partitionIndex": number, "committedOffset": 5} for number in (9, 2, 0)]
+    topics = [{"name": name, "partitions": partitions} for name in ("t", "other")]
+    duel.request("OffsetCommit", 9, groupId="g", generationIdOrMemberEpoch=-1, topics=topics)
+    assert len(duel.op("image", topics=[])["records"]) == 2
