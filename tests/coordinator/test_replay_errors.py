@@ -13,7 +13,7 @@ from quorate.codecs.batches.model import ControlRecord
 from quorate.codecs.messages import consumer_group as consumer
 from quorate.codecs.messages import share_group as share
 from quorate.codecs.messages import streams_group as streams
-from quorate.codecs.messages.classic_group import GroupMetadataKey
+from quorate.codecs.messages.classic_group import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue, TopicPartition, TopicPartitions
 from quorate.codecs.messages.offsets import OffsetCommitKey, OffsetCommitValue
 from quorate.coordinator.behaviour import Behaviour
@@ -547,11 +547,12 @@ def test_control_records_that_end_no_transaction_end_none() -> None:
     assert [(topic, number) for topic, number, _ in state.offsets.of_group("g")] == [("t", 0)]
 
 
-def test_transactions_are_kept_in_the_order_of_javas_longs() -> None:
+@pytest.mark.parametrize("producers", [(1, 1 << 32 | 1), (1 << 32 | 1, 1)])
+def test_transactions_are_kept_in_the_order_of_javas_longs(producers: tuple[int, int]) -> None:
     state = CoordinatorState()
     value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=1)
     key = OffsetCommitKey(group="g", topic="t", partition=0)
-    for producer_id in (1, 1 << 32 | 1):  # whose hashes are 1 and 0
+    for producer_id in producers:  # whose hashes are 1 and 0
         state.replay(CoordinatorRecord(key=key, value=value, version=4), producer_id=producer_id)
     assert [producer_id for producer_id, _ in state.offsets.pending.ordered()] == [1 << 32 | 1, 1]
 
@@ -582,3 +583,25 @@ def test_loaders_of_kafka_4_0_skip_streams_groups_and_refuse_share_groups() -> N
     log = Log(state=state)
     log.group_at(1)
     assert list(state.groups) == ["g"]
+
+
+def test_a_commit_whose_producer_is_not_known_counts_at_once() -> None:
+    """Clients of a live cluster are not told who wrote, and are given committed records only."""
+    state = CoordinatorState()
+    value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=1)
+    key = OffsetCommitKey(group="g", topic="t", partition=0)
+    state.replay(CoordinatorRecord(key=key, value=value, version=4), producer_id=None)
+    assert [offset.value for _, _, offset in state.offsets.of_group("g")] == [value]
+    assert not state.offsets.pending
+
+
+def test_a_static_member_of_a_classic_group_is_found_by_its_name() -> None:
+    def one(member_id: str, instance_id: str | None) -> MemberMetadata:
+        times = {"rebalance_timeout": 1, "session_timeout": 1}
+        who = {"member_id": member_id, "group_instance_id": instance_id, "client_id": "c", "client_host": "/h"}
+        return MemberMetadata(**who, **times, subscription=b"", assignment=b"")
+
+    members = (one("a", None), one("b", "i"))
+    value = GroupMetadataValue(protocol_type="consumer", generation=1, protocol="range", leader="a", members=members)
+    group = ClassicGroup("g", value)
+    assert (group.static_member("i"), group.static_member("j")) == ("b", None)
