@@ -165,3 +165,10 @@ def test_4_0_deletes_offsets_of_the_partitions_that_a_deleted_topic_had(oracle_4
     topics = [{"name": name, "partitions": partitions} for name in ("t", "other")]
     duel.request("OffsetCommit", 9, groupId="g", generationIdOrMemberEpoch=-1, topics=topics)
     assert len(duel.op("image", topics=[])["records"]) == 2
+
+
+def test_4_0_has_another_version_of_no_metadata(oracle_4_0: Oracle) -> None:
+    duel = Duel(oracle_4_0)
+    body = {"groupId": "g", "memberId": "m", "memberEpoch": 0, "rebalanceTimeoutMs": 60_000, "topicPartitions": []}
+    answer = duel.request("ConsumerGroupHeartbeat", 1, **body, subscribedTopicRegex="t.*")
+    assert [one.value.version for one in written(answer) if hasattr(one.value, "version")] == [-1]
