@@ -356,3 +356,20 @@ def test_expressions_mean_what_re2_makes_of_them(oracle: Oracle) -> None:
         )
         valid += answer["response"]["errorCode"] == 0
     assert 100 < valid < 450
+
+
+@pytest.mark.parametrize("count", [6, 7, 12, 13, 24, 25])
+def test_topics_stand_in_kafkas_order_where_copies_of_maps_have_another_size(duel: Duel, count: int) -> None:
+    """A member gives up some of its topics: the rest are copied into another map, whose size depends on their number."""
+    rng = Random(count)
+    names = [f"topic-{number}" for number in range(count)]
+    ids = [Uuid(rng.randbytes(16)) for _ in names]
+    told = [{"name": name, "id": str(one), "partitions": [[0]]} for name, one in zip(names, ids, strict=True)]
+    duel.op("image", topics=told)
+    joined = join(duel, "m", subscribedTopicNames=names)
+    assert len(joined["assignment"]["topicPartitions"]) == count
+    owned = joined["assignment"]["topicPartitions"]
+    for fewer in (names[2:], names[3:], []):
+        beat(duel, "m", joined["memberEpoch"], subscribedTopicNames=fewer, topicPartitions=owned)
+    duel.op("reload")
+    beat(duel, "m", joined["memberEpoch"], subscribedTopicNames=names[4:], topicPartitions=[])
