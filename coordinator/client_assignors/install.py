@@ -81,4 +81,4 @@ def _changes(
 
 
 def _sets(target: tuple[TopicPartition, ...]) -> dict[Uuid, set[int]]:
-    return {one.topic_id: set(one.partitions) for one in target if one.partitions}
+    return {one.topic_id: set(one.partitions) for one in target}

@@ -28,12 +28,12 @@ def used_by(shard: CoordinatorShard, group: ConsumerGroup) -> Selected | None:
 
 
 def running(group: ConsumerGroup) -> Computation:
-    """The computation, if there is something to compute and its member is still there; a static member that is away is not."""
+    """The computation, if its member is still there; a static member that is away is not."""
     computation = group.computation
     if computation.phase is Phase.NOBODY:
         return computation
     member = group.members.get(computation.member_id)
-    if group.epoch <= group.assignment_epoch or member is None or member.is_away:
+    if member is None or member.is_away:
         return computation.given_up()
     return computation
 

@@ -44,14 +44,15 @@ def checked(
             topics.setdefault(topic_id, []).append(partition)
         metadata = TargetMetadata(version=one.metadata_version, data=one.metadata)
         said = announcement(member.metadata, assignor)
-        if one.metadata and not said.minimum_version <= one.metadata_version <= said.maximum_version:
+        is_told = bool(one.metadata or one.metadata_version)
+        if is_told and not said.minimum_version <= one.metadata_version <= said.maximum_version:
             raise _invalid(
                 f"{one.member_id} is told something in version {one.metadata_version}, but understands "
                 f"{said.minimum_version} to {said.maximum_version}"
             )
         given[one.member_id] = (
             {topic_id: tuple(partitions) for topic_id, partitions in topics.items()},
-            metadata if one.metadata or one.metadata_version else None,
+            metadata if is_told else None,
         )
     missing = [member_id for member_id in group.members if member_id not in given]
     if missing:

@@ -14,11 +14,16 @@ from quorate.codecs.api import (
     ConsumerGroupInstallAssignmentRequest,
     ConsumerGroupPrepareAssignmentRequest,
     ConsumerGroupPrepareAssignmentResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
 )
 from quorate.codecs.api.consumer_group_heartbeat import ClientAssignor, TopicPartitions
 from quorate.codecs.api.consumer_group_install_assignment import InstalledMember, InstalledTopicPartitions
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.api.join_group import JoinGroupRequestProtocol
+from quorate.codecs.consumer_protocol import encode_protocol
 from quorate.codecs.message import Message
+from quorate.codecs.messages import ConsumerProtocolSubscription
 from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.image import MetadataImage, TopicImage
 from quorate.coordinator.results import RequestContext
@@ -139,6 +144,26 @@ class Scene:
         for _ in range(rounds):
             for member_id in self.members:
                 self.beat(member_id)
+
+    def join_classic(self, member_id: str, instance_id: str | None = None) -> JoinGroupResponse:
+        """A member of the classic protocol joins, or joins again (online migration). It announces no assignors."""
+        subscription = ConsumerProtocolSubscription(
+            topics=("orders",), user_data=None, owned_partitions=(), generation_id=-1, rack_id=None
+        )
+        offered = JoinGroupRequestProtocol(name="range", metadata=encode_protocol(subscription, 3))
+        answer: JoinGroupResponse = self.ask(
+            JoinGroupRequest(
+                group_id="g",
+                session_timeout_ms=45_000,
+                rebalance_timeout_ms=60_000,
+                member_id=member_id,
+                group_instance_id=instance_id,
+                protocol_type="consumer",
+                protocols=(offered,),
+            ),
+            9,
+        )
+        return answer
 
     def leave(self, member_id: str, epoch: int = -1) -> ConsumerGroupHeartbeatResponse:
         answer = self.beat(member_id, member_epoch=epoch)

@@ -136,6 +136,11 @@ REFUSED: list[tuple[str, tuple[InstalledMember, ...], str]] = [
         (installed("A", [0], metadata_version=2, metadata=b"x"), installed("B", [])),
         "A is told something in version 2, but understands 0 to 1",
     ),
+    (
+        "version of empty metadata",
+        (installed("A", [0], metadata_version=2), installed("B", [])),
+        "A is told something in version 2, but understands 0 to 1",
+    ),
 ]
 
 
@@ -175,6 +180,16 @@ def test_partitions_that_nobody_is_given_and_members_that_get_none_are_fine() ->
     scene.settle()
     assert (scene.owns("A"), scene.owns("B")) == ([5], [])
     assert scene.group.state == "Stable"
+
+
+def test_a_version_alone_is_something_to_be_told_and_version_0_without_bytes_is_not() -> None:
+    newer = (ClientAssignor(name="mine", minimum_version=1, maximum_version=3, metadata_version=1),)
+    scene = Scene()
+    scene.join("A", assignors=newer)
+    scene.join("B", assignors=newer)
+    members = (installed("A", [0]), installed("B", [1], metadata_version=3))
+    assert scene.install("A", {}, members=members) is ErrorCode.NONE
+    assert scene.group.target_metadata == {"B": TargetMetadata(version=3, data=b"")}
 
 
 def test_partitions_may_be_listed_in_pieces() -> None:

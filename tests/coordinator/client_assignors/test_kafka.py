@@ -125,3 +125,16 @@ def test_a_static_member_that_comes_back_to_another_broker_brings_nothing_of_it_
         "ConsumerGroupHeartbeat", 1, groupId="g", memberId="A2", memberEpoch=0, instanceId="a", **joined
     )
     assert len(back["records"]) > 5
+
+
+def test_a_broker_that_assigns_anew_leaves_the_targets_that_stay_as_they_are(oracle: Oracle) -> None:
+    """Also those that have something to tell: another broker does not know that."""
+    scene, records = written()
+    assert set(scene.group.target_metadata) == {"A"}
+    duel = Duel(oracle)
+    duel.op("config", **{"group.consumer.assignment.interval.ms": 0})
+    duel.op("image", brokers=BROKERS, topics=topics(scene))
+    duel.op("load", records=records)
+    joined = {"rebalanceTimeoutMs": 60_000, "subscribedTopicNames": ["clicks"], "topicPartitions": []}
+    answer = duel.request("ConsumerGroupHeartbeat", 1, groupId="g", memberId="C", memberEpoch=0, **joined)
+    assert [one["key"][:4] for one in answer["records"]] == ["0005", "0003", "0007", "0006", "0008"]

@@ -111,6 +111,14 @@ class Computing(RuleBasedStateMachine):
     def dies(self, data: st.DataObject) -> None:
         del self.scene.members[self.one(data)]
 
+    @rule()
+    def a_classic_member_joins(self) -> None:
+        """It is never heard of again, so its session ends sooner or later; until then, the server assigns."""
+        group = self.group
+        if group is not None and group.members and self.scene.join_classic("classic").error_code == ErrorCode.NONE:
+            group = self.group
+            assert group is None or group.computation.phase is Phase.NOBODY or group.epoch == group.assignment_epoch
+
     # What the one whose turn it is does, or somebody else
 
     @precondition(lambda self: self.scene.members)

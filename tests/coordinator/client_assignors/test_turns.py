@@ -5,12 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from quorate.codecs.api import JoinGroupRequest
+from quorate.codecs.api import DeleteGroupsRequest
 from quorate.codecs.api.consumer_group_heartbeat import ClientAssignor
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.codecs.api.join_group import JoinGroupRequestProtocol
-from quorate.codecs.consumer_protocol import encode_protocol
-from quorate.codecs.messages import ConsumerProtocolSubscription
 from quorate.coordinator.client_assignors.announced import announced_assignors
 from quorate.coordinator.client_assignors.turns import TIMER
 from quorate.coordinator.errors import ApiError
@@ -59,13 +56,17 @@ def test_a_member_is_told_again_until_it_has_fetched_the_group() -> None:
     assert not scene.beat("A").should_compute_assignment
 
 
-def test_a_member_that_joins_again_is_told_again() -> None:
+def test_a_member_that_joins_again_is_told_again_in_what_time_is_left_to_it() -> None:
     """It may have been restarted, and know of nothing."""
     scene = stable("A", "B")
     bump(scene, "B", 1)
     scene.prepare("B")
-    scene.members["B"].epoch = 0
+    scene.advance(20_000)
+    before, scene.members["B"].epoch = scene.group.epoch, 0
+    scene.members["B"].assignors = None
     assert scene.beat("B").should_compute_assignment
+    assert scene.group.epoch == before
+    assert scene.group.computation.deadline_ms == scene.runtime.now_ms + 40_000
 
 
 def test_a_member_that_is_late_is_not_fenced_and_another_gets_the_turn() -> None:
@@ -102,6 +103,30 @@ def test_when_all_have_been_late_it_begins_anew() -> None:
     scene.advance(60_000)
     assert scene.beat("B").should_compute_assignment
     assert scene.group.computation.late == frozenset()
+
+
+def test_a_member_that_was_late_is_told_again_if_all_others_are_away() -> None:
+    scene = Scene()
+    scene.join("A", instance_id="a")
+    scene.join("B")
+    scene.compute("A")
+    scene.settle()
+    bump(scene, "B", 1)
+    scene.leave("A", epoch=-2)
+    scene.advance(60_000)
+    assert scene.group.computation.late == {"B"}
+    assert scene.beat("B").should_compute_assignment
+
+
+def test_the_timer_of_a_group_that_was_deleted_means_nothing_to_the_next_one_of_its_name() -> None:
+    scene = stable("A", "B")
+    bump(scene, "B", 1)
+    scene.leave("A")
+    scene.leave("B")
+    assert scene.ask(DeleteGroupsRequest(groups_names=("g",)), 2).results[0].error_code == ErrorCode.NONE
+    scene.join("C", assignors=())
+    scene.advance(60_000)
+    assert scene.group.computation is IDLE
 
 
 def test_a_single_member_that_was_late_is_told_again() -> None:
@@ -288,24 +313,25 @@ def test_a_member_without_the_assignor_hands_the_group_to_the_server_at_once() -
 def test_a_member_of_the_classic_protocol_has_the_server_assign() -> None:
     """It cannot announce assignors (online migration)."""
     scene = stable("A", "B")
-    subscription = encode_protocol(
-        ConsumerProtocolSubscription(
-            topics=("orders",), user_data=None, owned_partitions=(), generation_id=-1, rack_id=None
-        ),
-        3,
-    )
-    join = JoinGroupRequest(
-        group_id="g",
-        session_timeout_ms=45_000,
-        rebalance_timeout_ms=60_000,
-        member_id="classic",
-        protocol_type="consumer",
-        protocols=(JoinGroupRequestProtocol(name="range", metadata=subscription),),
-    )
-    assert scene.ask(join, 9).error_code == ErrorCode.NONE
+    assert scene.join_classic("classic").error_code == ErrorCode.NONE
     assert scene.group.assignment_epoch == scene.group.epoch
     assert scene.group.computed_by is None
     assert len(scene.group.targets["classic"]) == 1
+
+
+def test_a_classic_member_in_the_place_of_a_static_one_has_the_server_assign() -> None:
+    """What the other announced goes with it, and the group gets another epoch for that alone."""
+    scene = Scene()
+    scene.join("A", instance_id="a")
+    scene.join("B")
+    scene.compute("A", metadata={"B": b"told"})
+    scene.settle()
+    scene.leave("A", epoch=-2)
+    epoch = scene.group.epoch
+    member_id = scene.join_classic("", instance_id="a").member_id
+    assert scene.group.members[member_id].metadata.client_assignors == ()
+    assert scene.group.epoch == scene.group.assignment_epoch == epoch + 1
+    assert (scene.group.computed_by, scene.group.target_metadata) == (None, {})
 
 
 def test_the_phases_follow_the_table() -> None:
