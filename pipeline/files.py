@@ -171,9 +171,10 @@ def survey(
         transactions = NOTHING_OPEN
         for _ in transactional:
             pass
-    first = int(files.segments[0].path.stem) if files.segments else 0
+    # A segment is named after the offset that it was to begin with, which is all that one says that is empty yet.
+    first, last = (int(files.segments[place].path.stem) if files.segments else 0 for place in (0, -1))
     return Surveyed(
-        files, tuple(surveyor.pieces), transactions, first, max(surveyor.following, first), surveyor.ordered
+        files, tuple(surveyor.pieces), transactions, first, max(surveyor.following, last), surveyor.ordered
     )
 
 

@@ -5,9 +5,10 @@ Puts together what `options`, `files`, `live` and `stream` know; Spark calls it 
 
 import sys
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from quorate.pipeline.files import Split, find_files, plan, splits_of
@@ -17,6 +18,7 @@ from quorate.pipeline.live import Cluster, RangeSplit, cut, ranges_of, read_rang
 from quorate.pipeline.options import Options, parse_options
 from quorate.pipeline.rows import Rows
 from quorate.pipeline.schema import spark_schema
+from quorate.pipeline.stream import stream_reader
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,6 +58,11 @@ class ConsumerOffsets(DataSource):
         return (_FilteringReader if _PUSHES_FILTERS in sys.modules or _is_main(_PUSHES_FILTERS) else _Reader)(
             self.parsed
         )
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
+        """The reader of a stream."""
+        options = self.parsed
+        return stream_reader(options, partial(reading_of, options, wanted_by(options)))
 
 
 def _is_main(module: str) -> bool:
