@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -148,10 +148,12 @@ def _narrowed(wanted: Wanted, name: str, column: str, value: Any) -> Wanted:
             values = frozenset(value) if name == "In" else frozenset([value])
             if name == "EqualNullSafe" and value is None:
                 return wanted
-            field = {"type": "types", "group": "groups", "partition": "partitions"}[column]
-            before = getattr(wanted, field)
             values -= {None}
-            return replace(wanted, **{field: values if before is None else before & values})
+            if column == "type":
+                return replace(wanted, types=_both(wanted.types, values))
+            if column == "group":
+                return replace(wanted, groups=_both(wanted.groups, values))
+            return replace(wanted, partitions=_both(wanted.partitions, values))
         case "StringStartsWith", "group":
             return replace(wanted, group_prefixes=(*wanted.group_prefixes, value))
         case _, "offset" if isinstance(value, int) or name == "In":
@@ -159,6 +161,13 @@ def _narrowed(wanted: Wanted, name: str, column: str, value: Any) -> Wanted:
         case _, "timestamp":
             return _narrowed_time(wanted, name, value)
     return wanted
+
+
+T = TypeVar("T")
+
+
+def _both(before: frozenset[T] | None, values: frozenset[T]) -> frozenset[T]:
+    return values if before is None else before & values
 
 
 def _narrowed_time(wanted: Wanted, name: str, value: Any) -> Wanted:

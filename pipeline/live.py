@@ -320,8 +320,8 @@ def starts_of(
     known = list(partitions)
     if options.starting_timestamp is not None:
         times = cluster.at_time(known, options.starting_timestamp)
-        return {number: last[number] if (found := times[number]) is None else found for number in known}
-    found = {}
+        return {number: last[number] if (at := times[number]) is None else at for number in known}
+    found: dict[int, int] = {}
     for number in known:
         start = offset_of(options.starting_offsets, number)
         found[number] = {EARLIEST: first[number], LATEST: last[number]}.get(start, start)

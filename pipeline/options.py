@@ -220,7 +220,8 @@ def _offsets(name: str, text: str, topic: str) -> dict[int | None, int]:
         )
     if name == "endingOffsets" and EARLIEST in found.values():
         raise OptionError("option endingOffsets: nothing ends at earliest (-2); use -1 for latest, or an offset")
-    return {None: default, **found}
+    chosen: dict[int | None, int] = {None: default}
+    return chosen | found
 
 
 def _timestamp(name: str, text: str | None) -> int | None:

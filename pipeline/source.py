@@ -111,7 +111,7 @@ class _Reader(DataSourceReader):
         files = [one for one in find_files(options) if wanted.partitions is None or one.partition in wanted.partitions]
         return [*splits_of(plan(options, files, within=wanted.offsets), options.max_split_bytes)]
 
-    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":  # type: ignore[override]  # either kind of iterator will do
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """The rows of a task."""
         reading = reading_of(self.options, self.wanted)
         if isinstance(partition, Split):  # where there is none, Spark makes up an empty one

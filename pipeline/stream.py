@@ -116,8 +116,8 @@ class _Files(_Source):
         options = replace(
             self.options,
             partitions=frozenset(wanted),
-            starting_offsets={None: LATEST, **starts},
-            ending_offsets={None: LATEST, **wanted},
+            starting_offsets=_given(starts),
+            ending_offsets=_given(wanted),
         )
         if not wanted:
             return []
@@ -129,6 +129,12 @@ class _Files(_Source):
 
     def _found_of(self, wanted: Mapping[int, int]) -> list[PartitionFiles]:
         return [files for number, files in self._found().items() if number in wanted]
+
+
+def _given(offsets: Offsets) -> dict[int | None, int]:
+    """As an option has them: partitions that are not named are not read."""
+    others: dict[int | None, int] = {None: LATEST}
+    return others | offsets
 
 
 class _Live(_Source):
@@ -201,7 +207,7 @@ class StreamReader(DataSourceStreamReader):
                 raise self._lost(number, 0, f"this new partition begins at {starts[number]:,}")
         return self.log.tasks(starts, ends)
 
-    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":  # type: ignore[override]  # either kind of iterator will do
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """The rows of a task."""
         reading = self.reading()
         if isinstance(partition, Split):
