@@ -28,6 +28,16 @@ def stable(*member_ids: str, **config: object) -> Scene:
     return scene
 
 
+def static_and_dynamic() -> Scene:
+    """A is the static member "a", B is none; A has computed what they have."""
+    scene = Scene()
+    scene.join("A", instance_id="a")
+    scene.join("B")
+    scene.compute("A")
+    scene.settle()
+    return scene
+
+
 def bump(scene: Scene, member_id: str, reason: int) -> None:
     """The member's assignor has something new to say, so the group needs another assignment."""
     scene.beat(member_id, client_assignors=(ClientAssignor(name="mine", maximum_version=2, reason=reason),))
@@ -106,11 +116,7 @@ def test_when_all_have_been_late_it_begins_anew() -> None:
 
 
 def test_a_member_that_was_late_is_told_again_if_all_others_are_away() -> None:
-    scene = Scene()
-    scene.join("A", instance_id="a")
-    scene.join("B")
-    scene.compute("A")
-    scene.settle()
+    scene = static_and_dynamic()
     bump(scene, "B", 1)
     scene.leave("A", epoch=-2)
     scene.advance(60_000)
@@ -192,11 +198,7 @@ def test_when_the_member_whose_turn_it_is_goes_another_gets_it(way: str) -> None
 
 
 def test_a_static_member_that_goes_away_for_a_while_loses_the_turn_and_gets_none() -> None:
-    scene = Scene()
-    scene.join("A", instance_id="a")
-    scene.join("B")
-    scene.compute("A")
-    scene.settle()
+    scene = static_and_dynamic()
     bump(scene, "A", 1)
     assert scene.group.computation.member_id == "A"
     scene.leave("A", epoch=-2)
@@ -222,11 +224,7 @@ def test_a_static_member_that_comes_back_keeps_what_its_assignor_told_it() -> No
 
 
 def test_an_assignment_that_names_a_static_member_by_its_former_id_is_refused_and_asked_for_again() -> None:
-    scene = Scene()
-    scene.join("A", instance_id="a")
-    scene.join("B")
-    scene.compute("A")
-    scene.settle()
+    scene = static_and_dynamic()
     bump(scene, "B", 1)
     prepared = scene.prepare("B")
     scene.leave("A", epoch=-2)
