@@ -1,6 +1,7 @@
 """`Broker`: a server on a port of its own, with a rack; it reads requests, has them answered, and knows nothing of what they mean."""
 
 import asyncio
+import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -173,7 +174,13 @@ class Broker:
             client_host=connection.host,
             connection=connection,
         )
-        response = ANSWERS[type(request)].function(self, request, context)
+        try:
+            response = ANSWERS[type(request)].function(self, request, context)
+        except Exception:  # noqa: BLE001  # a fault of ours ends one connection, not the broker, and is not hidden
+            self.cluster.failures.append(traceback.format_exc())
+            self.note(f"{type(request).__name__} failed, which is a fault of quorate's:\n{self.cluster.failures[-1]}")
+            connection.close()
+            return
         if change is not None:
             if isinstance(response, Pending):
                 changed: Pending[Any] = Pending()

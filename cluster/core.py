@@ -34,7 +34,10 @@ _INTERNAL = {
 
 
 class ClusterCore:
-    """A cluster. `racks`: broker id → rack; `properties`: brokers' settings by Kafka's names; `seed`: of what is random (ids, places, choices)."""
+    """A cluster. `notes`: what was said besides responses; `failures`: what of it were faults of quorate's own.
+
+    `racks`: broker id → rack; `properties`: brokers' settings by Kafka's names; `seed`: of what is random (ids, places, choices).
+    """
 
     def __init__(
         self,
@@ -47,6 +50,7 @@ class ClusterCore:
     ) -> None:
         self.settings = Settings.of(properties or {})
         self.notes: list[str] = []
+        self.failures: list[str] = []
         self.clock: Clock = clock or RealClock()
         self.random = Random(seed)
         self.cluster_id = str(self._new_uuid())

@@ -20,6 +20,7 @@ from quorate.codecs.api import (
     OffsetFetchRequest,
     ShareGroupDescribeRequest,
     StreamsGroupDescribeRequest,
+    api_of,
 )
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches import BatchProblem, BatchRecord, encode_batch, read_batches
@@ -227,7 +228,8 @@ class GroupCoordinators:
             else:
                 answers.append(self._ask(running, part, context))
         if not answers:
-            return self._nobody.failed(request, context, ErrorCode.NONE, "")
+            nothing: Message = api_of(type(request)).response.cls()
+            return nothing
         responses: list[Any] = [one.response if isinstance(one, Pending) else one for one in answers]
         everything = [group for one in responses for group in getattr(one, answered)]
         whole: Message = replace(responses[0], **{answered: tuple(everything)})

@@ -1,0 +1,130 @@
+"""What a producer may append to a partition, and what consumers see of it (KIP-98)."""
+
+import pytest
+
+from quorate.cluster.log import PartitionLog, Refused
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.batches import BatchRecord, encode_batch, read_batches
+
+NOW_MS = 1_700_000_000_000
+
+
+def batch(count: int = 1, *, at_ms: int = NOW_MS, first: int = 0, **of_batch: object) -> bytes:
+    records = [
+        BatchRecord(offset=first + index, timestamp_ms=at_ms + index, key=None, value=b"v") for index in range(count)
+    ]
+    return encode_batch(records, **of_batch)  # type: ignore[arg-type]
+
+
+def idempotent(sequence: int, count: int = 1, *, epoch: int = 0, transactional: bool = False) -> bytes:
+    return batch(count, producer_id=7, producer_epoch=epoch, base_sequence=sequence, transactional=transactional)
+
+
+def append(log: PartitionLog, data: bytes, **options: object) -> int:
+    return log.append(data, leader_epoch=3, now_ms=NOW_MS, **options).base_offset  # type: ignore[arg-type]
+
+
+def refused(log: PartitionLog, data: bytes, **options: object) -> ErrorCode:
+    before = (log.next_offset, log.size_bytes)
+    with pytest.raises(Refused) as refusal:
+        append(log, data, **options)
+    assert (log.next_offset, log.size_bytes) == before
+    return refusal.value.code
+
+
+def test_batches_get_the_next_offsets_and_the_leaders_epoch_and_stay_intact() -> None:
+    log = PartitionLog()
+    assert [append(log, batch(3)), append(log, batch(2, compression="gzip")), log.next_offset] == [0, 3, 5]
+    read = list(read_batches(b"".join(one.data for one in log)))
+    assert [(one.header.base_offset, one.header.partition_leader_epoch) for one in read] == [(0, 3), (3, 3)]  # type: ignore[union-attr]
+
+
+def test_with_log_append_time_the_brokers_time_counts_and_the_crc_is_right() -> None:
+    log = PartitionLog()
+    append(log, batch(2, at_ms=5), append_time=True)
+    (read,) = read_batches(log.batches[0].data)
+    assert [one.timestamp_ms for one in read.records()] == [NOW_MS, NOW_MS]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (batch()[:40], ErrorCode.CORRUPT_MESSAGE),
+        (batch()[:-1] + b"?", ErrorCode.CORRUPT_MESSAGE),
+        (batch() + batch(), ErrorCode.INVALID_RECORD),
+        (batch(control=True), ErrorCode.INVALID_RECORD),
+        (batch(last_offset_delta=5), ErrorCode.INVALID_RECORD),
+    ],
+    ids=["cut off", "damaged", "two", "control", "gaps"],
+)
+def test_what_is_no_batch_of_a_producer_is_refused(data: bytes, code: ErrorCode) -> None:
+    assert refused(PartitionLog(), data) is code
+
+
+def test_a_batch_that_is_too_large_is_refused() -> None:
+    assert refused(PartitionLog(), batch(), max_batch_bytes=60) is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_a_batch_that_comes_again_is_taken_once_and_gets_the_same_offset() -> None:
+    log = PartitionLog()
+    for sequence in range(5):
+        append(log, idempotent(sequence))
+    assert [append(log, idempotent(sequence)) for sequence in range(5)] == [0, 1, 2, 3, 4]
+    assert log.next_offset == 5
+    append(log, idempotent(5))
+    assert refused(log, idempotent(0)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER  # only five are remembered
+
+
+def test_a_gap_in_sequences_is_refused_and_an_older_epoch_too() -> None:
+    log = PartitionLog()
+    append(log, idempotent(0, 3))
+    assert refused(log, idempotent(4)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refused(log, idempotent(3, epoch=1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    append(log, idempotent(0, epoch=1))
+    assert refused(log, idempotent(3)) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_sequences_go_on_at_0_behind_the_largest_number() -> None:
+    log = PartitionLog()
+    append(log, idempotent(0x7FFFFFFE, 2))
+    assert append(log, idempotent(0)) == 2
+
+
+def test_read_committed_ends_where_the_first_open_transaction_begins() -> None:
+    log = PartitionLog()
+    append(log, batch())
+    append(log, idempotent(0, transactional=True))
+    append(log, batch())
+    assert (log.last_stable_offset, log.high_watermark) == (1, 3)
+    assert [one.base_offset for one in log.read(0, 1 << 20, until=log.last_stable_offset, at_least_one=True)] == [0]
+    log.append_marker(7, 0, commit=False, now_ms=NOW_MS, leader_epoch=3)
+    assert log.last_stable_offset == 4
+    assert log.aborted_between(0, 4) == [(7, 1)]
+    assert log.aborted_between(0, 1) == []
+    assert refused(log, idempotent(1, epoch=0)[:-1] + b"?") is ErrorCode.CORRUPT_MESSAGE
+
+
+def test_a_read_gives_whole_batches_and_at_least_one_where_it_may() -> None:
+    log = PartitionLog()
+    for _ in range(4):
+        append(log, batch(10))
+    size = len(log.batches[0].data)
+    assert [one.base_offset for one in log.read(15, 2 * size, until=40, at_least_one=True)] == [10, 20]
+    assert [one.base_offset for one in log.read(15, 1, until=40, at_least_one=True)] == [10]
+    assert log.read(15, 1, until=40, at_least_one=False) == []
+
+
+def test_the_oldest_records_go_batch_by_batch_but_offsets_begin_where_it_was_said() -> None:
+    log = PartitionLog()
+    append(log, batch(10))
+    append(log, batch(10))
+    log.delete_before(13)
+    assert (log.start_offset, [one.base_offset for one in log], log.size_bytes) == (13, [10], len(log.batches[0].data))
+
+
+def test_ends_of_leader_epochs_are_known() -> None:
+    log = PartitionLog()
+    for epoch in (0, 0, 2, 5):
+        log.append(batch(), leader_epoch=epoch, now_ms=NOW_MS)
+    assert [log.end_of_epoch(epoch) for epoch in (0, 1, 2, 4, 5, 9)] == [(0, 2), (0, 2), (2, 3), (2, 3), (5, 4), (5, 4)]
+    assert PartitionLog().end_of_epoch(0) == (-1, -1)

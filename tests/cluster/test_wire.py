@@ -1,0 +1,240 @@
+"""Requests byte by byte: versions, order, sessions of fetching, bad input."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from struct import pack
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from quorate.cluster import EmbeddedCluster
+from quorate.cluster.frames import FrameError, read_header
+from quorate.codecs.api import (
+    APIS,
+    ConsumerGroupDescribeRequest,
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    OffsetFetchRequest,
+    ShareGroupDescribeRequest,
+    StreamsGroupDescribeRequest,
+)
+from quorate.codecs.api.broker import (
+    ApiVersionsRequest,
+    FetchRequest,
+    ListOffsetsRequest,
+    MetadataRequest,
+    ProduceRequest,
+)
+from quorate.codecs.api.broker.fetch import FetchPartition, FetchTopic
+from quorate.codecs.api.broker.list_offsets import ListOffsetsPartition, ListOffsetsTopic
+from quorate.codecs.api.broker.produce import PartitionProduceData, TopicProduceData
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.api.offset_fetch import OffsetFetchRequestGroup
+from tests.cluster.test_log import batch
+from tests.cluster.wire import Wire
+from tests.codecs.strategies import messages
+
+
+@pytest.fixture
+def one() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(properties={"offsets.topic.num.partitions": 1}, seed=2) as made:
+        made.call(lambda: made.core.create_topic("t", partitions=2, replicas=1))
+        yield made
+
+
+@pytest.fixture
+def wire(one: EmbeddedCluster) -> Iterator[Wire]:
+    with Wire(one.core.brokers[1].port) as made:
+        yield made
+
+
+def produce(wire: Wire, data: bytes, *, acks: int = -1, partition: int = 0) -> Any:
+    part = PartitionProduceData(index=partition, records=data)
+    request = ProduceRequest(acks=acks, topic_data=(TopicProduceData(name="t", partition_data=(part,)),))
+    if acks == 0:
+        wire.send(request, 11)
+        return None
+    return wire.ask(request, 11).responses[0].partition_responses[0]
+
+
+def fetch_of(*partitions: tuple[int, int], **options: Any) -> FetchRequest:
+    parts = tuple(
+        FetchPartition(partition=number, fetch_offset=offset, partition_max_bytes=1 << 20)
+        for number, offset in partitions
+    )
+    topics = (FetchTopic(topic="t", partitions=parts),) if parts else ()
+    return FetchRequest(max_wait_ms=0, min_bytes=1, topics=topics, **options)
+
+
+def told(response: Any) -> dict[int, Any]:
+    return {part.partition_index: part for topic in response.responses for part in topic.partitions}
+
+
+def test_a_version_that_the_broker_lacks_is_told_in_version_0(wire: Wire) -> None:
+    wire.socket.sendall(b"\0\0\0\x0c" + pack(">hhih", 18, 99, 5, -1) + b"\0\0")
+    frame = wire.frame()
+    assert frame[:4] == (5).to_bytes(4, "big")
+    assert int.from_bytes(frame[4:6], "big") == ErrorCode.UNSUPPORTED_VERSION
+    assert len(frame) > 100  # the list is there, so that the client can choose
+
+
+def test_versions_are_told_for_everything_that_is_answered(wire: Wire) -> None:
+    found = wire.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 4)
+    versions = {one.api_key: (one.min_version, one.max_version) for one in found.api_keys}
+    assert (versions[0], versions[22][1], versions[68]) == ((0, 13), 5, (0, 1))
+    assert all(
+        versions[key] == (APIS[key].versions[0], APIS[key].versions[-1]) for key in versions if key not in (0, 22)
+    )
+    assert not any(APIS[key].own for key in versions)
+
+
+def test_responses_come_in_the_order_of_requests_also_behind_one_that_waits(one: EmbeddedCluster, wire: Wire) -> None:
+    wire.send(replace(fetch_of((0, 0)), max_wait_ms=300), 12)
+    wire.send(MetadataRequest(topics=None), 12)
+    assert [int.from_bytes(wire.frame()[:4], "big") for _ in range(2)] == [1, 2]
+
+
+def test_a_fetch_that_waits_is_answered_when_records_come(one: EmbeddedCluster, wire: Wire) -> None:
+    with Wire(one.core.brokers[1].port) as producer:
+        wire.send(replace(fetch_of((0, 0)), max_wait_ms=8_000), 12)
+        assert produce(producer, batch(2)).base_offset == 0
+        assert told(wire.receive(FetchRequest, 12))[0].high_watermark == 2
+
+
+def test_a_session_tells_only_what_changed_and_forgets_what_it_is_told_to(wire: Wire) -> None:
+    produce(wire, batch(1))
+    first = wire.ask(fetch_of((0, 1), (1, 0), session_epoch=0), 12)
+    assert set(told(first)) == {0, 1}
+    session = {"session_id": first.session_id}
+    assert told(wire.ask(fetch_of(**session, session_epoch=1), 12)) == {}
+    produce(wire, batch(1), partition=1)
+    assert set(told(wire.ask(fetch_of(**session, session_epoch=2), 12))) == {1}
+    wrong = wire.ask(fetch_of(**session, session_epoch=2), 12)
+    assert wrong.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    wire.ask(fetch_of((0, 0), **session, session_epoch=-1), 12)
+    assert wire.ask(fetch_of(**session, session_epoch=3), 12).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_acks_0_gets_no_answer_and_a_closed_connection_where_it_failed(wire: Wire) -> None:
+    produce(wire, batch(1), acks=0)
+    assert wire.ask(fetch_of((0, 0)), 12).responses[0].partitions[0].high_watermark == 1
+    produce(wire, batch(1)[:-1] + b"?", acks=0)
+    assert wire.is_closed()
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "found"),
+    [(-1, (4, -1)), (-2, (0, -1)), (-3, (3, 1003)), (1002, (2, 1002)), (1, (0, 1000)), (9999, (-1, -1))],
+)
+def test_offsets_are_found_by_time(wire: Wire, timestamp: int, found: tuple[int, int]) -> None:
+    produce(wire, batch(4, at_ms=1000))
+    topic = ListOffsetsTopic(name="t", partitions=(ListOffsetsPartition(timestamp=timestamp),))
+    part = wire.ask(ListOffsetsRequest(replica_id=-1, topics=(topic,)), 7).topics[0].partitions[0]
+    assert (part.error_code, (part.offset, part.timestamp)) == (0, found)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"\xff\xff\xff\xff",
+        b"\x7f\xff\xff\xff",
+        b"\0\0\0\x02\0\x03",
+        b"\0\0\0\x0a" + pack(">hhih", 3, 12, 1, 500),
+        b"\0\0\0\x0a" + pack(">hhih", 999, 0, 1, -1),
+        b"\0\0\0\x0a" + pack(">hhih", 3, 99, 1, -1),
+        b"\0\0\0\x10" + pack(">hhih", 3, 12, 1, -1) + b"\0\x7f\x7f\x7f\x7f\x7f",
+    ],
+    ids=["negative size", "too large", "short", "client id beyond", "unknown API", "unknown version", "body"],
+)
+def test_what_is_no_request_closes_the_connection_and_nothing_else(
+    one: EmbeddedCluster, wire: Wire, frame: bytes
+) -> None:
+    wire.socket.sendall(frame)
+    assert wire.is_closed()
+    assert any("closed a connection" in note for note in one.core.notes)
+    with Wire(one.core.brokers[1].port) as other:
+        assert other.ask(MetadataRequest(topics=None), 12).topics[0].name == "t"
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_a_header_or_an_error(data: bytes) -> None:
+    try:
+        header = read_header(data)
+    except FrameError:
+        return
+    assert 0 <= header.body <= len(data)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(data=st.data())
+def test_garbage_in_bodies_does_no_harm(one: EmbeddedCluster, data: st.DataObject) -> None:
+    key = data.draw(st.sampled_from(sorted(APIS)))
+    version = data.draw(st.sampled_from(APIS[key].versions))
+    body = data.draw(st.binary(max_size=80))
+    with Wire(one.core.brokers[1].port) as bad:
+        head = pack(">hhih", key, version, 1, -1) + (b"\0" if APIS[key].request_header_version(version) == 2 else b"")
+        bad.socket.sendall((len(head) + len(body)).to_bytes(4, "big") + head + body)
+    with Wire(one.core.brokers[1].port) as other:
+        assert other.ask(MetadataRequest(topics=()), 12).topics == ()
+    assert one.core.failures == []
+
+
+@settings(max_examples=200, suppress_health_check=list(HealthCheck), deadline=None)
+@given(data=st.data())
+def test_whatever_a_request_says_it_is_answered_or_its_connection_closed(
+    one: EmbeddedCluster, data: st.DataObject
+) -> None:
+    """Messages of all kinds that are well-formed and make no sense."""
+    api = APIS[data.draw(st.sampled_from(sorted(APIS)))]
+    version = data.draw(st.sampled_from(api.versions))
+    request = data.draw(messages(api.request.cls, version, unknown_tags=False))
+    with Wire(one.core.brokers[1].port) as odd:
+        odd.send(request, version)
+    with Wire(one.core.brokers[1].port) as other:
+        other.ask(MetadataRequest(topics=()), 12)
+    assert one.core.failures == [], one.core.failures[0]
+
+
+def test_a_member_that_waits_for_others_is_answered_when_its_time_comes(wire: Wire) -> None:
+    join = JoinGroupRequest(
+        group_id="g", session_timeout_ms=10_000, rebalance_timeout_ms=10_000, protocol_type="consumer"
+    )
+    first = wire.ask(join, 9)
+    assert first.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE or first.error_code in (
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+    )
+    beat = wire.ask(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4)
+    assert (
+        beat.error_code == ErrorCode.NOT_COORDINATOR
+    )  # nobody has asked for the coordinator yet, so there is no topic
+
+
+def test_a_broker_that_does_not_coordinate_a_group_says_so_with_each_group(cluster: EmbeddedCluster) -> None:
+    core = cluster.core
+    cluster.call(lambda: core.internal_topic("__consumer_offsets"))
+    partition = core.groups.partition_for("g")
+    assert partition is not None
+    other = next(one for one in core.brokers.values() if one.id != partition.leader)
+    asked: list[tuple[Any, int, Any]] = [
+        (DescribeGroupsRequest(groups=("g",)), 5, lambda found: found.groups[0].error_code),
+        (ConsumerGroupDescribeRequest(group_ids=("g",)), 1, lambda found: found.groups[0].error_code),
+        (ShareGroupDescribeRequest(group_ids=("g",)), 1, lambda found: found.groups[0].error_code),
+        (StreamsGroupDescribeRequest(group_ids=("g",)), 0, lambda found: found.groups[0].error_code),
+        (DeleteGroupsRequest(groups_names=("g",)), 2, lambda found: found.results[0].error_code),
+        (
+            OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id="g"),)),
+            9,
+            lambda found: found.groups[0].error_code,
+        ),
+        (OffsetFetchRequest(group_id="g"), 5, lambda found: found.error_code),
+        (HeartbeatRequest(group_id="g"), 4, lambda found: found.error_code),
+    ]
+    with Wire(other.port) as wrong:
+        for request, version, error_of in asked:
+            assert error_of(wrong.ask(request, version)) == ErrorCode.NOT_COORDINATOR
+        assert wrong.ask(DescribeGroupsRequest(), 5).groups == ()

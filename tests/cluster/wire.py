@@ -1,0 +1,65 @@
+"""A client that says exactly what a test wants: frames over a socket, without anything that a real client adds."""
+
+import socket
+from struct import Struct
+from types import TracebackType
+from typing import Any, Self
+
+from quorate.codecs.api import api_of, decode_api, encode_api
+from quorate.codecs.message import Message
+
+_HEADER = Struct(">hhih")
+
+
+class Wire:
+    """One connection."""
+
+    def __init__(self, port: int, client_id: str = "wire") -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=10)
+        self.client_id = client_id.encode()
+        self.correlation_id = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.socket.close()
+
+    def send(self, request: Message, version: int) -> None:
+        api = api_of(type(request))
+        self.correlation_id += 1
+        head = _HEADER.pack(api.key, version, self.correlation_id, len(self.client_id)) + self.client_id
+        head += b"\0" if api.request_header_version(version) == 2 else b""
+        body = encode_api(request, version)
+        self.socket.sendall((len(head) + len(body)).to_bytes(4, "big") + head + body)
+
+    def receive(self, request: type[Message], version: int) -> Any:
+        api = api_of(request)
+        frame = self.frame()
+        assert int.from_bytes(frame[:4], "big") == self.correlation_id
+        return decode_api(api.response.cls, frame, version, position=4 + api.response_header_version(version))
+
+    def ask(self, request: Message, version: int) -> Any:
+        self.send(request, version)
+        return self.receive(type(request), version)
+
+    def frame(self) -> bytes:
+        return self.exactly(int.from_bytes(self.exactly(4), "big"))
+
+    def exactly(self, count: int) -> bytes:
+        found = b""
+        while len(found) < count:
+            more = self.socket.recv(count - len(found))
+            if not more:
+                raise ConnectionError("closed")
+            found += more
+        return found
+
+    def is_closed(self) -> bool:
+        """Whether the broker closes the connection without saying anything."""
+        try:
+            return self.socket.recv(1) == b""
+        except ConnectionResetError:
+            return True
