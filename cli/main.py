@@ -29,6 +29,7 @@ COMMANDS = {
     "encode": "Turn JSON into the bytes of records.",
     "assign": "Try assignors on a group: who would get what, and why.",
     "cluster": "Run a Kafka cluster with racks in containers, to try things on.",
+    "pipeline": "Analyse months of logs with Spark: states, rebalances, lags, racks.",
     "records": "List the record types, or the fields of one.",
     "demo": "See what an upgrade of real brokers wrote, record by record.",
 }

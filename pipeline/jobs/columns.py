@@ -22,6 +22,9 @@ __all__ = [
     "with_same_log",
 ]
 
+FORMAT = "consumer-offsets"
+"""The name of the source."""
+
 LOG = ("topic", "partition")
 """Which log a record is of."""
 
@@ -32,8 +35,31 @@ AsOf = datetime | int | Mapping[int, int] | Mapping[tuple[str, int], int]
 """A moment: a time (without a zone it is UTC) or ms since 1970, or the offset of the last record that counts by partition, or by topic and partition."""
 
 
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+
+
+def check_uses(df: DataFrame) -> None:
+    """Refuse what Spark would read wrongly: it keeps filters that it pushed to a Python source for all later uses of the same `load()` (seen in 4.2.1 and 4.3.0).
+
+    Jobs look at their rows more than once. Rows that are cached, or from files of Spark's own formats, are safe. Raises `OptionError`.
+    """
+    plan = getattr(
+        df.select("*"), "_jdf", None
+    )  # another plan, which knows what is cached by now; Spark Connect tells none
+    if plan is None or df.sparkSession.conf.get(PUSHDOWN, "false") != "true":
+        return
+    if any(
+        "RelationV2[" in line and line.endswith(f"] {FORMAT}")
+        for line in plan.queryExecution().withCachedData().toString().splitlines()
+    ):
+        raise OptionError(
+            f"with {PUSHDOWN} Spark uses the filters of one use of a DataFrame for all others: set it to false before load(), or give what cache() returns"
+        )
+
+
 def present_types(df: DataFrame, wanted: Collection[str] | None = None) -> list[RecordType]:
     """The record types that a DataFrame has columns for. Raises `OptionError` for one that lacks common columns, or all of `wanted`."""
+    check_uses(df)
     if missing := [
         field.name for field in COMMON if field.name not in df.columns and field.name not in ("key", "value")
     ]:

@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -109,43 +109,32 @@ class Locality:
 
         What is saved is negative where it is worse. A share of partitions whose throughput is not known counts as 0 bytes.
         """
-        crosses = F.col("from_rack") != F.col("to_rack")
-        unknown = crosses.isNull()
-        sums = (
-            self.rows.select(*AT, F.explode_outer("pairs").alias("pair"))
-            .select(*AT, "pair.*")
-            .groupBy(*AT)
-            .agg(
-                F.coalesce(F.sum(F.when(crosses, F.col("partitions"))), F.lit(0)).alias("crossing"),
-                F.coalesce(F.sum(F.when(unknown, F.col("partitions"))), F.lit(0)).alias("unknown"),
-                F.sum(F.when(crosses, F.col("bytes_per_second")).otherwise(0.0 * F.col("bytes_per_second"))).alias(
-                    "crossing_bytes_per_second"
-                ),
-            )
-            .withColumn("cost_per_month", self._cost(F.lit(True), F.col("crossing_bytes_per_second")))
+        crossing = F.filter("pairs", lambda pair: pair["from_rack"] != pair["to_rack"])
+        unknown = F.filter("pairs", lambda pair: pair["from_rack"].isNull() | pair["to_rack"].isNull())
+        # Null without throughput: of the pairs, all have a number or none has.
+        rate = F.when(
+            F.size(F.filter("pairs", lambda pair: pair["bytes_per_second"].isNull())) == 0,
+            _sum(crossing, "bytes_per_second"),
         )
-        counted = ("crossing", "crossing_bytes_per_second", "cost_per_month")
-        group = ("log_topic", "log_partition", "group")
-        now = sums.where(F.col("assignor") == CURRENT).select(
-            *[F.col(name).alias(f"{name}_now") for name in (*group, *counted)]
-        )
-        same = F.lit(True)
-        for name in group:
-            same = same & F.col(name).eqNullSafe(F.col(f"{name}_now"))
-        compared = sums.join(now, same, "left")
-        for name in counted:
-            compared = compared.withColumn(f"saved_{name}", F.col(f"{name}_now") - F.col(name))
-        facts = self.rows.drop("pairs").withColumnsRenamed({name: f"{name}_of" for name in AT})
-        one = F.lit(True)
-        for name in AT:
-            one = one & F.col(name).eqNullSafe(F.col(f"{name}_of"))
-        # An assignor that failed has no numbers to compare.
-        numbers = (*counted, "unknown", *[f"saved_{name}" for name in counted])
-        told = [F.when(F.col("error").isNull(), F.col(name)).alias(name) for name in numbers]
-        facts_first = ("kind", "assignor", "members", "partitions", "moved")
-        return compared.join(facts, one).select(*group, *facts_first, *told, "not_in_topology", "error")
+        counted = {
+            "crossing": _sum(crossing, "partitions").cast("int"),
+            "crossing_bytes_per_second": rate,
+            "cost_per_month": self._cost(F.lit(True), rate),
+        }
+        of_group = Window.partitionBy("log_topic", "log_partition", "group")
+        told = {
+            name: F.when(F.col("error").isNull(), one)  # an assignor that failed has no numbers to compare
+            for name, one in (*counted.items(), ("unknown", _sum(unknown, "partitions").cast("int")))
+        }
+        rows = self.rows.withColumns(told)
+        now = {
+            f"saved_{name}": F.max(F.when(F.col("assignor") == CURRENT, F.col(name))).over(of_group) - F.col(name)
+            for name in counted
+        }
+        first = ("log_topic", "log_partition", "group", "kind", "assignor", "members", "partitions", "moved")
+        return rows.withColumns(now).select(*first, *told, *now, "not_in_topology", "error")
 
-    def _cost(self, crosses: Any, bytes_per_second: Any) -> Any:
+    def _cost(self, crosses: Column, bytes_per_second: Column) -> Column:
         if self.price_per_gb is None:
             return F.lit(None).cast("double")
         price = bytes_per_second * F.lit(MONTH_SECONDS * self.price_per_gb / GB)
@@ -184,6 +173,10 @@ def locality(
     groups = state.rows.where((F.col("protocol_type") == CONSUMER_PROTOCOL) & (F.size("members") > 0)).select(*names)
     rows = groups.repartition("group").mapInArrow(job.batches, from_arrow_schema(LOCALITY))
     return Locality(rows, price_per_gb)
+
+
+def _sum(pairs: Column, name: str) -> Column:
+    return F.aggregate(pairs, F.lit(0.0), lambda total, pair: total + pair[name])
 
 
 def _rates(throughput: DataFrame | Throughput | None) -> dict[Any, float] | None:

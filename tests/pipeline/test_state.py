@@ -14,10 +14,13 @@ from quorate.codecs import LogEntry, read_log
 from quorate.coordinator.history import Moment
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state import CoordinatorState
+from quorate.pipeline.jobs.audit import upgrade_audit
+from quorate.pipeline.jobs.columns import PUSHDOWN
+from quorate.pipeline.jobs.rebalances import rebalances
 from quorate.pipeline.jobs.state import STATE, GroupState, group_state, replayed
 from quorate.pipeline.jobs.survivors import survivors
 from quorate.pipeline.schema import OptionError
-from tests.coordinator.captures import Checkpoint, checkpoints, entries, folders
+from tests.coordinator.captures import CAPTURES, Checkpoint, checkpoints, entries, folders
 from tests.coordinator.test_captures import described
 from tests.pipeline.jobs import (
     NAMES,
@@ -208,3 +211,19 @@ def test_what_cannot_be_is_said_in_one_line(spark: SparkSession, change: Any, to
     with pytest.raises(OptionError, match=told) as error:
         change(everything(spark))
     assert "\n" not in str(error.value)
+
+
+def test_rows_of_which_spark_would_lose_some_are_refused(spark: SparkSession) -> None:
+    before = spark.conf.get(PUSHDOWN)
+    loaded = spark.read.format("consumer-offsets").load(str(CAPTURES / "upgrade-4.0-to-4.3-and-back"))
+    try:
+        spark.conf.set(PUSHDOWN, "true")
+        for job in (group_state, rebalances, upgrade_audit):
+            with pytest.raises(OptionError, match="set it to false before load"):
+                job(loaded)
+        group_state(loaded.cache())
+        spark.conf.set(PUSHDOWN, "false")
+        rebalances(loaded)
+    finally:
+        loaded.unpersist()
+        spark.conf.set(PUSHDOWN, before)

@@ -1,0 +1,109 @@
+"""What becomes of a job's result: written by Spark, or shown as a table or JSON."""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quorate.cli.columns import columns
+from quorate.cli.errors import UserError, note
+from quorate.cli.texts import brief_id, printable, time_text
+from quorate.coordinator.history.words import hash_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["show", "write", "write_text"]
+
+MOST_LETTERS = 60
+"""Of a cell on the terminal; JSON has the whole text."""
+
+
+def write(tables: Mapping[str, "DataFrame"], place: str, form: str, *, overwrite: bool) -> None:
+    """Have Spark write the tables: one straight to `place`, several each into a folder of its name there. Says on stderr what was written."""
+    for name, table in tables.items():
+        where = place if len(tables) == 1 else f"{place.rstrip('/')}/{name}"
+        table.write.format(form).mode("overwrite" if overwrite else "errorifexists").save(where)
+        note(f"{name}: {where}")
+
+
+def write_text(path: str, text: str) -> None:
+    """Raises `UserError` for a place that cannot be written."""
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}") from error
+    note(f"report: {path}")
+
+
+def show(table: "DataFrame", *, as_json: bool, limit: int) -> None:
+    """The rows on the terminal. Columns that are empty in all rows are left out of the table, but not of the JSON."""
+    names = table.columns
+    rows = table.limit(limit + 1).toArrow().to_pylist()
+    more, rows = len(rows) > limit, rows[:limit]
+    if as_json:
+        click.echo(json.dumps([_plain(row) for row in rows], indent=2, ensure_ascii=False))
+    elif rows:
+        shown = [name for name in names if any(row[name] not in (None, [], "", {}) for row in rows)]
+        right = [
+            place
+            for place, name in enumerate(shown)
+            if isinstance(next((row[name] for row in rows if row[name] is not None), None), int | float)
+        ]
+        head, *lines = columns(
+            [
+                [name.upper().replace("_", "-") for name in shown],
+                *([_cell(name, row[name]) for name in shown] for row in rows),
+            ],
+            right,
+        )
+        click.secho(head, bold=True)
+        for line in lines:
+            click.echo(line)
+    else:
+        note("nothing to show")
+    if more:
+        note(f"there is more: --limit {limit} was reached")
+
+
+def _cell(name: str, value: Any) -> str:
+    match value:
+        case None | [] | "":
+            return "-"
+        case int() if name == "metadata_hash":
+            return hash_text(value)
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:,.1f}"
+        case datetime():
+            return time_text(round(value.timestamp() * 1000))
+        case dict():
+            return _cell(name, [f"{key}={one}" for key, one in value.items()])
+        case list() if value and isinstance(value[0], tuple):  # a map of Arrow
+            return _cell(name, dict(value))
+        case list():
+            text = ",".join(_cell(name, one) for one in value)
+        case str():
+            text = brief_id(value) if name.endswith(("member_id", "joined", "fenced", "replaced", "away")) else value
+        case _:
+            text = str(value)
+    text = printable(text)
+    return text if len(text) <= MOST_LETTERS else text[: MOST_LETTERS - 1] + "…"
+
+
+def _plain(value: Any) -> Any:
+    """For JSON: times in ISO 8601, UTC."""
+    match value:
+        case dict():
+            return {name: _plain(one) for name, one in value.items()}
+        case list() if value and isinstance(value[0], tuple):
+            return {str(key): _plain(one) for key, one in value}
+        case list():
+            return [_plain(one) for one in value]
+        case datetime():
+            return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return value

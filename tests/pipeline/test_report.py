@@ -1,0 +1,303 @@
+"""The report, and `quorate pipeline`: one session of Spark serves all."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
+
+from quorate.cli.main import main
+from quorate.coordinator.history import Cause
+from quorate.pipeline.jobs.audit import AUDIT
+from quorate.pipeline.jobs.columns import PUSHDOWN
+from quorate.pipeline.jobs.locality import LOCALITY
+from quorate.pipeline.jobs.rebalances import REBALANCES
+from quorate.pipeline.jobs.state import MEMBER, OFFSET, STATE
+from quorate.pipeline.report import page
+from quorate.pipeline.report_charts import human, kind_of, seconds_text
+from quorate.pipeline.report_data import Facts, LagSeries, thinned
+from tests.coordinator.captures import CAPTURES
+
+UPGRADE = CAPTURES / "upgrade-4.0-to-4.3-and-back"
+CONSUMER = CAPTURES / "consumer-4.3"
+
+
+@pytest.fixture
+def run(spark: SparkSession) -> Iterator[Callable[..., tuple[int, str, str]]]:
+    """Call `quorate pipeline` with these arguments; it finds the session that is there."""
+    before = spark.conf.get(PUSHDOWN)
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        result = CliRunner(catch_exceptions=False).invoke(main, ["pipeline", *map(str, arguments)])
+        return result.exit_code, result.stdout, result.stderr
+
+    yield call
+    spark.conf.set(PUSHDOWN, before)
+
+
+# ---- the command
+
+
+def test_state_is_shown_as_a_table_now_and_earlier(run: Any) -> None:
+    status, out, _ = run("state", UPGRADE)
+    assert status == 0
+    lines = {line.split()[2]: line for line in out.splitlines()}
+    assert lines["ship-orders"].split()[3:8] == ["Consumer", "consumer", "Stable", "8", "8"]
+    _, before, _ = run("state", UPGRADE, "--as-of", "2026-11-21T08:00:12", "--option", "partitions=1")
+    assert [line.split()[6] for line in before.splitlines() if "bill-orders" in line] == ["4"]
+    assert "ship-orders" not in before
+
+
+def test_rebalances_are_shown_as_json_with_all_there_is(run: Any) -> None:
+    status, out, err = run("rebalances", UPGRADE, "--json", "--limit", "3")
+    rows = json.loads(out)
+    assert (status, len(rows)) == (0, 3)
+    assert "--limit 3 was reached" in err
+    assert rows[0]["started_at"] < rows[1]["started_at"] <= rows[2]["started_at"]
+    assert rows[0]["started_at"].endswith("Z")
+    assert {"causes", "joined", "superseded_at"} <= rows[0].keys()
+
+
+def test_tables_are_written_and_read_again(run: Any, spark: SparkSession, tmp_path: Path) -> None:
+    status, out, err = run("state", UPGRADE, "--output", tmp_path / "state")
+    assert (status, out) == (0, "")
+    assert f"members: {tmp_path}/state/members" in err
+    assert spark.read.parquet(str(tmp_path / "state" / "groups")).count() == 8
+    status, _, err = run("state", UPGRADE, "--output", tmp_path / "state")
+    assert status == 1
+    assert "already exists" in err
+
+
+def test_decoded_rows_that_were_written_are_as_good_as_the_log(run: Any, spark: SparkSession, tmp_path: Path) -> None:
+    rows = spark.read.format("consumer-offsets").load(str(UPGRADE))
+    rows.write.parquet(str(tmp_path / "rows"))
+    assert run("audit", tmp_path / "rows", "--from", "parquet", "--json") == run("audit", UPGRADE, "--json")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["state"], "nothing to read"),
+        (["state", "-b", "x:1", "y"], "either -b or a SOURCE"),
+        (["state", UPGRADE, "--option", "types"], "--option types: is not NAME=VALUE"),
+        (["state", UPGRADE, "--option", "mode=LOOSE"], "mode"),
+        (["state", UPGRADE / "nowhere"], "nowhere"),
+        (["state", UPGRADE, "--as-of", "12"], "say of which partition"),
+        (["lag", UPGRADE], "--end-offsets is needed"),
+        (["lag", UPGRADE, "--end-offsets", "ends.xls"], "is not a .csv, .jsonl or .parquet file"),
+        (["locality", UPGRADE], "--topology is needed"),
+        (["rebalances", UPGRADE, "--from", "no-such-format"], "no-such-format"),
+    ],
+)
+def test_mistakes_are_said_in_one_line(run: Any, arguments: list[object], told: str) -> None:
+    status, out, err = run(*arguments)
+    assert (status, out) == (1, "")
+    assert told in err.splitlines()[0]
+    assert err.startswith("error: ")
+    assert "Traceback" not in err
+    assert len(err.splitlines()[0]) < 400
+
+
+def test_without_java_or_pyspark_it_says_what_to_install(tmp_path: Path) -> None:
+    command = [sys.executable, "-P", "-m", "quorate.pipeline", "state", str(UPGRADE)]
+    clean = {name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "PYSPARK_GATEWAY_PORT")}
+    done = subprocess.run(command, env=clean | {"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert (
+        done.stderr.splitlines()[0]
+        == "error: pipeline needs Java, and there is none: neither JAVA_HOME nor PATH has it"
+    )
+    hidden = (
+        "import sys; sys.modules['pyspark'] = None; from quorate.cli.main import main; main(['pipeline', 'state', 'x'])"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", hidden], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines() == [
+        "error: pipeline needs Spark, and pyspark is not installed",
+        "       pip install 'quorate[spark]'",
+    ]
+
+
+# ---- the page
+
+
+class Checked(HTMLParser):
+    """Fails on tags that are not closed, and collects what is there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.texts: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def checked(html: str) -> Checked:
+    parser = Checked()
+    parser.feed(html)
+    assert parser.open == []
+    # Self-contained: no scripts, and nothing that is fetched.
+    assert not {"script", "link", "img", "iframe"} & set(parser.tags)
+    assert not [value for name, value in parser.attributes if name in ("src", "href") or name.startswith("on")]
+    assert "url(" not in html
+    assert "http" not in html.replace("http-equiv", "")
+    return parser
+
+
+def test_the_report_of_a_capture_has_every_picture(run: Any, tmp_path: Path) -> None:
+    topology = {
+        "topics": {
+            "t-alpha": {"partitions": 6, "racks": [["rack-a"], ["rack-b"], ["rack-c"]] * 2},
+            "t-gamma": {"partitions": 3, "racks": [["rack-a"], ["rack-b"], ["rack-c"]]},
+        }
+    }
+    (tmp_path / "topics.json").write_text(json.dumps(topology))
+    lines = ["topic,partition,timestamp,end_offset"]
+    lines += [
+        f"t-alpha,{number},2026-11-21T08:{minute}:00Z,{100 * minute}" for number in range(6) for minute in range(14, 22)
+    ]
+    (tmp_path / "ends.csv").write_text("\n".join(lines))
+    status, out, err = run(
+        "report", CONSUMER, "--output", tmp_path / "report.html", "--end-offsets", tmp_path / "ends.csv", "--topology", tmp_path / "topics.json",
+        "--price-per-gb", "0.02", "--title", "Captured <groups>",
+    )  # fmt: skip
+    assert (status, out) == (0, "")
+    assert f"report: {tmp_path}/report.html" in err
+    html = (tmp_path / "report.html").read_text()
+    found = checked(html)
+    assert "Captured <groups>" in found.texts
+    assert found.tags.count("polyline") >= 2
+    assert len(re.findall(r'class="bar (?:membership|metadata|subscription|upgrade|other)', html)) > 40
+    assert html.count('class="matrix"') == 2
+    for text in ("cg-migrates", "converted-back", "t-alpha", "as it is", "Lag over time"):
+        assert any(text in one for one in found.texts), text
+
+
+def facts(**changes: Any) -> Facts:
+    """A page of one group."""
+    nothing = Facts(
+        title="t", made_at=datetime(2026, 1, 1, tzinfo=UTC), groups=[], group_count=0, members=0, offsets=0, skipped=0, rebalances=[],
+        rebalance_count=0, lanes=[], storms=[], lags=None, lag_groups=0, racks=None, matrix=None, priced=False, findings=[],
+        finding_counts={}, compared_hashes=False,
+    )  # fmt: skip
+    return replace(nothing, **changes)
+
+
+def test_a_page_of_nothing_says_what_is_missing() -> None:
+    found = checked(page(facts()))
+    told = " ".join(found.texts)
+    assert "End offsets are not in __consumer_offsets" in told
+    assert "Racks of replicas are not in __consumer_offsets" in told
+    assert "There were none." in told
+
+
+def test_names_cannot_become_markup() -> None:
+    evil = "<script>alert('x')</script>\" onload=\"x"
+    series = LagSeries(
+        group=evil,
+        points=[(0.0, 1.0), (60.0, 5.0)],
+        partitions=1,
+        production_rate=1.0,
+        consumption_rate=None,
+        drain_seconds=None,
+    )
+    group = {
+        "group": evil,
+        "kind": "Consumer",
+        "state": "Stable",
+        "epoch": 1,
+        "assignor": evil,
+        "members": 1,
+        "offsets": 0,
+        "topics": [evil],
+    }
+    bar = {
+        "group": evil, "epoch": 2, "started_at": datetime(2026, 1, 1, tzinfo=UTC), "completed_at": None, "duration_ms": None, "causes": ["joined"],
+        "partitions_moved": 0, "why": evil,
+    }  # fmt: skip
+    found = checked(
+        page(
+            facts(
+                groups=[group],
+                group_count=1,
+                lags=[series],
+                lag_groups=1,
+                rebalances=[bar],
+                rebalance_count=1,
+                lanes=[(evil, 1)],
+            )
+        )
+    )
+    assert "never" in found.texts
+    assert "script" not in found.tags
+
+
+def test_colours_tell_the_weightiest_cause() -> None:
+    assert kind_of(["joined", "hash-first"]) == "upgrade"
+    assert kind_of(["hash", "left"]) == "metadata"
+    assert kind_of(["unknown"]) == kind_of([]) == "other"
+
+
+def test_peaks_survive_thinning() -> None:
+    points = [(float(at), 100.0 if at == 777 else 1.0) for at in range(1000)]
+    found = thinned(points, 50)
+    assert len(found) <= 50
+    assert (777.0, 100.0) in found
+    assert found[-1] == points[-1]
+    assert sorted(found) == list(found)
+
+
+def test_numbers_and_durations_are_short() -> None:
+    assert [human(one) for one in (0, 7, 999, 1000, 1234, 250_000, 3_400_000)] == [
+        "0",
+        "7",
+        "999",
+        "1 k",
+        "1.2 k",
+        "250 k",
+        "3.4 M",
+    ]
+    assert [seconds_text(one) for one in (None, 0.0, 0.4, 45, 180, 7200, 864_000)] == [
+        "never",
+        "0 s",
+        "0.4 s",
+        "45 s",
+        "3 min",
+        "2 h",
+        "10 days",
+    ]
+
+
+def test_the_reference_names_every_column() -> None:
+    told = (Path(__file__).parents[2] / "docs" / "reference" / "spark-jobs.md").read_text()
+    nested = [field.name for kind in (MEMBER, OFFSET) for field in kind]
+    for name in {*REBALANCES.names, *AUDIT.names, *STATE.names, *LOCALITY.names, *nested}:
+        assert f"`{name}`" in told, name
+    for cause in Cause:
+        assert f"`{cause.value}`" in told
