@@ -227,7 +227,7 @@ class CoordinatorRuntime:
                 break
             result = result.then(self.now_ms)
         if failed is not None:
-            answer.complete(self.shard.failed(request, context, failed, ""))
+            answer.complete(self.shard.failed(request, context, failed, "the coordinator could not write to its log"))
         elif result.response is not None and not isinstance(result.response, Pending):
             answer.complete(result.response)
         self.settle()

@@ -46,7 +46,7 @@ Failure = Callable[[Any, RequestContext, ErrorCode, str], Message]
 F = TypeVar("F", bound=Failure)
 
 ERRORS: dict[type[Message], Failure] = {}
-"""Request type → what its answer is if it fails as a whole; without an entry, a response with `error_code` and nothing else."""
+"""Request type → what its answer is if it fails as a whole; without an entry, a response with `error_code`, and with what is wrong where there is a field for it."""
 
 MayDescribe = Callable[[RequestContext, frozenset[str]], Collection[str]]
 """Who asks, and names of topics → those of them that may be described (Kafka's DESCRIBE permission)."""
@@ -159,7 +159,8 @@ class CoordinatorShard:
         if failure is not None:
             return failure(request, context, code, message)
         response: Any = api_of(type(request)).response.cls
-        return response(error_code=code)  # type: ignore[no-any-return]
+        told = {"error_message": message} if message and hasattr(response, "error_message") else {}
+        return response(error_code=code, **told)  # type: ignore[no-any-return]
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
         """The marker of a producer's transaction is in the log."""

@@ -8,7 +8,7 @@ from quorate.coordinator.client_assignors.validation import checked
 from quorate.coordinator.consumer import records as write
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import RequestContext, Result
-from quorate.coordinator.shard import CoordinatorShard, fails, handles
+from quorate.coordinator.shard import CoordinatorShard, handles
 from quorate.coordinator.state.computation import Phase
 from quorate.coordinator.state.consumer import ConsumerGroup
 
@@ -42,13 +42,6 @@ def consumer_group_install_assignment(
         response=ConsumerGroupInstallAssignmentResponse(),
         on_appended=lambda: forget(shard, group),
     )
-
-
-@fails(ConsumerGroupInstallAssignmentRequest)
-def _failed(
-    request: ConsumerGroupInstallAssignmentRequest, context: RequestContext, code: ErrorCode, message: str
-) -> ConsumerGroupInstallAssignmentResponse:
-    return ConsumerGroupInstallAssignmentResponse(error_code=code, error_message=message or None)
 
 
 def _check_epoch(group: ConsumerGroup, request: ConsumerGroupInstallAssignmentRequest) -> None:

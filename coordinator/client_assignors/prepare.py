@@ -11,10 +11,9 @@ from quorate.codecs.api.consumer_group_prepare_assignment import (
 )
 from quorate.coordinator.client_assignors.selection import announcement
 from quorate.coordinator.client_assignors.turns import asked
-from quorate.coordinator.errors import ErrorCode
 from quorate.coordinator.image import MetadataImage, TopicImage
 from quorate.coordinator.results import RequestContext, Result
-from quorate.coordinator.shard import CoordinatorShard, fails, handles
+from quorate.coordinator.shard import CoordinatorShard, handles
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 
 __all__ = ["consumer_group_prepare_assignment"]
@@ -41,13 +40,6 @@ def consumer_group_prepare_assignment(
         topics=tuple(_topic(shard.image, topics[name]) for name in sorted(topics)),
     )
     return Result(response=response, on_appended=computing)
-
-
-@fails(ConsumerGroupPrepareAssignmentRequest)
-def _failed(
-    request: ConsumerGroupPrepareAssignmentRequest, context: RequestContext, code: ErrorCode, message: str
-) -> ConsumerGroupPrepareAssignmentResponse:
-    return ConsumerGroupPrepareAssignmentResponse(error_code=code, error_message=message or None)
 
 
 def _member(
