@@ -75,6 +75,11 @@ OPTIONS: Final = (
         "what cannot be decoded comes as rows with `error` (`PERMISSIVE`), is left out (`DROPMALFORMED`), or ends the job (`FAILFAST`)",
     ),
     Option("includeRaw", "false", "`key` and `value` hold the bytes of every row, not only of those with an error"),
+    Option(
+        "pushFilters",
+        "false",
+        "leave out early what filters of the query leave out; only for a DataFrame that is used once, see below",
+    ),
     Option("maxSplitBytes", "32m", "as many bytes go to one task; larger segments are cut between batches"),
     Option(
         "maxOffsetsPerTrigger", "", "streams: at most so many offsets in a micro-batch, shared out among the partitions"
@@ -106,6 +111,7 @@ class Options:
     read_committed: bool = True
     mode: Mode = "PERMISSIVE"
     include_raw: bool = False
+    push_filters: bool = False
     max_split_bytes: int = 32 << 20
     max_offsets_per_trigger: int | None = None
     fail_on_data_loss: bool = True
@@ -155,6 +161,7 @@ def parse_options(given: Mapping[str, str]) -> Options:
         == _LEVELS[0],
         mode=parse_mode(known.get("mode", _MODES[0])),
         include_raw=_boolean("includeRaw", known.get("includeRaw", "false")),
+        push_filters=_boolean("pushFilters", known.get("pushFilters", "false")),
         max_split_bytes=_size("maxSplitBytes", known.get("maxSplitBytes", "32m")),
         max_offsets_per_trigger=None if limit is None else _number("maxOffsetsPerTrigger", limit),
         fail_on_data_loss=_boolean("failOnDataLoss", known.get("failOnDataLoss", "true")),

@@ -54,10 +54,10 @@ class ConsumerOffsets(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The batch reader; one that takes filters where Spark has some."""
-        # Spark refuses a reader that takes filters while spark.sql.python.filterPushdown.enabled is off, and does not say here whether it is.
-        return (_FilteringReader if _PUSHES_FILTERS in sys.modules or _is_main(_PUSHES_FILTERS) else _Reader)(
-            self.parsed
-        )
+        # Spark (4.1 to 4.3) uses the filters of one use of a DataFrame for all later uses of the same load(): hence only where it is asked for. It refuses a reader
+        # that takes filters while spark.sql.python.filterPushdown.enabled is off, and does not say here whether it is.
+        asked = self.parsed.push_filters and (_PUSHES_FILTERS in sys.modules or _is_main(_PUSHES_FILTERS))
+        return (_FilteringReader if asked else _Reader)(self.parsed)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
         """The reader of a stream."""

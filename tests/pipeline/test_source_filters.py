@@ -1,6 +1,6 @@
 """Filters that are pushed down leave out nothing that Spark would keep, and much of what it would not."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from functools import cache
 from operator import itemgetter
@@ -152,18 +152,38 @@ def test_a_naive_time_narrows_nothing() -> None:
     assert reader.wanted.times == (None, None)
 
 
-def test_spark_pushes_its_filters_down_where_it_is_set_to(spark: SparkSession, tmp_path: Path) -> None:
-    read = spark.read.format("consumer-offsets").option("mode", "FAILFAST")
-    commits = write_log_of_commits(tmp_path / "commits" / "__consumer_offsets-0")
-    known = read.load(str(commits)).where("type = 'GroupMetadata' and offset >= 0").select("offset")
-    assert known.collect() == []
-    # With pushing switched off, Spark takes no reader that could, and the damaged commit is decoded.
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
-    try:
-        with pytest.raises(PythonException, match=r"__consumer_offsets-0, offset 1: .*truncated.* of the value"):
-            read.load(str(commits)).where("type = 'GroupMetadata' and offset >= 0").select("offset").collect()
-    finally:
-        spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+@pytest.fixture
+def pushing(spark: SparkSession) -> Iterator[SparkSession]:
+    """A Spark that pushes filters down."""
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    yield spark
+    spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+def test_spark_pushes_its_filters_down_where_both_are_set_to(pushing: SparkSession, tmp_path: Path) -> None:
+    log = str(write_log_of_commits(tmp_path / "__consumer_offsets-0"))
+
+    def offsets(**options: str) -> list[Any]:
+        read = pushing.read.format("consumer-offsets").options(
+            mode="FAILFAST", types="OffsetCommit,GroupMetadata", **options
+        )
+        return read.load(log).where("type = 'GroupMetadata' and offset >= 0").select("offset").collect()
+
+    assert offsets(pushFilters="true") == []
+    with pytest.raises(PythonException, match=r"__consumer_offsets-0, offset 1: .*truncated.* of the value"):
+        offsets()
+    # Spark refuses readers that take filters where it does not push them.
+    pushing.conf.set("spark.sql.python.filterPushdown.enabled", "false")
+    with pytest.raises(PythonException, match="truncated"):
+        offsets(pushFilters="true")
+
+
+def test_a_dataframe_that_is_used_again_has_all_rows_also_where_spark_pushes_filters(
+    pushing: SparkSession, tmp_path: Path
+) -> None:
+    log = write_log_of_commits(tmp_path / "__consumer_offsets-0")
+    rows = pushing.read.format("consumer-offsets").option("types", "OffsetCommit").load(str(log))
+    assert [rows.where("offset = 0").count(), rows.count()] == [1, 2]
 
 
 def write_log_of_commits(folder: Path) -> Path:

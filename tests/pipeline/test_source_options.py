@@ -208,5 +208,5 @@ def test_raw_bytes_come_with_every_record_when_asked_for(tmp_path: Path) -> None
 
 
 def test_spark_says_what_is_wrong_with_an_option(spark: SparkSession) -> None:
-    with pytest.raises(AnalysisException, match="option 'startingOffset' is not known; did you mean startingOffsets"):
+    with pytest.raises(AnalysisException, match="(?i)option 'startingOffset' is not known; did you mean startingOffsets"):
         spark.read.format("consumer-offsets").option("startingOffset", "5").load("x")
