@@ -12,7 +12,7 @@ BENCH_ARGS ?=
 PIP := .venv/bin/python -P -m pip --disable-pip-version-check
 SWEEPS := bench/assignor_differential.py bench/coordinator_differential.py
 BENCHES := $(filter-out $(SWEEPS),$(wildcard bench/[!_]*.py))
-DEV_EXTRAS := arrow,aiokafka,spark,testcontainers,dev
+DEV_EXTRAS := arrow,aiokafka,secure,spark,testcontainers,dev
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

@@ -9,6 +9,7 @@ from quorate.cluster.clock import Clock, ManualClock, RealClock
 from quorate.cluster.embedded import EmbeddedCluster
 from quorate.cluster.errors import ClusterStateError
 from quorate.cluster.faults import Delay, Disconnect, Error, Silence
+from quorate.cluster.security import Security, make_certificate
 
 __all__ = [
     "Clock",
@@ -19,5 +20,7 @@ __all__ = [
     "Error",
     "ManualClock",
     "RealClock",
+    "Security",
     "Silence",
+    "make_certificate",
 ]

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Broker"]
 
+BEFORE_LOGIN = frozenset({API_VERSIONS_KEY, 17, 36})
+"""ApiVersions, SaslHandshake and SaslAuthenticate: what a client may ask for before it has logged in."""
+
 
 class Broker:
     """A broker of a cluster.
@@ -66,7 +69,9 @@ class Broker:
         """Listen, on the same port as before if there was one. Raises `ClusterStateError` if the port is taken."""
         loop = asyncio.get_running_loop()
         try:
-            self._server = await loop.create_server(lambda: Connection(self), self.host, self.port, backlog=1024)
+            self._server = await loop.create_server(
+                lambda: Connection(self), self.host, self.port, backlog=1024, ssl=self.cluster.security.tls
+            )
         except OSError as error:
             raise ClusterStateError(
                 f"broker {self.id} cannot listen on {self.address}: {error}; choose other ports"
@@ -84,7 +89,7 @@ class Broker:
             self._server.close()
             self._server = None
         for connection in list(self.connections):
-            connection.close()
+            connection.close(at_once=True)
         self.fetch_sessions.clear()
 
     # ---- freezing, and cutting the network
@@ -145,6 +150,10 @@ class Broker:
             self.note(
                 f"closed a connection of {connection.host[1:]}: API {header.api_key} version {header.version} is not known"
             )
+            connection.close()
+            return
+        if self.cluster.security.users and connection.user is None and header.api_key not in BEFORE_LOGIN:
+            self.note(f"closed a connection of {connection.host[1:]}: {header.api.name} before it had logged in")
             connection.close()
             return
         try:

@@ -9,6 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from quorate.cluster.frames import FrameError, Header, encode_response, read_header
+from quorate.cluster.security import Login
 from quorate.coordinator.results import Pending
 
 if TYPE_CHECKING:
@@ -22,11 +23,12 @@ _PAUSE_BYTES = 1 << 20
 
 
 class Connection(asyncio.Protocol):
-    """A client. `principal`: who it is, by SASL; `fetch_sessions` and others keep what belongs to a connection elsewhere, by its client."""
+    """A client. `user`: who it is, by SASL, once it has logged in; `login`: while it does; `software`: what it says it is."""
 
     def __init__(self, broker: "Broker") -> None:
         self.broker = broker
-        self.principal = "User:ANONYMOUS"
+        self.user: str | None = None
+        self.login: Login | None = None
         self.host = ""
         self.software = ""
         self.open = True
@@ -35,6 +37,7 @@ class Connection(asyncio.Protocol):
         self._waiting_bytes = 0
         self._busy = False
         self._paused = False
+        self._ending = False
         self._transport: Any = None
         self._limit = broker.cluster.settings.number("socket.request.max.bytes")
 
@@ -111,6 +114,8 @@ class Connection(asyncio.Protocol):
             response = response.response
         if response is not None and self.open:
             self._transport.write(encode_response(header, version, response))
+            if self._ending:
+                self.close()
         self._busy = False
 
     def _answered_later(self, header: Header, version: int, response: Any) -> None:
@@ -124,9 +129,13 @@ class Connection(asyncio.Protocol):
         if not self._busy:
             self._go_on()
 
-    def close(self) -> None:
-        """Close without an answer."""
+    def close_later(self) -> None:
+        """Close behind the answer that is about to be sent."""
+        self._ending = True
+
+    def close(self, *, at_once: bool = False) -> None:
+        """Close without an answer; `at_once` also without what is still to be sent."""
         self.open = False
         self._frames.clear()
         if self._transport is not None:
-            self._transport.close()
+            (self._transport.abort if at_once else self._transport.close)()

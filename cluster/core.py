@@ -16,6 +16,7 @@ from quorate.cluster.errors import ClusterStateError, Refusal
 from quorate.cluster.faults import Faults
 from quorate.cluster.groups import GroupCoordinators
 from quorate.cluster.placement import place
+from quorate.cluster.security import Security
 from quorate.cluster.settings import Settings
 from quorate.cluster.topics import PartitionState, TopicState, is_valid_name
 from quorate.cluster.transactions import Transactions
@@ -45,6 +46,7 @@ class ClusterCore:
         *,
         properties: Mapping[str, Any] | None = None,
         clock: Clock | None = None,
+        security: Security | None = None,
         seed: int | None = None,
         on_note: Callable[[str], object] | None = None,
     ) -> None:
@@ -52,6 +54,7 @@ class ClusterCore:
         self.notes: list[str] = []
         self.failures: list[str] = []
         self.clock: Clock = clock or RealClock()
+        self.security = security or Security()
         self.random = Random(seed)
         self.cluster_id = str(self._new_uuid())
         self.topics: dict[str, TopicState] = {}

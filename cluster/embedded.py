@@ -15,6 +15,7 @@ from typing import Any, Self, TypeVar
 from quorate.cluster.clock import Clock
 from quorate.cluster.core import ClusterCore
 from quorate.cluster.errors import ClusterStateError
+from quorate.cluster.security import Security
 
 __all__ = ["EmbeddedCluster"]
 
@@ -24,7 +25,7 @@ T = TypeVar("T")
 class EmbeddedCluster:
     """A cluster with brokers 1 to `brokers`. `racks`: of each, or one for all, or `None`; `ports`: of each; free ones are taken where none are given.
 
-    `properties`: settings by Kafka's names, for all brokers; `clock`: another than the machine's; `seed`: of what is random. Raises `ClusterStateError` for numbers that
+    `properties`: settings by Kafka's names, for all brokers; `clock`: another than the machine's; `security`: TLS and logins; `seed`: of what is random. Raises `ClusterStateError` for numbers that
     do not go together, when it is made, and for a port that is taken, when it starts.
     """
 
@@ -36,6 +37,7 @@ class EmbeddedCluster:
         ports: Sequence[int] | None = None,
         properties: Mapping[str, Any] | None = None,
         clock: Clock | None = None,
+        security: Security | None = None,
         seed: int | None = None,
         on_note: Callable[[str], object] | None = None,
     ) -> None:
@@ -45,7 +47,9 @@ class EmbeddedCluster:
             if given is not None and len(given) != brokers:
                 raise ClusterStateError(f"{len(given)} {what} for {brokers} brokers; give one for each")
         named = dict(zip(range(1, brokers + 1), racks or [None] * brokers, strict=True))
-        self.core = ClusterCore(named, properties=properties, clock=clock, seed=seed, on_note=on_note)
+        self.core = ClusterCore(
+            named, properties=properties, clock=clock, security=security, seed=seed, on_note=on_note
+        )
         for broker, port in zip(self.core.brokers.values(), ports or (), strict=False):
             broker.port = port
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -114,11 +118,13 @@ class EmbeddedCluster:
         assert loop is not None
         assert thread is not None
 
-        def end() -> None:
+        async def end() -> None:
             self.stop_serving()
-            loop.call_soon(loop.stop)
+            for _ in range(3):  # so that connections are told that they are closed
+                await asyncio.sleep(0)
 
-        loop.call_soon_threadsafe(end)
+        asyncio.run_coroutine_threadsafe(end(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
         thread.join()
 
     def call(self, action: Callable[[], T]) -> T:

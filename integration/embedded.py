@@ -3,12 +3,14 @@
 What brokers in containers do in seconds, such as noticing that one does not answer, takes its configured time here, too; starting and stopping takes none.
 """
 
+import secrets
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from quorate.cluster import ClusterStateError, EmbeddedCluster
+from quorate.cluster import ClusterStateError, EmbeddedCluster, Security, make_certificate
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.coordinator.config import ConfigError
 from quorate.integration.cluster import BrokerInfo, Cluster
@@ -34,7 +36,7 @@ class EmbeddedKafka(Cluster):
     """A cluster in this process.
 
     `racks`: taken by turns for `brokers` brokers, one for each by default; `version`: the release that coordinators behave like;
-    `properties`: brokers' settings by Kafka's names; `ports`: of each broker. Raises `ClusterError` for what cannot be.
+    `properties`: brokers' settings by Kafka's names; `ports`: of each broker; `security`: what clients need. Raises `ClusterError` for what cannot be.
     """
 
     def __init__(
@@ -45,12 +47,15 @@ class EmbeddedKafka(Cluster):
         version: str = VERSION,
         properties: Mapping[str, object] | None = None,
         ports: Sequence[int] | None = None,
+        security: Literal["PLAINTEXT", "SASL_SSL"] = "PLAINTEXT",
         timeout_ms: int = 60_000,
         on_progress: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.timeout_ms = timeout_ms
         count = len(racks) if brokers is None else brokers
         self._version = version
+        self._login: dict[str, Any] = {}
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
         given = {**_DEFAULTS, "kafka.version": version, **(properties or {})}
         try:
             self.embedded = EmbeddedCluster(
@@ -58,12 +63,32 @@ class EmbeddedKafka(Cluster):
                 racks=list(islice(cycle(racks), count)) if racks else None,
                 ports=ports,
                 properties=given,
+                security=self._secured() if security == "SASL_SSL" else None,
                 on_note=on_progress,
             )
             self.embedded.__enter__()
         except (ClusterStateError, ConfigError) as error:
             raise ClusterError(str(error)) from None
         self.wait_ready()
+
+    def _secured(self) -> Security:
+        """A certificate and a user, made anew for each cluster, and good for nothing else."""
+        self._folder = tempfile.TemporaryDirectory(prefix="quorate-cluster-")
+        context, ca_file = make_certificate(Path(self._folder.name))
+        password = secrets.token_hex(16)
+        self._login = {
+            "security_protocol": "SASL_SSL",
+            "sasl_mechanism": "SCRAM-SHA-512",
+            "sasl_plain_username": "quorate",
+            "sasl_plain_password": password,
+            "ssl_cafile": str(ca_file),
+        }
+        return Security(users={"quorate": password}, mechanisms=("SCRAM-SHA-512",), tls=context)
+
+    @property
+    def client_config(self) -> dict[str, Any]:
+        """Configuration by which kafka-python's clients reach the cluster, security included."""
+        return {**super().client_config, **self._login}
 
     def _do(self, action: Callable[[], Any]) -> Any:
         """Do something in the cluster's thread; its clients are told anew."""
@@ -196,3 +221,5 @@ class EmbeddedKafka(Cluster):
         """End the cluster."""
         self.close_admin()
         self.embedded.__exit__(None, None, None)
+        if self._folder is not None:
+            self._folder.cleanup()

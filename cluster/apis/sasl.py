@@ -1,0 +1,56 @@
+"""SaslHandshake v0–1, SaslAuthenticate v0–2: logins (KIP-43, KIP-152). A connection that fails is told so, and closed.
+
+Version 0 of the handshake, after which mechanisms talk without Kafka's headers, is refused: clients have used version 1 since Kafka 1.0.
+"""
+
+from typing import TYPE_CHECKING
+
+from quorate.cluster.apis import Context, answers
+from quorate.cluster.security import Login, LoginFailed
+from quorate.codecs.api.broker import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+from quorate.codecs.api.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from quorate.cluster.broker import Broker
+
+__all__: list[str] = []
+
+
+@answers(SaslHandshakeRequest, lacks="version 0, and mechanisms other than PLAIN and SCRAM")
+def sasl_handshake(broker: "Broker", request: SaslHandshakeRequest, context: Context) -> SaslHandshakeResponse:
+    """Begin a login."""
+    security = broker.cluster.security
+    if not security.users or context.connection.user is not None:
+        return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+    if request.mechanism not in security.mechanisms or context.api_version == 0:
+        context.connection.close_later()
+        return SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=security.mechanisms)
+    context.connection.login = Login(security, request.mechanism)
+    return SaslHandshakeResponse(mechanisms=security.mechanisms)
+
+
+@answers(SaslAuthenticateRequest, lacks="sessions that end (connections.max.reauth.ms, KIP-368)")
+def sasl_authenticate(broker: "Broker", request: SaslAuthenticateRequest, context: Context) -> SaslAuthenticateResponse:
+    """One step of a login."""
+    connection = context.connection
+    if connection.login is None:
+        connection.close_later()
+        return SaslAuthenticateResponse(
+            error_code=ErrorCode.ILLEGAL_SASL_STATE,
+            error_message="SaslAuthenticate request received before SaslHandshake",
+        )
+    try:
+        said = connection.login.step(request.auth_bytes)
+    except LoginFailed as failed:
+        broker.note(f"refused a login from {connection.host[1:]}: {failed}")
+        connection.close_later()
+        return SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=str(failed))
+    if connection.login.user is not None:
+        connection.user = connection.login.user
+        connection.login = None
+    return SaslAuthenticateResponse(error_message=None, auth_bytes=said)

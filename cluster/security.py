@@ -1,0 +1,103 @@
+"""Who may connect: TLS, and logins by SASL (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; KIP-43, KIP-84, KIP-152). What is said about failures has no secrets in it."""
+
+import hmac
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["MECHANISMS", "Login", "LoginFailed", "Security", "make_certificate"]
+
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+class LoginFailed(Exception):
+    """A login that is refused. The message goes to the client, as Kafka's does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """What a cluster asks of its clients. `users`: name → password, no logins without any; `mechanisms`: those that are allowed; `tls`: the servers' side of it."""
+
+    users: Mapping[str, str] = field(default_factory=dict)
+    mechanisms: tuple[str, ...] = MECHANISMS
+    tls: ssl.SSLContext | None = None
+
+
+class Login:
+    """A login while it goes on. `user`: who it was, once it is over."""
+
+    def __init__(self, security: Security, mechanism: str) -> None:
+        self.user: str | None = None
+        self._users = security.users
+        self._mechanism = mechanism
+        self._scram: Any = None
+        self._first = True
+        self._name = ""
+
+    def step(self, said: bytes) -> bytes:
+        """What the server says to what the client said. Raises `LoginFailed`."""
+        return self._plain(said) if self._mechanism == "PLAIN" else self._challenge(said)
+
+    def _plain(self, said: bytes) -> bytes:
+        parts = said.split(b"\0")
+        if len(parts) != 3:
+            raise LoginFailed("Invalid SASL/PLAIN response: expected 3 tokens")
+        name, password = parts[1].decode("utf-8", "replace"), parts[2]
+        expected = self._users.get(name)
+        if expected is None or not hmac.compare_digest(expected.encode(), password):
+            raise LoginFailed("Authentication failed: Invalid username or password")
+        self.user = name
+        return b""
+
+    def _challenge(self, said: bytes) -> bytes:
+        from scramp import ScramException
+
+        failed = LoginFailed(
+            f"Authentication failed during authentication due to invalid credentials with SASL mechanism {self._mechanism}"
+        )
+        try:
+            if self._first:
+                self._first = False
+                self._scram = _mechanism(self._mechanism).make_server(self._secret)
+                self._scram.set_client_first(said.decode())
+                return str(self._scram.get_server_first()).encode()
+            self._scram.set_client_final(said.decode())
+            answer = str(self._scram.get_server_final()).encode()
+        except (ScramException, UnicodeDecodeError, KeyError, ValueError):
+            raise failed from None
+        self.user = self._name
+        return answer
+
+    def _secret(self, name: str) -> Any:
+        self._name = name
+        return _salted(self._mechanism, self._users[name])
+
+
+@cache
+def _mechanism(name: str) -> Any:
+    from scramp import ScramMechanism
+
+    return ScramMechanism(name)
+
+
+@cache
+def _salted(mechanism: str, password: str) -> Any:
+    """Made once for a password: it takes thousands of rounds of hashing."""
+    return _mechanism(mechanism).make_auth_info(password)
+
+
+def make_certificate(folder: "Path") -> tuple[ssl.SSLContext, "Path"]:
+    """TLS for 127.0.0.1 and localhost by an authority of its own, good for nothing else: the servers' side, and the file that clients trust."""
+    import trustme
+
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1", "localhost").configure_cert(context)
+    path = folder / "ca.pem"
+    authority.cert_pem.write_to_path(str(path))
+    return context, path
