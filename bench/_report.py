@@ -44,10 +44,17 @@ class Report:
         self.cases: list[Case] = []
 
     def rate(
-        self, case: str, ours: float, peer: float | None, peer_name: str, unit: str = "records/s", goal: str = ""
+        self,
+        case: str,
+        ours: float,
+        peer: float | None,
+        peer_name: str,
+        unit: str = "records/s",
+        goal: str = "",
+        **details: float,
     ) -> None:
         """Figures of which more is better."""
-        self._add(Case(case, ours, peer, peer_name, None if peer is None else ours / peer, unit, goal))
+        self._add(Case(case, ours, peer, peer_name, None if peer is None else ours / peer, unit, goal, details))
 
     def cost(
         self,

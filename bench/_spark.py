@@ -1,0 +1,122 @@
+"""Spark for the benchmarks: a session of two cores, and what a job took: by the clock, of all processes' CPU, and of memory.
+
+The CPU's seconds are those of the JVM and of Python's workers together, JIT and garbage collection included. On a machine that others use, too, they say more
+than the clock: half of them is what a job takes where two cores have nothing else to do. Linux only.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event, Thread
+
+os.environ["PYSPARK_PYTHON"] = sys.executable
+
+from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["CORES", "Took", "noop", "session", "took"]
+
+CORES = 2
+TICKS = os.sysconf("SC_CLK_TCK")
+PAGE_MB = os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+
+
+def session() -> SparkSession:
+    """A local Spark."""
+    spark = (
+        SparkSession.builder.master(f"local[{CORES}]")
+        .appName("quorate-bench")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.memory", "2g")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+@dataclass(slots=True)
+class Took:
+    """The least of some rounds, in seconds; the most memory of the JVM and of all workers, in MB: pages that workers share count for each."""
+
+    clock_s: float = float("inf")
+    cpu_s: float = float("inf")
+    jvm_cpu_s: float = float("inf")
+    jvm_mb: float = 0.0
+    workers_mb: float = 0.0
+    rounds: list[float] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        """By the clock, or as long as the two cores would have had to do with it, whichever is less."""
+        return min(self.clock_s, self.cpu_s / CORES)
+
+
+def noop(df: DataFrame) -> Callable[[], None]:
+    """Have all rows made and thrown away."""
+    return lambda: df.write.format("noop").mode("overwrite").save()
+
+
+def took(action: Callable[[], object], *, rounds: int = 3, into: Took | None = None) -> Took:
+    """What some rounds took; `into` goes on with earlier ones."""
+    found = Took() if into is None else into
+    done = Event()
+    watcher = Thread(target=_watch, args=(found, done), daemon=True)
+    watcher.start()
+    for _ in range(rounds):
+        before, begin = _cpu(), time.perf_counter()
+        action()
+        clock = time.perf_counter() - begin
+        after = _cpu()
+        found.clock_s = min(found.clock_s, clock)
+        found.cpu_s = min(found.cpu_s, sum(after) - sum(before))
+        found.jvm_cpu_s = min(found.jvm_cpu_s, after[0] - before[0])
+        found.rounds.append(sum(after) - sum(before))
+    done.set()
+    watcher.join()
+    return found
+
+
+def _watch(found: Took, done: Event) -> None:
+    while not done.wait(0.1):
+        sizes = [(name == "java", rss) for _, name, _, rss in _descendants()]
+        found.jvm_mb = max(found.jvm_mb, sum(rss for jvm, rss in sizes if jvm))
+        found.workers_mb = max(found.workers_mb, sum(rss for jvm, rss in sizes if not jvm))
+
+
+def _cpu() -> tuple[float, float]:
+    """Seconds of the JVM, and of everything else that this process started, ended children included."""
+    jvm = others = 0.0
+    for _, name, seconds, _ in _descendants():
+        if name == "java":
+            jvm += seconds
+        else:
+            others += seconds
+    return jvm, others
+
+
+def _descendants() -> Iterator[tuple[int, str, float, float]]:
+    """Of each process below this one: its number, name, seconds of CPU, and MB."""
+    children: dict[int, list[tuple[int, str, float, float]]] = {}
+    for path in Path("/proc").iterdir():
+        if path.name.isdigit():
+            try:
+                text = (path / "stat").read_text()
+            except OSError:  # it has ended
+                continue
+            name, rest = text[text.index("(") + 1 : text.rindex(")")], text[text.rindex(")") + 2 :].split()
+            # A worker's CPU is told by whoever started it once it has ended; the JVM starts shells and Pythons only.
+            ended = 0 if name == "java" else int(rest[13]) + int(rest[14])
+            seconds = (int(rest[11]) + int(rest[12]) + ended) / TICKS
+            children.setdefault(int(rest[1]), []).append((int(path.name), name, seconds, int(rest[21]) * PAGE_MB))
+    below = [os.getpid()]
+    while below:
+        for one in children.get(below.pop(), ()):
+            yield one
+            below.append(one[0])

@@ -1,0 +1,340 @@
+"""A generated year of `__consumer_offsets`: groups of all kinds that live on our own coordinator, in segment files as a broker's, of any size.
+
+The coordinator writes everything that happens to groups, and some rounds of commits of everybody between. Such a round is then repeated in the files, with
+offsets and times that go on and CRCs that are right, as many times as the size wants: by NumPy, since 50 million requests would take hours. The last
+commits of a time are requests again, so that the coordinator knows what is in its log.
+
+    .venv/bin/python bench/_year.py FOLDER RECORDS     # to have one
+"""
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import google_crc32c
+import numpy as np
+import numpy.typing as npt
+
+sys.path.append(str(Path(__file__).parent))  # behind everything: `codecs` stays the standard library's
+
+from _year_groups import Group
+
+from quorate.codecs import Uuid, decode_record
+from quorate.codecs.batches import Batch, BatchRecord, encode_batch, read_batches
+from quorate.codecs.messages import OffsetCommitValue
+from quorate.coordinator import CoordinatorRuntime, CoordinatorShard, FileLog
+from quorate.coordinator.config import CoordinatorConfig
+from quorate.coordinator.image import MetadataImage, TopicImage
+from quorate.coordinator.partitioning import partition_of
+
+__all__ = ["Year", "write_year"]
+
+START_MS = 1_750_000_000_000
+DAY_MS = 86_400_000
+LONGEST_MS = 10 * DAY_MS
+"""How long nothing but commits may happen: sessions have to last longer, and are an int32."""
+
+TOPICS = 40
+CHUNK_BYTES = 8 << 20
+
+BASE_TIMESTAMP, MAX_TIMESTAMP, CRC, COVERED = 27, 35, 17, 21
+"""Where they are in a batch (KIP-98), and from where on the CRC covers it."""
+
+KINDS = ("consumer",) * 8 + ("classic",) * 6 + ("changing",) * 2 + ("share",) * 2 + ("simple", "transactional")
+
+Matrix = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Year:
+    """What was written: a broker's log directory. `damaged`: how many batches are."""
+
+    folder: Path
+    records: int
+    size_bytes: int
+    damaged: int
+    seconds: float
+
+
+class YearLog(FileLog):
+    """The log of a partition; `recent` is what the coordinator wrote since somebody emptied it."""
+
+    def __init__(self, folder: Path, partition: int) -> None:
+        super().__init__(folder, partition=partition, fsync="never", max_batch_bytes=1 << 30)
+        self.recent: list[tuple[bytes, int]] = []
+
+    def _write(self, batch: bytes, offsets: int) -> None:
+        super()._write(batch, offsets)
+        self.recent.append((batch, offsets))
+
+    def put(self, batches: bytes, offsets: int) -> None:
+        """Write batches that have all been made already."""
+        super()._write(batches, offsets)
+
+
+# ---- repeating
+
+
+class Round:
+    """Batches that are written again and again: where the numbers are that go on."""
+
+    def __init__(self, written: Sequence[tuple[bytes, int]], rng: Random) -> None:
+        self.template = np.frombuffer(b"".join(batch for batch, _ in written), np.uint8)
+        self.records = sum(offsets for _, offsets in written)
+        self.starts: list[int] = []
+        self.ends: list[int] = []
+        self.base_offsets: list[int] = []
+        self.times: list[int] = []
+        self.offsets: list[tuple[int, int]] = []
+        """Where committed offsets are, and how many records are read between commits."""
+        begin = first = 0
+        for batch, offsets in written:
+            (found,) = read_batches(batch)
+            assert isinstance(found, Batch)
+            self.starts.append(begin)
+            self.ends.append(begin + len(batch))
+            self.base_offsets.append(first)
+            self.times += [begin + BASE_TIMESTAMP, begin + MAX_TIMESTAMP]
+            if not found.header.control:
+                self._note_fields(batch, found, begin, rng)
+            begin += len(batch)
+            first += offsets
+
+    def _note_fields(self, batch: bytes, found: Batch, begin: int, rng: Random) -> None:
+        position = 0
+        for record in found.records():
+            assert isinstance(record, BatchRecord)
+            if record.value is None:
+                continue
+            position = batch.index(record.value, position)
+            decoded: Any = decode_record(record.key, record.value)
+            if isinstance(decoded.value, OffsetCommitValue):
+                timestamp = decoded.value.commit_timestamp.to_bytes(8)
+                self.offsets.append((begin + position + 2, rng.randrange(1, 500)))  # behind the version
+                self.times.append(begin + position + record.value.rindex(timestamp))
+            position += len(record.value)
+
+    def repeated(self, times: int, next_offset: int, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int]]:
+        """The round so many times, spread over a time: bytes and how many offsets they take, some MB at once."""
+        rows = max(1, CHUNK_BYTES // max(1, len(self.template)))
+        stamps = np.linspace(from_ms, to_ms, times + 2).astype(np.int64)[1:-1]
+        for first in range(0, times, rows):
+            numbers = np.arange(first, min(times, first + rows))
+            matrix = np.tile(self.template, (len(numbers), 1))
+            for place, delta in zip(self.starts, self.base_offsets, strict=True):
+                _set(matrix, place, next_offset + (numbers - first) * self.records + delta)
+            for place in self.times:
+                _set(matrix, place, stamps[numbers])
+            for place, step in self.offsets:
+                now = int.from_bytes(self.template[place : place + 8].tobytes())
+                _set(matrix, place, now + (numbers + 1) * step)
+            self._set_crcs(matrix)
+            next_offset += len(numbers) * self.records
+            yield matrix.tobytes(), len(numbers) * self.records
+
+    def _set_crcs(self, matrix: Matrix) -> None:
+        data, width = matrix.tobytes(), matrix.shape[1]
+        crcs = np.empty((len(matrix), len(self.starts)), ">u4")
+        value = google_crc32c.value
+        for column, (start, end) in enumerate(zip(self.starts, self.ends, strict=True)):
+            crcs[:, column] = [value(data[row + start + COVERED : row + end]) for row in range(0, len(data), width)]
+        for column, start in enumerate(self.starts):
+            matrix[:, start + CRC : start + CRC + 4] = crcs[:, column : column + 1].copy().view(np.uint8)
+
+
+def _set(matrix: Matrix, place: int, numbers: npt.NDArray[np.int64]) -> None:
+    matrix[:, place : place + 8] = numbers.astype(">i8").view(np.uint8).reshape(-1, 8)
+
+
+# ---- damage
+
+
+def damaged_batches(log: YearLog, now_ms: int) -> Iterator[bytes]:
+    """A batch with a wrong CRC, one with a value that ends too early, one of a type that nobody knows; each takes an offset. None changes what groups are."""
+    key, value = bytes.fromhex("0001000167000174") + bytes(4), bytes(30)
+    for kind in range(3):
+        one = {0: (key, value), 1: (key, b"\x00\x03\x00"), 2: (b"\x00\x63" + key, value)}[kind]
+        record = BatchRecord(offset=log.next_offset, timestamp_ms=now_ms, key=one[0], value=one[1])
+        batch = bytearray(encode_batch([record], base_sequence=0, partition_leader_epoch=0))
+        if kind == 0:
+            batch[-9] ^= 0xFF
+        log.put(bytes(batch), 1)
+        yield bytes(batch)
+
+
+# ---- the life of groups
+
+
+class PartitionYear:
+    """One partition of the topic: its groups, their coordinator, its log."""
+
+    def __init__(self, folder: Path, number: int, names: Sequence[tuple[str, str]], seed: int, slot_ms: int) -> None:
+        self.rng = rng = Random(f"{seed}-{number}")
+        self.slot_ms = slot_ms
+        self.log = YearLog(folder, number)
+        session_ms = slot_ms * 3 // 2
+        config = CoordinatorConfig(
+            group_consumer_session_timeout_ms=session_ms,
+            group_consumer_max_session_timeout_ms=session_ms,
+            group_share_session_timeout_ms=session_ms,
+            group_max_session_timeout_ms=session_ms,
+            offsets_retention_minutes=3 * slot_ms // 60_000,
+            offsets_retention_check_interval_ms=slot_ms,
+        )
+        image = image_of(seed)
+        shard = CoordinatorShard(config, image=image, new_id=lambda: UUID(int=rng.getrandbits(128), version=4))
+        self.runtime = CoordinatorRuntime(shard, self.log, now_ms=START_MS)
+        self.runtime.load()
+        self.groups = []
+        for name, kind in names:
+            topics = tuple(sorted(rng.sample(sorted(image.topics), rng.choice([1, 1, 2, 3]))))
+            protocol = {"changing": "classic", "transactional": "consumer"}.get(kind, kind)
+            group = Group(self.runtime, name, protocol, topics, rng, session_ms)
+            self.groups.append((group, kind))
+            if kind != "simple":
+                for _ in range(rng.randrange(1, 4)):
+                    group.join()
+        self.damaged = 0
+
+    def run(self, records: int, slots: int, damage: int) -> None:
+        """So many records, or somewhat more if lives alone make more. `damage`: every how many slots there is some; 0 for none."""
+        for slot in range(slots):
+            end_ms = START_MS + (slot + 1) * self.slot_ms
+            for group, kind in self.groups:
+                if slot == 0:
+                    group.settle()
+                elif self.rng.random() < 0.15 or (kind == "changing" and slot % (slots // 4 + 1) == 1):
+                    self._happen(group, kind, slot)
+                else:
+                    group.beat()
+            self.log.recent.clear()
+            self._commits()
+            again = Round(self.log.recent, self.rng)
+            self._repeat(again, records * (slot + 1) // slots - again.records, end_ms)
+            if damage and slot % damage == 0:
+                self.damaged += sum(1 for _ in damaged_batches(self.log, self.runtime.now_ms))
+            self.runtime.advance(max(end_ms, self.runtime.now_ms))
+            self._commits()
+        self.log.close()
+
+    def _commits(self) -> None:
+        for group, kind in self.groups:
+            group.commit()
+            if kind == "transactional" and group.clients:
+                group.commit_in_transaction(commit=self.rng.random() < 0.8)
+
+    def _repeat(self, again: Round, until: int, end_ms: int) -> None:
+        times = (until - self.log.next_offset) // max(1, again.records)
+        if times > 0:
+            for batches, offsets in again.repeated(times, self.log.next_offset, self.runtime.now_ms, end_ms - 60_000):
+                self.log.put(batches, offsets)
+
+    def _happen(self, group: Group, kind: str, slot: int) -> None:
+        """Something in the life of a group."""
+        rng = self.rng
+        if kind == "simple":
+            if rng.random() < 0.2:
+                group.forget()
+            return
+        if kind == "changing":
+            # Members of the other protocol come, then those of the former one leave: an upgrade or a downgrade of a group that goes on (KIP-848).
+            new = "consumer" if group.protocol == "classic" else "classic"
+            old, group.protocol = list(group.clients), new
+            for _ in range(max(1, len(old))):
+                group.join(new)
+            group.settle()
+            for client in old:
+                group.leave(client)
+        elif not group.clients or (len(group.clients) < 5 and rng.random() < 0.5):
+            group.join()
+        elif rng.random() < 0.25:
+            group.vanish(rng.choice(group.clients))
+        elif rng.random() < 0.2:
+            for client in list(group.clients):  # the group is empty; its offsets expire, or somebody deletes it
+                group.leave(client)
+            if rng.random() < 0.4:
+                group.delete()
+        else:
+            group.leave(rng.choice(group.clients))
+        group.settle()
+
+
+def image_of(seed: int) -> MetadataImage:
+    """Topics of 3 to 16 partitions, in three racks."""
+    rng = Random(seed)
+    image = MetadataImage.EMPTY.with_brokers({0: "rack0", 1: "rack1", 2: "rack2"})
+    names = ("orders", "payments", "clicks", "stock", "mails", "audit", "prices", "users")
+    return image.with_topics(
+        TopicImage(
+            name=f"{names[number % len(names)]}.{number}",
+            id=Uuid(rng.randbytes(16)),
+            replicas=tuple((one % 3, (one + 1) % 3) for one in range(rng.randrange(3, 17))),
+        )
+        for number in range(TOPICS)
+    )
+
+
+def _write_partition(
+    folder: Path, number: int, names: list[tuple[str, str]], seed: int, records: int, slots: int, damage: int
+) -> tuple[int, int]:
+    slot_ms = min(365 * DAY_MS // slots, LONGEST_MS)
+    year = PartitionYear(folder, number, names, seed, slot_ms)
+    year.run(records, slots, damage)
+    return year.log.next_offset, year.damaged
+
+
+def write_year(
+    folder: Path,
+    records: int,
+    *,
+    groups: int = 200,
+    partitions: int = 8,
+    slots: int | None = None,
+    seed: int = 7,
+    damage: int = 10,
+    processes: int = 2,
+) -> Year:
+    """Write about so many records into `folder`, as a broker's log directory; the same for the same arguments.
+
+    `slots`: into how many spans of time the year is cut, at whose beginning groups change (at most 10 days each, so that few make less than a year);
+    `damage`: in every how many of them three batches are damaged, in each partition, 0 for never.
+    """
+    begin = time.perf_counter()
+    if slots is None:
+        slots = min(max(records // 100_000, 20), 150)
+    by_partition: dict[int, list[tuple[str, str]]] = {}
+    for number in range(groups):
+        name = f"group-{number:03}-{'abcdefgh'[number % 8] * (number % 5)}"
+        by_partition.setdefault(partition_of(name, partitions), []).append((name, KINDS[number % len(KINDS)]))
+    committing = {
+        number: sum(kind != "share" for _, kind in names) or 1 for number, names in sorted(by_partition.items())
+    }
+    whole = sum(committing.values())
+    asked = [
+        (folder, number, by_partition[number], seed, records * share // whole, slots, damage)
+        for number, share in committing.items()
+    ]
+    if processes == 1:
+        done = [_write_partition(*one) for one in asked]
+    else:
+        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+            done = list(pool.map(_write_partition, *zip(*asked, strict=True)))
+    size = sum(path.stat().st_size for path in folder.rglob("*.log"))
+    return Year(
+        folder=folder,
+        records=sum(count for count, _ in done),
+        size_bytes=size,
+        damaged=sum(damaged for _, damaged in done),
+        seconds=time.perf_counter() - begin,
+    )
+
+
+if __name__ == "__main__":
+    print(write_year(Path(sys.argv[1]), int(sys.argv[2])))

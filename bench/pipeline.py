@@ -1,0 +1,339 @@
+"""How fast Spark gets decoded records: from segments, from Parquet, as state of groups and as lags, beside what it could be at most and what people do today.
+
+The records are a generated year (`_year`). Rows are made and thrown away (Spark's `noop`). Rates are of two cores: by the clock, or half of the CPU's seconds of the JVM
+and all workers, whichever is less, so that neighbours on the machine cost little; the clock's own figure stands beside them. Peers: the same rows through
+`mapInArrow` with a function that does nothing; a source that hands over the same batches without reading or decoding; a plain Python UDF with `struct`; and Kafka's
+console consumer with its formatter into a file that Spark reads as JSON (both of the last with fewer records, start-up left out).
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, MutableMapping, Sequence
+from pathlib import Path
+from struct import unpack_from
+from typing import Any
+
+# Behind everything: `codecs` stays the standard library's.
+sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+
+from _report import Report
+from _spark import CORES, Took, noop, session, took
+from _year import Year, write_year
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from quorate.pipeline import decode, group_state, lag, register
+from quorate.pipeline.source import ConsumerOffsets
+
+ORACLE = Path(__file__).resolve().parents[1] / "tests" / "oracle" / "target" / "lib"
+MILLION = 1_000_000
+FEW = 200_000
+"""As many records go to the peers that are slow."""
+
+
+def name_of(count: int) -> str:
+    return f"{count / MILLION:g} M"
+
+
+# ---- the limit: batches that are there already
+
+
+class ReadyMade(DataSource):
+    """What `consumer-offsets` gives for the same options, with the first batches again and again instead of all others; `rows`: how many in all."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "ready-made"
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self.rows = int(options["rows"])
+        self.source = ConsumerOffsets({name: value for name, value in options.items() if name != "rows"})
+
+    def schema(self) -> StructType:
+        return self.source.schema()
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return ReadyMadeReader(self.source.reader(schema), self.rows)
+
+
+class ReadyMadeReader(DataSourceReader):
+    def __init__(self, reader: DataSourceReader, rows: int) -> None:
+        self.reader = reader
+        self.rows = rows
+
+    def partitions(self) -> Sequence[InputPartition]:
+        found = self.reader.partitions()
+        self.rows //= len(found)
+        return found
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        batches: list[Any] = []
+        for batch in self.reader.read(partition):
+            batches.append(batch)
+            if sum(one.num_rows for one in batches) > self.rows // 8:
+                break
+        left = self.rows
+        while left > 0:
+            for batch in batches:
+                yield batch.slice(0, left)
+                left -= batch.num_rows
+                if left <= 0:
+                    return
+
+
+# ---- what people do today
+
+
+COMMIT = "struct<group:string, topic:string, partition:int, offset:bigint, leader_epoch:int, metadata:string, commit_timestamp:bigint>"
+
+
+def by_struct(key: bytes, value: bytes | None) -> tuple[Any, ...] | None:
+    """A commit of version 3 or 4, as a program has it that somebody wrote for it."""
+    version, length = unpack_from(">hh", key)
+    if version > 1 or value is None:
+        return None
+    group = key[4 : 4 + length].decode()
+    at = 4 + length
+    (length,) = unpack_from(">h", key, at)
+    topic = key[at + 2 : at + 2 + length].decode()
+    (partition,) = unpack_from(">i", key, at + 2 + length)
+    version, offset, leader_epoch = unpack_from(">hqi", value)
+    if version == 3:
+        (length,) = unpack_from(">h", value, 14)
+        at = 16
+    elif version == 4:
+        length, at = value[14] - 1, 15
+    else:
+        return None
+    metadata = value[at : at + length].decode()
+    (timestamp,) = unpack_from(">q", value, at + length)
+    return group, topic, partition, offset, leader_epoch, metadata, timestamp
+
+
+def by_console(spark: SparkSession, dump: DataFrame, folder: Path, count: int) -> tuple[float, float]:
+    """Seconds per commit of Kafka's console consumer with its formatter, and of Spark's reading its JSON."""
+    from confluent_kafka import Producer
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    from tests.broker.broker import LIB, Broker
+
+    pairs = [(bytes(row.key), bytes(row.value)) for row in dump.select("key", "value").limit(count).collect()]
+    with Broker() as broker:
+        servers = {"bootstrap.servers": broker.bootstrap_servers}
+        for future in AdminClient(servers).create_topics([NewTopic("copy", 1, 1)]).values():
+            future.result(30)
+        producer = Producer(servers | {"linger.ms": 50, "queue.buffering.max.messages": 2_000_000, "log_level": 0})
+        for key, value in pairs:
+            producer.produce("copy", value=value, key=key)
+        producer.flush(120)
+        command = ["java", "-Xmx1g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
+        command += ["-cp", f"{ORACLE}/*{os.pathsep}{LIB}/*", "org.apache.kafka.tools.consumer.ConsoleConsumer"]
+        command += ["--bootstrap-server", broker.bootstrap_servers, "--topic", "copy", "--from-beginning"]
+        command += ["--formatter", "org.apache.kafka.tools.consumer.OffsetsMessageFormatter", "--timeout-ms", "30000"]
+
+        def consume(most: int) -> float:
+            with (folder / "console.json").open("wb") as file, (folder / "console.err").open("wb") as errors:
+                begin = time.perf_counter()
+                process = subprocess.Popen([*command, "--max-messages", str(most)], stdout=file, stderr=errors)
+                _, status, used = os.wait4(process.pid, 0)
+                clock = time.perf_counter() - begin
+            process.returncode = os.waitstatus_to_exitcode(status)
+            if process.returncode:
+                raise RuntimeError((folder / "console.err").read_text())
+            return min(clock, (used.ru_utime + used.ru_stime) / CORES)
+
+        first = consume(100)
+        console = (consume(len(pairs)) - first) / (len(pairs) - 100)
+    json = spark.read.json(str(folder / "console.json"), schema=_JSON)
+    if (rows := json.where("key.data.group is not null").count()) != len(pairs):
+        raise AssertionError(f"the console consumer printed {rows:,} commits of {len(pairs):,}")
+    return console, took(noop(json)).seconds / len(pairs)
+
+
+_JSON = (
+    "key struct<type:int, data:struct<group:string, topic:string, partition:int>>, "
+    "value struct<version:int, data:struct<offset:bigint, leaderEpoch:int, metadata:string, commitTimestamp:bigint>>"
+)
+
+
+# ---- ours
+
+
+class Bench:
+    """One year, and what is made of it."""
+
+    def __init__(self, spark: SparkSession, report: Report, year: Year) -> None:
+        self.spark = spark
+        self.report = report
+        self.year = year
+        self.label = name_of(year.records)
+
+    def load(self, types: str = "", **options: str) -> DataFrame:
+        reader = self.spark.read.format("consumer-offsets").options(**options)
+        return (reader.option("types", types) if types else reader).load(str(self.year.folder))
+
+    def ready_made(self, rows: int, types: str) -> DataFrame:
+        reader = self.spark.read.format("ready-made").options(rows=str(rows), path=str(self.year.folder))
+        return (reader.option("types", types) if types else reader).load()
+
+    def rate(self, case: str, records: int, ours: Took, peer: Took | None, peer_name: str, goal: str = "") -> None:
+        self.report.rate(
+            case,
+            records / ours.seconds,
+            None if peer is None else records / peer.seconds,
+            peer_name,
+            goal=goal,
+            by_the_clock=records / ours.clock_s,
+        )
+
+    def boundary(self, types: str, *, identity: bool) -> Took:
+        """Segments to rows beside both limits, in turns."""
+        df = self.load(types)
+        records = df.count()
+        case = f"segments → {'commits' if types else 'all types'}, {self.label}"
+        given = self.ready_made(records, types)
+        ours, limit, through = Took(), Took(), Took()
+        rows = None
+        if identity:
+            file = str(self.year.folder.parent / "rows.parquet")
+            df.write.mode("overwrite").parquet(file)
+            rows = self.spark.read.parquet(file)
+            rows = rows.mapInArrow(_identity, rows.schema)
+        for _ in range(2 if self.report.quick else 3):
+            took(noop(df), rounds=1, into=ours)
+            took(noop(given), rounds=1, into=limit)
+            if rows is not None:
+                took(noop(rows), rounds=1, into=through)
+        if rows is not None:
+            self.rate(case, records, ours, through, "mapInArrow, identity", "≥ 2 M/s" if types else "")
+        self.rate(case, records, ours, limit, "the same batches, ready made", "ratio ≥ 0.85")
+        self.report.cost(
+            f"{case}: of CPU's time that of Python, the rest is the JVM's",
+            100 * (1 - ours.jvm_cpu_s / ours.cpu_s),
+            None,
+            "",
+            "%",
+        )
+        return ours
+
+    def decode(self) -> None:
+        """Parquet with keys and values, beside a UDF and the console."""
+        folder = self.year.folder.parent
+        raw = self.load("OffsetCommit", includeRaw="true").where("not tombstone and error is null")
+        file = str(folder / "dump.parquet")
+        raw.select("key", "value", "partition", "offset", "timestamp").write.mode("overwrite").parquet(file)
+        dump = self.spark.read.parquet(file)
+        records = dump.count()
+        ours = took(noop(decode(dump, types="OffsetCommit")), rounds=2)
+        few_file = str(folder / "few.parquet")
+        count = min(FEW, records)
+        dump.limit(count).repartition(CORES).write.mode("overwrite").parquet(few_file)
+        few = self.spark.read.parquet(few_file)
+        udf = F.udf(by_struct, COMMIT)
+        peer = took(noop(few.select(udf("key", "value").alias("commit"))), rounds=2)
+        took(noop(decode(dump, types="OffsetCommit")), rounds=1, into=ours)
+        segments = took(noop(self.load("OffsetCommit")), rounds=2)
+        udf_rate = count / peer.seconds
+        self.report.rate(
+            f"decode of Parquet → commits, {self.label}",
+            records / ours.seconds,
+            udf_rate,
+            "Python UDF, struct",
+            goal="ratio ≥ 10",
+            by_the_clock=records / ours.clock_s,
+        )
+        if self.report.quick:
+            return
+        console, json = by_console(self.spark, few, folder, count)
+        for peer_s, what in ((console + json, "console, then JSON in Spark"), (console, "console alone")):
+            self.report.rate(
+                f"segments → commits, {self.label}",
+                records / segments.seconds,
+                1 / peer_s,
+                what,
+                goal="ratio ≥ 20",
+                by_the_clock=records / segments.clock_s,
+            )
+
+    def jobs(self, *, with_lag: bool) -> Took:
+        """State of all groups, and lags."""
+        records = self.year.records
+        state = took(lambda: group_state(self.load(), isolation_level="read_committed").rows.collect(), rounds=2)
+        self.rate(f"group_state, {self.label}", records, state, None, "")
+        if with_lag:
+            commits = self.load("OffsetCommit")
+            ends = (
+                commits.where("offset_commit.offset is not null")
+                .groupBy(
+                    F.col("offset_commit.topic").alias("topic"),
+                    F.col("offset_commit.partition").alias("partition"),
+                    F.date_trunc("day", "timestamp").alias("timestamp"),
+                )
+                .agg(F.max("offset_commit.offset").alias("end_offset"))
+            )
+            file = str(self.year.folder.parent / "ends.parquet")
+            ends.write.mode("overwrite").parquet(file)
+            given = self.spark.read.parquet(file)
+            lags = took(noop(lag(commits, given, isolation_level="read_committed")), rounds=2)
+            self.rate(f"lag at the end of each day, {self.label}", records, lags, None, "")
+        return state
+
+
+def _identity(batches: Iterator[Any]) -> Iterator[Any]:
+    return batches
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument(
+        "--full", action="store_true", help="also 50 million records: 5 GB in a temporary folder, and half an hour"
+    )
+    report = Report("quorate.pipeline: Spark", __doc__ or "", parser)
+    sizes = [300_000] if report.quick else [MILLION, 5 * MILLION] + ([50 * MILLION] if report.options.full else [])
+    spark = session()
+    register(spark)
+    spark.dataSource.register(ReadyMade)
+    costs: dict[str, float] = {}
+    for place, size in enumerate(sizes):
+        with tempfile.TemporaryDirectory(prefix="quorate-bench-") as temporary:
+            year = write_year(Path(temporary) / "year", size)
+            rate = year.records / year.seconds
+            report.rate(f"making the year, {name_of(size)}: {year.size_bytes >> 20:,} MB", rate, None, "")
+            bench = Bench(spark, report, year)
+            if place == 0:
+                took(noop(bench.load("OffsetCommit")), rounds=2 if report.quick else 5)  # the JVM warms up
+            main_size = size == min(5 * MILLION, sizes[-1])
+            commits = bench.boundary("OffsetCommit", identity=main_size)
+            found = {"segments → commits": commits}
+            if main_size:
+                if not report.quick:
+                    bench.boundary("", identity=True)
+                bench.decode()
+            if not report.quick:
+                found["group_state"] = bench.jobs(with_lag=main_size)
+            for what, one in found.items():
+                cost = one.cpu_s / year.records * 1e6
+                first = costs.setdefault(what, cost)
+                report.cost(
+                    f"CPU per record: {what}, {name_of(size)}",
+                    cost,
+                    first,
+                    f"{name_of(sizes[0])} records",
+                    "µs",
+                    goal="" if place == 0 else "ratio ≥ 0.8",
+                    JVM_MB=one.jvm_mb,
+                    workers_MB=one.workers_mb,
+                )
+    report.finish()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
