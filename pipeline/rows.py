@@ -154,9 +154,11 @@ class Rows:
         self, batch: pa.RecordBatch, common: Mapping[str, pa.Scalar | pa.Array]
     ) -> dict[str, pa.Scalar | pa.Array]:
         """The columns that say where a record was."""
-        columns: dict[str, pa.Scalar | pa.Array] = {}
-        for name, value in common.items():
-            columns[name] = value.take(batch.column("row")) if isinstance(value, pa.Array) else value
+        columns: dict[str, pa.Scalar | pa.Array] = dict(common)
+        arrays = [name for name, value in common.items() if isinstance(value, pa.Array)]
+        if arrays and not _is_whole(batch.column("row"), len(common[arrays[0]])):
+            for name in arrays:
+                columns[name] = common[name].take(batch.column("row"))
         if "log_offset" in batch.schema.names:
             columns["partition"] = batch.column("log_partition")
             columns["offset"] = batch.column("log_offset")
@@ -179,6 +181,12 @@ class Rows:
     def _sliced(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         for first in range(0, batch.num_rows, MAX_ROWS):
             yield batch.slice(first, MAX_ROWS)
+
+
+def _is_whole(rows: pa.Array, count: int) -> bool:
+    """Whether these are all rows of so many, in their order, as where a log has one record type or one is asked for."""
+    numbers = np.asarray(rows)
+    return len(numbers) == count and bool((numbers[1:] > numbers[:-1]).all())
 
 
 def timestamps(milliseconds: pa.Array) -> pa.Array:
