@@ -31,7 +31,7 @@ from quorate.coordinator.history.words import learn_names
 from quorate.coordinator.state import ClassicGroup, Group
 from quorate.coordinator.state.modern import ModernGroup
 from quorate.pipeline.jobs.columns import LOG, AsOf, membership, until
-from quorate.pipeline.jobs.records import entries
+from quorate.pipeline.jobs.records import entries, packed
 from quorate.pipeline.schema import OptionError
 
 __all__ = ["REBALANCES", "rebalances", "storms"]
@@ -81,7 +81,7 @@ def rebalances(df: DataFrame, as_of: AsOf | None = None) -> DataFrame:
 
     What one write to the log did counts together, so that a member that joins makes one row. Raises `OptionError` for columns that are missing.
     """
-    records = membership(until(df, as_of))
+    records = packed(membership(until(df, as_of)))
     return records.groupBy(*LOG, "group").applyInArrow(_rebalances, from_arrow_schema(REBALANCES))
 
 

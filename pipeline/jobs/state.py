@@ -20,7 +20,7 @@ from quorate.coordinator.history.words import Partition, learn_names
 from quorate.coordinator.state import CoordinatorState
 from quorate.coordinator.state.modern import ModernGroup
 from quorate.pipeline.jobs.columns import LOG, AsOf
-from quorate.pipeline.jobs.records import rows_in_order
+from quorate.pipeline.jobs.records import packed, rows_in_order
 from quorate.pipeline.jobs.survivors import ABORTED, PENDING_OF, survivors
 
 __all__ = ["STATE", "GroupState", "group_state", "replayed", "state_rows"]
@@ -187,7 +187,7 @@ def group_state(df: DataFrame, as_of: AsOf | None = None, *, isolation_level: st
     """
     found = survivors(df, as_of, isolation_level)
     schema = from_arrow_schema(STATE)
-    return GroupState(found.groupBy(*LOG).applyInArrow(_replay, schema))
+    return GroupState(packed(found, PENDING_OF, ABORTED).groupBy(*LOG).applyInArrow(_replay, schema))
 
 
 def _replay(table: pa.Table) -> pa.Table:
@@ -198,7 +198,7 @@ def _replay(table: pa.Table) -> pa.Table:
 
 
 def replayed(table: pa.Table) -> tuple[CoordinatorState, dict[Uuid, str]]:
-    """The state after rows of `survivors` of one partition, and the names of topics that they tell."""
+    """The state after packed rows of `survivors` of one partition, and the names of topics that they tell."""
     state = CoordinatorState()
     names: dict[Uuid, str] = {}
     for row, record in rows_in_order(table):

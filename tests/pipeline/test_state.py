@@ -17,8 +17,9 @@ from quorate.coordinator.state import CoordinatorState
 from quorate.pipeline.jobs.audit import upgrade_audit
 from quorate.pipeline.jobs.columns import PUSHDOWN
 from quorate.pipeline.jobs.rebalances import rebalances
+from quorate.pipeline.jobs.records import packed
 from quorate.pipeline.jobs.state import STATE, GroupState, group_state, replayed
-from quorate.pipeline.jobs.survivors import survivors
+from quorate.pipeline.jobs.survivors import ABORTED, PENDING_OF, survivors
 from quorate.pipeline.schema import OptionError
 from tests.coordinator.captures import CAPTURES, Checkpoint, checkpoints, entries, folders
 from tests.coordinator.test_captures import described
@@ -72,7 +73,8 @@ def cut_at_checkpoints(spark: SparkSession) -> DataFrame:
         for folder in folders(at.capture):
             tables.append(named(table_of(folder), name))
             last[name, int(folder.name.rpartition("-")[2])] = at.end_offsets.get(folder.name, 0) - 1
-    return survivors(in_any_order(rows_of(spark, tables), seed=8), as_of=last).cache()
+    left = survivors(in_any_order(rows_of(spark, tables), seed=8), as_of=last)
+    return packed(left, PENDING_OF, ABORTED)
 
 
 def unordered(value: Any) -> Any:
