@@ -173,9 +173,7 @@ def survey(
             pass
     # A segment is named after the offset that it was to begin with, which is all that one says that is empty yet.
     first, last = (int(files.segments[place].path.stem) if files.segments else 0 for place in (0, -1))
-    return Surveyed(
-        files, tuple(surveyor.pieces), transactions, first, max(surveyor.following, last), surveyor.ordered
-    )
+    return Surveyed(files, tuple(surveyor.pieces), transactions, first, max(surveyor.following, last), surveyor.ordered)
 
 
 class _Surveyor:
@@ -200,7 +198,7 @@ class _Surveyor:
         self.open: Piece | None = None
         """The piece that what comes next belongs to, if it is wanted."""
         self.ordered = True
-        self.seen = 0
+        self.seen = self.step = 0
         self.filled = False
         """Whether a batch has come that belongs to it."""
 
@@ -213,6 +211,8 @@ class _Surveyor:
             if before and skipping:
                 continue
             self.whole, self.wanted, self.beyond, self.filled = 0, 0, False, False
+            parts = max(-(-segment.size_bytes // self.max_split_bytes), 1)
+            self.step = max(-(-segment.size_bytes // parts), 1)  # parts of one size
             self.open = None if before else self._piece(segment, 0, int(segment.path.stem))
             try:
                 with segment.path.open("rb", buffering=0) as file:
@@ -295,7 +295,7 @@ class _Surveyor:
             self.wanted = position + int(ends[last - 1])
         self.beyond |= last < len(starts)
         while True:
-            large = int(np.searchsorted(starts, self.open.begin + self.max_split_bytes - position))
+            large = int(np.searchsorted(starts, self.open.begin + self.step - position))
             index = max(large, least)
             if index >= last:
                 break
