@@ -16,6 +16,7 @@ from quorate.cli.connection import CONNECTION_OPTIONS, WithConnection, connectio
 from quorate.cli.errors import UserError, note
 
 if TYPE_CHECKING:
+    from quorate.assignors.kafka_version import KafkaVersion
     from quorate.cli.groups_read import Found
 
 __all__ = ["InOrder", "groups", "print_rows", "read_found", "reading_options"]
@@ -176,8 +177,9 @@ def print_rows(
     as_json: bool,
     heads: Mapping[str, str],
     optional: Iterable[str] = (),
+    nothing: str = "nothing to show",
 ) -> None:
-    """Print a table, or JSON. Where records were lost (`found`), the exit status is 1."""
+    """Print a table, or JSON; `nothing` on stderr in place of an empty table. Where records were lost (`found`), the exit status is 1."""
     rows = list(rows)
     if as_json:
         click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
@@ -189,7 +191,7 @@ def print_rows(
         for line in lines:
             click.echo(line)
     else:
-        note("nothing to show")
+        note(nothing)
     if found is not None and found.damaged:
         ctx.exit(1)
 
@@ -328,6 +330,12 @@ def history(ctx: click.Context, /, no_offsets: bool, **options: Any) -> None:
 @groups.command("upgrade-check", cls=WithConnection)
 @reading_options
 @click.option(
+    "--to",
+    "version",
+    metavar="VERSION",
+    help="The release that the brokers are to have, from 4.0 on; also an older one than they have.  [default: the newest that is known]",
+)
+@click.option(
     "--migration-policy",
     type=click.Choice(["bidirectional", "upgrade", "downgrade", "disabled"]),
     default="bidirectional",
@@ -341,16 +349,35 @@ def history(ctx: click.Context, /, no_offsets: bool, **options: Any) -> None:
     help="The brokers' group.consumer.max.size.  [default: no limit]",
 )
 @click.pass_context
-def upgrade_check(ctx: click.Context, /, migration_policy: str, max_size: int | None, **options: Any) -> None:
-    """Say what an upgrade to Kafka 4.1 or later would do to groups.
+def upgrade_check(
+    ctx: click.Context, /, version: str | None, migration_policy: str, max_size: int | None, **options: Any
+) -> None:
+    """Say what an upgrade of the brokers would do to groups, or a downgrade (--to).
 
     Which get another epoch, which still have records of type 4, whose hash is not that of their topics (where these are known: -b, --topology), and
-    which classic groups cannot become consumer groups, and why.
+    which classic groups cannot become consumer groups, and why. With --to 4.0, also which are not there any more, and which keep that release from
+    loading other groups.
     """
     from quorate.cli.groups_tables import finding_rows
 
+    to = _release(version)
     found = read_found(ctx, options)
-    rows = finding_rows(found, migration_policy, max_size)
-    print_rows(
-        ctx, found, rows, options["as_json"], {"group": "GROUP", "type": "TYPE", "finding": "FINDING", "what": "WHAT"}
-    )
+    rows = finding_rows(found, to, migration_policy, max_size)
+    heads = {"group": "GROUP", "type": "TYPE", "finding": "FINDING", "what": "WHAT"}
+    count = f"{len(found.groups):,} group{'' if len(found.groups) == 1 else 's'}"
+    print_rows(ctx, found, rows, options["as_json"], heads, nothing=f"Kafka {to} changes nothing about {count}")
+
+
+def _release(text: str | None) -> "KafkaVersion":
+    """Raises `UserError`."""
+    from quorate.assignors.kafka_version import KafkaVersion
+
+    if text is None:
+        return KafkaVersion.NEWEST
+    try:
+        version = KafkaVersion.parse(text)
+    except ValueError as error:
+        raise UserError(f"--to {error}") from None
+    if not KafkaVersion(4, 0) <= version <= KafkaVersion.NEWEST:
+        raise UserError(f"--to {text}: what Kafka before 4.0 or after {KafkaVersion.NEWEST} does is not known here")
+    return version

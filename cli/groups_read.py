@@ -39,7 +39,7 @@ class FoundGroup:
 class Found:
     """Everything that was read. `topology`: topics, where they are known; `ends`: log end offsets, on a live cluster; `damaged`: records were lost.
 
-    `there`: the names of all groups that are known, whether asked for or not.
+    `there`: the names of all groups that are known, whether asked for or not; `histories`: the partitions of `__consumer_offsets`, of those that are asked for.
     """
 
     groups: list[FoundGroup] = field(default_factory=list)
@@ -49,6 +49,7 @@ class Found:
     ends: Mapping[TopicPartition, int] | None = None
     damaged: bool = False
     there: set[str] = field(default_factory=set)
+    histories: dict[int | None, History] = field(default_factory=dict)
 
     def words(self, **how: Any) -> Words:
         """How facts are told."""
@@ -255,11 +256,14 @@ class _Replay:
         found.events = list(self._events)
         for partition, one in self._histories.items():
             found.there |= one.state.groups.keys()
-            found.groups += [
+            wanted = [
                 FoundGroup(partition=partition, history=one, view=view(group))
                 for group_id, group in one.state.groups.items()
                 if self._wanted(group_id)
             ]
+            found.groups += wanted
+            if wanted or self._match is None:
+                found.histories[partition] = one
         found.groups.sort(key=lambda one: one.view.group_id)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quorate.assignors import TopicPartition
 from quorate.cli.columns import columns
@@ -12,6 +12,10 @@ from quorate.codecs import Uuid
 from quorate.coordinator.history import Event, MemberView, Words
 from quorate.coordinator.history.words import Partition, hash_text
 from quorate.coordinator.state import GroupKind
+
+if TYPE_CHECKING:
+    from quorate.assignors.kafka_version import KafkaVersion
+    from quorate.coordinator.history.upgrade import Finding
 
 __all__ = ["event_rows", "finding_rows", "group_rows", "listed_rows", "member_rows", "offset_rows", "table"]
 
@@ -157,23 +161,34 @@ def event_rows(found: Found, events: Iterable[Event]) -> Iterator[Row]:
         }
 
 
-def finding_rows(found: Found, migration_policy: str, max_size: int | None) -> Iterator[Row]:
-    """`upgrade-check`: a row per finding. `max_size`: of consumer groups, `None` for Kafka's default."""
-    from quorate.coordinator.config import CoordinatorConfig, MigrationPolicy
-    from quorate.coordinator.history.upgrade import findings
+def finding_rows(found: Found, to: "KafkaVersion", migration_policy: str, max_size: int | None) -> Iterator[Row]:
+    """`upgrade-check`: a row per finding; first what keeps the partitions that the groups are in from being loaded.
 
-    config = CoordinatorConfig(group_consumer_migration_policy=MigrationPolicy(migration_policy))
+    `to`: the release that brokers are to have; `max_size`: of consumer groups, `None` for Kafka's default.
+    """
+    from quorate.coordinator.config import CoordinatorConfig, MigrationPolicy
+    from quorate.coordinator.history.upgrade import findings, share_groups_left
+
+    config = CoordinatorConfig(kafka_version=to, group_consumer_migration_policy=MigrationPolicy(migration_policy))
     if max_size is not None:
         config = replace(config, group_consumer_max_size=max_size)
     topics = None if found.topology is None else {topic.name: topic for topic in found.topology.topics}
+    for partition, history in sorted(found.histories.items(), key=lambda one: -1 if one[0] is None else one[0]):
+        for group_id, finding in share_groups_left(history.state, config, partition):
+            yield _finding_row(group_id, GroupKind.SHARE, partition, finding)
     for one in found.groups:
         for finding in findings(one.history.state.groups[one.view.group_id], config, topics):
-            yield {
-                "group": one.view.group_id,
-                "type": one.view.kind.value,
-                "finding": finding.kind.value,
-                "what": finding.sentence,
-            }
+            yield _finding_row(one.view.group_id, one.view.kind, one.partition, finding)
+
+
+def _finding_row(group_id: str, kind: GroupKind, partition: int | None, finding: "Finding") -> Row:
+    return {
+        "group": group_id,
+        "type": kind.value,
+        "finding": finding.kind.value,
+        "what": finding.sentence,
+        "log_partition": partition,
+    }
 
 
 def _plain(value: Any, words: Words) -> Any:

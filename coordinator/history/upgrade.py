@@ -1,6 +1,9 @@
-"""What an upgrade of the brokers would do to groups, found in their records before it: which groups get another epoch, which cannot be converted, and why.
+"""What another release on the brokers would do to groups, found in their records before it: which get another epoch, which cannot be converted, and why.
 
-Rules: KIP-1101 (metadata hash instead of records of type 4, since Kafka 4.1), KIP-848 "Migration" (classic groups that become consumer groups while members are in them).
+Where the release is an older one: also which are lost, or keep a partition from being loaded.
+
+Rules: KIP-1101 (metadata hash instead of records of type 4, since Kafka 4.1), KIP-848 "Migration" (classic groups that become consumer groups while members are in them),
+KIP-932 and KIP-1071 (share and streams groups, whose records Kafka 4.0 does not understand).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,20 +17,22 @@ from quorate.codecs.messages.protocol import ConsumerProtocolAssignment
 from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.history.words import hash_text
 from quorate.coordinator.metadata_hash import HashAlgorithm, group_hash, topic_hash
-from quorate.coordinator.state import ClassicGroup, ConsumerGroup, Group, ShareGroup
+from quorate.coordinator.state import ClassicGroup, ConsumerGroup, CoordinatorState, Group, ShareGroup, StreamsGroup
 from quorate.coordinator.state.groups import CONSUMER_PROTOCOL
 
-__all__ = ["Finding", "FindingKind", "expected_hash", "findings"]
+__all__ = ["Finding", "FindingKind", "expected_hash", "findings", "share_groups_left"]
 
 
 class FindingKind(StrEnum):
-    """What was found. The first three are about the metadata hash, the others about conversion to a consumer group."""
+    """What was found. The first three are about the metadata hash, the next two about conversion to a consumer group, the last two about a downgrade."""
 
     WILL_BUMP = "will-bump"
     TOPIC_RECORD = "topic-record"
     HASH_DIFFERS = "hash-differs"
     CONVERTIBLE = "convertible"
     NOT_CONVERTIBLE = "not-convertible"
+    WILL_BE_LOST = "will-be-lost"
+    NOT_LOADABLE = "not-loadable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +47,18 @@ class Finding:
 
 
 def findings(group: Group, config: CoordinatorConfig, topics: Mapping[str, Topic] | None = None) -> Iterator[Finding]:
-    """What there is to say of a group. `topics`: those that exist, by name, with ids and racks; `None` if they are not known."""
-    if isinstance(group, ConsumerGroup | ShareGroup):
+    """What there is to say of a group. `config`: of the brokers as they will be, with their release.
+
+    `topics`: those that exist, by name, with ids and racks; `None` if they are not known. For what share groups do to others see `share_groups_left`.
+    """
+    if not config.behaviour.metadata_hash and isinstance(group, ConsumerGroup):
+        yield from _of_topic_record(group, config)
+    elif not config.behaviour.streams_groups and isinstance(group, StreamsGroup):
+        yield Finding(
+            kind=FindingKind.WILL_BE_LOST,
+            sentence=f"is not there on Kafka {config.kafka_version}, which passes over the records of streams groups; its committed offsets stay, until they expire",
+        )
+    elif config.behaviour.metadata_hash and isinstance(group, ConsumerGroup | ShareGroup):
         yield from _of_hash(group, topics, config.hash_algorithm)
     elif isinstance(group, ClassicGroup) and group.members:
         reasons = list(_against_conversion(group, config))
@@ -57,6 +72,36 @@ def findings(group: Group, config: CoordinatorConfig, topics: Mapping[str, Topic
                 kind=FindingKind.CONVERTIBLE,
                 sentence="becomes a consumer group when a member of the new protocol joins; no partition moves before that member gets some",
             )
+
+
+def share_groups_left(
+    state: CoordinatorState, config: CoordinatorConfig, partition: int | None = None
+) -> Iterator[tuple[str, Finding]]:
+    """Share groups by whose records the release cannot load their partition of `__consumer_offsets`, by name; also those of which only tombstones are left.
+
+    `partition`: its number, if that is known. Kafka 4.0.2 fails on records of all types of share groups, tombstones too, but for the metadata of a member, which no group is without.
+    """
+    if config.behaviour.share_groups:
+        return
+    where = (
+        "this partition of __consumer_offsets" if partition is None else f"partition {partition} of __consumer_offsets"
+    )
+    lost = f"keeps Kafka {config.kafka_version} from loading {where}, with all groups and offsets in it"
+    for group_id in sorted(state.share_group_ids):
+        if isinstance(state.groups.get(group_id), ShareGroup):
+            remedy = "delete the group before, and let the log be compacted until its tombstones are gone"
+        else:
+            remedy = "it is deleted, but its tombstones are in the log: let it be compacted until they are gone"
+        yield group_id, Finding(kind=FindingKind.NOT_LOADABLE, sentence=f"{lost}: {remedy}")
+
+
+def _of_topic_record(group: ConsumerGroup, config: CoordinatorConfig) -> Iterator[Finding]:
+    """Before Kafka 4.1 a record of type 4 stands for the hash."""
+    if group.members and group.topic_subscribers and group.partition_metadata is None:
+        yield Finding(
+            kind=FindingKind.WILL_BUMP,
+            sentence=f"has no record of type 4: the first heartbeat on Kafka {config.kafka_version}, which keeps no metadata hash, writes one and raises the epoch from {group.epoch} to {group.epoch + 1}; no partition moves for that",
+        )
 
 
 def _of_hash(

@@ -7,6 +7,7 @@ records contradict those before them. Compaction may have removed any record tha
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from quorate.assignors.java_order import TimelineMap
@@ -39,7 +40,8 @@ class CoordinatorState:
     """Groups and offsets of one partition.
 
     `skipped`: why records were left out, and how many. `topics`: which consumer and share groups subscribe to a topic. `share_states`: by group, which
-    partitions have share state, are about to get it, or lose it (record type 15). `behaviour`: of the release whose loader is followed, by default the newest.
+    partitions have share state, are about to get it, or lose it (record type 15). `share_group_ids`: of all share groups that there is any record of, also a
+    tombstone. `behaviour`: of the release whose loader is followed, by default the newest.
     """
 
     def __init__(self, behaviour: Behaviour | None = None) -> None:
@@ -48,6 +50,7 @@ class CoordinatorState:
         self.offsets = Offsets()
         self.topics = TopicIndex()
         self.share_states: TimelineMap[str, share.ShareGroupStatePartitionMetadataValue] = TimelineMap()
+        self.share_group_ids: set[str] = set()
         self.skipped: Counter[str] = Counter()
         self._replay: dict[type, Callable[..., None]] = {
             commits.LegacyOffsetCommitKey: self._offset,
@@ -75,8 +78,9 @@ class CoordinatorState:
         }
         if not self.behaviour.streams_groups:
             self._replay.update({kind: self._unknown for kind in self._replay if kind.__module__ == streams.__name__})
-        if not self.behaviour.share_groups:
-            self._replay.update({kind: self._unreadable for kind in self._replay if kind.__module__ == share.__name__})
+        for kind in [kind for kind in self._replay if kind.__module__ == share.__name__]:
+            take = self._replay[kind] if self.behaviour.share_groups else self._unreadable
+            self._replay[kind] = partial(self._share_record, take)
 
     def replay(
         self,
@@ -239,6 +243,10 @@ class CoordinatorState:
             group.remove_regex(key.regular_expression)
 
     # Share groups
+
+    def _share_record(self, take: Callable[..., None], key: Any, value: Any) -> None:
+        self.share_group_ids.add(key.group_id)
+        take(key, value)
 
     def _share_metadata(self, key: Any, value: Any) -> None:
         if value is None:

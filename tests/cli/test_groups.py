@@ -172,6 +172,36 @@ def test_groups_that_an_upgrade_will_touch(quorate, upgrade):
     assert "2 members, and group.consumer.max.size is 1" in crowded.out
 
 
+def test_groups_that_a_downgrade_will_touch(quorate):
+    rows = json.loads(quorate("groups", "upgrade-check", CAPTURES / "share-4.3", "--to", "4.0.2", "--json").out)
+    assert [(row["group"], row["finding"], row["log_partition"]) for row in rows] == [
+        ("share-b", "not-loadable", 0),
+        ("share-c", "not-loadable", 1),
+        ("share-console", "not-loadable", 1),
+        ("share-a", "not-loadable", 3),
+        ("plain", "will-bump", 2),
+    ]
+    of_one = quorate("groups", "upgrade-check", CAPTURES / "share-4.3", "--to", "4.0.2", "--group", "share-c")
+    assert [line.split()[0] for line in of_one.lines[1:]] == ["share-c", "share-console"], "they are in one partition"
+    streams = quorate("groups", "upgrade-check", CAPTURES / "streams-4.3", "--to", "4.0")
+    assert streams.out.count("will-be-lost") == 2
+
+
+def test_an_upgrade_that_changes_nothing_says_so(quorate):
+    ended = quorate("groups", "upgrade-check", CAPTURES / "streams-4.3")
+    assert (ended.status, ended.out, ended.err) == (0, "", "Kafka 4.3.1 changes nothing about 2 groups\n")
+
+
+@pytest.mark.parametrize(
+    ("version", "complaint"), [("3.9.2", "before 4.0"), ("5.0", "after 4.3.1"), ("x", "not a version")]
+)
+def test_releases_that_are_not_known_are_refused(quorate, upgrade, version, complaint):
+    ended = quorate("groups", "upgrade-check", upgrade, "--to", version)
+    assert (ended.status, ended.out) == (1, "")
+    assert ended.err.startswith("error: --to ")
+    assert complaint in ended.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 from quorate.assignors import Topic
+from quorate.assignors.kafka_version import KafkaVersion
 from quorate.coordinator.config import CoordinatorConfig, MigrationPolicy
 from quorate.coordinator.history import state_at
-from quorate.coordinator.history.upgrade import FindingKind, expected_hash, findings
+from quorate.coordinator.history.upgrade import FindingKind, expected_hash, findings, share_groups_left
 from quorate.coordinator.state import ClassicGroup, ConsumerGroup
 from tests.coordinator.captures import CAPTURES, checkpoints, entries, folders
 
@@ -83,3 +84,36 @@ def test_unreadable_bytes_keep_a_classic_group_from_being_converted():
     assert [one.sentence for one in findings(connect, CoordinatorConfig())] == [
         "cannot be converted while members are in it: its protocol type is 'connect', not 'consumer'"
     ]
+
+
+OLDER = CoordinatorConfig(kafka_version=KafkaVersion(4, 0, 2))
+
+
+def test_a_downgrade_raises_the_epochs_that_it_did_raise():
+    """What is said of the groups as they were on 4.3.1 is what the brokers of 4.0.2 did then."""
+    of_4_3 = state_at(entries(UPGRADE / "__consumer_offsets-1"), offset=80).groups["bill-orders"]
+    after = state_at(entries(UPGRADE / "__consumer_offsets-1"), offset=90).groups["bill-orders"]
+    (found,) = findings(of_4_3, OLDER)
+    assert found.kind is FindingKind.WILL_BUMP
+    assert f"from {of_4_3.epoch} to {after.epoch}" in found.sentence
+    assert (of_4_3.has_partition_metadata_record, after.has_partition_metadata_record) == (False, True)
+    assert list(findings(after, OLDER)) == []
+
+
+def test_streams_groups_are_not_there_after_a_downgrade_to_4_0():
+    groups = state_at(entries(CAPTURES / "streams-4.3" / "__consumer_offsets-0")).groups
+    for version, kinds in (((4, 0, 2), [FindingKind.WILL_BE_LOST]), ((4, 1, 0), []), ((4, 3, 1), [])):
+        config = CoordinatorConfig(kafka_version=KafkaVersion(*version))
+        assert [one.kind for one in findings(groups["word-count"], config)] == kinds
+
+
+def test_share_groups_keep_4_0_from_loading_their_partition_also_when_they_are_deleted():
+    state = state_at(entries(CAPTURES / "share-4.3" / "__consumer_offsets-0"))
+    assert list(share_groups_left(state, CoordinatorConfig())) == []
+    found = dict(share_groups_left(state, OLDER, 0))
+    there = {group_id for group_id, group in state.groups.items() if group.kind == "Share"}
+    assert there < found.keys()
+    for group_id, finding in found.items():
+        assert finding.kind is FindingKind.NOT_LOADABLE
+        assert "loading partition 0 of __consumer_offsets" in finding.sentence
+        assert ("it is deleted" in finding.sentence) == (group_id not in there)

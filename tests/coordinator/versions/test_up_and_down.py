@@ -136,6 +136,24 @@ def test_4_0_cannot_load_a_partition_with_share_groups_of_4_3(oracle_4_0: Oracle
         duel.ours.run({"op": "load", "records": records})
 
 
+def test_4_0_fails_on_every_record_of_a_share_group_but_the_metadata_of_a_member(oracle_4_0: Oracle) -> None:
+    """Also on tombstones, which are there for a while after the group is deleted."""
+    records = [one for name in FOLDERS if name.startswith("share") for one in records_of(name)]
+    keys = {one["key"][:4]: one["key"] for one in records if "000a" <= one.get("key", "")[:4] <= "000f"}
+    assert len(keys) == 6
+    for key in keys.values():
+        oracle_4_0.call("config")
+        assert oracle_4_0.call("load", records=[{"key": key, "value": None}])["state"] == "FAILED"
+        with pytest.raises(ValueError, match="cannot be read by this release"):
+            Duel(oracle_4_0).ours.run({"op": "load", "records": [{"key": key, "value": None}]})
+    values = {one["key"][:4]: one for one in records if one.get("key") in keys.values() and one["value"] is not None}
+    states = {}
+    for kind, one in values.items():
+        oracle_4_0.call("config")
+        states[kind] = oracle_4_0.call("load", records=[one])["state"]
+    assert [kind for kind, state in states.items() if state != "FAILED"] == ["000a"]
+
+
 def test_4_0_passes_over_streams_groups(oracle_4_0: Oracle) -> None:
     name = next(name for name in FOLDERS if name.startswith("streams") and records_of(name))
     duel = Duel(oracle_4_0)
