@@ -23,7 +23,7 @@ from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-LANGUAGES = {"console", "ini", "json", "markdown", "python", "sh", "text", "toml"}
+LANGUAGES = {"console", "diff", "ini", "json", "markdown", "python", "sh", "text", "toml"}
 ENVIRONMENT = {"COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb"}
 
 
