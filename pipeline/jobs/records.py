@@ -11,12 +11,12 @@ from functools import cache
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
 
 from quorate.codecs.batches.model import TimestampType
 from quorate.codecs.log_model import LogEntry
-from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, FieldSpec, MessageSpec, RecordType
+from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, MessageSpec, RecordType
 from quorate.codecs.records import CoordinatorRecord
 from quorate.codecs.wire import ArrayType, BytesType, StructType, Uuid, UuidType, WireType
 from quorate.pipeline.schema import GROUP_FIELDS, column_of
@@ -33,7 +33,7 @@ _COMMON = ("topic", "partition", "offset", "timestamp", "producer_id", "transact
 _TYPES = {found.name: found for found in RECORD_TYPES[CONSUMER_OFFSETS].values()}
 
 
-def packed(df: DataFrame, *also: str) -> DataFrame:
+def packed(df: DataFrame, *also: Column | str) -> DataFrame:
     """The rows of records as `rows_in_order` takes them, with columns `also`; those of transaction markers and of what could not be decoded are not for it."""
     structs = [column_of(name) for name in _TYPES if column_of(name) in df.columns]
     one = F.coalesce(*[F.to_json(F.col(name)) for name in structs])
@@ -86,7 +86,7 @@ def milliseconds(timestamp: Any) -> int:
 
 
 def record_of(record_type: RecordType, row: Row, struct: Row) -> CoordinatorRecord:
-    """One record. `row`: its common columns, `struct`: the column of its type."""
+    """One record. `row`: its common columns; `struct`: the fields of its key and value, where those that are not there are null."""
     make_key, make_value = _makers(record_type)
     version = row["value_version"]
     return CoordinatorRecord(
@@ -102,20 +102,17 @@ def _makers(record_type: RecordType) -> tuple[Convert, Convert]:
 
 
 def _message(spec: MessageSpec) -> Convert:
-    fields = [(field.name, _converter(field)) for field in spec.fields]
+    fields = [(field.name, _conversion(field.type)) for field in spec.fields]
     cls = spec.cls
 
     def make(row: Row) -> Any:
-        return cls(**{name: row.get(name) if convert is None else convert(row.get(name)) for name, convert in fields})
+        values: Row = {}
+        for name, convert in fields:
+            value = row.get(name)
+            values[name] = value if convert is None or value is None else convert(value)
+        return cls(**values)
 
     return make
-
-
-def _converter(field: FieldSpec) -> Convert | None:
-    convert = _conversion(field.type)
-    if convert is None:
-        return None
-    return lambda value: None if value is None else convert(value)
 
 
 def _conversion(kind: WireType) -> Convert | None:

@@ -2,7 +2,7 @@
 
 All on the JVM's side. A first look at the keys and offsets alone finds the rows (a hash aggregation), a second one takes them out of the whole (a join with what
 was found, which is small and sent to every executor). Aggregating whole rows with `max_by` would do with one look, but sorts them all, because Spark does not
-hash what has no fixed size.
+hash what has no fixed size: with 2 M rows of Parquet this way is 1.5 times as fast, with 0.6 M it is half as fast. Leaving most rows out in mapInArrow first is slower than either.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -27,7 +27,6 @@ PENDING_OF = "pending_of"
 
 ABORTED = "aborted"
 """The column that says that an offset was committed in a transaction that was aborted: all that is left of it is a group."""
-
 
 OF_GROUPS = ("GroupMetadata", "ConsumerGroupMetadata", "ShareGroupMetadata", "StreamsGroupMetadata")
 """The records whose tombstones delete a group."""
