@@ -8,7 +8,7 @@ from quorate.coordinator.history.hashes import Explanation, explain, hashes_of, 
 from quorate.coordinator.history.words import hash_text
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.metadata_hash import HashAlgorithm, group_hash
-from quorate.coordinator.state import ConsumerGroup, ShareGroup
+from quorate.coordinator.state import ConsumerGroup, ShareGroup, StreamsGroup
 
 __all__ = ["group_rows", "topic_rows"]
 
@@ -30,7 +30,7 @@ def topic_rows(names: Iterable[str], image: MetadataImage, form: HashAlgorithm) 
 
 
 def group_rows(found: Found, image: MetadataImage, form: HashAlgorithm) -> Iterator[Row]:
-    """A row per consumer and share group.
+    """A row per consumer, share and streams group.
 
     `verdict`: same; differs; none (a group without members has nothing to hash, or nothing is stored, and no record of type 4 says otherwise).
     `differences`: what was different when the group stored what it has, as far as that can be told.
@@ -38,9 +38,10 @@ def group_rows(found: Found, image: MetadataImage, form: HashAlgorithm) -> Itera
     racks = set(_racks_of_members(found))
     for one in found.groups:
         group = one.history.state.groups[one.view.group_id]
-        if not isinstance(group, ConsumerGroup | ShareGroup):
+        if not isinstance(group, ConsumerGroup | ShareGroup | StreamsGroup):
             continue
-        topics = hashes_of(sorted(group.topic_subscribers), image, form)
+        names = group.topics if isinstance(group, StreamsGroup) else group.topic_subscribers.keys()
+        topics = hashes_of(sorted(names), image, form)
         computed = group_hash(topics, form)
         changes: list[Row] = []
         verdict = "same" if group.metadata_hash == computed else "differs"
@@ -48,12 +49,12 @@ def group_rows(found: Found, image: MetadataImage, form: HashAlgorithm) -> Itera
         record = group.partition_metadata if isinstance(group, ConsumerGroup) else None
         if not group.metadata_hash and record is not None:
             stored = "record of type 4"
-            told = list(topic_differences(record, group.topic_subscribers, image))
+            told = list(topic_differences(record, names, image))
             verdict = "differs" if told else "same"
             changes = [_change(change.kind.value, change.sentence, change.topic, change.partition) for change in told]
         elif verdict == "differs":
             if group.metadata_hash:
-                changes = [_told(explain(group.metadata_hash, group.topic_subscribers, image, form, racks=racks))]
+                changes = [_told(explain(group.metadata_hash, names, image, form, racks=racks))]
             else:
                 verdict = "none"
         yield {
@@ -65,7 +66,7 @@ def group_rows(found: Found, image: MetadataImage, form: HashAlgorithm) -> Itera
             "computed_hash": computed,
             "computed": hash_text(computed) if topics else "",
             "topics": {name: hash_text(value) for name, value in topics.items()},
-            "missing_topics": sorted(set(group.topic_subscribers) - topics.keys()),
+            "missing_topics": sorted(names - topics.keys()),
             "verdict": verdict,
             "differences": changes,
             "log_partition": one.partition,
@@ -76,8 +77,9 @@ def _racks_of_members(found: Found) -> Iterator[str]:
     """Where members are, brokers may have been."""
     for state in {id(one.history): one.history.state for one in found.groups}.values():
         for group in state.groups.values():
-            if isinstance(group, ConsumerGroup | ShareGroup):
-                yield from (rack for member in group.members.values() if (rack := member.metadata.rack_id))
+            if isinstance(group, ConsumerGroup | ShareGroup | StreamsGroup):
+                known = (member.metadata for member in group.members.values() if member.metadata is not None)
+                yield from (metadata.rack_id for metadata in known if metadata.rack_id)
 
 
 def _change(kind: str, sentence: str, topic: str | None = None, partition: int | None = None) -> Row:

@@ -55,6 +55,17 @@ class StreamsGroup(ModernGroup[StreamsMember, StreamsGroupTargetAssignmentMember
         return "streams"
 
     @property
+    def topics(self) -> set[str]:
+        """The topics of its topology, whose hash it keeps: sources, and internal ones (by which it repartitions, and changelogs)."""
+        subtopologies = () if self.topology is None else self.topology.subtopologies
+        internal = {
+            topic.name
+            for one in subtopologies
+            for topic in (*one.repartition_source_topics, *one.state_changelog_topics)
+        }
+        return internal.union(*(one.source_topics for one in subtopologies))
+
+    @property
     def state(self) -> str:
         """As of other groups; NotReady while the topology has not been found valid (`validated_topology_epoch`)."""
         validated = -1 if self.metadata is None else self.metadata.validated_topology_epoch

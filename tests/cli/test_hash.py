@@ -46,6 +46,33 @@ def test_groups_of_a_broker_stored_what_is_computed_here(quorate, topology):
     )
 
 
+def test_a_streams_group_stored_the_hash_of_its_sources_and_internal_topics(quorate, tmp_path):
+    image = list(checkpoints("streams-4.3"))[-1].image
+    topics = {
+        name: {"id": str(topic.id), "racks": [list(racks) for racks in image.racks(topic)]}
+        for name, topic in image.topics.items()
+        if not name.startswith("__")
+    }
+    path = tmp_path / "topics.json"
+    path.write_text(json.dumps({"topics": topics}))
+    ended = quorate("hash", "group", CAPTURES / "streams-4.3", "--topology", path, "--json", "--check")
+    assert ended.status == 0
+    rows = {row["group"]: row for row in json.loads(ended.out)}
+    assert {(row["type"], row["verdict"]) for row in rows.values()} == {("Streams", "same")}
+    assert rows["word-count"]["topics"].keys() == {
+        "words",
+        "word-count-counts-changelog",
+        "word-count-regroup-repartition",
+    }
+    topics["word-count-counts-changelog"]["racks"].append(["rack-a"])
+    path.write_text(json.dumps({"topics": topics}))
+    grown = quorate("hash", "group", CAPTURES / "streams-4.3", "--topology", path, "--check")
+    assert grown.status == 1
+    assert grown.lines[-1].startswith(
+        "word-count: when it was stored, topic word-count-counts-changelog had 3 partitions"
+    )
+
+
 def test_a_broker_that_moved_to_another_rack_explains_an_older_hash(quorate, topology):
     ended = quorate(
         "hash", "group", CONSUMER, "--topology", topology, "--group", "cg-regex", "--at", BEFORE_THE_RACK_CHANGED
