@@ -38,6 +38,7 @@ class Connection(asyncio.Protocol):
         self._busy = False
         self._paused = False
         self._ending = False
+        self._held: tuple[Header, int, Any] | None = None
         self._transport: Any = None
         self._limit = broker.cluster.settings.number("socket.request.max.bytes")
 
@@ -121,11 +122,17 @@ class Connection(asyncio.Protocol):
     def _answered_later(self, header: Header, version: int, response: Any) -> None:
         if not self.open:
             return
+        if self.broker.silent:
+            self._held = (header, version, response)
+            return
         self.answer(header, version, response)
         self._go_on()
 
     def go_on(self) -> None:
-        """Serve what came meanwhile."""
+        """Send what was held back, and serve what came meanwhile."""
+        if self._held is not None and not self.broker.silent:
+            held, self._held = self._held, None
+            self._answered_later(*held)
         if not self._busy:
             self._go_on()
 

@@ -4,27 +4,30 @@ Racks take turns, and within a rack its brokers; a partition's first replica is 
 replicas a rack gets several. Where it begins is random, in Kafka too.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from random import Random
 
 __all__ = ["place"]
 
 
 class _Rack:
-    """Brokers of one rack, in turn."""
+    """Brokers of one rack. With each partition another one is the first."""
 
     def __init__(self, brokers: list[int]) -> None:
         self.brokers = brokers
-        self.next = 0
+        self.first = -1
+        self.partition = -1
+        self.taken = 0
 
-    def take(self, taken: Sequence[int]) -> int | None:
-        """The next broker that is not taken."""
-        for step in range(len(self.brokers)):
-            broker = self.brokers[(self.next + step) % len(self.brokers)]
-            if broker not in taken:
-                self.next = (self.next + step + 1) % len(self.brokers)
-                return broker
-        return None
+    def take(self, partition: int) -> int | None:
+        """The next broker for a partition; `None` when it has them all."""
+        if partition != self.partition:
+            self.partition, self.taken = partition, 0
+            self.first = (self.first + 1) % len(self.brokers)
+        if self.taken == len(self.brokers):
+            return None
+        self.taken += 1
+        return self.brokers[(self.first + self.taken - 1) % len(self.brokers)]
 
 
 def place(brokers: Mapping[int, str | None], partitions: int, replicas: int, random: Random) -> list[tuple[int, ...]]:
@@ -39,11 +42,11 @@ def place(brokers: Mapping[int, str | None], partitions: int, replicas: int, ran
         turns.append(_Rack(members))
     offset = random.randrange(len(turns))
     out = []
-    for _ in range(partitions):
+    for partition in range(partitions):
         chosen: list[int] = []
         place_at = offset
         while len(chosen) < replicas:
-            one = turns[place_at % len(turns)].take(chosen)
+            one = turns[place_at % len(turns)].take(partition)
             if one is not None:
                 chosen.append(one)
             place_at += 1

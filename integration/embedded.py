@@ -54,6 +54,7 @@ class EmbeddedKafka(Cluster):
         self.timeout_ms = timeout_ms
         count = len(racks) if brokers is None else brokers
         self._version = version
+        self._closed = False
         self._login: dict[str, Any] = {}
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         given = {**_DEFAULTS, "kafka.version": version, **(properties or {})}
@@ -219,6 +220,9 @@ class EmbeddedKafka(Cluster):
 
     def close(self) -> None:
         """End the cluster."""
+        if self._closed:
+            return
+        self._closed = True
         self.close_admin()
         self.embedded.__exit__(None, None, None)
         if self._folder is not None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quorate.cluster import EmbeddedCluster
+from quorate.cluster import EmbeddedCluster, ManualClock
 from quorate.cluster.frames import FrameError, read_header
 from quorate.codecs.api import (
     APIS,
@@ -238,3 +238,32 @@ def test_a_broker_that_does_not_coordinate_a_group_says_so_with_each_group(clust
         for request, version, error_of in asked:
             assert error_of(wrong.ask(request, version)) == ErrorCode.NOT_COORDINATOR
         assert wrong.ask(DescribeGroupsRequest(), 5).groups == ()
+
+
+def test_a_frozen_broker_says_nothing_until_it_goes_on(one: EmbeddedCluster, wire: Wire) -> None:
+    broker = one.core.brokers[1]
+    wire.send(replace(fetch_of((0, 0)), max_wait_ms=50), 12)
+    one.call(lambda: broker.freeze(True))
+    with Wire(broker.port) as another:
+        another.send(MetadataRequest(topics=None), 12)
+        for silent in (wire, another):
+            silent.socket.settimeout(0.3)
+            with pytest.raises(TimeoutError):
+                silent.exactly(1)
+            silent.socket.settimeout(10)
+        one.call(lambda: broker.freeze(False))
+        assert wire.receive(FetchRequest, 12).error_code == 0
+        assert another.receive(MetadataRequest, 12).topics[0].name == "t"
+
+
+def test_a_broker_that_is_frozen_for_longer_than_its_session_leads_nothing_until_it_is_back() -> None:
+    clock = ManualClock()
+    with EmbeddedCluster(brokers=2, clock=clock, properties={"broker.session.timeout.ms": 4000}) as two:
+        topic = two.call(lambda: two.core.create_topic("t", partitions=4, replicas=2))
+        two.call(lambda: two.core.brokers[1].freeze(True))
+        two.call(lambda: clock.advance(3999))
+        assert {one.leader for one in topic.partitions} == {1, 2}
+        two.call(lambda: clock.advance(1))
+        assert {one.leader for one in topic.partitions} == {2}
+        two.call(lambda: two.core.brokers[1].freeze(False))
+        assert {one.in_sync for one in topic.partitions} <= {(1, 2), (2, 1)}
