@@ -13,8 +13,9 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from quorate.codecs.log_files import PartitionFiles
 from quorate.codecs.log_model import LogError
-from quorate.pipeline.files import DataLoss, Split, find_files, plan, splits_of, survey
+from quorate.pipeline.files import DataLoss, Split, find_files, plan, splits_of
 from quorate.pipeline.files_read import Reading, read_piece
+from quorate.pipeline.files_survey import survey
 from quorate.pipeline.live import Cluster, OffsetRange, RangeSplit, cut, read_ranges, starts_of
 from quorate.pipeline.options import EARLIEST, LATEST, Options
 from quorate.pipeline.schema import OptionError

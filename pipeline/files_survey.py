@@ -1,0 +1,246 @@
+"""One pass over the batch headers of a partition: where its segments can be cut, and how its transactions ended. Nothing is decoded but markers."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import numpy as np
+
+from quorate.codecs.batches.frames import MAX_BATCH_BYTES, Frame, begins_with_no_batch, frames
+from quorate.codecs.batches.model import BatchProblem
+from quorate.codecs.batches.reader import check
+from quorate.codecs.batches.v2 import TRANSACTIONAL
+from quorate.codecs.columnar.batches import Batches, headers_of
+from quorate.codecs.columnar.frame import Ints
+from quorate.codecs.columnar.hop import batch_starts
+from quorate.codecs.log_files import PartitionFiles, Segment
+from quorate.codecs.log_isolation import Transactions, scan
+from quorate.codecs.log_model import LogProblem
+
+__all__ = ["Piece", "Surveyed", "survey"]
+
+BLOCK_BYTES: Final = 16 << 20
+NOTHING_OPEN: Final = Transactions({}, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A range of bytes of a segment that begins and ends with a batch, as far as there is no damage.
+
+    `first_offset` is that of its first batch, `next_offset` the one behind its last, `expected_offset` the one behind the batch before it. Records from
+    `start_offset` to `end_offset` (not included) are wanted. `last` says that no other segment of the partition follows.
+    """
+
+    topic: str
+    partition: int | None
+    path: Path
+    begin: int
+    end: int
+    size_bytes: int
+    first_offset: int
+    next_offset: int
+    expected_offset: int = 0
+    last: bool = True
+    transactions: Transactions = NOTHING_OPEN
+    start_offset: int | None = None
+    end_offset: int | None = None
+    problems: tuple[LogProblem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """A partition: its pieces, the outcome of its transactions, the first offset that it may have, and the one behind its last batch."""
+
+    files: PartitionFiles
+    pieces: tuple[Piece, ...]
+    transactions: Transactions
+    start_offset: int
+    next_offset: int
+    ordered: bool
+    """Whether all offsets are where they have to be, as far as headers tell."""
+
+    @property
+    def stable_offset(self) -> int:
+        """The offset behind the last that a consumer gets."""
+        stable = self.transactions.last_stable_offset
+        return self.next_offset if stable is None else min(stable, self.next_offset)
+
+
+def survey(
+    files: PartitionFiles,
+    *,
+    read_committed: bool,
+    max_split_bytes: int,
+    start: int | None = None,
+    end: int | None = None,
+    settled: bool = False,
+    tail: bool = True,
+) -> Surveyed:
+    """Go over the headers of a partition.
+
+    The pieces are those from offset `start` to `end`, not included; damage is in the piece of the batch behind it. `settled` says that no transaction is open
+    that began before `start`, so that older segments need not be looked at. Without `tail`, what follows the last whole batch is in no piece.
+    """
+    surveyor = _Surveyor(files, max_split_bytes, start, end, tail)
+    transactional = surveyor.transactional(settled or not read_committed)
+    if read_committed:
+        transactions = scan(transactional, MAX_BATCH_BYTES)
+    else:
+        transactions = NOTHING_OPEN
+        for _ in transactional:
+            pass
+    # A segment is named after the offset that it was to begin with, which is all that one says that is empty yet.
+    first, last = (int(files.segments[place].path.stem) if files.segments else 0 for place in (0, -1))
+    return Surveyed(files, tuple(surveyor.pieces), transactions, first, max(surveyor.following, last), surveyor.ordered)
+
+
+class _Surveyor:
+    """The pieces of a partition, found while its transactional batches are handed out."""
+
+    def __init__(
+        self, files: PartitionFiles, max_split_bytes: int, start: int | None, end: int | None, tail: bool
+    ) -> None:
+        self.files = files
+        self.max_split_bytes = max_split_bytes
+        self.start = -1 if start is None else start
+        self.end = np.iinfo(np.int64).max if end is None else end
+        self.tail = tail
+        self.pieces: list[Piece] = []
+        self.following = 0
+        """The offset behind the last batch that was seen, and behind the last that is in a piece."""
+        self.next_offset = 0
+        self.whole = self.wanted = 0
+        """Where the last whole batch ends in the segment, and the last with offsets before `end`."""
+        self.beyond = False
+        """Whether there are others behind that one."""
+        self.open: Piece | None = None
+        """The piece that what comes next belongs to, if it is wanted."""
+        self.ordered = True
+        self.seen = self.step = 0
+        self.filled = False
+        """Whether a batch has come that belongs to it."""
+
+    def transactional(self, skipping: bool) -> Iterator[Frame]:
+        """The frames of transactional batches, markers among them. `skipping`: only of segments that have offsets from `start` on."""
+        segments = self.files.segments
+        for index, segment in enumerate(segments):
+            following = int(segments[index + 1].path.stem) if index + 1 < len(segments) else None
+            before = following is not None and following <= self.start
+            if before and skipping:
+                continue
+            self.whole, self.wanted, self.beyond, self.filled = 0, 0, False, False
+            parts = max(-(-segment.size_bytes // self.max_split_bytes), 1)
+            self.step = max(-(-segment.size_bytes // parts), 1)  # parts of one size
+            self.open = None if before else self._piece(segment, 0, int(segment.path.stem))
+            try:
+                with segment.path.open("rb", buffering=0) as file:
+                    yield from self._segment(file, segment)
+            except OSError:
+                self.whole = segment.size_bytes  # reported by whoever reads it
+            if self.beyond:
+                self._close(self.wanted)
+            else:
+                self._close(self.whole if following is None and not self.tail else segment.size_bytes)
+            self.next_offset = self.following
+
+    def _segment(self, file: BinaryIO, segment: Segment) -> Iterator[Frame]:
+        position, block = 0, b""
+        while position < segment.size_bytes:
+            more = file.read(min(BLOCK_BYTES, segment.size_bytes - position - len(block)))
+            block += more
+            strange = position == 0 and begins_with_no_batch(block)
+            starts, end = (np.empty(0, np.int64), 0) if strange else batch_starts(block, MAX_BATCH_BYTES)
+            if len(starts):
+                yield from self._batches(block, starts, end, segment, position)
+            block = block[end:]
+            position += end
+            if strange or not more:
+                resumed = self._resumed(file, segment, position)
+                if resumed is None:
+                    return
+                file.seek(resumed)
+                position, block = resumed, b""
+
+    def _resumed(self, file: BinaryIO, segment: Segment, position: int) -> int | None:
+        """Where a batch begins behind damage at `position`."""
+        file.seek(position)
+        for found in frames(file, segment.size_bytes, position=position, resynchronise=True):
+            if isinstance(found, BatchProblem):
+                resumed = found.position + found.size_bytes
+                return resumed if resumed < segment.size_bytes else None
+            return found[3]
+        return None
+
+    def _batches(self, block: bytes, starts: Ints, end: int, segment: Segment, position: int) -> Iterator[Frame]:
+        batches = headers_of(block, starts, end)
+        behind = batches.base_offset + np.maximum(batches.last_offset_delta, 0) + 1
+        self.ordered &= bool((batches.base_offset >= np.append(self.seen, behind[:-1])).all())
+        self.seen = int(behind[-1])
+        if self.open is not None:
+            self._cut(batches, behind, segment, position)
+        self.following = self._behind(batches, behind, len(starts))
+        self.whole = position + end
+        for index in np.flatnonzero(batches.plain & (batches.attributes & TRANSACTIONAL != 0)).tolist():
+            begin = int(starts[index])
+            yield block, begin, int(batches.end[index]), position + begin
+
+    def _behind(self, batches: Batches, behind: Ints, count: int) -> int:
+        """The offset behind the first `count` batches of a block, of which those that are damaged say nothing."""
+        for index in range(count - 1, -1, -1):
+            if check(batches.block, int(batches.start[index]), int(batches.end[index]), 0) is None:
+                return int(behind[index])
+        return self.following
+
+    def _cut(self, batches: Batches, behind: Ints, segment: Segment, position: int) -> None:
+        """Move on to where `start` is, and cut between batches where a piece has become large enough.
+
+        An offset may be damaged without anybody noticing. It must not keep the batches around it out, but may well let others in, whose records are looked at.
+        """
+        assert self.open is not None
+        starts, ends = batches.start, batches.end
+        first = 0
+        if not self.filled:
+            later = behind > self.start
+            first = int(np.argmax(later)) if bool(later.any()) else len(starts)
+            if first:
+                self.next_offset = self._behind(batches, behind, first)
+                self.open = self._piece(segment, position + int(ends[first - 1]), self.next_offset)
+        inside = np.flatnonzero(batches.base_offset < self.end)
+        last = int(inside[-1]) + 1 if len(inside) else 0
+        least = first if self.filled else first + 1
+        if first < last:
+            self.filled = True
+            self.wanted = position + int(ends[last - 1])
+        self.beyond |= last < len(starts)
+        while True:
+            large = int(np.searchsorted(starts, self.open.begin + self.step - position))
+            index = max(large, least)
+            if index >= last:
+                break
+            self.next_offset = self._behind(batches, behind, index)
+            self._close(position + int(starts[index]))
+            self.open = self._piece(segment, position + int(starts[index]), self.next_offset)
+            least = index + 1
+        self.next_offset = self._behind(batches, behind, last)
+
+    def _piece(self, segment: Segment, begin: int, offset: int) -> Piece:
+        """A piece from byte `begin` on, at or before the batch that has `offset`."""
+        return Piece(
+            topic=self.files.topic,
+            partition=self.files.partition,
+            path=segment.path,
+            begin=begin,
+            end=segment.size_bytes,
+            size_bytes=segment.size_bytes,
+            first_offset=offset,
+            next_offset=offset,
+            expected_offset=self.next_offset,
+            last=segment == self.files.segments[-1],
+        )
+
+    def _close(self, end: int) -> None:
+        """The open piece, if there is one, ends at this byte, and with the batch that was the last one yet."""
+        if self.open is not None and end > self.open.begin:
+            next_offset = max(self.next_offset, self.open.first_offset)
+            self.pieces.append(replace(self.open, end=end, next_offset=next_offset))
