@@ -47,9 +47,9 @@ class Recorded:
     answers: list[Answer]
     asides: dict[str, list[Answer]]
 
-    def play(self) -> Duel:
+    def play(self, kind: type[Duel] = Duel) -> Duel:
         """Ask our side the same; gives the duel, for those who look at what our side has written. Raises `Differs`."""
-        duel = Duel(_Tape(self), note=self.name)  # type: ignore[arg-type]
+        duel = kind(_Tape(self), note=self.name)  # type: ignore[arg-type]
         for line in self.lines:
             duel.op(line["op"], **{name: value for name, value in line.items() if name not in ("op", "id")})
         return duel

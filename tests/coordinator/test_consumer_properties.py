@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from quorate.codecs import decode_record
+from quorate.codecs import Uuid, decode_record
+from quorate.codecs.api.error_codes import ErrorCode
 from quorate.coordinator.consumer.reconcile import TRANSITIONS
 from quorate.coordinator.runtime import StoredRecord
 from quorate.coordinator.state import ConsumerGroup, ConsumerMember, CoordinatorState, MemberState
@@ -106,6 +107,61 @@ def test_partitions_have_one_owner_epochs_grow_and_the_log_tells_everything(seed
     watched = Watched()
     History(Random(seed), watched).run(STEPS)
     assert all(after in TRANSITIONS[before] for before, after in watched.moves)
+
+
+class Crashing(Watched):
+    """Now and then the coordinator ends when a request's records are in its log, and nobody hears the answer. Members go on with what they know."""
+
+    def __init__(self, rng: Random) -> None:
+        super().__init__()
+        self.rng = rng
+        self.lost = 0
+
+    def request(
+        self, api: str, version: int | None = None, *, client_id: str = "client", **body: Any
+    ) -> dict[str, Any]:
+        before = len(self.side.log.stored)
+        answer = super().request(api, version, client_id=client_id, **body)
+        if len(self.side.log.stored) == before or self.rng.random() < 0.7:
+            return answer
+        logged = described(self.side.shard.state)
+        super().op("reload")
+        assert described(self.side.shard.state) == logged, "what is in the log happened, whether it was answered or not"
+        self.lost += 1
+        return {**answer, "response": {"errorCode": ErrorCode.NOT_COORDINATOR}}
+
+
+@pytest.mark.parametrize("seed", range(200, 208))
+def test_it_holds_also_where_answers_are_lost_with_the_coordinator_that_wrote_them(seed: int) -> None:
+    crashing = Crashing(Random(seed))
+    History(Random(seed), crashing).run(STEPS)
+    assert crashing.lost > 3
+
+
+def test_a_member_whose_answer_was_lost_asks_again_and_comes_to_the_same() -> None:
+    """KIP-848: it joins anew, or says everything again at the epoch that it knows, and is told everything."""
+    side = ShardSide()
+    side.run({"op": "config", "group.consumer.assignment.interval.ms": 0})
+    topic = {"name": "t0", "id": str(Uuid(bytes(15) + b"\1")), "partitions": [[0], [0]]}
+    side.run({"op": "image", "brokers": [{"id": 0}], "topics": [topic]})
+
+    def beat(epoch: int, **more: Any) -> dict[str, Any]:
+        body = {"groupId": "g", "memberId": "m1", "memberEpoch": epoch, **more}
+        answered = side.run({"op": "request", "api": "ConsumerGroupHeartbeat", "version": 1, "body": body})
+        response: dict[str, Any] = answered["response"]
+        return response
+
+    joins: dict[str, Any] = {"rebalanceTimeoutMs": 5000, "subscribedTopicNames": ["t0"], "topicPartitions": []}
+    lost = beat(0, **joins)
+    side.run({"op": "reload"})
+    again = beat(0, **joins)
+    assert (again["memberEpoch"], again["assignment"]) == (lost["memberEpoch"], lost["assignment"])
+    side.run({"op": "image", "topics": [{**topic, "partitions": [[0], [0], [0]]}]})
+    lost = beat(again["memberEpoch"])
+    assert lost["memberEpoch"] == again["memberEpoch"] + 1
+    side.run({"op": "reload"})
+    repeated = beat(again["memberEpoch"], **{**joins, "topicPartitions": again["assignment"]["topicPartitions"]})
+    assert (repeated["memberEpoch"], repeated["assignment"]) == (lost["memberEpoch"], lost["assignment"])
 
 
 @pytest.mark.parametrize("seed", range(100, 108))

@@ -1,0 +1,77 @@
+"""After each step of a history, whatever kinds of groups are in it, replaying the log gives what the shard has: it holds nothing that the log does not tell.
+
+The histories are recorded ones (tests/data), with reloads, transactions and failing writes; the steps are taken on our side alone. What a classic group is while
+it rebalances is in no record, so those are compared when they are stable or empty.
+"""
+
+from typing import Any
+
+from quorate.coordinator.classic.group import LiveGroup
+from quorate.coordinator.runtime import StoredMarker
+from quorate.coordinator.state import ClassicGroup, ClassicState, CoordinatorState, GroupKind
+from tests.coordinator.recorded import recorded
+from tests.coordinator.scripts import Duel
+from tests.coordinator.snapshots import snapshot
+
+IN_NO_RECORD = {"_alike", "computation", "initializing_since_ms", "refresh_at_ms", "refresh_epoch"}
+HISTORIES = [one for one in recorded() if not one.name.startswith(("static", "regex"))]
+COMPARED = dict.fromkeys(GroupKind, 0)
+"""How many groups of each kind were compared."""
+
+
+class Watched(Duel):
+    """Looks at the state after each step."""
+
+    replayed = CoordinatorState()
+    _read = 0
+
+    def op(self, op: str, **fields: Any) -> dict[str, Any]:
+        answer = super().op(op, **fields)
+        if op in ("config", "new", "load", "reload"):
+            self.replayed, self._read = CoordinatorState(), 0
+        stored = self.ours.log.stored
+        for one in stored[self._read :]:
+            if isinstance(one, StoredMarker):
+                self.replayed.offsets.end_transaction(one.producer_id, commit=one.commit)
+            else:
+                self.replayed.replay(one.record, offset=one.offset, producer_id=one.producer_id, strict=True)
+        self._read = len(stored)
+        self.look()
+        return answer
+
+    def look(self) -> None:
+        live, told = self.ours.shard.state, self.replayed
+        for name in ("offsets", "share_states", "share_group_ids"):
+            assert snapshot(live)[name] == snapshot(told)[name], name
+        for group_id in live.groups.keys() | told.groups.keys():
+            here, there = live.groups.get(group_id), told.groups.get(group_id)
+            if isinstance(here, ClassicGroup):
+                assert there is None or isinstance(there, ClassicGroup)
+                if isinstance(here, LiveGroup) and there is not None and here.phase is ClassicState.STABLE:
+                    assert classic(here) == classic(there)
+                    COMPARED[GroupKind.CLASSIC] += 1
+            else:
+                assert here is not None
+                assert there is not None
+                assert _logged(live, group_id) == _logged(told, group_id)
+                COMPARED[here.kind] += 1
+
+
+def classic(group: ClassicGroup) -> dict[str, Any]:
+    return {
+        "generation": group.generation,
+        "protocol": (group.protocol_type, group.protocol),
+        "members": {one.member_id: (one.group_instance_id, bytes(one.assignment)) for one in group.ordered_members()},
+    }
+
+
+def _logged(state: CoordinatorState, group_id: str) -> Any:
+    _, groups = snapshot(state)["groups"]
+    kind, fields = dict(groups)[group_id]
+    return kind, {name: value for name, value in fields.items() if name not in IN_NO_RECORD}
+
+
+def test_replaying_the_log_gives_what_the_shard_has() -> None:
+    for history in HISTORIES:
+        history.play(Watched)
+    assert all(COMPARED[kind] > 100 for kind in (GroupKind.CLASSIC, GroupKind.CONSUMER, GroupKind.SHARE)), COMPARED
