@@ -221,6 +221,17 @@ def test_a_removal_that_could_not_be_written_is_tried_again(duel: Duel) -> None:
     assert len(duel.op("advance", ms=2000)["records"]) == 4
 
 
+def test_who_could_not_leave_for_want_of_a_log_is_watched_again_only_from_its_next_heartbeat(duel: Duel) -> None:
+    """Kafka takes the timers back before it writes, and does not set them again."""
+    join(duel, "m1")
+    duel.op("failNextAppend", error="NOT_ENOUGH_REPLICAS")
+    beat(duel, "m1", -1)
+    assert not [one for one in duel.op("timers")["timers"] if "m1" in one["key"]]
+    assert duel.op("advance", ms=100_000)["records"] == []
+    assert beat(duel, "m1", 2)["errorCode"] == 0
+    assert len(duel.op("advance", ms=45_000)["records"]) == 4
+
+
 def test_expressions_are_matched_later_and_again_for_new_topics(oracle: Oracle) -> None:
     duel = Duel(oracle)
     duel.op("config", executor="manual", **{"group.consumer.assignment.interval.ms": 0})

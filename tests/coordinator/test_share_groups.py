@@ -138,6 +138,16 @@ def test_a_heartbeat_that_cannot_be_written_is_answered_so_and_the_next_one_does
     assert beat(duel, "m1", 2)["types"].count(STATE) == 2
 
 
+def test_who_could_not_leave_for_want_of_a_log_is_watched_again_only_from_its_next_heartbeat(duel: Duel) -> None:
+    join(duel, "m1")
+    duel.op("failNextAppend", error="NOT_ENOUGH_REPLICAS")
+    beat(duel, "m1", -1)
+    assert not [one for one in duel.op("timers")["timers"] if "m1" in one["key"]]
+    assert duel.op("advance", ms=100_000)["records"] == []
+    assert beat(duel, "m1", 2)["errorCode"] == ErrorCode.NONE
+    assert len(duel.op("advance", ms=45_000)["records"]) == 4
+
+
 def test_groups_that_cannot_be_deleted_for_want_of_a_log_are_still_there(duel: Duel) -> None:
     join(duel, "m1")
     beat(duel, "m1", -1)
