@@ -137,7 +137,10 @@ def _pieces_of(
         if offset >= 0 and options.fail_on_data_loss:
             place = f"{files.topic}-{files.partition}"
             check_offset(place, name, offset, found.start_offset, found.next_offset)
+    since = -1 if options.starting_timestamp is None else options.starting_timestamp
     for piece in found.pieces:
+        if piece.newest_ms < since:
+            continue
         yield replace(piece, transactions=_of_piece(found, piece), start_offset=low, end_offset=high)
 
 

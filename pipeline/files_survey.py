@@ -21,6 +21,7 @@ from quorate.codecs.log_model import LogProblem
 __all__ = ["Piece", "Surveyed", "survey"]
 
 BLOCK_BYTES: Final = 16 << 20
+FOR_EVER: Final = np.iinfo(np.int64).max
 NOTHING_OPEN: Final = Transactions({}, None)
 
 
@@ -29,7 +30,7 @@ class Piece:
     """A range of bytes of a segment that begins and ends with a batch, as far as there is no damage.
 
     `first_offset` is that of its first batch, `next_offset` the one behind its last, `expected_offset` the one behind the batch before it. Records from
-    `start_offset` to `end_offset` (not included) are wanted. `last` says that no other segment of the partition follows.
+    `start_offset` to `end_offset` (not included) are wanted. No record is later than `newest_ms`. `last` says that no other segment of the partition follows.
     """
 
     topic: str
@@ -42,6 +43,7 @@ class Piece:
     next_offset: int
     expected_offset: int = 0
     last: bool = True
+    newest_ms: int = FOR_EVER
     transactions: Transactions = NOTHING_OPEN
     start_offset: int | None = None
     end_offset: int | None = None
@@ -104,7 +106,7 @@ class _Surveyor:
         self.files = files
         self.max_split_bytes = max_split_bytes
         self.start = -1 if start is None else start
-        self.end = np.iinfo(np.int64).max if end is None else end
+        self.end = FOR_EVER if end is None else end
         self.tail = tail
         self.pieces: list[Piece] = []
         self.following = 0
@@ -116,6 +118,8 @@ class _Surveyor:
         """Whether there are others behind that one."""
         self.open: Piece | None = None
         """The piece that what comes next belongs to, if it is wanted."""
+        self.newest_ms = -1
+        """The latest time in the piece so far."""
         self.ordered = True
         self.seen = self.step = 0
         self.filled = False
@@ -132,12 +136,12 @@ class _Surveyor:
             self.whole, self.wanted, self.beyond, self.filled = 0, 0, False, False
             parts = max(-(-segment.size_bytes // self.max_split_bytes), 1)
             self.step = max(-(-segment.size_bytes // parts), 1)  # parts of one size
-            self.open = None if before else self._piece(segment, 0, int(segment.path.stem))
+            self.open, self.newest_ms = None if before else self._piece(segment, 0, int(segment.path.stem)), -1
             try:
                 with segment.path.open("rb", buffering=0) as file:
                     yield from self._segment(file, segment)
             except OSError:
-                self.whole = segment.size_bytes  # reported by whoever reads it
+                self.whole, self.newest_ms = segment.size_bytes, FOR_EVER  # reported by whoever reads it
             if self.beyond:
                 self._close(self.wanted)
             else:
@@ -213,15 +217,20 @@ class _Surveyor:
             self.filled = True
             self.wanted = position + int(ends[last - 1])
         self.beyond |= last < len(starts)
+        # Older formats do not have it in the header.
+        times = np.where(batches.plain, batches.max_timestamp, FOR_EVER)
+        begun = first
         while True:
             large = int(np.searchsorted(starts, self.open.begin + self.step - position))
             index = max(large, least)
             if index >= last:
                 break
             self.next_offset = self._behind(batches, behind, index)
+            self.newest_ms = int(times[begun:index].max(initial=self.newest_ms))
             self._close(position + int(starts[index]))
             self.open = self._piece(segment, position + int(starts[index]), self.next_offset)
-            least = index + 1
+            begun, least, self.newest_ms = index, index + 1, -1
+        self.newest_ms = int(times[begun:last].max(initial=self.newest_ms))
         self.next_offset = self._behind(batches, behind, last)
 
     def _piece(self, segment: Segment, begin: int, offset: int) -> Piece:
@@ -243,4 +252,4 @@ class _Surveyor:
         """The open piece, if there is one, ends at this byte, and with the batch that was the last one yet."""
         if self.open is not None and end > self.open.begin:
             next_offset = max(self.next_offset, self.open.first_offset)
-            self.pieces.append(replace(self.open, end=end, next_offset=next_offset))
+            self.pieces.append(replace(self.open, end=end, next_offset=next_offset, newest_ms=self.newest_ms))

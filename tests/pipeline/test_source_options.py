@@ -14,7 +14,7 @@ from quorate.pipeline.files import DataLoss
 from quorate.pipeline.live_options import client_config
 from quorate.pipeline.options import OPTIONS, Options, parse_options
 from tests.pipeline.generated import START_MS, write_log
-from tests.pipeline.reading import by_place, expected, rows_of
+from tests.pipeline.reading import by_place, expected, rows_of, splits_of
 
 
 @pytest.mark.parametrize(
@@ -167,6 +167,11 @@ def test_times_bound_records_by_their_own_timestamps(tmp_path: Path) -> None:
     rows = uncommitted(log, startingTimestamp=since, endingTimestamp=until)
     assert by_place(rows) == by_place(expected(log, since_ms=since, until_ms=until))
     assert 0 < len(rows) < len(uncommitted(log))
+    # What is older as a whole is not even read.
+    tasks = splits_of(log, isolation_level="read_uncommitted", maxSplitBytes=400)
+    fewer = splits_of(log, isolation_level="read_uncommitted", maxSplitBytes=400, startingTimestamp=since)
+    assert len(fewer) < len(tasks)
+    assert by_place(row for task in fewer for row in task) == by_place(expected(log, since_ms=since))
 
 
 def test_offsets_that_a_log_does_not_have_end_the_job_unless_that_is_said_to_be_all_right(tmp_path: Path) -> None:
@@ -208,5 +213,7 @@ def test_raw_bytes_come_with_every_record_when_asked_for(tmp_path: Path) -> None
 
 
 def test_spark_says_what_is_wrong_with_an_option(spark: SparkSession) -> None:
-    with pytest.raises(AnalysisException, match="(?i)option 'startingOffset' is not known; did you mean startingOffsets"):
+    with pytest.raises(
+        AnalysisException, match=r"(?i)option 'startingOffset' is not known; did you mean startingOffsets"
+    ):
         spark.read.format("consumer-offsets").option("startingOffset", "5").load("x")
