@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as functions
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, LongType
 
 from quorate.codecs.columnar.columns import decode_columns
@@ -17,9 +18,9 @@ from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES
 from quorate.pipeline.files import Piece
 from quorate.pipeline.files_read import Reading, checked, read_piece
 from quorate.pipeline.filters import Wanted
-from quorate.pipeline.options import Mode, parse_mode, parse_types
+from quorate.pipeline.options import Mode, parse_columns, parse_mode, parse_types
 from quorate.pipeline.rows import Rows
-from quorate.pipeline.schema import OptionError, spark_schema
+from quorate.pipeline.schema import OptionError
 
 __all__ = ["decode", "decode_segments"]
 
@@ -39,22 +40,22 @@ def decode(
     *,
     topic: str = CONSUMER_OFFSETS,
     types: str | Iterable[str] | None = None,
+    columns: str | Iterable[str] | None = None,
     mode: str = "PERMISSIVE",
     include_raw: bool = False,
 ) -> DataFrame:
     """Decode the binary columns `key` and `value` of any DataFrame: of Spark's Kafka source, Parquet dumps, copies by MirrorMaker, batch or stream.
 
-    The result has the columns of `spark_schema(topic, types)`. `topic`, `partition`, `offset` and `timestamp` (a number is milliseconds since 1970) are
+    The result has the columns of `spark_schema(topic, types, columns)`. `topic`, `partition`, `offset` and `timestamp` (a number is milliseconds since 1970) are
     passed on where the DataFrame has them, and so is nothing else; the order of rows is not kept. `mode` and `include_raw` are as the source's options.
     Whether a record was committed is not known: a consumer with `isolation.level` read_committed has to have read it. Raises `OptionError`.
     """
     chosen = parse_types(types, topic)
-    return _decoded(df, key, value, topic, chosen, parse_mode(mode), include_raw)
+    reading = _reading(topic, chosen, parse_columns(columns, topic, chosen), parse_mode(mode), include_raw)
+    return _decoded(df, key, value, topic, reading)
 
 
-def _decoded(
-    df: DataFrame, key: str, value: str, topic: str, types: tuple[str, ...] | None, mode: Mode, include_raw: bool
-) -> DataFrame:
+def _decoded(df: DataFrame, key: str, value: str, topic: str, reading: Reading) -> DataFrame:
     for name in (key, value):
         if name not in df.columns:
             raise OptionError(f"the DataFrame has no column {name!r}; it has {', '.join(df.columns)}")
@@ -65,8 +66,7 @@ def _decoded(
             )
     columns = [df[key].alias("key"), df[value].alias("value")]
     columns += [_passed_on(df, name, kind) for name, kind in _PASSED_ON.items() if name in df.columns]
-    reading = _reading(topic, types, mode, include_raw)
-    return df.select(*columns).mapInArrow(_decoder(topic, reading), spark_schema(topic, types))
+    return df.select(*columns).mapInArrow(_decoder(topic, reading), from_arrow_schema(reading.rows.output))
 
 
 def _passed_on(df: DataFrame, name: str, kind: str) -> Column:
@@ -75,9 +75,13 @@ def _passed_on(df: DataFrame, name: str, kind: str) -> Column:
     return df[name].cast(kind).alias(name)
 
 
-def _reading(topic: str, types: tuple[str, ...] | None, mode: Mode, include_raw: bool) -> Reading:
+def _reading(
+    topic: str, types: tuple[str, ...] | None, columns: tuple[str, ...] | None, mode: Mode, include_raw: bool
+) -> Reading:
     wanted = Wanted(types=None if types is None else frozenset(types))
-    return Reading(rows=Rows(topic, types), wanted=wanted, read_committed=False, mode=mode, include_raw=include_raw)
+    return Reading(
+        rows=Rows(topic, types, columns), wanted=wanted, read_committed=False, mode=mode, include_raw=include_raw
+    )
 
 
 def _decoder(topic: str, reading: Reading) -> Callable[[Batches], Batches]:
@@ -90,7 +94,7 @@ def _decoder(topic: str, reading: Reading) -> Callable[[Batches], Batches]:
             if reading.include_raw:
                 common |= {name: arrays[name].cast(pa.binary()) for name in ("key", "value")}
             decoded = decode_columns(arrays["key"], arrays["value"], topic=topic)
-            yield from checked(rows.of_batches(decoded, common), reading.mode)
+            yield from map(rows.chosen, checked(rows.of_batches(decoded, common), reading.mode))
 
     return run
 
@@ -116,6 +120,7 @@ def decode_segments(
     path: str = "path",
     content: str = "content",
     types: str | Iterable[str] | None = None,
+    columns: str | Iterable[str] | None = None,
     topic: str = CONSUMER_OFFSETS,
     mode: str = "PERMISSIVE",
     include_raw: bool = False,
@@ -129,9 +134,9 @@ def decode_segments(
     for name in (path, content):
         if name not in df.columns:
             raise OptionError(f"the DataFrame has no column {name!r}; it has {', '.join(df.columns)}")
-    reading = _reading(topic, chosen, parse_mode(mode), include_raw)
+    reading = _reading(topic, chosen, parse_columns(columns, topic, chosen), parse_mode(mode), include_raw)
     selected = df.select(df[path].alias("path"), df[content].alias("content"))
-    return selected.mapInArrow(_segment_decoder(topic, reading), spark_schema(topic, chosen))
+    return selected.mapInArrow(_segment_decoder(topic, reading), from_arrow_schema(reading.rows.output))
 
 
 def _segment_decoder(topic: str, reading: Reading) -> Callable[[Batches], Batches]:

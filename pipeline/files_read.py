@@ -142,6 +142,11 @@ class _PieceColumns(PartitionColumns):
 
 
 def _rows(piece: Piece, found: FoundRecords, reader: _PieceColumns, reading: Reading) -> Iterator[pa.RecordBatch]:
+    """The rows of a block, with the columns that are wanted."""
+    return map(reading.rows.chosen, _whole_rows(piece, found, reader, reading))
+
+
+def _whole_rows(piece: Piece, found: FoundRecords, reader: _PieceColumns, reading: Reading) -> Iterator[pa.RecordBatch]:
     rows, wanted = reading.rows, reading.wanted
     if found.problems:
         if reading.mode == "FAILFAST":

@@ -12,9 +12,9 @@ from difflib import get_close_matches
 from typing import Any, Final, Literal, TypeAlias
 
 from quorate.codecs.message import CONSUMER_OFFSETS
-from quorate.pipeline.schema import CONTROL, OptionError, record_types
+from quorate.pipeline.schema import CONTROL, OptionError, arrow_schema, record_types
 
-__all__ = ["OPTIONS", "Mode", "Option", "Options", "parse_mode", "parse_options", "parse_types"]
+__all__ = ["OPTIONS", "Mode", "Option", "Options", "parse_columns", "parse_mode", "parse_options", "parse_types"]
 
 Mode: TypeAlias = Literal["PERMISSIVE", "FAILFAST", "DROPMALFORMED"]
 
@@ -51,6 +51,11 @@ OPTIONS: Final = (
         "types",
         "all",
         "record types by name, separated by commas; fewer make a narrower schema and are faster, `Control` is transaction markers",
+    ),
+    Option(
+        "columns",
+        "all",
+        "columns by name, separated by commas, fields of structs such as `offset_commit.offset` by themselves; to hand rows to Spark takes the longest, the fewer columns the less",
     ),
     Option(
         "startingOffsets",
@@ -104,6 +109,7 @@ class Options:
     topic: str = CONSUMER_OFFSETS
     partitions: frozenset[int] | None = None
     types: tuple[str, ...] | None = None
+    columns: tuple[str, ...] | None = None
     starting_offsets: Mapping[int | None, int] = field(default_factory=lambda: {None: EARLIEST})
     ending_offsets: Mapping[int | None, int] = field(default_factory=lambda: {None: LATEST})
     starting_timestamp: int | None = None
@@ -146,13 +152,15 @@ def parse_options(given: Mapping[str, str]) -> Options:
         )
     topic = known.get("topic", CONSUMER_OFFSETS)
     record_types(topic)
+    types = parse_types(known.get("types"), topic)
     limit = known.get("maxOffsetsPerTrigger")
     return Options(
         paths=paths,
         kafka=kafka,
         topic=topic,
         partitions=_partitions(known.get("partitions", "")),
-        types=parse_types(known.get("types"), topic),
+        types=types,
+        columns=parse_columns(known.get("columns"), topic, types),
         starting_offsets=_offsets("startingOffsets", known.get("startingOffsets", "earliest"), topic),
         ending_offsets=_offsets("endingOffsets", known.get("endingOffsets", "latest"), topic),
         starting_timestamp=_timestamp("startingTimestamp", known.get("startingTimestamp")),
@@ -182,6 +190,18 @@ def parse_types(types: str | Iterable[str] | None, topic: str) -> tuple[str, ...
     names = [name.strip() for name in (types.split(",") if isinstance(types, str) else types)]
     found = [one.name for one in record_types(topic, [name for name in names if name])]
     return (*found, *([CONTROL] if CONTROL in names else []))
+
+
+def parse_columns(
+    columns: str | Iterable[str] | None, topic: str, types: Iterable[str] | None
+) -> tuple[str, ...] | None:
+    """Names of columns as they were given; `None` for all. Raises `OptionError`."""
+    if columns is None or (isinstance(columns, str) and columns.strip() in ("", "all")):
+        return None
+    names = [name.strip() for name in (columns.split(",") if isinstance(columns, str) else columns)]
+    found = tuple(name for name in names if name)
+    arrow_schema(topic, types, found)
+    return found
 
 
 def _paths(known: Mapping[str, str]) -> tuple[str, ...]:

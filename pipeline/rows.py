@@ -16,7 +16,7 @@ from quorate.codecs.columnar.schema import PROBLEMS
 from quorate.codecs.log_model import LogProblem
 from quorate.codecs.message import RECORD_TYPES, RecordType
 from quorate.codecs.wire import Uuid
-from quorate.pipeline.schema import CONTROL, ERROR, GROUP_FIELDS, RAW, arrow_schema, column_of
+from quorate.pipeline.schema import COMMON, CONTROL, ERROR, GROUP_FIELDS, RAW, arrow_schema, column_of
 
 __all__ = ["Rows"]
 
@@ -25,11 +25,16 @@ MAX_ROWS = 1 << 16
 
 
 class Rows:
-    """Makes batches of the schema for `topic` and `types` (`None`: all)."""
+    """Makes batches of the schema for `topic` and `types` (`None`: all). Of `columns`, if some are given, `chosen` makes the batches; structs have no others at any time."""
 
-    def __init__(self, topic: str, types: Collection[str] | None = None) -> None:
+    def __init__(
+        self, topic: str, types: Collection[str] | None = None, columns: Collection[str] | None = None
+    ) -> None:
         self.topic = topic
-        self.schema = arrow_schema(topic, types)
+        self.schema = self.output = arrow_schema(topic, types, columns)
+        if columns is not None:
+            common = {field.name for field in COMMON}
+            self.schema = pa.schema([*COMMON, *(field for field in self.output if field.name not in common)])
         self.wanted = None if types is None else frozenset(types)
         self._by_name = {found.name: found for found in RECORD_TYPES[topic].values()}
         self._names = {found.type_id: found.name for found in RECORD_TYPES[topic].values()}
@@ -84,6 +89,10 @@ class Rows:
         }
         return self._batch(len(found), columns)
 
+    def chosen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with the columns that were asked for."""
+        return batch if self.output is self.schema else batch.select(self.output.names)
+
     # ---- one kind of rows
 
     def _records(
@@ -98,19 +107,21 @@ class Rows:
         if group is not None:
             columns["group"] = batch.column(group)
         column = column_of(record_type.name)
-        kind = self.schema.field(column).type
-        arrays = [converted(batch.column(field.name), field.type) for field in kind]
-        columns[column] = pa.StructArray.from_arrays(arrays, fields=list(kind))
+        if column in self.schema.names:
+            kind = self.schema.field(column).type
+            arrays = [converted(batch.column(field.name), field.type) for field in kind]
+            columns[column] = pa.StructArray.from_arrays(arrays, fields=list(kind))
         return self._batch(batch.num_rows, columns)
 
     def _control(self, batch: pa.RecordBatch, common: Mapping[str, pa.Scalar | pa.Array]) -> pa.RecordBatch:
         columns = self._common(batch, common)
         columns["type"] = pa.scalar(CONTROL, pa.string())
         columns["type_id"] = batch.column("type_id")
-        kind = self.schema.field(column_of(CONTROL)).type
-        columns[column_of(CONTROL)] = pa.StructArray.from_arrays(
-            [batch.column(field.name) for field in kind], fields=list(kind)
-        )
+        column = column_of(CONTROL)
+        if column in self.schema.names:
+            kind = self.schema.field(column).type
+            arrays = [batch.column(field.name) for field in kind]
+            columns[column] = pa.StructArray.from_arrays(arrays, fields=list(kind))
         return self._batch(batch.num_rows, columns)
 
     def _undecoded(

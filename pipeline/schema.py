@@ -103,22 +103,56 @@ def struct_of(record_type: RecordType) -> pa.DataType:
     return pa.struct(fields)
 
 
-def arrow_schema(topic: str = CONSUMER_OFFSETS, types: Iterable[str] | None = None) -> pa.Schema:
+def arrow_schema(
+    topic: str = CONSUMER_OFFSETS, types: Iterable[str] | None = None, columns: Iterable[str] | None = None
+) -> pa.Schema:
     """The columns in Arrow: see `spark_schema`."""
     wanted = None if types is None else list(types)
     families = [pa.field(column_of(found.name), struct_of(found)) for found in record_types(topic, wanted)]
     if wanted is None or CONTROL in wanted:
         families.append(pa.field(column_of(CONTROL), CONTROL_STRUCT))
-    return pa.schema([*COMMON, *families])
+    schema = pa.schema([*COMMON, *families])
+    return schema if columns is None else _narrowed(schema, list(columns))
 
 
-def spark_schema(topic: str = CONSUMER_OFFSETS, types: Iterable[str] | None = None) -> StructType:
+def spark_schema(
+    topic: str = CONSUMER_OFFSETS, types: Iterable[str] | None = None, columns: Iterable[str] | None = None
+) -> StructType:
     """The columns in Spark: those of `COMMON`, then a struct for each record type of the topic, or for those that are asked for (`"Control"`: transaction markers).
 
-    Raises `OptionError` for a topic or type that is not known.
+    `columns`: only these, by name; `offset_commit.offset` is a field of a struct, whose other fields are left out unless they are named, too. The order is always
+    the same. Raises `OptionError` for a topic, type or column that is not known.
     """
-    schema: StructType = from_arrow_schema(arrow_schema(topic, types))
+    schema: StructType = from_arrow_schema(arrow_schema(topic, types, columns))
     return schema
+
+
+def _narrowed(schema: pa.Schema, columns: list[str]) -> pa.Schema:
+    """The columns that are named, with the fields that are."""
+    fields: dict[str, set[str]] = {}
+    whole = set()
+    for name in columns:
+        column, _, inner = name.partition(".")
+        there = schema.names
+        if column in there and inner:
+            kind = schema.field(column).type
+            column, there = inner, [field.name for field in kind] if pa.types.is_struct(kind) else []
+        if column not in there:
+            listed = ", ".join(there or schema.names)
+            raise OptionError(f"there is no column {name!r}, or not with these types; there are {listed}")
+        if inner:
+            fields.setdefault(name.partition(".")[0], set()).add(inner)
+        else:
+            whole.add(name)
+    found = []
+    for field in schema:
+        if field.name in whole:
+            found.append(field)
+        elif field.name in fields:
+            found.append(pa.field(field.name, pa.struct([one for one in field.type if one.name in fields[field.name]])))
+    if not found:
+        raise OptionError("no column is named; leave the columns out to have all")
+    return pa.schema(found)
 
 
 def _in_spark(kind: pa.DataType) -> pa.DataType:

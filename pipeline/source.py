@@ -50,7 +50,7 @@ class ConsumerOffsets(DataSource):
 
     def schema(self) -> StructType:
         """The columns: those of `quorate.pipeline.spark_schema`."""
-        return spark_schema(self.parsed.topic, self.parsed.types)
+        return spark_schema(self.parsed.topic, self.parsed.types, self.parsed.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The batch reader; one that takes filters where Spark has some."""
@@ -81,7 +81,7 @@ def wanted_by(options: Options) -> Wanted:
 
 def reading_of(options: Options, wanted: Wanted) -> Reading:
     """What the tasks have in common."""
-    rows = Rows(options.topic, options.types)
+    rows = Rows(options.topic, options.types, options.columns)
     rows.wanted = wanted.types
     return Reading(
         rows=rows,
