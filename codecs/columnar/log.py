@@ -324,9 +324,17 @@ class PartitionColumns:
         """Which batches a read-committed consumer gets."""
         stable = self.transactions.last_stable_offset
         wanted = np.ones(len(batches), dtype=np.bool_) if stable is None else batches.base_offset < stable
-        for index in np.flatnonzero(batches.plain & (batches.attributes & TRANSACTIONAL != 0)).tolist():
-            if self.transactions.is_aborted(int(batches.producer_id[index]), int(batches.base_offset[index])):
-                wanted[index] = False
+        places = np.flatnonzero(batches.plain & (batches.attributes & TRANSACTIONAL != 0))
+        if not len(places) or not self.transactions.aborted:
+            return wanted
+        places = places[np.argsort(batches.producer_id[places], kind="stable")]
+        producers, first = np.unique(batches.producer_id[places], return_index=True)
+        for producer_id, of in zip(producers.tolist(), np.split(places, first[1:]), strict=True):
+            spans = self.transactions.aborted.get(producer_id)
+            if spans:
+                begins, ends = np.array(spans).T
+                span = np.searchsorted(begins, batches.base_offset[of], side="right") - 1
+                wanted[of[(span >= 0) & (batches.base_offset[of] < ends[span])]] = False
         return wanted
 
     def _out_of_order(self, batches: Batches, segment: Segment, position: int) -> list[LogProblem]:
