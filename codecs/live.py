@@ -7,7 +7,7 @@ client. Of security this module knows nothing but to hand the options through.
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from quorate.codecs.batches.model import TimestampType
 from quorate.codecs.live_connect import LiveError, check_connection, client_log, connect, explain_error, where_text
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["LiveError", "read_live"]
 
 _POLL_MS: Final = 500
+_RETRY_S: Final = 0.2
+T = TypeVar("T")
 _OURS: Final = {
     "auto_offset_reset",
     "enable_auto_commit",
@@ -155,12 +157,15 @@ class _Reading:
     ) -> Iterator[LogEntry]:
         timeout = self.connect_timeout_ms
         consumer.assign(partitions)
-        ends = consumer.end_offsets(partitions, timeout_ms=timeout)  # read-committed: the last stable offsets
+        ends = self._retried(
+            lambda: consumer.end_offsets(partitions, timeout_ms=timeout)
+        )  # read-committed: the last stable offsets
         if since_ms is None:
-            starts = consumer.beginning_offsets(partitions, timeout_ms=timeout)
+            starts = self._retried(lambda: consumer.beginning_offsets(partitions, timeout_ms=timeout))
             starts = {at: max(offset, start_offsets.get(at.partition, 0)) for at, offset in starts.items()}
         else:
-            found = consumer.offsets_for_times(dict.fromkeys(partitions, since_ms), timeout_ms=timeout)
+            asked = dict.fromkeys(partitions, since_ms)
+            found = self._retried(lambda: consumer.offsets_for_times(asked, timeout_ms=timeout))
             starts = {at: ends[at] if stamp is None else stamp.offset for at, stamp in found.items()}
         for at, offset in starts.items():
             consumer.seek(at, offset)
@@ -189,6 +194,21 @@ class _Reading:
                 raise LiveError(
                     f"{self.where}: no progress for {self.stall_timeout_ms:,} ms ({stuck}); are their leaders available?"
                 )
+
+    def _retried(self, ask: Callable[[], T]) -> T:
+        """What a broker says, asked again if it goes away meanwhile, until `connect_timeout_ms` are over."""
+        from kafka.errors import KafkaTimeoutError, RetriableError
+
+        until = time.monotonic() + self.connect_timeout_ms / 1000
+        while True:
+            try:
+                return ask()
+            except KafkaTimeoutError:
+                raise  # it has waited as long already
+            except RetriableError:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(_RETRY_S)
 
     def _in_reach(self, at: "TopicPartition") -> bool:
         """Whether there is a connection to the leader, by what the client knows."""
