@@ -28,7 +28,7 @@ def read_capture(path: str, group_id: str, until: str | None, topology: str | No
         for entry in files.entries(until_ms=until_ms, skip_corrupt=True, progress=progress):
             if isinstance(entry, LogProblem):
                 if is_damage(entry, skip_corrupt=False):
-                    show_damage(entry)
+                    show_damage(entry, skipped=True)
             elif isinstance(entry, LogEntry):
                 replay.apply(entry.record, entry.timestamp_ms)
     return replay.situation(path)

@@ -147,7 +147,7 @@ def read_found(
             raise click.UsageError(f"--{given[0].replace('_', '-')} is for a live cluster (-b)", ctx)
         found = read_files(sources, options["globs"], moment, options["topology"], history=history)
     if not found.groups and not found.events:
-        told = ", ".join(options["globs"])
+        told = ", ".join(glob or "''" for glob in options["globs"])
         raise UserError(
             f"there is no group {told}" if told else "there are no groups",
             *(["--at is before the first of them, or they are deleted"] if options["at"] else []),

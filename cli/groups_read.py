@@ -2,7 +2,8 @@
 
 import fnmatch
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -105,9 +106,10 @@ def read_files(
     files = LogFiles(paths, topics=(CONSUMER_OFFSETS,))
     with byte_progress(files.size_bytes, wanted=True) as progress:
         replay = _Replay(globs, moment, history=history)
-        if history or moment.offset is not None or find_spec("pyarrow") is None:
-            entries = files.entries(skip_corrupt=True, progress=progress)
-            replay.take(found, _log_entries(entries, found))
+        copies = _copied(files)
+        if history or copies or moment.offset is not None or find_spec("pyarrow") is None:
+            entries = _log_entries(files.entries(skip_corrupt=True, progress=progress), found)
+            replay.take(found, _once(entries, copies))
         else:
             replay.load(found, files, progress)
     return found
@@ -121,10 +123,35 @@ def _log_entries(entries: Iterable[Any], found: Found) -> Iterator[LogEntry]:
             _tell(entry, found)
 
 
+def _copied(files: LogFiles) -> set[int]:
+    """Partitions that are there more than once, as in the log directories of several brokers."""
+    counts = Counter(one.partition for one in files.partitions)
+    return {partition for partition, count in counts.items() if count > 1 and partition is not None}
+
+
+def _once(entries: Iterable[LogEntry], copies: Collection[int]) -> Iterator[LogEntry]:
+    """Each record of a partition once, though there are copies of it. Raises `UserError` where they are no copies of one another."""
+    times: dict[int, dict[int, int]] = {partition: {} for partition in copies}
+    ends = dict.fromkeys(copies, -1)
+    for entry in entries:
+        partition = entry.partition
+        if partition is not None and partition in times:
+            known = times[partition].setdefault(entry.offset, entry.timestamp_ms)
+            if known != entry.timestamp_ms:
+                raise UserError(
+                    f"{CONSUMER_OFFSETS}-{partition} is there twice, and not the same: offset {entry.offset:,} has two times",
+                    "give the logs of one cluster at a time",
+                )
+            if entry.offset <= ends[partition]:
+                continue
+            ends[partition] = entry.offset
+        yield entry
+
+
 def _tell(problem: LogProblem, found: Found) -> None:
     if is_damage(problem, skip_corrupt=False):
         found.damaged = True
-        show_damage(problem)
+        show_damage(problem, skipped=True)
 
 
 class LiveGroups:

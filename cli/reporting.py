@@ -28,17 +28,19 @@ _REMEDIES_WITHOUT_RECORDS = {
 }
 
 
-def show_damage(problem: LogProblem) -> None:
-    """Say it in the form of an error; what comes after it is still read."""
-    show_error(str(problem), _remedy(problem))
+def show_damage(problem: LogProblem, *, skipped: bool = False) -> None:
+    """Say it in the form of an error; what comes after it is still read. `skipped`: also what comes after it in the file, without being asked for."""
+    show_error(str(problem), _remedy(problem, skipped=skipped))
 
 
-def _remedy(problem: LogProblem) -> str:
+def _remedy(problem: LogProblem, *, skipped: bool) -> str:
     if problem.reason in _REMEDIES_WITHOUT_RECORDS:
         return _REMEDIES_WITHOUT_RECORDS[problem.reason]
     before = "records before it were decoded; " if problem.position else ""
     if problem.rest_lost:
         return f"{before}no whole batch was found behind it, the rest of the file is lost"
+    if skipped:
+        return "what else there is was read: what is shown may lack what was in there"
     if problem.reason in _REMEDIES:
         return before + _REMEDIES[problem.reason]
     if problem.reason is ProblemReason.TOO_LARGE and problem.base_offset is None:

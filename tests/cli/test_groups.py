@@ -214,6 +214,7 @@ def test_releases_that_are_not_known_are_refused(quorate, upgrade, version, comp
         (("LOG", "--at", "yesterday"), "--at 'yesterday' is not a time"),
         (("LOG", "--at", "60"), "there are several partitions"),
         (("LOG", "--group", "nobody"), "there is no group nobody"),
+        (("LOG", "--group", ""), "there is no group ''"),
         (("LOG", "--group", "legacyjava"), "there are legacy-java, "),
         (("LOG", "--group", "nobody"), ", … (8 in all)"),
         (("LOG", "--at", "2020-01-01"), "there are no groups"),
