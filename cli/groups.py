@@ -161,13 +161,15 @@ def _there(globs: Iterable[str], names: Iterable[str]) -> str:
     import difflib
 
     from quorate.cli.assign_situation import listed
-    from quorate.cli.texts import printable
+    from quorate.cli.texts import cut, printable
 
     def likeness(name: str) -> float:
         return max(difflib.SequenceMatcher(None, name.lower(), glob.lower()).ratio() for glob in globs)
 
     found = sorted(names, key=lambda name: (-likeness(name), name))
-    return f"there are {listed([printable(name) for name in found])}" if found else "there are no groups at all"
+    return (
+        f"there are {listed([cut(printable(name), 60) for name in found])}" if found else "there are no groups at all"
+    )
 
 
 def print_rows(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from quorate.assignors import TopicPartition
 from quorate.cli.columns import columns
 from quorate.cli.groups_read import Found, FoundGroup
-from quorate.cli.texts import numbers, printable, time_text
+from quorate.cli.texts import cut, numbers, printable, time_text
 from quorate.codecs import Uuid
 from quorate.coordinator.history import Event, MemberView, Words
 from quorate.coordinator.history.words import Partition, hash_text
@@ -25,6 +25,11 @@ _RIGHT = {
     "members", "group_epoch", "target_epoch", "member_epoch", "partitions", "local", "remote", "partition", "current_offset", "log_end_offset", "lag",
     "log_partition", "leader_epoch",
 }  # fmt: skip
+
+
+_NAMES = {"group", "consumer_id", "group_instance_id", "host", "client_id", "topic"}
+LONGEST_NAME = 150
+"""Characters of a name in a table: a single longer one would make every row as wide. JSON has all."""
 
 
 def listed_rows(found: Found) -> Iterator[Row]:
@@ -233,4 +238,4 @@ def _cell(name: str, value: Any) -> str:
         return printable(",".join("-" if one is None else str(one) for one in value))
     if isinstance(value, bool):
         return "yes" if value else "-"
-    return printable(str(value))
+    return cut(printable(str(value)), LONGEST_NAME) if name in _NAMES else printable(str(value))

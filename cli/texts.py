@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-__all__ = ["brief_id", "numbers", "printable", "time_text"]
+__all__ = ["brief_id", "cut", "numbers", "printable", "time_text"]
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 _BASE64 = re.compile(r"[0-9A-Za-z_+/-]{22}")
@@ -17,6 +17,11 @@ def printable(text: str) -> str:
         if text.isprintable()
         else "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in text)
     )
+
+
+def cut(text: str, most: int) -> str:
+    """The text, or as much of it as is allowed, with a mark. Kafka takes names of up to 32,767 bytes."""
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def time_text(timestamp_ms: int) -> str:

@@ -1,9 +1,14 @@
 """`quorate groups` on what real brokers wrote."""
 
 import json
+from uuid import uuid4
 
 import pytest
 
+from quorate.codecs.api import OffsetCommitRequest
+from quorate.codecs.api.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from quorate.coordinator import CoordinatorRuntime, CoordinatorShard, FileLog
+from quorate.coordinator.results import RequestContext
 from tests.coordinator.captures import CAPTURES, checkpoints, folders
 
 CONSUMER = CAPTURES / "consumer-4.3"
@@ -238,3 +243,19 @@ def test_damage_is_told_and_the_rest_is_shown(quorate, tmp_path):
     assert ended.status == 1
     assert "bill-orders" in ended.out
     assert "error:" in ended.err
+
+
+def test_a_name_as_long_as_kafka_allows_leaves_the_table_readable(quorate, tmp_path):
+    long = "x" * 32_767
+    with FileLog(tmp_path) as log:
+        runtime = CoordinatorRuntime(CoordinatorShard(new_id=uuid4), log, now_ms=1_700_000_000_000)
+        partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=5)
+        for group in (long, "short"):
+            request = OffsetCommitRequest(
+                group_id=group, topics=(OffsetCommitRequestTopic(name="t", partitions=(partition,)),)
+            )
+            runtime.request(request, RequestContext(api_version=9, now_ms=runtime.now_ms))
+    assert max(map(len, quorate("groups", "list", tmp_path).lines)) < 200
+    assert max(map(len, quorate("groups", "offsets", tmp_path).lines)) < 300
+    assert json.loads(quorate("groups", "list", tmp_path, "--json").out)[1]["group"] == long
+    assert len(quorate("groups", "list", tmp_path, "--group", "y").err) < 300
