@@ -38,7 +38,7 @@ class Offsets:
     """Group → topic → partition → offset. `pending`: the same of each producer whose transaction is open; `open`: the producers of each partition.
 
     A transaction's offset counts when its marker comes, unless a later record has committed the partition meanwhile; a deleted partition is
-    forgotten in open transactions, too.
+    forgotten in open transactions, too. A producer all of whose offsets were deleted keeps its place in `pending`, empty, until its marker.
     """
 
     __slots__ = ("committed", "open", "pending")
@@ -101,10 +101,7 @@ class Offsets:
         if not self.is_pending(group, topic, partition):
             return
         for producer_id in self.open[group][topic][partition]:
-            groups = self.pending[producer_id]
-            _remove(groups, group, topic, partition)
-            if not groups:
-                del self.pending[producer_id]
+            _remove(self.pending[producer_id], group, topic, partition)
         _remove(self.open, group, topic, partition)
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from quorate.codecs import decode_record
 from tests.coordinator.scripts import Duel
 from tests.coordinator.test_loads import FOLDERS, records_of
 from tests.oracle.client import Oracle
@@ -216,3 +217,70 @@ def test_groups_with_members(oracle: Oracle, name: str) -> None:
     player.image()
     for _ in range(STEPS):
         player.step()
+
+
+def commit_of(duel: Duel, producer: int, group: str, topic: str) -> None:
+    duel.request(
+        "TxnOffsetCommit",
+        5,
+        transactionalId=f"x{producer}",
+        groupId=group,
+        producerId=producer,
+        topics=[{"name": topic, "partitions": [{"partitionIndex": 0, "committedOffset": 7, "committedMetadata": ""}]}],
+    )
+
+
+def image_of(duel: Duel, *names: str) -> list[str]:
+    """The metadata of these topics; gives the topics and groups of the tombstones that come of it, in their order."""
+    topics = [{"name": name, "id": topic_id, "partitions": 4} for name, topic_id in TOPICS if name in names]
+    records = duel.op("image", topics=topics)["records"]
+    keys = [decode_record(bytes.fromhex(record["key"]), None).key for record in records]
+    return [f"{key.group} {key.topic}" for key in keys]
+
+
+@pytest.mark.parametrize("way", ["DeleteGroups", "OffsetDelete", "image"])
+def test_a_producer_whose_pending_offsets_were_all_deleted_keeps_its_place(oracle: Oracle, way: str) -> None:
+    """`coordinator_differential.py`, offsets, seed 20263218: the producers' slot is the same, and the one that came first is not the newest once it commits again."""
+    duel = Duel(oracle, note=way)
+    image_of(duel, "t0", "t1")
+    duel.request(
+        "OffsetCommit",
+        9,
+        groupId="g1",
+        memberId="",
+        generationIdOrMemberEpoch=-1,
+        topics=[{"name": "t1", "partitions": [{"partitionIndex": 3, "committedOffset": 7, "committedMetadata": ""}]}],
+    )
+    commit_of(duel, 1, "g1", "t0")
+    match way:
+        case "DeleteGroups":
+            duel.request("DeleteGroups", 2, groupsNames=["g1"])
+        case "OffsetDelete":
+            gone = [{"name": "t0", "partitions": [{"partitionIndex": 0}]}]
+            duel.request("OffsetDelete", 0, groupId="g1", topics=gone)
+        case "image":
+            assert image_of(duel, "t1") == ["g1 t0"]
+            image_of(duel, "t0", "t1")
+    commit_of(duel, 3, "third", "t0")
+    commit_of(duel, 1, "first", "t0")
+    assert image_of(duel, "t1") == ["third t0", "first t0"]
+    image_of(duel, "t0", "t1")
+    duel.op("endTxn", producerId=1, producerEpoch=0, result="COMMIT")
+    commit_of(duel, 3, "third", "t0")
+    commit_of(duel, 1, "first", "t0")
+    assert image_of(duel, "t1") == ["first t0", "third t0"]
+
+
+@pytest.mark.parametrize("emptied", [0, 2, 3])
+def test_a_producer_without_pending_offsets_still_fills_kafkas_map(oracle: Oracle, emptied: int) -> None:
+    """Producers 3 and 8 share one of four slots, where the newest is first, but none of eight, which a map of six has."""
+    duel = Duel(oracle, note=f"{emptied} emptied")
+    image_of(duel, "t0")
+    for producer in range(11, 11 + emptied):
+        commit_of(duel, producer, "g", "t0")
+    image_of(duel)
+    image_of(duel, "t0")
+    for producer in (3, 8, 5):
+        commit_of(duel, producer, str(producer), "t0")
+    found = [name for name in image_of(duel) if name != "5 t0"]
+    assert found == (["3 t0", "8 t0"] if emptied == 3 else ["8 t0", "3 t0"])

@@ -557,6 +557,29 @@ def test_transactions_are_kept_in_the_order_of_javas_longs(producers: tuple[int,
     assert [producer_id for producer_id, _ in state.offsets.pending.ordered()] == [1 << 32 | 1, 1]
 
 
+def test_a_transaction_whose_offsets_were_all_deleted_keeps_its_place_until_its_marker() -> None:
+    state = CoordinatorState()
+    value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=1)
+
+    def commit(producer_id: int, group: str) -> None:
+        key = OffsetCommitKey(group=group, topic="t", partition=0)
+        state.replay(CoordinatorRecord(key=key, value=value, version=4), producer_id=producer_id)
+
+    def order() -> list[int]:
+        return [producer_id for producer_id, _ in state.offsets.pending.ordered()]
+
+    commit(1, "g")
+    state.replay(CoordinatorRecord(key=OffsetCommitKey(group="g", topic="t", partition=0), value=None, version=None))
+    assert not state.offsets.has_pending("g")
+    assert order() == [1]
+    commit(3, "g")
+    commit(1, "h")
+    assert order() == [3, 1]  # in one slot, the newest first
+    state.offsets.end_transaction(1, commit=True)
+    commit(1, "h")
+    assert order() == [1, 3]
+
+
 def test_a_classic_group_that_is_not_there_can_be_deleted() -> None:
     state = CoordinatorState()
     state.replay(CoordinatorRecord(key=GroupMetadataKey(group="g"), value=None, version=None), strict=True)
