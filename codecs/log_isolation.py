@@ -26,7 +26,7 @@ from quorate.codecs.batches.v2 import (
     records,
 )
 
-__all__ = ["Transactions", "scan"]
+__all__ = ["Transactions", "outcome_of", "scan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +69,14 @@ def scan(frames: Iterable[Frame | BatchProblem], max_batch_bytes: int) -> Transa
             if count > 0:
                 opened.setdefault(producer_id, base_offset)
         elif google_crc32c.value(buffer[start + CRC_START : end]) == crc:
-            outcome = _outcome(buffer, start, end, compression_of(attributes), count, max_batch_bytes)
+            outcome = outcome_of(buffer, start, end, compression_of(attributes), count, max_batch_bytes)
             first = opened.pop(producer_id, None) if outcome in (ABORT, COMMIT) else None
             if first is not None and outcome == ABORT:
                 aborted[producer_id].append((first, base_offset))
     return Transactions(dict(aborted), min(opened.values(), default=None))
 
 
-def _outcome(buffer: bytes, start: int, end: int, compression: str, count: int, limit_bytes: int) -> int | None:
+def outcome_of(buffer: bytes, start: int, end: int, compression: str, count: int, limit_bytes: int) -> int | None:
     """The type of the first record in a control batch; a batch has one marker."""
     try:
         body, first, last = payload(buffer, start, end, compression, count, limit_bytes)

@@ -1,22 +1,21 @@
 """One pass over the batch headers of a partition: where its segments can be cut, and how its transactions ended. Nothing is decoded but markers."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
 import numpy as np
 
-from quorate.codecs.batches.frames import MAX_BATCH_BYTES, Frame, begins_with_no_batch, frames
+from quorate.codecs.batches.frames import MAX_BATCH_BYTES, begins_with_no_batch, frames
 from quorate.codecs.batches.model import BatchProblem
 from quorate.codecs.batches.reader import check
-from quorate.codecs.batches.v2 import TRANSACTIONAL
 from quorate.codecs.columnar.batches import Batches, headers_of
 from quorate.codecs.columnar.frame import Ints
 from quorate.codecs.columnar.hop import batch_starts
 from quorate.codecs.log_files import PartitionFiles, Segment
-from quorate.codecs.log_isolation import Transactions, scan
+from quorate.codecs.log_isolation import Transactions
 from quorate.codecs.log_model import LogProblem
+from quorate.pipeline.files_transactions import Settling
 
 __all__ = ["Piece", "Surveyed", "survey"]
 
@@ -84,21 +83,17 @@ def survey(
     The pieces are those from offset `start` to `end`, not included; damage is in the piece of the batch behind it. `settled` says that no transaction is open
     that began before `start`, so that older segments need not be looked at. Without `tail`, what follows the last whole batch is in no piece.
     """
+    settling = Settling() if read_committed else None
     surveyor = _Surveyor(files, max_split_bytes, start, end, tail)
-    transactional = surveyor.transactional(settled or not read_committed)
-    if read_committed:
-        transactions = scan(transactional, MAX_BATCH_BYTES)
-    else:
-        transactions = NOTHING_OPEN
-        for _ in transactional:
-            pass
+    surveyor.run(settling, settled or not read_committed)
+    transactions = NOTHING_OPEN if settling is None else settling.settled()
     # A segment is named after the offset that it was to begin with, which is all that one says that is empty yet.
     first, last = (int(files.segments[place].path.stem) if files.segments else 0 for place in (0, -1))
     return Surveyed(files, tuple(surveyor.pieces), transactions, first, max(surveyor.following, last), surveyor.ordered)
 
 
 class _Surveyor:
-    """The pieces of a partition, found while its transactional batches are handed out."""
+    """Finds the pieces of a partition."""
 
     def __init__(
         self, files: PartitionFiles, max_split_bytes: int, start: int | None, end: int | None, tail: bool
@@ -118,6 +113,7 @@ class _Surveyor:
         """Whether there are others behind that one."""
         self.open: Piece | None = None
         """The piece that what comes next belongs to, if it is wanted."""
+        self.settling: Settling | None = None
         self.newest_ms = -1
         """The latest time in the piece so far."""
         self.ordered = True
@@ -125,8 +121,9 @@ class _Surveyor:
         self.filled = False
         """Whether a batch has come that belongs to it."""
 
-    def transactional(self, skipping: bool) -> Iterator[Frame]:
-        """The frames of transactional batches, markers among them. `skipping`: only of segments that have offsets from `start` on."""
+    def run(self, settling: Settling | None, skipping: bool) -> None:
+        """Go over the segments, with `skipping` only over those that have offsets from `start` on. `settling` is told of all batches."""
+        self.settling = settling
         segments = self.files.segments
         for index, segment in enumerate(segments):
             following = int(segments[index + 1].path.stem) if index + 1 < len(segments) else None
@@ -139,7 +136,7 @@ class _Surveyor:
             self.open, self.newest_ms = None if before else self._piece(segment, 0, int(segment.path.stem)), -1
             try:
                 with segment.path.open("rb", buffering=0) as file:
-                    yield from self._segment(file, segment)
+                    self._segment(file, segment)
             except OSError:
                 self.whole, self.newest_ms = segment.size_bytes, FOR_EVER  # reported by whoever reads it
             if self.beyond:
@@ -148,7 +145,7 @@ class _Surveyor:
                 self._close(self.whole if following is None and not self.tail else segment.size_bytes)
             self.next_offset = self.following
 
-    def _segment(self, file: BinaryIO, segment: Segment) -> Iterator[Frame]:
+    def _segment(self, file: BinaryIO, segment: Segment) -> None:
         position, block = 0, b""
         while position < segment.size_bytes:
             more = file.read(min(BLOCK_BYTES, segment.size_bytes - position - len(block)))
@@ -156,7 +153,7 @@ class _Surveyor:
             strange = position == 0 and begins_with_no_batch(block)
             starts, end = (np.empty(0, np.int64), 0) if strange else batch_starts(block, MAX_BATCH_BYTES)
             if len(starts):
-                yield from self._batches(block, starts, end, segment, position)
+                self._batches(block, starts, end, segment, position)
             block = block[end:]
             position += end
             if strange or not more:
@@ -176,7 +173,7 @@ class _Surveyor:
             return found[3]
         return None
 
-    def _batches(self, block: bytes, starts: Ints, end: int, segment: Segment, position: int) -> Iterator[Frame]:
+    def _batches(self, block: bytes, starts: Ints, end: int, segment: Segment, position: int) -> None:
         batches = headers_of(block, starts, end)
         behind = batches.base_offset + np.maximum(batches.last_offset_delta, 0) + 1
         self.ordered &= bool((batches.base_offset >= np.append(self.seen, behind[:-1])).all())
@@ -185,9 +182,8 @@ class _Surveyor:
             self._cut(batches, behind, segment, position)
         self.following = self._behind(batches, behind, len(starts))
         self.whole = position + end
-        for index in np.flatnonzero(batches.plain & (batches.attributes & TRANSACTIONAL != 0)).tolist():
-            begin = int(starts[index])
-            yield block, begin, int(batches.end[index]), position + begin
+        if self.settling is not None:
+            self.settling.add(batches)
 
     def _behind(self, batches: Batches, behind: Ints, count: int) -> int:
         """The offset behind the first `count` batches of a block, of which those that are damaged say nothing."""
