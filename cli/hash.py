@@ -102,7 +102,8 @@ def of_groups(ctx: click.Context, /, form: str, check: bool, **options: Any) -> 
         "computed": "COMPUTED",
         "verdict": "VERDICT",
     }
-    print_rows(ctx, found, rows, as_json, heads)
+    count = f"{len(found.groups):,} group{'' if len(found.groups) == 1 else 's'}"
+    print_rows(ctx, found, rows, as_json, heads, nothing=f"no hash to show: {count}, all of the classic protocol")
     if not as_json:
         for row in rows:
             for one in row["differences"]:

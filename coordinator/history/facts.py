@@ -50,13 +50,13 @@ class Fact(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCreated(Fact):
-    """The group is new. `for_offsets`: it has no members, only offsets."""
+    """The group is new. `for_offsets`: it has neither members nor a protocol, but for now, maybe: Kafka writes such a record for the first member that is to join."""
 
     kind: GroupKind
     for_offsets: bool
 
     def _said(self, words: Words) -> str:
-        return "group created for offsets" if self.for_offsets else f"{self.kind.lower()} group created"
+        return "group created, without members so far" if self.for_offsets else f"{self.kind.lower()} group created"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -156,6 +156,15 @@ def test_history_is_told_in_order_of_time(quorate, upgrade):
     assert {one["fact"] for row in rows for one in row["what"]} >= {"EpochBumped", "HashChanged", "GenerationBegan"}
 
 
+def test_a_group_that_waits_for_its_first_member_is_not_said_to_be_for_offsets(quorate):
+    """Kafka writes an empty group when its first member is to join."""
+    ended = quorate("groups", "history", CONSUMER, "--group", "cg-migrates", "--at", "3:90")
+    assert [line.strip() for line in ended.lines if not line.startswith("2026")][:2] == [
+        "group created, without members so far",
+        "classic group created",
+    ]
+
+
 def test_groups_that_an_upgrade_will_touch(quorate, upgrade):
     rows = json.loads(quorate("groups", "upgrade-check", upgrade, "--json").out)
     assert [(row["group"], row["finding"]) for row in rows] == [

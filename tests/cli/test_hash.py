@@ -145,3 +145,8 @@ def test_a_topic_without_an_id_cannot_be_hashed(quorate, tmp_path):
     ended = quorate("hash", "topic", "--topology", path)
     assert ended.status == 1
     assert "topic orders has no id" in ended.err
+
+
+def test_classic_groups_have_no_hash(quorate, topology):
+    ended = quorate("hash", "group", CAPTURES / "classic-3.9", "--topology", topology, "--group", "c-*")
+    assert (ended.status, ended.out, ended.err) == (0, "", "no hash to show: 8 groups, all of the classic protocol\n")
