@@ -92,7 +92,7 @@ def _cell(name: str, value: Any) -> str:
         case _:
             text = str(value)
     text = printable(text)
-    return text if len(text) <= MOST_LETTERS else text[: MOST_LETTERS - 1] + "…"
+    return text if len(text) <= MOST_LETTERS or name == "sentence" else text[: MOST_LETTERS - 1] + "…"
 
 
 def _plain(value: Any) -> Any:

@@ -68,8 +68,8 @@ def rows_of(spark: SparkSession, tables: Iterable[pa.Table]) -> DataFrame:
 
 @cache
 def everything(spark: SparkSession) -> DataFrame:
-    """All captures, read once."""
-    return rows_of(spark, captured()).cache()
+    """All captures."""
+    return rows_of(spark, captured())
 
 
 def in_any_order(df: DataFrame, seed: int) -> DataFrame:
