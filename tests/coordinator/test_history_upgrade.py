@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from quorate.assignors import Topic
 from quorate.assignors.kafka_version import KafkaVersion
 from quorate.coordinator.config import CoordinatorConfig, MigrationPolicy
@@ -107,13 +109,13 @@ def test_streams_groups_are_not_there_after_a_downgrade_to_4_0():
         assert [one.kind for one in findings(groups["word-count"], config)] == kinds
 
 
-def test_share_groups_keep_4_0_from_loading_their_partition_also_when_they_are_deleted():
-    state = state_at(entries(CAPTURES / "share-4.3" / "__consumer_offsets-0"))
+@pytest.mark.parametrize(("partition", "there", "deleted"), [(0, [], ["share-b"]), (3, ["share-a"], [])])
+def test_share_groups_keep_4_0_from_loading_their_partition_also_when_they_are_deleted(partition, there, deleted):
+    state = state_at(entries(CAPTURES / "share-4.3" / f"__consumer_offsets-{partition}"))
     assert list(share_groups_left(state, CoordinatorConfig())) == []
-    found = dict(share_groups_left(state, OLDER, 0))
-    there = {group_id for group_id, group in state.groups.items() if group.kind == "Share"}
-    assert there < found.keys()
-    for group_id, finding in found.items():
+    found = dict(share_groups_left(state, OLDER, partition))
+    assert [one for one, finding in found.items() if "it is deleted" not in finding.sentence] == there
+    assert [one for one, finding in found.items() if "it is deleted" in finding.sentence] == deleted
+    for finding in found.values():
         assert finding.kind is FindingKind.NOT_LOADABLE
-        assert "loading partition 0 of __consumer_offsets" in finding.sentence
-        assert ("it is deleted" in finding.sentence) == (group_id not in there)
+        assert f"loading partition {partition} of __consumer_offsets" in finding.sentence
