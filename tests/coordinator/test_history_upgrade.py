@@ -8,8 +8,10 @@ from quorate.assignors import Topic
 from quorate.assignors.kafka_version import KafkaVersion
 from quorate.coordinator.config import CoordinatorConfig, MigrationPolicy
 from quorate.coordinator.history import state_at
+from quorate.coordinator.history.hashes import hashes_of
 from quorate.coordinator.history.upgrade import FindingKind, expected_hash, findings, share_groups_left
-from quorate.coordinator.state import ClassicGroup, ConsumerGroup
+from quorate.coordinator.metadata_hash import group_hash
+from quorate.coordinator.state import ClassicGroup, ConsumerGroup, StreamsGroup
 from tests.coordinator.captures import CAPTURES, checkpoints, entries, folders
 
 UPGRADE = CAPTURES / "upgrade-4.0-to-4.3-and-back"
@@ -119,3 +121,16 @@ def test_share_groups_keep_4_0_from_loading_their_partition_also_when_they_are_d
     for finding in found.values():
         assert finding.kind is FindingKind.NOT_LOADABLE
         assert f"loading partition {partition} of __consumer_offsets" in finding.sentence
+
+
+def test_streams_groups_store_the_hash_of_their_sources_repartition_topics_and_changelogs():
+    compared = set()
+    for checkpoint in checkpoints("streams-4.3"):
+        for state in group_states(checkpoint):
+            for group in state.groups.values():
+                if isinstance(group, StreamsGroup) and group.topology is not None:
+                    hashes = hashes_of(group.topics, checkpoint.image)
+                    assert group_hash(hashes) == group.metadata_hash
+                    compared.add((group.group_id, len(group.topics), len(hashes)))
+    assert compared >= {("word-count", 3, 3), ("copy-eos", 1, 1)}
+    assert StreamsGroup("new").topics == set()
