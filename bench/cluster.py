@@ -1,0 +1,244 @@
+"""How fast the embedded cluster is, beside a real broker in a container: starting, heartbeats, produce and fetch through librdkafka, connections, memory.
+
+Both are asked over sockets of 127.0.0.1 by the same client. The embedded cluster runs in a process of its own for what is asked of it, so that the client's
+work does not count as the server's; starting and stopping is measured inside one. Without a container engine the peer's figures are left out.
+"""
+
+import os
+import resource
+import socket
+import subprocess
+import sys
+import time
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from struct import Struct
+
+sys.path.append(str(Path(__file__).parent))  # behind everything: `codecs` stays the standard library's
+
+from _report import Report
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from quorate.cluster import EmbeddedCluster
+from quorate.codecs.api import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, decode_api, encode_api
+from quorate.codecs.api.broker import FindCoordinatorRequest, FindCoordinatorResponse
+
+PEER = "Kafka 4.3.1, one broker in a container"
+SERVE = """
+import sys, time
+from quorate.cluster import EmbeddedCluster
+properties = {"offsets.topic.num.partitions": 4, "group.consumer.assignment.interval.ms": 0, "default.replication.factor": 1}
+with EmbeddedCluster(brokers=1, properties=properties) as cluster:
+    print(cluster.bootstrap_servers, flush=True)
+    sys.stdin.readline()
+"""
+_HEADER = Struct(">hhih")
+
+
+@dataclass
+class Server:
+    """Something to ask. `pid`: of the process whose memory and time count; `None` where it cannot be looked at."""
+
+    address: str
+    pid: int | None = None
+
+    @property
+    def cpu_s(self) -> float:
+        if self.pid is None:
+            return 0.0
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    @property
+    def resident_mib(self) -> float:
+        if self.pid is None:
+            return 0.0
+        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * resource.getpagesize() / (1 << 20)
+
+
+@contextmanager
+def embedded() -> Iterator[Server]:
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", SERVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        yield Server(process.stdout.readline().strip(), process.pid)
+        process.stdin.close()
+
+
+@contextmanager
+def real() -> Iterator[Server]:
+    from quorate.integration import KafkaCluster
+
+    with KafkaCluster(racks=["a"]) as cluster:
+        yield Server(cluster.bootstrap_servers)
+
+
+class Wire:
+    """Requests, one after the other, over one connection."""
+
+    def __init__(self, address: str) -> None:
+        host, port = address.split(":")
+        self.socket = socket.create_connection((host, int(port)))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def frame(self, key: int, version: int, body: bytes) -> bytes:
+        head = _HEADER.pack(key, version, 1, -1) + b"\0"
+        return (len(head) + len(body)).to_bytes(4, "big") + head + body
+
+    def ask(self, frame: bytes) -> bytes:
+        self.socket.sendall(frame)
+        found = self.socket.recv(65_536)
+        size = 4 + int.from_bytes(found[:4], "big")
+        while len(found) < size:
+            found += self.socket.recv(65_536)
+        return found
+
+
+def make_topic(server: Server, topic: str, partitions: int) -> None:
+    admin = AdminClient({"bootstrap.servers": server.address})
+    for future in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+        future.result()
+
+
+def heartbeats(server: Server, seconds: float) -> tuple[float, float]:
+    """Per second by the clock, one after the other; and per second of the server's own time."""
+    make_topic(server, "beats", 4)
+    wire = Wire(server.address)
+    find = encode_api(FindCoordinatorRequest(coordinator_keys=("g",)), 4)
+    while (
+        decode_api(FindCoordinatorResponse, wire.ask(wire.frame(10, 4, find)), 4, position=9).coordinators[0].error_code
+    ):
+        time.sleep(0.2)
+    epoch = 0
+    for _ in range(100):
+        body = encode_api(
+            ConsumerGroupHeartbeatRequest(
+                group_id="g",
+                member_id="m",
+                member_epoch=epoch,
+                rebalance_timeout_ms=30_000,
+                subscribed_topic_names=("beats",),
+                topic_partitions=(),
+            ),
+            1,
+        )
+        answer = decode_api(ConsumerGroupHeartbeatResponse, wire.ask(wire.frame(68, 1, body)), 1, position=9)
+        if not answer.error_code:
+            epoch = answer.member_epoch
+            break
+        time.sleep(0.2)
+    beat = wire.frame(
+        68, 1, encode_api(ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=epoch), 1)
+    )
+    assert decode_api(ConsumerGroupHeartbeatResponse, wire.ask(beat), 1, position=9).error_code == 0
+    best = best_cpu = 0.0
+    for _ in range(3):
+        count, cpu, started = 0, server.cpu_s, time.perf_counter()
+        while time.perf_counter() - started < seconds / 3:
+            for _ in range(100):
+                wire.ask(beat)
+            count += 100
+        best = max(best, count / (time.perf_counter() - started))
+        used = server.cpu_s - cpu
+        best_cpu = max(best_cpu, count / used if used else 0.0)
+    return best, best_cpu
+
+
+def throughput(server: Server, mib: int) -> tuple[float, float]:
+    """MiB per second through librdkafka: produced, and fetched."""
+    make_topic(server, "bytes", 1)
+    value = os.urandom(1000)
+    count = mib * 1024
+    producer = Producer({"bootstrap.servers": server.address, "linger.ms": 5, "queue.buffering.max.messages": 200_000})
+    started = time.perf_counter()
+    for _ in range(count):
+        while True:
+            try:
+                producer.produce("bytes", value)
+                break
+            except BufferError:
+                producer.poll(0.01)
+    assert producer.flush(120) == 0
+    produced = count / 1024 / (time.perf_counter() - started)
+    consumer = Consumer({"bootstrap.servers": server.address, "group.id": "bench", "enable.auto.commit": False})
+    consumer.assign([TopicPartition("bytes", 0, 0)])
+    found, started = 0, time.perf_counter()
+    while found < count:
+        found += len(consumer.consume(min(10_000, count - found), 5))
+    fetched = count / 1024 / (time.perf_counter() - started)
+    consumer.close()
+    return produced, fetched
+
+
+def connections(server: Server, count: int) -> tuple[float, float]:
+    """Seconds until that many are open and were answered, and MiB that they took."""
+    before = server.resident_mib
+    started = time.perf_counter()
+    with ExitStack() as all_of_them:
+        wires = [Wire(server.address) for _ in range(count)]
+        for wire in wires:
+            all_of_them.enter_context(wire.socket)
+        ask = wires[0].frame(18, 3, b"\x02w\x021\0")
+        for wire in wires:
+            wire.ask(ask)
+        return time.perf_counter() - started, server.resident_mib - before
+
+
+def life(report: Report) -> None:
+    """Starting and stopping three brokers, in this process."""
+    starts, stops = [], []
+    for _ in range(5 if report.quick else 20):
+        cluster = EmbeddedCluster(brokers=3, racks=["a", "b", "c"])
+        begin = time.perf_counter()
+        cluster.__enter__()
+        starts.append(time.perf_counter() - begin)
+        begin = time.perf_counter()
+        cluster.__exit__(None, None, None)
+        stops.append(time.perf_counter() - begin)
+    report.cost("three brokers ready", 1000 * min(starts), None, "", "ms", "< 10")
+    report.cost("three brokers stopped", 1000 * min(stops), None, "", "ms", "< 5")
+
+
+def both(measure: Callable[[Server], tuple[float, float]], peer: Server | None) -> tuple[tuple[float, float], ...]:
+    """Ours and the peer's, by turns."""
+    with embedded() as ours:
+        found = measure(ours)
+    return found, measure(peer) if peer is not None else (0.0, 0.0)
+
+
+def main() -> None:
+    """All cases."""
+    parser = ArgumentParser()
+    parser.add_argument("--no-peer", action="store_true", help="without a real broker")
+    report = Report("The embedded cluster", __doc__.splitlines()[0], parser)
+    life(report)
+    with ExitStack() as stack:
+        peer = None if report.options.no_peer else stack.enter_context(real())
+        ours, theirs = both(lambda server: heartbeats(server, 2 if report.quick else 9), peer)
+        report.rate(
+            "KIP-848 heartbeats, one after the other",
+            ours[0],
+            theirs[0] or None,
+            PEER,
+            "1/s",
+            "≥ 20 k/s on one core, ratio ≥ 5",
+            per_s_of_server_time=ours[1],
+        )
+        ours, theirs = both(lambda server: throughput(server, 32 if report.quick else 200), peer)
+        report.rate("produce, librdkafka", ours[0], theirs[0] or None, PEER, "MiB/s", "ratio ≥ 0.5")
+        report.rate("fetch, librdkafka", ours[1], theirs[1] or None, PEER, "MiB/s", "ratio ≥ 0.5")
+    with embedded() as server:
+        report.cost("memory after the start", server.resident_mib, None, "", "MiB", "< 100")
+        seconds, mib = connections(server, 1000)
+        report.cost("1,000 connections opened and answered", seconds, None, "", "s", mib=mib)
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()
