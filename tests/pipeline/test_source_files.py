@@ -24,7 +24,7 @@ def test_rows_of_real_brokers_are_the_entries_of_read_log_field_for_field(log: P
     assert by_place(rows_of(log, isolation_level=isolation_level)) == by_place(wanted)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(SEEDS, LEVELS, st.integers(1, 6000), st.booleans())
 def test_tasks_of_any_size_have_the_rows_of_the_whole_log(
     tmp_path_factory: pytest.TempPathFactory, seed: int, level: str, size: int, damaged: bool
@@ -39,7 +39,7 @@ def test_tasks_of_any_size_have_the_rows_of_the_whole_log(
     assert by_place(row for task in tasks for row in task) == by_place(wanted)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(SEEDS, LEVELS, st.lists(st.integers(0, 300), min_size=1, max_size=4))
 def test_ranges_of_offsets_one_after_the_other_have_the_rows_of_the_whole_log(
     tmp_path_factory: pytest.TempPathFactory, seed: int, level: str, borders: list[int]

@@ -108,7 +108,7 @@ def all_rows(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], tuple[
     return made
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(st.integers(0, 5), st.lists(filters(), min_size=1, max_size=3), st.sampled_from([2000, 1 << 20]))
 def test_rows_for_which_all_filters_hold_are_read(
     all_rows: Callable[[int], tuple[Path, list[dict[str, Any]]]], seed: int, pushed: list[Filter], size: int

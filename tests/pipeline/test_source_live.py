@@ -76,7 +76,7 @@ def test_offsets_and_times_bound_what_is_read(broker: Broker) -> None:
     assert 0 < len(found) < len(own)
 
 
-def test_what_is_not_there_is_said(broker: Broker) -> None:
+def test_what_is_not_there_is_said(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"kafka.bootstrap.servers": broker.bootstrap_servers}
     with pytest.raises(LiveError, match="__consumer_offsets has partitions 0 to 2, not 7"):
         rows_of(**options, partitions=7)
@@ -84,6 +84,7 @@ def test_what_is_not_there_is_said(broker: Broker) -> None:
     with pytest.raises(DataLoss, match=r"__consumer_offsets-0: offset 100,000 of startingOffsets is not in the log"):
         rows_of(**options, startingOffsets=beyond)
     assert rows_of(**options, partitions=0, startingOffsets=beyond, failOnDataLoss=False) == []
+    monkeypatch.setattr("quorate.pipeline.live.CONNECT_TIMEOUT_MS", 1_000)
     with pytest.raises(LiveError, match=r"127.0.0.1:1 .*no broker could be used within"):
         rows_of(**{"kafka.bootstrap.servers": "127.0.0.1:1"})
     gone = OffsetRange(0, 100_000, 100_005)  # planned, and truncated before it is read
