@@ -223,6 +223,7 @@ def describe(ctx: click.Context, /, **options: Any) -> None:
     heads = {
         "group": "GROUP",
         "type": "TYPE",
+        "coordinator": "COORDINATOR (ID)",
         "assignment_strategy": "ASSIGNMENT-STRATEGY",
         "state": "STATE",
         "group_epoch": "GROUP-EPOCH",
@@ -232,7 +233,7 @@ def describe(ctx: click.Context, /, **options: Any) -> None:
         "metadata_hash": "METADATA-HASH",
     }
     counted = rows if options["as_json"] else [row | {"behind": str(len(row["behind"]) or "")} for row in rows]
-    print_rows(ctx, found, counted, options["as_json"], heads, optional=("behind", "metadata_hash"))
+    print_rows(ctx, found, counted, options["as_json"], heads, optional=("coordinator", "behind", "metadata_hash"))
     if not options["as_json"]:
         for row in rows:
             if (bump := row["last_bump"]) is not None:

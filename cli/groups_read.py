@@ -38,7 +38,9 @@ class FoundGroup:
 
 @dataclass(kw_only=True)
 class Found:
-    """Everything that was read. `topology`: topics, where they are known; `ends`: log end offsets, on a live cluster; `damaged`: records were lost.
+    """Everything that was read. `topology`: topics, where they are known; `damaged`: records were lost.
+
+    On a live cluster: `ends`, log end offsets, and `coordinators`, the broker that leads each partition of `__consumer_offsets`.
 
     `there`: the names of all groups that are known, whether asked for or not; `histories`: the partitions of `__consumer_offsets`, of those that are asked for.
     """
@@ -48,6 +50,7 @@ class Found:
     names: dict[Uuid, str] = field(default_factory=dict)
     topology: Topology | None = None
     ends: Mapping[TopicPartition, int] | None = None
+    coordinators: Mapping[int | None, str] = field(default_factory=dict)
     damaged: bool = False
     there: set[str] = field(default_factory=set)
     histories: dict[int | None, History] = field(default_factory=dict)
@@ -185,7 +188,8 @@ class LiveGroups:
 
         found = Found()
         with open_admin(self._servers, self._config, self._connect_timeout_ms, "reading groups") as (admin, where):
-            count = sum(len(topic["partitions"]) for topic in admin.describe_topics([CONSUMER_OFFSETS]))
+            coordinated = [one for topic in admin.describe_topics([CONSUMER_OFFSETS]) for one in topic["partitions"]]
+            count = len(coordinated)
             if not count:
                 raise UserError(
                     f"{where}: {CONSUMER_OFFSETS} is not there, or may not be described",
@@ -198,6 +202,12 @@ class LiveGroups:
                 else None
             )
             found.names = topic_ids(admin)
+            brokers = {one["broker_id"]: f"{one['host']}:{one['port']}" for one in admin.describe_cluster()["brokers"]}
+            found.coordinators = {
+                one["partition_index"]: f"{brokers[one['leader_id']]} ({one['leader_id']})"
+                for one in coordinated
+                if one["leader_id"] in brokers
+            }
             entries = live_entries(
                 self._servers,
                 CONSUMER_OFFSETS,

@@ -55,6 +55,7 @@ def group_rows(found: Found) -> Iterator[Row]:
         yield {
             "group": group.group_id,
             "type": group.kind.value,
+            "coordinator": found.coordinators.get(one.partition),
             "state": group.state,
             "assignment_strategy": group.assignor,
             "group_epoch": group.epoch,
