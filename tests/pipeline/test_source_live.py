@@ -84,9 +84,10 @@ def test_what_is_not_there_is_said(broker: Broker, monkeypatch: pytest.MonkeyPat
     with pytest.raises(DataLoss, match=r"__consumer_offsets-0: offset 100,000 of startingOffsets is not in the log"):
         rows_of(**options, startingOffsets=beyond)
     assert rows_of(**options, partitions=0, startingOffsets=beyond, failOnDataLoss=False) == []
-    monkeypatch.setattr("quorate.pipeline.live.CONNECT_TIMEOUT_MS", 1_000)
-    with pytest.raises(LiveError, match=r"127.0.0.1:1 .*no broker could be used within"):
-        rows_of(**{"kafka.bootstrap.servers": "127.0.0.1:1"})
+    with monkeypatch.context() as patch:
+        patch.setattr("quorate.pipeline.live.CONNECT_TIMEOUT_MS", 1_000)
+        with pytest.raises(LiveError, match=r"127.0.0.1:1 .*no broker could be used within"):
+            rows_of(**{"kafka.bootstrap.servers": "127.0.0.1:1"})
     gone = OffsetRange(0, 100_000, 100_005)  # planned, and truncated before it is read
     with (
         Cluster(parse_options(options)) as cluster,
