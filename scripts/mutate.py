@@ -69,6 +69,8 @@ def _lay_out() -> None:
     shutil.copy2(ROOT / "pyproject.toml", TREE)
     for folder in ("tests", "docs"):
         shutil.rmtree(TREE / "mutants" / folder, ignore_errors=True)
+    # Which test runs which function: mutmut would ask new tests only about functions that are new since.
+    (TREE / "mutants" / "mutmut-stats.json").unlink(missing_ok=True)
 
 
 def _copy(source: Path, target: Path) -> None:
