@@ -9,6 +9,7 @@ commits of a time are requests again, so that the coordinator knows what is in i
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -94,6 +95,8 @@ class Round:
         self.times: list[int] = []
         self.offsets: list[tuple[int, int]] = []
         """Where committed offsets are, and how many records are read between commits."""
+        self.read: Counter[tuple[str, str, int]] = Counter()
+        """The same by group, topic and partition."""
         begin = first = 0
         for batch, offsets in written:
             (found,) = read_batches(batch)
@@ -117,7 +120,9 @@ class Round:
             decoded: Any = decode_record(record.key, record.value)
             if isinstance(decoded.value, OffsetCommitValue):
                 timestamp = decoded.value.commit_timestamp.to_bytes(8)
-                self.offsets.append((begin + position + 2, rng.randrange(1, 500)))  # behind the version
+                step, key = rng.randrange(1, 500), decoded.key
+                self.offsets.append((begin + position + 2, step))  # behind the version
+                self.read[key.group, key.topic, key.partition] = step
                 self.times.append(begin + position + record.value.rindex(timestamp))
             position += len(record.value)
 
@@ -235,6 +240,9 @@ class PartitionYear:
         if times > 0:
             for batches, offsets in again.repeated(times, self.log.next_offset, self.runtime.now_ms, end_ms - 60_000):
                 self.log.put(batches, offsets)
+            for group, _ in self.groups:
+                for topic, number in group.positions:
+                    group.positions[topic, number] += times * again.read[group.name, topic, number]
 
     def _happen(self, group: Group, kind: str, slot: int) -> None:
         """Something in the life of a group."""
@@ -308,7 +316,7 @@ def write_year(
     """
     begin = time.perf_counter()
     if slots is None:
-        slots = min(max(records // 100_000, 20), 150)
+        slots = min(max(records // 100_000, 20), 73)
     by_partition: dict[int, list[tuple[str, str]]] = {}
     for number in range(groups):
         name = f"group-{number:03}-{'abcdefgh'[number % 8] * (number % 5)}"
