@@ -1,14 +1,25 @@
 """After each step of a history, whatever kinds of groups are in it, replaying the log gives what the shard has: it holds nothing that the log does not tell.
+Partitions of consumer groups have one owner, also while members of both protocols are in them, and epochs do not go back.
 
 The histories are recorded ones (tests/data), with reloads, transactions and failing writes; the steps are taken on our side alone. What a classic group is while
 it rebalances is in no record, so those are compared when they are stable or empty.
 """
 
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from quorate.coordinator.classic.group import LiveGroup
 from quorate.coordinator.runtime import StoredMarker
-from quorate.coordinator.state import ClassicGroup, ClassicState, CoordinatorState, GroupKind
+from quorate.coordinator.state import (
+    ClassicGroup,
+    ClassicState,
+    ConsumerGroup,
+    ConsumerMember,
+    CoordinatorState,
+    GroupKind,
+)
+from quorate.coordinator.state.modern import ModernGroup
 from tests.coordinator.recorded import recorded
 from tests.coordinator.scripts import Duel
 from tests.coordinator.snapshots import snapshot
@@ -24,11 +35,14 @@ class Watched(Duel):
 
     replayed = CoordinatorState()
     _read = 0
+    _epochs: Mapping[str, tuple[int, int]] = MappingProxyType({})
 
     def op(self, op: str, **fields: Any) -> dict[str, Any]:
         answer = super().op(op, **fields)
         if op in ("config", "new", "load", "reload"):
             self.replayed, self._read = CoordinatorState(), 0
+            if op != "reload":
+                self._epochs = {}
         stored = self.ours.log.stored
         for one in stored[self._read :]:
             if isinstance(one, StoredMarker):
@@ -55,6 +69,23 @@ class Watched(Duel):
                 assert there is not None
                 assert _logged(live, group_id) == _logged(told, group_id)
                 COMPARED[here.kind] += 1
+            if isinstance(here, ConsumerGroup):
+                owned = [(topic, one) for member in here.members.values() for topic, one in owned_partitions(member)]
+                assert len(owned) == len(set(owned)), "a partition has one owner"
+        epochs = {
+            name: (group.epoch, group.assignment_epoch)
+            for name, group in live.groups.items()
+            if isinstance(group, ModernGroup)
+        }
+        for group_id, now in epochs.items():
+            assert now >= self._epochs.get(group_id, now), "epochs do not go back"
+        self._epochs = epochs
+
+
+def owned_partitions(member: ConsumerMember) -> Iterator[tuple[Any, int]]:
+    """Also those that it still has to give up."""
+    for owned in (member.assigned, member.pending_revocation):
+        yield from ((topic, one) for topic, partitions in owned.items() for one in partitions)
 
 
 def classic(group: ClassicGroup) -> dict[str, Any]:
