@@ -6,7 +6,7 @@
 - Tests shown in docs/how-to/scenarios*.md are only defined; tests/integration runs them.
 - ```sh blocks are for what needs a cluster, a registry or a new machine; they are not run.
 
-Pages are run in an empty folder in which `kafka-logs` is a recorded log directory.
+Pages that start Spark are run in a process of their own. Pages are run in an empty folder in which `kafka-logs` is a recorded log directory.
 """
 
 import doctest
@@ -24,6 +24,9 @@ from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 LANGUAGES = {"console", "diff", "ini", "json", "markdown", "python", "sh", "text", "toml"}
+ALONE = "QUORATE_TESTS_PAGE_ALONE"
+"""Says that this process runs one page only."""
+
 ENVIRONMENT = {"COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb"}
 
 
@@ -74,7 +77,13 @@ def working_folder(tmp_path, monkeypatch) -> Path:
 
 
 @pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES])
-def test_snippets_do_what_the_page_says(page, working_folder):
+def test_snippets_do_what_the_page_says(page, working_folder, request):
+    if "SparkSession" in page.read_text() and ALONE not in os.environ:
+        # A JVM keeps to the folder in which it was started, and a process has one JVM.
+        command = [Path(sysconfig.get_path("scripts")) / "pytest", "-q", "-p", "no:cacheprovider", request.node.nodeid]
+        done = subprocess.run(command, cwd=ROOT, env=os.environ | {ALONE: "1"}, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return
     for example in SNIPPETS.parse(page):
         example.evaluate()
 
