@@ -12,7 +12,6 @@ import pytest
 
 from quorate.integration import Cluster
 from quorate.pipeline.source import ConsumerOffsets
-from quorate.pipeline.stream_limited import LimitedReader
 from tests.pipeline.reading import by_place, expected, rows_of
 
 pytestmark = pytest.mark.containers
@@ -66,6 +65,9 @@ def rebalances(config: dict[str, Any]) -> Iterator[None]:
 def test_a_stream_has_each_record_once_while_groups_rebalance_and_a_leader_restarts(
     kafka_cluster_factory: Callable[..., Cluster], tmp_path: Path
 ) -> None:
+    pytest.importorskip("pyspark", minversion="4.2")
+    from quorate.pipeline.stream_limited import LimitedReader
+
     with kafka_cluster_factory(security="SASL_SSL") as cluster:
         cluster.create_topic("orders", partitions=4, replicas=3)
         options = kafka_options(cluster.client_config)

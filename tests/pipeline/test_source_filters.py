@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+pytest.importorskip("pyspark", minversion="4.1")
+
 from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (

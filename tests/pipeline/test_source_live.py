@@ -12,7 +12,6 @@ from quorate.pipeline.files import DataLoss
 from quorate.pipeline.live import Cluster, OffsetRange, ranges_of
 from quorate.pipeline.options import parse_options
 from quorate.pipeline.source import ConsumerOffsets
-from quorate.pipeline.stream_limited import LimitedReader
 from tests.broker.broker import Broker
 from tests.broker.fixtures import need_broker
 from tests.codecs.test_live import Client
@@ -99,6 +98,9 @@ def test_what_is_not_there_is_said(broker: Broker, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_stream_from_a_broker_goes_on_where_it_was_killed(broker: Broker) -> None:
+    pytest.importorskip("pyspark", minversion="4.2")
+    from quorate.pipeline.stream_limited import LimitedReader
+
     source = ConsumerOffsets(
         {
             "kafka.bootstrap.servers": broker.bootstrap_servers,
