@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -28,6 +28,7 @@ from quorate.codecs.records import CONSUMER_OFFSETS, RECORD_TYPES, CoordinatorRe
 __all__ = ["decode"]
 
 TOPICS = tuple(RECORD_TYPES)
+T = TypeVar("T")
 
 HELP = """Show what Kafka's coordinators wrote.
 
@@ -163,7 +164,7 @@ def decode(
     with ExitStack() as stack:
         entries: Iterator[Entry]
         if bootstrap_servers is not None:
-            entries = live_entries(
+            live = live_entries(
                 bootstrap_servers.split(","),
                 topics[0] if topics else CONSUMER_OFFSETS,
                 partitions=partitions or None,
@@ -174,14 +175,13 @@ def decode(
                 on_notice=note,
                 **connection_config(connection),
             )
-            entries = _or_note(
-                entries,
+            live = _or_note(
+                live,
                 f"nothing to show: {topics[0] if topics else CONSUMER_OFFSETS} on {bootstrap_servers} has no records"
                 + (f" since {since}" if since else "")
                 + (f" in partition {', '.join(map(str, partitions))}" if partitions else ""),
             )
-            if until_ms is not None:
-                entries = (entry for entry in entries if entry.timestamp_ms < until_ms)
+            entries = live if until_ms is None else (entry for entry in live if entry.timestamp_ms < until_ms)
         elif sources == ("-",):
             entries = hex_entries(stdin_lines(), topics[0] if topics else CONSUMER_OFFSETS)
         else:
@@ -200,7 +200,7 @@ def decode(
         ctx.exit(1)
 
 
-def _or_note(entries: Iterator[Entry], text: str) -> Iterator[Entry]:
+def _or_note(entries: Iterator[T], text: str) -> Iterator[T]:
     """The same entries; if there are none, a note says so."""
     some = False
     for entry in entries:

@@ -125,7 +125,7 @@ class _Reading:
         from kafka import TopicPartition
         from kafka.errors import KafkaTimeoutError, RetriableError, TopicAuthorizationFailedError
 
-        there = consumer.partitions_for_topic(self.topic)
+        there = self._retried(lambda: consumer.partitions_for_topic(self.topic))
         if not there:
             # An empty answer means that the topic is not there, or that we may not see it: asking for an offset tells which.
             try:

@@ -109,7 +109,7 @@ def test_a_follower_misses_nothing_while_coordinators_die_and_freeze(
         Crowds(kafka_cluster, topic, group_id, session_timeout_ms=45_000) as crowds,
     ):
         crowds.start("a", "b")
-        wait_for("the follower sees the groups", lambda: follower.lines, 60_000)
+        wait_for("the follower sees the groups", lambda: follower.lines or None, 60_000)
         killed = crowds.coordinator
         kafka_cluster.kill_broker(killed)
         kafka_cluster.wait_fenced(killed)
@@ -144,7 +144,7 @@ def test_a_follower_with_a_login_misses_nothing_while_its_broker_restarts(
     ):
         secure_cluster.move_coordinator(crowds.each[0].group, 2)
         crowds.start("a", "b")
-        wait_for("the follower sees the groups", lambda: follower.lines, 60_000)
+        wait_for("the follower sees the groups", lambda: follower.lines or None, 60_000)
         secure_cluster.restart_broker(2)
         crowds.settle()
         crowds.end_well()
