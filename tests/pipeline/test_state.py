@@ -216,7 +216,6 @@ def test_what_cannot_be_is_said_in_one_line(spark: SparkSession, change: Any, to
 
 
 def test_rows_of_which_spark_would_lose_some_are_refused(spark: SparkSession) -> None:
-    before = spark.conf.get(PUSHDOWN)
     loaded = spark.read.format("consumer-offsets").load(str(CAPTURES / "upgrade-4.0-to-4.3-and-back"))
     try:
         spark.conf.set(PUSHDOWN, "true")
@@ -228,4 +227,4 @@ def test_rows_of_which_spark_would_lose_some_are_refused(spark: SparkSession) ->
         rebalances(loaded)
     finally:
         loaded.unpersist()
-        spark.conf.set(PUSHDOWN, before)
+        spark.conf.unset(PUSHDOWN)
