@@ -174,7 +174,7 @@ class _Reading:
         progress = time.monotonic()
         positions: dict[TopicPartition, int | None] = {}
         while follow or pending:
-            for at, records in consumer.poll(timeout_ms=_POLL_MS).items():
+            for at, records in self._polled(consumer).items():
                 for record in records:
                     if (follow or record.offset < ends[at]) and (since_ms is None or record.timestamp >= since_ms):
                         yield self._entry(record)
@@ -194,6 +194,17 @@ class _Reading:
                 raise LiveError(
                     f"{self.where}: no progress for {self.stall_timeout_ms:,} ms ({stuck}); are their leaders available?"
                 )
+
+    def _polled(self, consumer: "KafkaConsumer") -> "dict[TopicPartition, list[Any]]":
+        """What has come. Nothing where a broker goes away while the client looks for leaders, which kafka-python raises now and then."""
+        from kafka.errors import RetriableError
+
+        try:
+            found: dict[TopicPartition, list[Any]] = consumer.poll(timeout_ms=_POLL_MS)
+        except RetriableError:
+            time.sleep(_RETRY_S)
+            return {}
+        return found
 
     def _retried(self, ask: Callable[[], T]) -> T:
         """What a broker says, asked again if it goes away meanwhile, until `connect_timeout_ms` are over."""
