@@ -7,6 +7,7 @@
 PYTHON ?= python3
 PYTEST_ARGS ?=
 MUTANTS ?=
+RELEASES ?=
 BENCH_ARGS ?=
 
 PIP := .venv/bin/python -P -m pip --disable-pip-version-check
@@ -17,11 +18,11 @@ DEV_EXTRAS := arrow,aiokafka,secure,spark,testcontainers,dev
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-quick fuzz coverage mutate lint format bench bench-diff docs picture constraints setup java containers clean
+.PHONY: help demo test test-quick test-spark-matrix fuzz coverage mutate lint format bench bench-diff docs picture constraints setup java containers clean
 
 help: ## This list
 	@echo "make targets:"
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 	@echo "Variables: PYTHON=python3.13 (which Python .venv is made with), PYTEST_ARGS='-k batches -x' (handed to pytest)"
 
 demo: .venv/.core ## Decode what real brokers wrote into __consumer_offsets during an upgrade (needs no Java)
@@ -32,6 +33,9 @@ test: .venv/.dev java containers ## Everything, compared with Kafka's own classe
 
 test-quick: .venv/.dev java ## Everything but the tests on brokers in containers
 	.venv/bin/pytest -m "not fuzz and not containers" $(PYTEST_ARGS)
+
+test-spark-matrix: .venv/bin/python java ## The pipeline's tests on Spark 4.0, 4.1, the pinned and the newest release (RELEASES='4.0 newest'), outcome in docs/how-to/spark.md
+	.venv/bin/python -P scripts/spark_matrix.py $(RELEASES)
 
 fuzz: .venv/.dev java ## Long random runs
 	.venv/bin/pytest -m fuzz $(PYTEST_ARGS)

@@ -1,0 +1,136 @@
+"""Runs the pipeline's tests on each release of Spark that quorate promises (`make test-spark-matrix`), and writes the outcome into docs/how-to/spark.md.
+
+Each release has a virtual environment of its own, build/spark/RELEASE, with everything but pyspark as constraints.txt has it. The releases are those of
+`LINES`, the one that is pinned, and the newest that pip finds. With arguments only these are run, such as `4.0 pinned`; the page is written once there is
+an outcome of all of them. Status 1 if a test failed.
+"""
+
+import argparse
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "build" / "spark"
+PAGE = ROOT / "docs" / "how-to" / "spark.md"
+BEGIN, END = "<!-- releases -->\n", "<!-- end of releases -->"
+
+LINES = ("4.0", "4.1")
+"""Older minor releases, in their newest patch."""
+PINNED, NEWEST = "pinned", "newest"
+RELEASES = (*LINES, PINNED, NEWEST)
+
+NOT_PINNED = ("pyspark", "py4j")
+EXTRAS = "arrow,secure,spark"
+TOOLS = ("hypothesis", "pytest", "pytest-xdist", "sybil")
+SHOWN = ("pyspark", "pyarrow", "pandas")
+
+SINCE = {
+    "4.1": "`pushFilters`",
+    "4.2": "`maxOffsetsPerTrigger`",
+}
+"""What is left out on releases before this one, for which the tests say `importorskip("pyspark", minversion=...)`."""
+
+
+@dataclass
+class Outcome:
+    """What became of the tests on a release."""
+
+    versions: list[str]
+    day: str
+    passed: int = 0
+    failed: list[str] = field(default_factory=list)
+    left_out: set[str] = field(default_factory=set)
+
+
+def main() -> int:
+    """Run, print a line for each release, write the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("releases", nargs="*", choices=[*RELEASES, []], help="default: all")
+    parser.add_argument("--table", action="store_true", help="run nothing: write the table from the last runs")
+    arguments = parser.parse_args()
+    for release in arguments.releases or RELEASES:
+        if not arguments.table:
+            _install(release)
+            _run(release)
+    outcomes = {release: _outcome(release) for release in RELEASES if _report(release).exists()}
+    for release, outcome in outcomes.items():
+        print(f"{release}: pyspark {outcome.versions[0]}: {outcome.passed} passed, {len(outcome.failed)} failed")
+        print("".join(f"  {test}\n" for test in outcome.failed), end="")
+    if len(outcomes) == len(RELEASES):
+        before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
+        PAGE.write_text(
+            before + BEGIN + "\n" + _table([*outcomes.values()]) + "\n" + END + rest.partition(END)[2], "utf-8"
+        )
+    return int(any(outcome.failed for outcome in outcomes.values()))
+
+
+def _report(release: str) -> Path:
+    return FOLDER / f"{release}.xml"
+
+
+def _python(release: str) -> str:
+    return str(FOLDER / release / "bin" / "python")
+
+
+def _install(release: str) -> None:
+    """Make the environment, or see to it that it has what it should."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    pins = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    constraints = FOLDER / f"{release}.txt"
+    wanted = f"pyspark=={release}.*" if release in LINES else "pyspark"
+    kept = [pin for pin in pins if release == PINNED or not pin.startswith(tuple(f"{name}==" for name in NOT_PINNED))]
+    constraints.write_text("\n".join(kept), "utf-8")
+    if not Path(_python(release)).exists():
+        subprocess.run([sys.executable, "-P", "-m", "venv", FOLDER / release], check=True)
+    pip = [_python(release), "-P", "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--upgrade"]
+    pip += ["--constraint", str(constraints)]
+    subprocess.run([*pip, "setuptools"], check=True)
+    subprocess.run([*pip, "--no-build-isolation", "--editable", f"{ROOT}[{EXTRAS}]", wanted, *TOOLS], check=True)
+
+
+def _run(release: str) -> None:
+    """Run the tests; what became of them is in the report."""
+    print(f"== {release}", flush=True)
+    _report(release).unlink(missing_ok=True)
+    pytest = str(FOLDER / release / "bin" / "pytest")
+    command = [pytest, "-m", "not fuzz and not containers", "-p", "no:cacheprovider"]
+    subprocess.run([*command, f"--junitxml={_report(release)}", "tests/pipeline"], cwd=ROOT, check=False)
+
+
+def _outcome(release: str) -> Outcome:
+    """Read the report, and ask the environment for its versions."""
+    ask = f"from importlib.metadata import version; print(*map(version, {SHOWN}))"
+    versions = subprocess.run([_python(release), "-P", "-c", ask], capture_output=True, text=True, check=True).stdout
+    suite = next(ET.parse(_report(release)).iter("testsuite"))
+    outcome = Outcome(versions.split(), suite.attrib["timestamp"][:10])
+    for case in suite.iter("testcase"):
+        name = f"{case.attrib['classname']}::{case.attrib['name']}"
+        skipped = case.find("skipped")
+        if skipped is not None:
+            told = f"{skipped.attrib.get('message', '')} {skipped.text or ''}"
+            outcome.left_out.add(
+                next((what for since, what in SINCE.items() if f"required is: '{since}'" in told), f"`{name}`")
+            )
+        elif case.find("failure") is not None or case.find("error") is not None:
+            outcome.failed.append(name)
+        else:
+            outcome.passed += 1
+    return outcome
+
+
+def _table(outcomes: list[Outcome]) -> str:
+    """The table; a release that is the pinned one and the newest is there once."""
+    rows = ["| Spark | pyarrow, pandas | tests | what the release does not have | run on |", "|---|---|---|---|---|"]
+    for outcome in {outcome.versions[0]: outcome for outcome in outcomes}.values():
+        spark, *others = outcome.versions
+        tests = f"{outcome.passed} pass" + (f", **{len(outcome.failed)} fail**" if outcome.failed else "")
+        missing = ", ".join(sorted(outcome.left_out)) or "–"
+        rows.append(f"| {spark} | {', '.join(others)} | {tests} | {missing} | {outcome.day} |")
+    return "\n".join(rows) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
