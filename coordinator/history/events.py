@@ -162,6 +162,22 @@ class History:
         self._share_state: set[str] = set()  # of these groups it was written after their latest epoch
         self._time_ms: int | None = None
 
+    def resume(self, entries: Iterable[LogEntry]) -> None:
+        """Begin behind records that were taken in before, of which only the last of each key are left: their state without their events."""
+        for entry in entries:
+            record = entry.record
+            if isinstance(record, CoordinatorRecord) and record.value is not None:
+                if isinstance(record.key, ShareGroupStatePartitionMetadataKey):
+                    self._share_state.add(record.key.group_id)
+                elif isinstance(record.key, ShareGroupMetadataKey):
+                    self._share_state.discard(record.key.group_id)
+            self.state.replay(record, offset=entry.offset, producer_id=_producer(entry))
+        self._views = {
+            group_id: view(group)
+            for group_id, group in self.state.groups.items()
+            if self._wanted is None or self._wanted(group_id)
+        }
+
     def take(self, entry: LogEntry) -> list[Event]:
         """Take the next record in. Returns the events that are complete by now."""
         found: list[Event] = []

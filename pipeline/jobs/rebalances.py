@@ -4,7 +4,6 @@ Each group's records are replayed in one task by `coordinator.history`; commits,
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -24,7 +23,6 @@ from quorate.coordinator.history.facts import (
     MemberJoined,
     MemberLeft,
     MemberReplaced,
-    Move,
     TargetChanged,
 )
 from quorate.coordinator.history.words import learn_names
@@ -34,7 +32,7 @@ from quorate.pipeline.jobs.columns import LOG, AsOf, membership, until
 from quorate.pipeline.jobs.records import entries, packed
 from quorate.pipeline.schema import OptionError
 
-__all__ = ["REBALANCES", "rebalances", "storms"]
+__all__ = ["REBALANCES", "GroupRebalances", "rebalances", "storms"]
 
 TIME = pa.timestamp("us", "UTC")
 NAMES = pa.list_(pa.string())
@@ -134,14 +132,6 @@ def storms(found: DataFrame, *, window_ms: int = 300_000, at_least: int = 5) -> 
     )
 
 
-@dataclass(slots=True)
-class _Open:
-    """A rebalance that is not over, as a row; `moves` are counted once the target assignment is there."""
-
-    row: dict[str, Any]
-    moves: list[Move] = field(default_factory=list)
-
-
 def _rebalances(table: pa.Table) -> pa.Table:
     topic, partition, group_id = (table.column(name)[0].as_py() for name in (*LOG, "group"))
     at = {"log_topic": topic, "log_partition": partition, "group": group_id}
@@ -150,77 +140,104 @@ def _rebalances(table: pa.Table) -> pa.Table:
 
 def rows_of_group(records: Iterable[LogEntry], group_id: str) -> Iterator[dict[str, Any]]:
     """The rows of one group, without what says which it is. `records`: those of the group, in the order of the log."""
-    history = History()
-    names: dict[Uuid, str] = {}
-    words = Words(names=names)
-    followed = _Followed(words)
-    time_ms: int | None = None
+    followed = GroupRebalances(group_id)
     for entry in records:
-        learn_names(names, entry.record)
-        if entry.timestamp_ms == time_ms:
-            history.take(entry)
-            continue
+        yield from followed.take(entry)
+    yield from followed.finish()
+
+
+class GroupRebalances:
+    """The rebalances of one group, record by record. Rows come when their epoch is reached by all, or followed by another.
+
+    What it takes to go on later, after a write that is complete: the last record of each key (`kept`), `row` and `names`.
+    """
+
+    def __init__(
+        self,
+        group_id: str,
+        kept: Iterable[LogEntry] = (),
+        row: dict[str, Any] | None = None,
+        names: dict[Uuid, str] | None = None,
+    ) -> None:
+        self.names: dict[Uuid, str] = {} if names is None else names
+        self._group_id = group_id
+        self._history = History()
+        self._history.resume(kept)
+        self._followed = _Followed(Words(names=self.names), row)
+        self._time_ms: int | None = None
+
+    @property
+    def row(self) -> dict[str, Any] | None:
+        """The rebalance that is not over, as far as it is known."""
+        return self._followed.row
+
+    @property
+    def _group(self) -> Group | None:
+        return self._history.state.groups.get(self._group_id)
+
+    def take(self, entry: LogEntry) -> Iterator[dict[str, Any]]:
+        """The rows that are complete before this record, the next of the group."""
+        learn_names(self.names, entry.record)
+        if entry.timestamp_ms == self._time_ms:
+            self._history.take(entry)
+            return
         # `take` tells what a write did only when the next one begins, and has taken in that one's record by then.
-        group, at_ms = history.state.groups.get(group_id), time_ms
+        group, at_ms = self._group, self._time_ms
         settled, members = is_settled(group), _size(group)
-        for event in history.take(entry):
-            yield from followed.event(event, group, members)
+        self._time_ms = entry.timestamp_ms
+        for event in self._history.take(entry):
+            yield from self._followed.event(event, group, members)
         if settled and at_ms is not None:
-            yield from followed.all_reconciled(at_ms)
-        time_ms = entry.timestamp_ms
-    group = history.state.groups.get(group_id)
-    for event in history.finish():
-        yield from followed.event(event, group, _size(group))
-    if is_settled(group) and time_ms is not None:
-        yield from followed.all_reconciled(time_ms)
-    yield from followed.rest()
+            yield from self._followed.all_reconciled(at_ms)
+
+    def finish(self) -> Iterator[dict[str, Any]]:
+        """The rest, as nothing more comes."""
+        group = self._group
+        for event in self._history.finish():
+            yield from self._followed.event(event, group, _size(group))
+        if is_settled(group) and self._time_ms is not None:
+            yield from self._followed.all_reconciled(self._time_ms)
+        yield from self._followed.rest()
 
 
 class _Followed:
-    """What became of each epoch, as facts come in. Rows are handed out when their epoch is reached by all, or followed by another."""
+    """What became of each epoch, as facts come in. `row`: the rebalance that is not over."""
 
-    def __init__(self, words: Words) -> None:
+    def __init__(self, words: Words, row: dict[str, Any] | None = None) -> None:
         self._words = words
-        self._open: _Open | None = None
+        self.row = row
 
     def event(self, event: Event, group: Group | None, members: int) -> Iterator[dict[str, Any]]:
         """The facts of one write; `group`, `members`: after it."""
         bump = next((fact for fact in event.facts if isinstance(fact, EpochBumped | GenerationBegan)), None)
         if bump is not None:
             yield from self.rest(superseded_ms=event.timestamp_ms)
-            self._open = _Open(self._row(event, bump, group, members))
-        if self._open is not None:
+            self.row = self._row(event, bump, group, members)
+        if self.row is not None:
             for fact in event.facts:
                 if isinstance(fact, TargetChanged):
-                    self._open.moves += fact.moves
+                    self.row["partitions_moved"] += sum(bool(move.before and move.after) for move in fact.moves)
+                    self.row["partitions_gained"] += sum(not move.before for move in fact.moves)
+                    self.row["partitions_lost"] += sum(not move.after for move in fact.moves)
             if isinstance(bump, GenerationBegan):
                 self.row["completed_at"] = event.timestamp_ms * 1000
                 yield from self.rest()
 
-    @property
-    def row(self) -> dict[str, Any]:
-        assert self._open is not None
-        return self._open.row
-
     def all_reconciled(self, at_ms: int) -> Iterator[dict[str, Any]]:
         """All members have what the target of the latest epoch gives them."""
-        if self._open is not None:
+        if self.row is not None:
             self.row["completed_at"] = at_ms * 1000
             yield from self.rest()
 
     def rest(self, superseded_ms: int | None = None) -> Iterator[dict[str, Any]]:
         """The row of an epoch of which nothing more is told."""
-        if self._open is None:
+        row, self.row = self.row, None
+        if row is None:
             return
-        row, moves = self._open.row, self._open.moves
-        self._open = None
         if row["completed_at"] is None and superseded_ms is not None:
             row["superseded_at"] = superseded_ms * 1000
         if row["completed_at"] is not None:
             row["duration_ms"] = max(row["completed_at"] - row["started_at"], 0) // 1000
-        row["partitions_moved"] = sum(bool(move.before and move.after) for move in moves)
-        row["partitions_gained"] = sum(not move.before for move in moves)
-        row["partitions_lost"] = sum(not move.after for move in moves)
         yield row
 
     def _row(
@@ -246,6 +263,9 @@ class _Followed:
             "left_or_fenced": [fact.member_id for fact in facts if isinstance(fact, MemberLeft)],
             "replaced": [fact.before for fact in facts if isinstance(fact, MemberReplaced)],
             "away": [fact.member_id for fact in facts if isinstance(fact, MemberAway)],
+            "partitions_moved": 0,
+            "partitions_gained": 0,
+            "partitions_lost": 0,
         }
 
 

@@ -21,13 +21,15 @@ from quorate.codecs.records import CoordinatorRecord
 from quorate.codecs.wire import ArrayType, BytesType, StructType, Uuid, UuidType, WireType
 from quorate.pipeline.schema import GROUP_FIELDS, column_of
 
-__all__ = ["PACKED", "Row", "entries", "packed", "record_of", "rows_in_order"]
+__all__ = ["NO_ORDER", "PACKED", "Row", "entries", "entry_of", "packed", "record_of", "rows_in_order"]
 
 Row = dict[str, Any]
 Convert = Callable[[Any], Any]
 
 PACKED = "packed"
 """The column with the fields of key and value, as JSON."""
+
+NO_ORDER = "records without an offset have no order: give a DataFrame with the column `offset` filled"
 
 _COMMON = ("topic", "partition", "offset", "timestamp", "producer_id", "transactional", "type", "value_version", "group", "tombstone")  # fmt: skip
 _TYPES = {found.name: found for found in RECORD_TYPES[CONSUMER_OFFSETS].values()}
@@ -43,39 +45,54 @@ def packed(df: DataFrame, *also: Column | str) -> DataFrame:
 def rows_in_order(table: pa.Table) -> Iterator[tuple[Row, CoordinatorRecord]]:
     """The records among packed rows of one partition, in the order of their offsets, with the common columns. A row that is there twice is one.
 
-    Raises `ValueError` for rows without an offset.
+    Raises `ValueError` for rows without an offset, and for different records at one offset, which are not of one log.
     """
     rows = [row for row in table.to_pylist() if row["type"] in _TYPES and row[PACKED] is not None]
     if any(row["offset"] is None for row in rows):
-        raise ValueError("records without an offset have no order: give a DataFrame with the column `offset` filled")
+        raise ValueError(NO_ORDER)
     rows.sort(key=_offset)
-    last = None
+    last: Row = {"offset": None}
     for row in rows:
-        if row["offset"] != last:
-            last = row["offset"]
+        if row["offset"] != last["offset"]:
+            last = row
             yield row, record_of(_TYPES[row["type"]], row, json.loads(row[PACKED]))
+        elif any(row[name] != last[name] for name in ("type", "group", PACKED)):
+            raise ValueError(
+                f"{row['topic']}-{row['partition']} has two different records at offset {row['offset']:,}: rows of several clusters need "
+                "different names in the column `topic`"
+            )
 
 
 def entries(table: pa.Table) -> Iterator[LogEntry]:
     """The same as entries of a log, for those who replay histories."""
     for row, record in rows_in_order(table):
         timestamp = row["timestamp"]
-        yield LogEntry(
-            topic=CONSUMER_OFFSETS,
-            partition=row["partition"],
-            offset=row["offset"],
-            timestamp_ms=-1 if timestamp is None else milliseconds(timestamp),
-            timestamp_type=TimestampType.CREATE_TIME,
-            producer_id=-1 if row["producer_id"] is None else row["producer_id"],
-            producer_epoch=-1,
-            sequence=-1,
-            transactional=bool(row["transactional"]),
-            partition_leader_epoch=-1,
-            headers=(),
-            key_bytes=None,
-            value_bytes=None,
-            record=record,
-        )
+        yield _entry(row, record, -1 if timestamp is None else milliseconds(timestamp))
+
+
+def entry_of(row: Row, timestamp_ms: int) -> LogEntry:
+    """One packed row as an entry of a log."""
+    return _entry(row, record_of(_TYPES[row["type"]], row, json.loads(row[PACKED])), timestamp_ms)
+
+
+def _entry(row: Row, record: CoordinatorRecord, timestamp_ms: int) -> LogEntry:
+    producer_id = row.get("producer_id")
+    return LogEntry(
+        topic=CONSUMER_OFFSETS,
+        partition=row["partition"],
+        offset=row["offset"],
+        timestamp_ms=timestamp_ms,
+        timestamp_type=TimestampType.CREATE_TIME,
+        producer_id=-1 if producer_id is None else producer_id,
+        producer_epoch=-1,
+        sequence=-1,
+        transactional=bool(row.get("transactional")),
+        partition_leader_epoch=-1,
+        headers=(),
+        key_bytes=None,
+        value_bytes=None,
+        record=record,
+    )
 
 
 def milliseconds(timestamp: Any) -> int:

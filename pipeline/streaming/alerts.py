@@ -1,0 +1,177 @@
+"""`alerts`: what is wrong with groups, as a stream of rows that each come once."""
+
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from quorate.pipeline.jobs.columns import LOG, present_types
+from quorate.pipeline.schema import OptionError
+from quorate.pipeline.streaming.kept import Packed
+from quorate.pipeline.streaming.keyed import Frames, changes, frame, keyed_rows, plain
+from quorate.pipeline.streaming.lag import Behind, lag_rows, lag_tuples
+from quorate.pipeline.streaming.watch import Limits, Watch, Watched
+
+__all__ = ["ALERTS", "alerts"]
+
+TIME = pa.timestamp("us", "UTC")
+
+ALERTS: pa.Schema = pa.schema(
+    [
+        pa.field("alert", pa.string()),
+        pa.field("group", pa.string()),
+        pa.field("at", TIME),
+        pa.field("since", TIME),
+        pa.field("member_id", pa.string()),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("value", pa.int64()),
+        pa.field("limit", pa.int64()),
+        pa.field("message", pa.string()),
+        pa.field("log_topic", pa.string()),
+        pa.field("log_partition", pa.int32()),
+        pa.field("log_offset", pa.int64()),
+    ]
+)
+"""`alert`: `storm` (rebalances within a window), `no-commits` (a group that stopped), `not-reconciled` (a member that does not follow), `lag`. `value` and `limit` are
+rebalances, ms, ms, and records. `at`: the time in the log, or of the snapshot, at which it was noticed; `log_offset`: of the record at which it was."""
+
+
+def alerts(
+    df: DataFrame,
+    end_offsets: DataFrame | None = None,
+    *,
+    storm_rebalances: int | None = 5,
+    storm_window_ms: int = 300_000,
+    silence_ms: int | None = 600_000,
+    reconcile_ms: int | None = None,
+    lag_limit: int | None = None,
+    keep_ms: int = 600_000,
+) -> DataFrame:
+    """Alerts as they become due: see `ALERTS`. Each comes once, and again only after what it tells was over.
+
+    `df`, `end_offsets`, `keep_ms`: as for `stream_lag`; end offsets are for `lag_limit`, the lag on a partition (in records) above which it is one alert per group.
+    The other limits: see `Limits`. Raises `OptionError` for limits that cannot be, and for what is missing.
+    """
+    limits = Limits(storm_rebalances, storm_window_ms, silence_ms, reconcile_ms)
+    if (lag_limit is None) != (end_offsets is None):
+        raise OptionError("alerts of lags need both end_offsets and lag_limit")
+    rows = keyed_rows(df, present_types(df))
+    # Commits only count, so what they say stays on the JVM's side.
+    rows = rows.withColumn(
+        "packed", F.when(F.col("type").endswith("OffsetCommit"), F.lit("")).otherwise(F.col("packed"))
+    )
+    found = changes(rows, LOG, AlertsProcessor(limits), ALERTS)
+    if end_offsets is None or lag_limit is None:
+        return found
+    if lag_limit < 0 or keep_ms < 1:
+        raise OptionError(f"lag_limit={lag_limit}, keep_ms={keep_ms}: give 0 or more records, and 1 or more ms")
+    behind = changes(lag_rows(df, end_offsets), ("topic", "partition"), LagAlertsProcessor(lag_limit, keep_ms), ALERTS)
+    return found.unionByName(behind)
+
+
+class AlertsProcessor(StatefulProcessor):
+    """The alerts of all groups of one partition of the log."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Called by Spark."""
+        self._applied = handle.getValueState("applied", "offset long, clock long")
+        self._groups = handle.getMapState("groups", "group string", "told string")
+
+    def handleInputRows(  # noqa: N802  # Spark's name
+        self,
+        key: Any,
+        rows: Frames,
+        timerValues: Any,  # noqa: N803  # Spark's name
+    ) -> Frames:
+        """Called by Spark with the rows of one micro-batch."""
+        topic, partition = map(plain, key)
+        stored = self._applied.get()
+        applied, clock_ms = (-1, -1) if stored is None else stored
+        new: dict[int, tuple[str, Packed]] = {}
+        for one in rows:
+            columns = [one[name].tolist() for name in ("group", *Packed._fields)]
+            for group, *fields in zip(*columns, strict=True):
+                row = Packed._make(fields)
+                if row.offset > applied:
+                    new[row.offset] = group, row
+        if not new:
+            return
+        there = {group[0]: Watched.load(told[0]) for group, told in self._groups.iterator()}
+        stored_groups = set(there)
+        watch = Watch(self.limits, there, clock_ms)
+        found: list[dict[str, Any]] = []
+        for offset in sorted(new):
+            about = {"log_topic": topic, "log_partition": partition, "log_offset": offset}
+            found += [alert | about for alert in watch.take(*new[offset])]
+        for group in sorted(watch.changed):
+            if group in watch.groups:
+                self._groups.updateValue((group,), (watch.groups[group].text(),))
+            elif group in stored_groups:
+                self._groups.removeKey((group,))
+        self._applied.update((max(new), watch.clock_ms))
+        yield from frame(found, ALERTS)
+
+    def close(self) -> None:
+        """Called by Spark."""
+
+
+class LagAlertsProcessor(StatefulProcessor):
+    """The alerts of lags of all groups on one partition of a topic."""
+
+    def __init__(self, limit: int, keep_ms: int) -> None:
+        self.limit = limit
+        self.keep_ms = keep_ms
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Called by Spark."""
+        self._told = handle.getValueState("told", "checked long, told string")
+        self._above = handle.getMapState("above", "group string", "ms long")
+
+    def handleInputRows(  # noqa: N802  # Spark's name
+        self,
+        key: Any,
+        rows: Frames,
+        timerValues: Any,  # noqa: N803  # Spark's name
+    ) -> Frames:
+        """Called by Spark with the rows of one micro-batch."""
+        stored = self._told.get()
+        checked, text = (-1, None) if stored is None else stored
+        behind = Behind.load(text)
+        for one in lag_tuples(rows):
+            behind.take(*one)
+        above = {group[0]: ms[0] for group, ms in self._above.iterator()}
+        found: list[dict[str, Any]] = []
+        for (group, ms), row in sorted(behind.rows().items(), key=lambda found_at: found_at[0][::-1]):
+            if ms <= checked:
+                continue
+            if row["lag"] <= self.limit:
+                if above.pop(group, None) is not None:
+                    self._above.removeKey((group,))
+            elif group not in above:
+                above[group] = ms
+                self._above.updateValue((group,), (ms,))
+                found.append(self._alert(group, ms, row) | {"topic": key[0], "partition": int(key[1])})
+        checked = max([checked, *behind.ends])
+        behind.forget(self.keep_ms)
+        self._told.update((checked, behind.text()))
+        yield from frame(found, ALERTS)
+
+    def _alert(self, group: str, ms: int, row: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "group": group,
+            "alert": "lag",
+            "at": ms * 1000,
+            "since": row["committed_at"],
+            "value": row["lag"],
+            "limit": self.limit,
+            "message": f"{group} is {row['lag']} records behind",
+        }
+
+    def close(self) -> None:
+        """Called by Spark."""

@@ -1,0 +1,139 @@
+"""What a stream keeps of a group between micro-batches: the last record of each key, as compaction would leave them, packed as the jobs pack rows.
+
+Replaying what is kept gives the state that all records give. Tombstones are kept as long as something is there that they act upon, so a group that is deleted
+leaves nothing.
+"""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from pyspark.sql.streaming.stateful_processor import MapState
+
+from quorate.codecs.log_model import LogEntry
+from quorate.pipeline.jobs.columns import COMMIT_TYPES
+from quorate.pipeline.jobs.records import PACKED, entry_of
+from quorate.pipeline.jobs.survivors import OF_GROUPS
+
+__all__ = ["KEY", "VALUE", "Kept", "Packed", "entry"]
+
+KEY = "type string, text string, number int"
+VALUE = "offset long, ms long, version int, tombstone boolean, packed string"
+
+MADE = "made"
+"""Instead of a record type: the last commit of a group whose offset was deleted since. It made the group, which stays without offsets."""
+
+MapKey = tuple[str, str, int]
+
+
+class Packed(NamedTuple):
+    """A row: what its key is about (`text`, `number`) besides type and group, and its fields as JSON. `ms`: its time, -1 for none."""
+
+    type: str
+    text: str
+    number: int
+    offset: int
+    ms: int
+    version: int
+    tombstone: bool
+    packed: str
+
+    @property
+    def key(self) -> MapKey:
+        """In the state store."""
+        return self.type, self.text, self.number
+
+
+def entry(row: Packed, partition: int | None, group: str) -> LogEntry:
+    """The record, as an entry of its log."""
+    fields: dict[str, Any] = {
+        "partition": partition,
+        "offset": row.offset,
+        "group": group,
+        "type": row.type,
+        "value_version": row.version,
+        "tombstone": row.tombstone,
+        PACKED: row.packed,
+    }
+    return entry_of(fields, row.ms)
+
+
+class Kept:
+    """The rows of one group. `changed` and `gone`: the keys to write and to remove in the state store."""
+
+    def __init__(self, rows: Iterable[Packed] = ()) -> None:
+        self.rows: dict[MapKey, Packed] = {row.key: row for row in rows}
+        self.stored = set(self.rows)
+        self.changed: set[MapKey] = set()
+        self.gone: set[MapKey] = set()
+
+    @classmethod
+    def load(cls, state: MapState) -> "Kept":
+        """From Spark's state store."""
+        return cls(Packed(*key, *value) for key, value in state.iterator())
+
+    def store(self, state: MapState) -> None:
+        """Write what has changed."""
+        for key in self.gone & self.stored:
+            state.removeKey(key)
+        for key in self.changed:
+            state.updateValue(key, tuple(self.rows[key])[3:])
+        self.stored = set(self.rows)
+        self.changed.clear()
+        self.gone.clear()
+
+    def take(self, row: Packed) -> None:
+        """Take in the next row of the group in the log."""
+        before = self.rows.get(row.key)
+        if row.type in COMMIT_TYPES:
+            if not row.tombstone:
+                self._remove((MADE, "", -1))
+            elif before is not None and not before.tombstone and before.offset > self._removed_at():
+                made = self.rows.get((MADE, "", -1))
+                if made is None or made.offset < before.offset:
+                    self._put((MADE, "", -1), before._replace(type=MADE, text="", number=-1))
+        elif row.type in OF_GROUPS and row.tombstone:
+            self._remove((MADE, "", -1))
+        self._put(row.key, row)
+        if row.tombstone and row.text:
+            self._drop_dead(row)
+
+    def in_order(self) -> list[tuple[bool, Packed]]:
+        """Rows in the order of the log; True for one of which nothing but its group is left."""
+        found = [(key[0] == MADE, row) for key, row in self.rows.items()]
+        return sorted(found, key=lambda one: one[1].offset)
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether all rows are tombstones, which nothing is left for."""
+        return all(row.tombstone for row in self.rows.values())
+
+    def clear(self) -> None:
+        """Forget all."""
+        for key in list(self.rows):
+            self._remove(key)
+
+    def _drop_dead(self, row: Packed) -> None:
+        """Tombstones of a member (or expression, or offset) can go once there is nothing else about it."""
+        commits = row.type in COMMIT_TYPES
+        of_same = [
+            key
+            for key in self.rows
+            if key[1:] == row.key[1:] and key[0] != MADE and (key[0] in COMMIT_TYPES) == commits
+        ]
+        if all(self.rows[key].tombstone for key in of_same):
+            for key in of_same:
+                self._remove(key)
+
+    def _removed_at(self) -> int:
+        deleted = [row.offset for row in self.rows.values() if row.type in OF_GROUPS and row.tombstone]
+        return max(deleted, default=-1)
+
+    def _put(self, key: MapKey, row: Packed) -> None:
+        self.rows[key] = row
+        self.changed.add(key)
+        self.gone.discard(key)
+
+    def _remove(self, key: MapKey) -> None:
+        if self.rows.pop(key, None) is not None:
+            self.changed.discard(key)
+            self.gone.add(key)

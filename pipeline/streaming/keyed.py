@@ -1,0 +1,127 @@
+"""How rows get to a stateful processor and back: by group or by partition of the log, packed, and as JSON, which Spark turns into columns.
+
+State processors of Python take pandas frames, which have no nested values and no integers that can be null; texts they have.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+from quorate.codecs.message import RecordType
+from quorate.pipeline.jobs.columns import LOG, is_control, key_columns
+from quorate.pipeline.jobs.records import packed
+from quorate.pipeline.schema import OptionError
+from quorate.pipeline.streaming.kept import Packed
+
+__all__ = ["PROVIDER", "ROCKS_DB", "Frames", "changes", "frame", "keyed_rows", "packed_rows", "plain", "readable"]
+
+Frames = Iterator[Any]
+"""Pandas frames."""
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+def keyed_rows(df: DataFrame, types: Iterable[RecordType]) -> DataFrame:
+    """The rows of groups, packed: the log, `group`, and the fields of `Packed`. A transaction marker ends the query: streams are of committed rows."""
+    found = list(types)
+    text, number = key_columns(found)
+    marker = F.raise_error(
+        F.lit("the stream has transaction markers: read with isolation.level=read_committed, the default")
+    )
+    no_offset = F.raise_error(F.lit("records without an offset have no order: give a stream with the column `offset`"))
+    rows = df.where(
+        F.when(is_control(), marker.cast("boolean"))
+        .when(F.col("offset").isNull() & F.col("group").isNotNull(), no_offset.cast("boolean"))
+        .otherwise(F.col("group").isNotNull() & F.col("type").isin(*[one.name for one in found]))
+    )
+    also: list[Column | str] = [
+        F.coalesce(text, F.lit("")).alias("text"),
+        F.coalesce(number, F.lit(-1)).alias("number"),
+    ]
+    return packed(rows, *also).select(
+        *LOG,
+        "group",
+        "type",
+        "text",
+        "number",
+        "offset",
+        F.coalesce(F.unix_millis("timestamp"), F.lit(-1)).alias("ms"),
+        F.coalesce(F.col("value_version").cast("int"), F.lit(-1)).alias("version"),
+        F.coalesce("tombstone", F.lit(False)).alias("tombstone"),
+        "packed",
+    )
+
+
+def changes(
+    rows: DataFrame, keys: Iterable[str], processor: StatefulProcessor, schema: pa.Schema, time_mode: str = "None"
+) -> DataFrame:
+    """What a processor tells of rows with the same `keys`, as columns of `schema`. Raises `OptionError` where Spark has not what it takes."""
+    spark = rows.sparkSession
+    if not rows.isStreaming:
+        raise OptionError("this is for streams: give a DataFrame of spark.readStream, or use the job of the same name")
+    if spark.conf.get(PROVIDER, "") != ROCKS_DB:
+        raise OptionError(
+            f"state in Python needs RocksDB, which Spark has with it: spark.conf.set({PROVIDER!r}, {ROCKS_DB!r})"
+        )
+    try:
+        import_module("google.protobuf")
+    except ImportError:
+        raise OptionError("state in Python needs protobuf: pip install 'quorate[spark]'") from None
+    found = rows.groupBy(*keys).transformWithStateInPandas(processor, "row string", "Append", time_mode)
+    return found.select(F.from_json("row", from_arrow_schema(schema)).alias("row")).select("row.*")
+
+
+def frame(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Frames:
+    """Rows as `changes` reads them; times in µs."""
+    import pandas as pd  # type: ignore[import-untyped]
+
+    found = [json.dumps(readable(row, schema)) for row in rows]
+    if found:
+        yield pd.DataFrame({"row": found})
+
+
+def packed_rows(frames: Frames, after: int) -> list[Packed]:
+    """The rows of frames behind an offset, in the order of the log, each once."""
+    found: dict[int, Packed] = {}
+    for one in frames:
+        columns = [one[name].tolist() for name in Packed._fields]
+        for row in map(Packed._make, zip(*columns, strict=True)):
+            if row.offset > after:
+                found[row.offset] = row
+    return [found[offset] for offset in sorted(found)]
+
+
+def plain(value: Any) -> Any:
+    """`None` for what pandas has instead."""
+    return None if value is None or value != value else value
+
+
+def readable(row: dict[str, Any], schema: pa.Schema | pa.StructType) -> dict[str, Any]:
+    """A row as Spark reads it from JSON: times as text, nothing for null."""
+    return {field.name: _of(field.type)(row[field.name]) for field in schema if row.get(field.name) is not None}
+
+
+def _of(kind: pa.DataType) -> Callable[[Any], Any]:
+    if pa.types.is_timestamp(kind):
+        return _time
+    if pa.types.is_list(kind):
+        inner = _of(kind.value_type)
+        return lambda values: [inner(value) for value in values]
+    if pa.types.is_struct(kind):
+        return lambda value: readable(value, kind)
+    return lambda value: value
+
+
+def _time(us: int) -> str:
+    return (_EPOCH + timedelta(microseconds=us)).isoformat()

@@ -1,0 +1,245 @@
+"""`stream_lag`: how far groups are behind, as snapshots of end offsets come in."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from quorate.pipeline.jobs.columns import COMMIT_TYPES, is_control, present_types
+from quorate.pipeline.jobs.lag import END_OFFSETS, commits
+from quorate.pipeline.schema import OptionError
+from quorate.pipeline.streaming.keyed import Frames, changes, frame
+from quorate.pipeline.streaming.state import latest
+
+__all__ = ["LAG_CHANGES", "LAG_KEY", "Behind", "lag_rows", "latest_lag", "stream_lag"]
+
+TIME = pa.timestamp("us", "UTC")
+
+LAG_CHANGES: pa.Schema = pa.schema(
+    [
+        pa.field("group", pa.string()),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("timestamp", TIME),
+        pa.field("committed_offset", pa.int64()),
+        pa.field("committed_at", TIME),
+        pa.field("end_offset", pa.int64()),
+        pa.field("lag", pa.int64()),
+        pa.field("production_rate", pa.float64()),
+        pa.field("consumption_rate", pa.float64()),
+        pa.field("drain_seconds", pa.float64()),
+        pa.field("version", pa.int64()),
+        pa.field("deleted", pa.bool_()),
+    ]
+)
+"""The columns of `lag`. The key is `group`, `topic`, `partition` and `timestamp`, that of the snapshot; of rows with the same key the one with the greatest `version`
+counts. A commit that comes behind a snapshot that is later than itself makes a new version; `deleted`: a deletion of the offset did."""
+
+LAG_KEY = ("group", "topic", "partition", "timestamp")
+
+COLUMNS = ("group", "ms", "log_offset", "committed_offset", "end_offset")
+
+
+def stream_lag(df: DataFrame, end_offsets: DataFrame, *, keep_ms: int = 600_000) -> DataFrame:
+    """The lags at each snapshot: see `LAG_CHANGES`.
+
+    `df`: as for `stream_group_state`, of one cluster. `end_offsets`: a stream, with the columns that `lag` takes. The two may come in any order as far as commits and
+    snapshots of the same time are not more than `keep_ms` apart, by their own times: so long commits are kept one by one, and snapshots may still change.
+    """
+    if keep_ms < 1:
+        raise OptionError(
+            f"keep_ms={keep_ms}: give the ms, at least 1, for which commits and snapshots wait for each other"
+        )
+    return changes(lag_rows(df, end_offsets), ("topic", "partition"), LagProcessor(keep_ms), LAG_CHANGES)
+
+
+def latest_lag(found: DataFrame) -> DataFrame:
+    """The table of `lag` from the rows that `stream_lag` has written."""
+    return latest(found, *LAG_KEY)
+
+
+def lag_rows(df: DataFrame, end_offsets: DataFrame) -> DataFrame:
+    """Commits and snapshots, one below the other. Raises `OptionError` for columns that are missing, or a snapshot that is no stream."""
+    if missing := [name for name in END_OFFSETS if name not in end_offsets.columns]:
+        raise OptionError(f"the end offsets have no column {', '.join(missing)}: they need {', '.join(END_OFFSETS)}")
+    if not end_offsets.isStreaming:
+        raise OptionError(
+            "the end offsets are no stream: read them with spark.readStream, for example from a folder of CSV files"
+        )
+    present_types(df, COMMIT_TYPES)
+    marker = F.raise_error(
+        F.lit("the stream has transaction markers: read with isolation.level=read_committed, the default")
+    )
+    checked = df.where(F.when(is_control(), marker.cast("boolean")).otherwise(F.lit(True)))
+    nothing = F.lit(None).cast("long")
+    written = commits(checked, "read_committed").where("timestamp is not null")
+    return written.select(
+        "topic",
+        "partition",
+        "group",
+        F.unix_millis("timestamp").alias("ms"),
+        F.coalesce("log_offset", F.lit(-1)).alias("log_offset"),
+        F.coalesce("committed_offset", F.lit(-1)).alias("committed_offset"),
+        F.lit(-1).cast("long").alias("end_offset"),
+    ).unionByName(
+        end_offsets.where("timestamp is not null and end_offset is not null").select(
+            "topic",
+            F.col("partition").cast("int").alias("partition"),
+            nothing.cast("string").alias("group"),
+            F.unix_millis(F.col("timestamp").cast("timestamp")).alias("ms"),
+            F.lit(-1).cast("long").alias("log_offset"),
+            F.lit(-1).cast("long").alias("committed_offset"),
+            F.col("end_offset").cast("long").alias("end_offset"),
+        )
+    )
+
+
+@dataclass
+class Behind:
+    """One partition of a topic that groups read. `groups`: commits of each as log offset, ms, offset (-1: deleted); `ends`: snapshots as ms and end offset.
+
+    Commits are as few as snapshots at hand or to come can tell apart: an older one counts no more once one that is later in the log is not later in time.
+    `old_ms`: snapshots up to then are there for rates only.
+    """
+
+    groups: dict[str, list[tuple[int, int, int]]] = field(default_factory=dict)
+    ends: dict[int, int] = field(default_factory=dict)
+    old_ms: int = -1
+
+    @classmethod
+    def load(cls, text: str | None) -> "Behind":
+        """From the state store."""
+        if text is None:
+            return cls()
+        groups, ends, old_ms = json.loads(text)
+        return cls(
+            {name: [tuple(one) for one in found] for name, found in groups.items()}, dict(map(tuple, ends)), old_ms
+        )
+
+    def text(self) -> str:
+        """For the state store."""
+        return json.dumps([self.groups, list(self.ends.items()), self.old_ms], separators=(",", ":"))
+
+    def take(self, group: str | None, ms: int, log_offset: int, committed: int, end: int) -> None:
+        """A commit, or a snapshot, where there is no group."""
+        if group is None:
+            if ms > self.old_ms:
+                self.ends[ms] = max(end, self.ends.get(ms, -1))
+            return
+        found = {*self.groups.get(group, ()), (log_offset, ms, committed)}
+        kept: list[tuple[int, int, int]] = []
+        for one in sorted(found):
+            while kept and kept[-1][1] >= one[1]:
+                kept.pop()
+            kept.append(one)
+        self.groups[group] = kept
+
+    def rows(self) -> dict[tuple[str, int], dict[str, Any]]:
+        """The lags by group and ms of the snapshot, times in µs."""
+        found: dict[tuple[str, int], dict[str, Any]] = {}
+        ends = sorted(self.ends.items())
+        for group, commits_of in self.groups.items():
+            before: tuple[int, int, int] | None = None
+            at = -1
+            for ms, end in ends:
+                while at + 1 < len(commits_of) and commits_of[at + 1][1] <= ms:
+                    at += 1
+                if at < 0 or commits_of[at][2] < 0:
+                    continue
+                _, committed_ms, committed = commits_of[at]
+                if ms > self.old_ms:
+                    found[group, ms] = _row(ms, end, committed, committed_ms, before)
+                before = ms, end, committed
+        return found
+
+    def forget(self, keep_ms: int) -> None:
+        """Leave out what is too old to change."""
+        newest = max([*self.ends, *[found[-1][1] for found in self.groups.values()]], default=0)
+        horizon = newest - keep_ms
+        for group, found in list(self.groups.items()):
+            first = max((number for number, one in enumerate(found) if one[1] <= horizon), default=0)
+            # Rates need the commit that the snapshot before the first had.
+            old = [ms for ms in self.ends if ms <= horizon]
+            if old:
+                first = min(first, max((number for number, one in enumerate(found) if one[1] <= max(old)), default=0))
+            kept = found[first:]
+            if len(kept) == 1 and kept[0][2] < 0 and kept[0][1] <= horizon:
+                del self.groups[group]
+            else:
+                self.groups[group] = kept
+        old = sorted(ms for ms in self.ends if ms <= horizon)
+        for ms in old[:-1]:
+            del self.ends[ms]
+        if old:
+            self.old_ms = max(self.old_ms, old[-1])
+
+
+def _row(ms: int, end: int, committed: int, committed_ms: int, before: tuple[int, int, int] | None) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "timestamp": ms * 1000,
+        "committed_offset": committed,
+        "committed_at": committed_ms * 1000,
+        "end_offset": end,
+        "lag": max(end - committed, 0),
+    }
+    gain = 0.0
+    if before is not None:
+        seconds = (ms - before[0]) / 1000
+        row["production_rate"] = (end - before[1]) / seconds
+        row["consumption_rate"] = (committed - before[2]) / seconds
+        gain = row["consumption_rate"] - row["production_rate"]
+    if row["lag"] == 0:
+        row["drain_seconds"] = 0.0
+    elif gain > 0:
+        row["drain_seconds"] = row["lag"] / gain
+    return row
+
+
+class LagProcessor(StatefulProcessor):
+    """The lags of all groups on one partition of a topic."""
+
+    def __init__(self, keep_ms: int) -> None:
+        self.keep_ms = keep_ms
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Called by Spark."""
+        self._told = handle.getValueState("told", "version long, told string")
+
+    def handleInputRows(  # noqa: N802  # Spark's name
+        self,
+        key: Any,
+        rows: Frames,
+        timerValues: Any,  # noqa: N803  # Spark's name
+    ) -> Frames:
+        """Called by Spark with the rows of one micro-batch."""
+        stored = self._told.get()
+        version, text = (0, None) if stored is None else stored
+        behind = Behind.load(text)
+        before = behind.rows()
+        for row in lag_tuples(rows):
+            behind.take(*row)
+        after = behind.rows()
+        behind.forget(self.keep_ms)
+        self._told.update((version + 1, behind.text()))
+        about = {"topic": key[0], "partition": int(key[1]), "version": version + 1}
+        found = [
+            {"group": at[0]} | row | about | {"deleted": False} for at, row in after.items() if before.get(at) != row
+        ]
+        gone = [at for at in before if at not in after]
+        found += [{"group": at[0], "timestamp": at[1] * 1000} | about | {"deleted": True} for at in gone]
+        yield from frame(found, LAG_CHANGES)
+
+    def close(self) -> None:
+        """Called by Spark."""
+
+
+def lag_tuples(frames: Frames) -> Iterator[tuple[str | None, int, int, int, int]]:
+    """The rows of frames as `Behind.take` takes them."""
+    for one in frames:
+        groups = [group if isinstance(group, str) else None for group in one["group"].tolist()]
+        yield from zip(groups, *[one[name].tolist() for name in COLUMNS[1:]], strict=True)

@@ -1,0 +1,148 @@
+"""`stream_rebalances`: every epoch and generation of every group as it begins, and again when it is over."""
+
+import json
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from quorate.codecs import Uuid
+from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES
+from quorate.pipeline.jobs.columns import COMMIT_TYPES, LOG, membership, present_types
+from quorate.pipeline.jobs.rebalances import REBALANCES, GroupRebalances
+from quorate.pipeline.streaming.kept import KEY, VALUE, Kept, Packed, entry
+from quorate.pipeline.streaming.keyed import Frames, changes, frame, keyed_rows, packed_rows, plain
+from quorate.pipeline.streaming.state import latest
+
+__all__ = ["REBALANCE_CHANGES", "REBALANCE_KEY", "latest_rebalances", "stream_rebalances"]
+
+REBALANCE_CHANGES: pa.Schema = pa.schema(
+    [*REBALANCES, pa.field("version", pa.int64()), pa.field("deleted", pa.bool_())]
+)
+"""The columns of `REBALANCES`. The key is `log_topic`, `log_partition`, `group`, `log_offset`; of rows with the same key the one with the greatest `version` counts,
+the offset of the last record that is in it. `deleted`: what was taken for a rebalance was none, as the rest of the write shows."""
+
+REBALANCE_KEY = ("log_topic", "log_partition", "group", "log_offset")
+
+FORGET_MS = 600_000
+"""How long the last write of a group that is gone is kept, in which it may begin anew as a group of another kind."""
+
+
+def stream_rebalances(df: DataFrame) -> DataFrame:
+    """Rebalances that began or changed in a micro-batch: see `REBALANCE_CHANGES`. `df`: as for `stream_group_state`; no record types but offsets may have been left out."""
+    types = [one.name for one in RECORD_TYPES[CONSUMER_OFFSETS].values() if one.name not in COMMIT_TYPES]
+    rows = keyed_rows(membership(df), present_types(df, types))
+    return changes(rows, (*LOG, "group"), RebalancesProcessor(), REBALANCE_CHANGES, "ProcessingTime")
+
+
+def latest_rebalances(found: DataFrame) -> DataFrame:
+    """The table of `rebalances` from the rows that `stream_rebalances` has written."""
+    return latest(found, *REBALANCE_KEY)
+
+
+class Replayed:
+    """The rebalances of a group from what is kept: the rows before its last write, and that write, which may go on."""
+
+    def __init__(self, kept: Kept, told: dict[str, Any], partition: int | None, group: str) -> None:
+        self._partition, self._group = partition, group
+        names = {Uuid.parse(topic_id): name for topic_id, name in told.get("names", {}).items()}
+        row = told.get("row")
+        before = (entry(one, partition, group) for _, one in kept.in_order())
+        self._followed = GroupRebalances(group, before, None if row is None else dict(row), names)
+        self.rows: list[dict[str, Any]] = []
+
+    def take(self, row: Packed) -> None:
+        """The next record."""
+        self.rows += self._followed.take(entry(row, self._partition, self._group))
+
+    def told(self) -> dict[str, Any]:
+        """What to keep besides rows, if the last write begins here."""
+        row = self._followed.row
+        return {
+            "row": None if row is None else dict(row),
+            "names": {str(topic_id): name for topic_id, name in self._followed.names.items()},
+        }
+
+    def finish(self) -> dict[int, dict[str, Any]]:
+        """All rows by their offset."""
+        self.rows += self._followed.finish()
+        return {row["log_offset"]: row for row in self.rows}
+
+
+class RebalancesProcessor(StatefulProcessor):
+    """The rebalances of one group."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Called by Spark."""
+        self._handle = handle
+        self._told = handle.getValueState("told", "applied long, told string")
+        self._rows = handle.getMapState("rows", KEY, VALUE)
+
+    def handleInputRows(  # noqa: N802  # Spark's name
+        self,
+        key: Any,
+        rows: Frames,
+        timerValues: Any,  # noqa: N803  # Spark's name
+    ) -> Frames:
+        """Called by Spark with the rows of one micro-batch."""
+        topic, partition, group = map(plain, key)
+        partition = None if partition is None else int(partition)
+        stored = self._told.get()
+        applied, told = (-1, {}) if stored is None else (stored[0], json.loads(stored[1]))
+        new = packed_rows(rows, applied)
+        if not new:
+            return
+        kept = Kept.load(self._rows)
+        tail = [Packed(*one) for one in told.get("tail", ())]
+        earlier = Replayed(kept, told, partition, group)
+        for row in tail:
+            earlier.take(row)
+        before = earlier.finish()
+        # All but the last write are complete.
+        both = [*tail, *new]
+        first = len(both) - 1
+        while first and both[first - 1].ms == both[first].ms:
+            first -= 1
+        now = Replayed(kept, told, partition, group)
+        for number, row in enumerate(both):
+            now.take(row)
+            if number == first:
+                told = now.told()
+        after = now.finish()
+        for row in both[:first]:
+            kept.take(row)
+        kept.store(self._rows)
+        told["tail"] = both[first:]
+        self._told.update((both[-1].offset, json.dumps(told, separators=(",", ":"))))
+        if _is_gone(kept, both[first:]) and timerValues is not None:
+            self._handle.registerTimer(timerValues.getCurrentProcessingTimeInMs() + FORGET_MS)
+        about = {"log_topic": topic, "log_partition": partition, "group": group, "version": both[-1].offset}
+        found = [row | about | {"deleted": False} for offset, row in after.items() if before.get(offset) != row]
+        found += [row | about | {"deleted": True} for offset, row in before.items() if offset not in after]
+        yield from frame(found, REBALANCE_CHANGES)
+
+    def handleExpiredTimer(  # noqa: N802  # Spark's name
+        self,
+        key: Any,
+        timerValues: Any,  # noqa: N803  # Spark's name
+        expiredTimerInfo: Any,  # noqa: N803  # Spark's name
+    ) -> Frames:
+        """Called by Spark a while after a group has gone: forget it, unless it is there again."""
+        stored = self._told.get()
+        if stored is not None and _is_gone(
+            Kept.load(self._rows), [Packed(*one) for one in json.loads(stored[1])["tail"]]
+        ):
+            self._told.clear()
+            self._rows.clear()
+        return iter(())
+
+    def close(self) -> None:
+        """Called by Spark."""
+
+
+def _is_gone(kept: Kept, tail: list[Packed]) -> bool:
+    copy = Kept(kept.rows.values())
+    for row in tail:
+        copy.take(row)
+    return copy.is_dead

@@ -1,0 +1,112 @@
+"""`stream_group_state`: the state of groups as it changes. `latest_state` makes tables of the changes, at any time."""
+
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from quorate.codecs import Uuid
+from quorate.coordinator.history.words import learn_names
+from quorate.coordinator.state import CoordinatorState
+from quorate.pipeline.jobs.columns import LOG, present_types
+from quorate.pipeline.jobs.state import STATE, TIME, GroupState, state_rows
+from quorate.pipeline.streaming.kept import KEY, VALUE, Kept, entry
+from quorate.pipeline.streaming.keyed import Frames, changes, frame, keyed_rows, packed_rows, plain
+
+__all__ = ["STATE_CHANGES", "latest", "latest_state", "stream_group_state"]
+
+STATE_CHANGES: pa.Schema = pa.schema(
+    [
+        *[field for field in STATE if field.name != "skipped"],
+        pa.field("version", pa.int64()),
+        pa.field("changed_at", TIME),
+        pa.field("deleted", pa.bool_()),
+    ]
+)
+"""The columns of `group_state`'s rows but `skipped`. The key is `log_topic`, `log_partition`, `group`; of rows with the same key the one with the greatest `version`
+counts, which is the offset of the last record that is in it, written at `changed_at`. `deleted`: nothing is left of the group."""
+
+GROUP_KEY = ("log_topic", "log_partition", "group")
+
+
+def stream_group_state(df: DataFrame) -> DataFrame:
+    """The groups that a micro-batch changed, as they are after it: see `STATE_CHANGES`.
+
+    `df`: a stream of committed rows of the source or of `decode`. Rows of a log have to come in the order of their offsets, as they do from both; one that is not
+    behind the last that was taken in of its group is passed over. Raises `OptionError` for columns, settings or packages that are missing.
+    """
+    rows = keyed_rows(df, present_types(df))
+    return changes(rows, (*LOG, "group"), StateProcessor(), STATE_CHANGES)
+
+
+def latest(found: DataFrame, *keys: str) -> DataFrame:
+    """Of rows that a stream has written, the last version of each key, without what was deleted."""
+    last = found.groupBy(*keys).agg(F.max_by(F.struct(*found.columns), "version").alias("row"))
+    return last.select("row.*").where("not deleted").drop("version", "changed_at", "deleted")
+
+
+def latest_state(found: DataFrame) -> GroupState:
+    """The tables of `group_state` from the rows that `stream_group_state` has written, for example to Parquet. `skipped` is empty."""
+    nothing = F.lit(None).cast("array<struct<reason:string,records:bigint>>")
+    return GroupState(latest(found, *GROUP_KEY).withColumn("skipped", nothing))
+
+
+def group_row(kept: Kept, partition: int | None, group: str) -> dict[str, Any] | None:
+    """A row of `STATE` without its log; `None` if there is nothing."""
+    state = CoordinatorState()
+    names: dict[Uuid, str] = {}
+    for made, row in kept.in_order():
+        if made:
+            state.need_group(group)
+            continue
+        one = entry(row, partition, group)
+        learn_names(names, one.record)
+        state.replay(one.record, offset=one.offset, producer_id=-1)
+    return next((row for row in state_rows(state, names) if row.get("group") == group), None)
+
+
+class StateProcessor(StatefulProcessor):
+    """The state of one group."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Called by Spark."""
+        self._applied = handle.getValueState("applied", "offset long")
+        self._rows = handle.getMapState("rows", KEY, VALUE)
+
+    def handleInputRows(  # noqa: N802  # Spark's name
+        self,
+        key: Any,
+        rows: Frames,
+        timerValues: Any,  # noqa: N803  # Spark's name
+    ) -> Frames:
+        """Called by Spark with the rows of one micro-batch."""
+        topic, partition, group = map(plain, key)
+        partition = None if partition is None else int(partition)
+        applied = self._applied.get()
+        new = packed_rows(rows, -1 if applied is None else applied[0])
+        if not new:
+            return
+        kept = Kept.load(self._rows)
+        for row in new:
+            kept.take(row)
+        found = group_row(kept, partition, group)
+        if found is None and kept.is_dead:
+            self._applied.clear()
+            self._rows.clear()
+        else:
+            self._applied.update((new[-1].offset,))
+            kept.store(self._rows)
+        about = {
+            "log_topic": topic,
+            "log_partition": partition,
+            "group": group,
+            "version": new[-1].offset,
+            "changed_at": None if new[-1].ms < 0 else new[-1].ms * 1000,
+            "deleted": found is None,
+        }
+        yield from frame([(found or {}) | about], STATE_CHANGES)
+
+    def close(self) -> None:
+        """Called by Spark."""

@@ -1,0 +1,211 @@
+"""What is wrong with groups, told as their log is read: by the times in the log, so that a log that is read late, or twice, gives the same alerts.
+
+A partition of the log is one clock: a group that is silent is noticed when the next record of any group in that partition is later than it should have been.
+"""
+
+import heapq
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from quorate.pipeline.jobs.columns import COMMIT_TYPES
+from quorate.pipeline.jobs.survivors import OF_GROUPS
+from quorate.pipeline.schema import OptionError
+from quorate.pipeline.streaming.kept import Packed
+
+__all__ = ["Limits", "Watch", "Watched"]
+
+Alert = dict[str, Any]
+
+STABLE = {"ConsumerGroupCurrentMemberAssignment": 0, "StreamsGroupCurrentMemberAssignment": 1}
+"""The state of a member that has what it should have. Members of share groups have nothing to give up first."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to raise alerts. `storm_rebalances` in `storm_window_ms` are a storm; a group with members that did not commit for `silence_ms` has stopped, if it ever did.
+
+    `reconcile_ms`: how long a member may take to follow a new target assignment; by default its rebalance timeout. `None` for the first three: no such alerts.
+    """
+
+    storm_rebalances: int | None = 5
+    storm_window_ms: int = 300_000
+    silence_ms: int | None = 600_000
+    reconcile_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("storm_rebalances", 2), ("storm_window_ms", 1), ("silence_ms", 1), ("reconcile_ms", 1)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise OptionError(f"{name}={value}: give {least} or more")
+
+
+@dataclass
+class Watched:
+    """One group. Times in ms. `has_members`: None if the log does not tell. `members`: id → rebalance timeout, epoch, whether it is stable, epoch of its last alert."""
+
+    commit_ms: int | None = None
+    is_silent: bool = False
+    has_members: bool | None = None
+    members: dict[str, list[int]] = field(default_factory=dict)
+    epoch: int | None = None
+    assignment_epoch: int = -1
+    assigned_ms: int = -1
+    bumps: list[int] = field(default_factory=list)
+    storm_ms: int | None = None
+
+    @classmethod
+    def load(cls, text: str) -> "Watched":
+        """From the state store."""
+        return cls(**json.loads(text))
+
+    def text(self) -> str:
+        """For the state store."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+
+class Watch:
+    """The groups of one partition of the log. `clock_ms`: its latest time so far; `changed`: groups that are to be written to the state store (or removed from it)."""
+
+    def __init__(self, limits: Limits, groups: dict[str, Watched], clock_ms: int = -1) -> None:
+        self.limits = limits
+        self.groups = groups
+        self.clock_ms = clock_ms
+        self.changed: set[str] = set()
+        self._due: list[tuple[int, str]] = []
+        for group in groups:
+            self._schedule(group)
+
+    def take(self, group: str, row: Packed) -> Iterator[Alert]:
+        """The alerts that are due before the next record of the log, and those that it raises."""
+        if row.ms > self.clock_ms:
+            yield from self._until(row.ms)
+            self.clock_ms = row.ms
+        self.changed.add(group)
+        if row.type in OF_GROUPS and row.tombstone:
+            self.groups.pop(group, None)
+            return
+        watched = self.groups.get(group)
+        if watched is None:
+            if row.tombstone:
+                return
+            watched = self.groups[group] = Watched()
+        if row.type in COMMIT_TYPES:
+            if not row.tombstone:
+                new = watched.commit_ms is None
+                watched.commit_ms, watched.is_silent = max(row.ms, watched.commit_ms or -1), False
+                if new:
+                    self._schedule(group)
+            return
+        yield from self._membership(group, watched, row)
+        self._schedule(group)
+
+    def _membership(self, group: str, watched: Watched, row: Packed) -> Iterator[Alert]:
+        struct = {} if row.tombstone else json.loads(row.packed)
+        if row.type == "GroupMetadata":
+            watched.has_members = bool(struct.get("members"))
+            yield from self._bump(group, watched, struct.get("generation", 0), row)
+        elif row.type in OF_GROUPS:
+            yield from self._bump(group, watched, struct.get("epoch", 0), row)
+        elif row.type.endswith("MemberMetadata"):
+            if row.tombstone:
+                watched.members.pop(row.text, None)
+            else:
+                known = watched.members.setdefault(row.text, [-1, 0, 1, -1])
+                known[0] = struct.get("rebalance_timeout_ms", -1)
+            watched.has_members = bool(watched.members)
+        elif row.type.endswith("CurrentMemberAssignment") and not row.tombstone:
+            known = watched.members.setdefault(row.text, [-1, 0, 1, -1])
+            is_stable = row.type not in STABLE or struct.get("state") == STABLE[row.type]
+            known[1], known[2] = struct.get("member_epoch", 0), int(is_stable)
+        elif row.type.endswith("TargetAssignmentMetadata") and not row.tombstone:
+            epoch = struct.get("assignment_epoch", -1)
+            if epoch != watched.assignment_epoch:
+                watched.assignment_epoch, watched.assigned_ms = epoch, row.ms
+
+    def _bump(self, group: str, watched: Watched, epoch: int, row: Packed) -> Iterator[Alert]:
+        before, watched.epoch = watched.epoch, epoch
+        limits = self.limits
+        if epoch <= (0 if before is None else before) or limits.storm_rebalances is None:
+            return
+        watched.bumps = [ms for ms in watched.bumps if ms >= row.ms - limits.storm_window_ms] + [row.ms]
+        if len(watched.bumps) < limits.storm_rebalances:
+            return
+        # As `storms` joins windows that overlap.
+        if watched.storm_ms is None or min(watched.bumps) > watched.storm_ms:
+            yield {
+                "group": group,
+                "alert": "storm",
+                "at": row.ms * 1000,
+                "since": min(watched.bumps) * 1000,
+                "value": len(watched.bumps),
+                "limit": limits.storm_rebalances,
+                "message": f"{group} rebalanced {len(watched.bumps)} times in {row.ms - min(watched.bumps)} ms, the last time to epoch {epoch}",
+            }
+        watched.storm_ms = row.ms
+
+    def _until(self, now_ms: int) -> Iterator[Alert]:
+        """What is due before a time."""
+        while self._due and self._due[0][0] < now_ms:
+            _, group = heapq.heappop(self._due)
+            watched = self.groups.get(group)
+            if watched is None:
+                continue
+            for at_ms, member_id in list(self._deadlines(watched)):
+                if at_ms < now_ms:
+                    self.changed.add(group)
+                    yield (
+                        self._silent(group, watched, now_ms)
+                        if member_id is None
+                        else self._stuck(group, watched, member_id, now_ms)
+                    )
+            self._schedule(group)
+
+    def _deadlines(self, watched: Watched) -> Iterator[tuple[int, str | None]]:
+        """When alerts are due as things are: of the group, and of members."""
+        silence_ms = self.limits.silence_ms
+        silent = watched.is_silent or watched.has_members is False
+        if silence_ms is not None and watched.commit_ms is not None and watched.commit_ms >= 0 and not silent:
+            yield watched.commit_ms + silence_ms, None
+        if watched.assigned_ms < 0:
+            return
+        for member_id, (timeout_ms, epoch, is_stable, told) in watched.members.items():
+            limit_ms = timeout_ms if self.limits.reconcile_ms is None else self.limits.reconcile_ms
+            behind = epoch >= 0 and not (is_stable and epoch == watched.assignment_epoch)
+            if behind and limit_ms > 0 and told != watched.assignment_epoch:
+                yield watched.assigned_ms + limit_ms, member_id
+
+    def _schedule(self, group: str) -> None:
+        watched = self.groups.get(group)
+        first = None if watched is None else min((at_ms for at_ms, _ in self._deadlines(watched)), default=None)
+        if first is not None:
+            heapq.heappush(self._due, (first, group))
+
+    def _silent(self, group: str, watched: Watched, now_ms: int) -> Alert:
+        assert watched.commit_ms is not None
+        watched.is_silent = True
+        return {
+            "group": group,
+            "alert": "no-commits",
+            "at": now_ms * 1000,
+            "since": watched.commit_ms * 1000,
+            "value": now_ms - watched.commit_ms,
+            "limit": self.limits.silence_ms,
+            "message": f"{group} has committed nothing for {now_ms - watched.commit_ms} ms",
+        }
+
+    def _stuck(self, group: str, watched: Watched, member_id: str, now_ms: int) -> Alert:
+        known = watched.members[member_id]
+        known[3] = watched.assignment_epoch
+        took_ms = now_ms - watched.assigned_ms
+        return {
+            "group": group,
+            "alert": "not-reconciled",
+            "at": now_ms * 1000,
+            "since": watched.assigned_ms * 1000,
+            "member_id": member_id,
+            "value": took_ms,
+            "limit": known[0] if self.limits.reconcile_ms is None else self.limits.reconcile_ms,
+            "message": f"{group}: member {member_id} is at epoch {known[1]}, {took_ms} ms after the target assignment of epoch {watched.assignment_epoch}",
+        }

@@ -1,0 +1,149 @@
+"""State processors without Spark: a store in memory, and rows as Spark's side packs them."""
+
+import json
+from base64 import b64encode
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES
+from quorate.pipeline.jobs.records import milliseconds
+from quorate.pipeline.schema import GROUP_FIELDS, column_of
+from quorate.pipeline.streaming.kept import Packed
+
+__all__ = ["Driver", "grouped"]
+
+TYPES = {one.name: one for one in RECORD_TYPES[CONSUMER_OFFSETS].values()}
+Key = tuple[Any, ...]
+
+
+class Value:
+    def __init__(self) -> None:
+        self.value: Any = None
+
+    def get(self) -> Any:
+        return self.value
+
+    def update(self, value: Any) -> None:
+        self.value = tuple(value)
+
+    def clear(self) -> None:
+        self.value = None
+
+
+class Map:
+    def __init__(self) -> None:
+        self.values: dict[Any, Any] = {}
+
+    def iterator(self) -> Iterator[Any]:
+        return iter(list(self.values.items()))
+
+    def getValue(self, key: Any) -> Any:  # noqa: N802  # Spark's name
+        return self.values.get(key)
+
+    def updateValue(self, key: Any, value: Any) -> None:  # noqa: N802  # Spark's name
+        self.values[key] = tuple(value)
+
+    def removeKey(self, key: Any) -> None:  # noqa: N802  # Spark's name
+        del self.values[key]
+
+    def clear(self) -> None:
+        self.values.clear()
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000
+
+    def getCurrentProcessingTimeInMs(self) -> int:  # noqa: N802  # Spark's name
+        return self.now
+
+
+class Handle:
+    """What a processor gets from Spark for one key."""
+
+    def __init__(self) -> None:
+        self.states: dict[str, Any] = {}
+        self.timers: list[int] = []
+
+    def getValueState(self, name: str, schema: str) -> Value:  # noqa: N802  # Spark's name
+        found: Value = self.states.setdefault(name, Value())
+        return found
+
+    def getMapState(self, name: str, key: str, value: str) -> Map:  # noqa: N802  # Spark's name
+        found: Map = self.states.setdefault(name, Map())
+        return found
+
+    def registerTimer(self, at: int) -> None:  # noqa: N802  # Spark's name
+        self.timers.append(at)
+
+    @property
+    def is_empty(self) -> bool:
+        return all(one.value is None if isinstance(one, Value) else not one.values for one in self.states.values())
+
+
+class Driver:
+    """Calls a processor as Spark does; what it told is in `told`."""
+
+    def __init__(self, make: Any) -> None:
+        self.make = make
+        self.handles: dict[Key, Handle] = {}
+        self.clock = Clock()
+        self.told: list[dict[str, Any]] = []
+
+    def batch(self, key: Key, rows: list[Any], columns: tuple[str, ...] = Packed._fields) -> list[dict[str, Any]]:
+        """One micro-batch of one key, in two frames. Returns what is told of it."""
+        handle = self.handles.setdefault(key, Handle())
+        processor = self.make()
+        processor.init(handle)
+        half = len(rows) // 2
+        frames = [pd.DataFrame(part, columns=list(columns)) for part in (rows[half:], rows[:half])]
+        found = processor.handleInputRows(key, iter(frames), self.clock)
+        told = [json.loads(row) for frame in found for row in frame["row"]]
+        processor.close()
+        self.told += told
+        return told
+
+    def later(self, ms: int) -> None:
+        """Time passes, and timers end."""
+        self.clock.now += ms
+        for key, handle in self.handles.items():
+            due = [at for at in handle.timers if at <= self.clock.now]
+            handle.timers = [at for at in handle.timers if at > self.clock.now]
+            for _ in due:
+                processor = self.make()
+                processor.init(handle)
+                assert list(processor.handleExpiredTimer(key, self.clock, None)) == []
+
+
+def grouped(table: pa.Table) -> dict[tuple[str, int, str], list[Packed]]:
+    """The records of a table of the pipeline's schema by log and group, packed, in the order of their offsets."""
+    found: dict[tuple[str, int, str], list[Packed]] = {}
+    for row in table.sort_by("offset").to_pylist():
+        if row["type"] in TYPES and row["group"] is not None:
+            found.setdefault((row["topic"], row["partition"], row["group"]), []).append(_packed(row))
+    return found
+
+
+def _packed(row: dict[str, Any]) -> Packed:
+    kind, struct = TYPES[row["type"]], row[column_of(row["type"])]
+    about = [struct[field.name] for field in kind.key.fields if field.name not in GROUP_FIELDS]
+    return Packed(
+        type=row["type"],
+        text=next((one for one in about if isinstance(one, str)), ""),
+        number=next((one for one in about if isinstance(one, int)), -1),
+        offset=row["offset"],
+        ms=-1 if row["timestamp"] is None else milliseconds(row["timestamp"]),
+        version=-1 if row["value_version"] is None else row["value_version"],
+        tombstone=row["tombstone"],
+        packed=json.dumps(_without_nulls(struct), default=lambda one: b64encode(one).decode()),
+    )
+
+
+def _without_nulls(value: Any) -> Any:
+    """As Spark's to_json leaves them out."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(one) for name, one in value.items() if one is not None}
+    return [_without_nulls(one) for one in value] if isinstance(value, list) else value

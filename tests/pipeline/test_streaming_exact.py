@@ -1,0 +1,136 @@
+"""What processors tell after any micro-batch, against a replay of everything: captures and logs that are made up, cut anywhere."""
+
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quorate.pipeline.jobs.rebalances import REBALANCES, rows_of_group
+from quorate.pipeline.jobs.state import STATE, state_rows
+from quorate.pipeline.streaming.kept import Packed, entry
+from quorate.pipeline.streaming.keyed import readable
+from quorate.pipeline.streaming.rebalances import RebalancesProcessor
+from quorate.pipeline.streaming.state import StateProcessor
+from tests.coordinator.captures import folders
+from tests.pipeline.jobs import NAMES, replay, stored_rows, table_of
+from tests.pipeline.made_up import random_commits, random_groups
+from tests.pipeline.processors import Driver, grouped
+
+Groups = dict[tuple[str, int, str], list[Packed]]
+
+
+def captures() -> Groups:
+    """All groups of all captures."""
+    found: Groups = {}
+    for capture in NAMES:
+        for folder in folders(capture):
+            found |= grouped(table_of(folder, capture, "read_committed"))
+    return found
+
+
+def made_up(seed: int) -> Groups:
+    """Groups of our coordinator, or offsets of few keys; what is in transactions counts at once, as if it came committed."""
+    stored = random_commits(seed) if seed % 2 else random_groups(seed)
+    return grouped(stored_rows(stored, f"seed-{seed}"))
+
+
+def pieces(rows: list[Packed], random: Random) -> list[list[Packed]]:
+    """Micro-batches, cut anywhere."""
+    parts: list[list[Packed]] = []
+    at = 0
+    while at < len(rows):
+        size = random.choice([1, 1, 2, 3, 10, 40])
+        parts.append(rows[at : at + size])
+        at += size
+    return parts
+
+
+def json_rows(rows: Any, schema: pa.Schema) -> list[dict[str, Any]]:
+    return [readable(row, schema) for row in rows]
+
+
+def without_names(row: dict[str, Any]) -> dict[str, Any]:
+    """Names of topics that have an id are told in passing, by records that are replaced later."""
+    for member in row.get("members", ()):
+        for name in ("assigned", "pending_revocation", "target"):
+            for at in member[name]:
+                if "topic_id" in at:
+                    at.pop("topic", None)
+            member[name].sort(key=str)
+    return row
+
+
+def check_state(groups: Groups, random: Random) -> int:
+    """Compare after each micro-batch. Returns how many groups were gone at some time."""
+    gone = 0
+    for key, rows in groups.items():
+        driver = Driver(StateProcessor)
+        seen: list[Packed] = []
+        for part in pieces(rows, random):
+            seen += part
+            (told,) = driver.batch(key, random.sample(part, len(part)))
+            state = replay(entry(row, key[1], key[2]) for row in seen)
+            wanted = [row for row in state_rows(state, {}) if row.get("group") == key[2]]
+            assert told.pop("version") == seen[-1].offset
+            told.pop("changed_at", None)
+            assert told.pop("deleted") == (not wanted)
+            assert (told.pop("log_topic"), told.pop("log_partition")) == key[:2]
+            if len(seen) < len(rows) and rows[len(seen)].ms == seen[-1].ms:
+                continue  # half a write: a group that changes its kind is gone for the moment, or, where its offsets are compacted, a classic one
+            if wanted:
+                assert without_names(told) == without_names(json_rows(wanted, STATE)[0]), key
+                assert driver.batch(key, part) == []  # what was taken in already is passed over
+            else:
+                gone += 1
+                assert driver.handles[key].is_empty
+    return gone
+
+
+def check_rebalances(groups: Groups, random: Random) -> int:
+    found = 0
+    for key, all_rows in groups.items():
+        rows = [row for row in all_rows if row.type not in ("OffsetCommit", "LegacyOffsetCommit")]
+        driver = Driver(RebalancesProcessor)
+        latest: dict[int, dict[str, Any]] = {}
+        seen: list[Packed] = []
+        for part in pieces(rows, random):
+            seen += part
+            for told in driver.batch(key, random.sample(part, len(part))):
+                latest[told["log_offset"]] = told
+            wanted = json_rows(rows_of_group((entry(row, key[1], key[2]) for row in seen), key[2]), REBALANCES)
+            got = [row for _, row in sorted(latest.items()) if not row["deleted"]]
+            same = [
+                {
+                    name: row[name]
+                    for name in row
+                    if name not in ("log_topic", "log_partition", "group", "version", "deleted")
+                }
+                for row in got
+            ]
+            assert same == sorted(wanted, key=lambda row: row["log_offset"]), key
+        found += len(latest)
+    return found
+
+
+def test_the_state_of_all_captures_is_that_of_a_replay_after_any_micro_batch() -> None:
+    groups = captures()
+    assert len(groups) > 60
+    assert check_state(groups, Random(3)) > 5
+
+
+def test_the_rebalances_of_all_captures_are_those_of_the_whole_log_after_any_micro_batch() -> None:
+    assert check_rebalances(captures(), Random(4)) > 100
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 10_000), st.randoms(use_true_random=False))
+def test_made_up_logs_have_the_state_of_a_replay_after_any_micro_batch(seed: int, random: Random) -> None:
+    check_state(made_up(seed), random)
+
+
+@settings(max_examples=6)
+@given(st.integers(0, 10_000), st.randoms(use_true_random=False))
+def test_made_up_logs_have_the_rebalances_of_the_whole_log(seed: int, random: Random) -> None:
+    check_rebalances(made_up(2 * seed), random)
