@@ -93,9 +93,9 @@ class Watch:
             watched = self.groups[group] = Watched()
         if row.type in COMMIT_TYPES:
             if not row.tombstone:
-                new = watched.commit_ms is None
+                was_waited_for = watched.commit_ms is not None and not watched.is_silent
                 watched.commit_ms, watched.is_silent = max(row.ms, watched.commit_ms or -1), False
-                if new:
+                if not was_waited_for:
                     self._schedule(group)
             return
         yield from self._membership(group, watched, row)
@@ -147,19 +147,19 @@ class Watch:
 
     def _until(self, now_ms: int) -> Iterator[Alert]:
         """What is due before a time."""
+        found: set[tuple[int, str, str]] = set()  # what the heap has is where to look, and depends on when it was made
+        again: set[str] = set()
         while self._due and self._due[0][0] < now_ms:
             _, group = heapq.heappop(self._due)
-            watched = self.groups.get(group)
-            if watched is None:
-                continue
-            for at_ms, member_id in list(self._deadlines(watched)):
-                if at_ms < now_ms:
-                    self.changed.add(group)
-                    yield (
-                        self._silent(group, watched, now_ms)
-                        if member_id is None
-                        else self._stuck(group, watched, member_id, now_ms)
-                    )
+            if (watched := self.groups.get(group)) is not None and group not in again:
+                again.add(group)
+                due = ((at_ms, member_id or "") for at_ms, member_id in self._deadlines(watched) if at_ms < now_ms)
+                found |= {(at_ms, group, member_id) for at_ms, member_id in due}
+        for _, group, member_id in sorted(found):
+            self.changed.add(group)
+            watched = self.groups[group]
+            yield self._stuck(group, watched, member_id, now_ms) if member_id else self._silent(group, watched, now_ms)
+        for group in sorted(again):
             self._schedule(group)
 
     def _deadlines(self, watched: Watched) -> Iterator[tuple[int, str | None]]:
