@@ -204,7 +204,9 @@ def lag(**options: Any) -> None:
         from quorate.pipeline import lag
 
         ends = read_table(job.spark, "--end-offsets", options["end_offsets"])
-        job.deliver({"lag": lag(job.rows, ends).orderBy("group", "topic", "partition", "timestamp")}, "lag")
+        job.deliver(
+            {"lag": lag(job.rows, ends, as_of=job.as_of).orderBy("group", "topic", "partition", "timestamp")}, "lag"
+        )
 
     _run(options, run)
 

@@ -100,7 +100,7 @@ def collect(
         rebalance_count=sum(row["count"] for row in per_group),
         lanes=lanes,
         storms=_rows(storms(found).orderBy(F.desc("rebalances")).limit(MOST_GROUPS)),
-        **_lags(df, end_offsets),
+        **_lags(df, end_offsets, as_of),
         **_racks(locality),
         findings=_rows(findings.orderBy("at_end", F.desc("timestamp"), "group").limit(MOST_FINDINGS)),
         finding_counts=by_kind,
@@ -111,10 +111,10 @@ def collect(
     return facts
 
 
-def _lags(df: DataFrame, end_offsets: DataFrame | None) -> dict[str, Any]:
+def _lags(df: DataFrame, end_offsets: DataFrame | None, as_of: AsOf | None) -> dict[str, Any]:
     if end_offsets is None:
         return {"lags": None, "lag_groups": 0}
-    found = lag(df, end_offsets).cache()
+    found = lag(df, end_offsets, as_of=as_of).cache()
     per_time = found.groupBy("group", "timestamp").agg(
         F.sum("lag").alias("lag"),
         F.count("*").alias("partitions"),

@@ -13,10 +13,13 @@ from quorate.pipeline.schema import COMMON, CONTROL, GROUP_FIELDS, OptionError, 
 __all__ = [
     "COMMIT_TYPES",
     "LOG",
+    "NO_ORDER",
     "AsOf",
     "is_control",
     "key_columns",
+    "known_offset",
     "membership",
+    "moment_of",
     "present_types",
     "until",
     "with_same_log",
@@ -30,6 +33,8 @@ LOG = ("topic", "partition")
 
 COMMIT_TYPES = ("OffsetCommit", "LegacyOffsetCommit")
 """Offsets; all others are records of groups."""
+
+NO_ORDER = "records without an offset have no order: give a DataFrame with the column `offset` filled"
 
 AsOf = datetime | int | Mapping[int, int] | Mapping[tuple[str, int], int]
 """A moment: a time (without a zone it is UTC) or ms since 1970, or the offset of the last record that counts by partition, or by topic and partition."""
@@ -90,6 +95,11 @@ def key_columns(types: Iterable[RecordType]) -> tuple[Column, Column]:
     return text, F.coalesce(*numbers).cast("int") if numbers else F.lit(None).cast("int")
 
 
+def known_offset() -> Column:
+    """The offset of a record; a row without one fails the job, rather than being left out of it."""
+    return F.coalesce("offset", F.raise_error(F.lit(NO_ORDER)).cast("long"))
+
+
 def with_same_log(left: DataFrame, right: DataFrame, how: str, also: Iterable[str] = ()) -> DataFrame:
     """Join on the log, null being equal to null, and on columns that are equal in both; each of these is there once, as it is on the left."""
     names = [*LOG, *also]
@@ -111,15 +121,22 @@ def until(df: DataFrame, as_of: AsOf | None) -> DataFrame:
         return df
     if isinstance(as_of, Mapping):
         return _until_offsets(df, as_of)
-    if isinstance(as_of, datetime):
-        moment = as_of if as_of.tzinfo is not None else as_of.replace(tzinfo=UTC)
-    elif isinstance(as_of, int):
-        moment = datetime.fromtimestamp(as_of / 1000, UTC)
-    else:
-        raise OptionError(f"as_of is {as_of!r}: give a datetime, ms since 1970, or a mapping of partitions to offsets")
+    moment = moment_of(as_of)
     later = df.where(F.col("timestamp") > F.lit(moment)).groupBy(*LOG).agg(F.min("offset").alias("first_later"))
     with_ends = with_same_log(df, F.broadcast(later), "left")
     return with_ends.where(F.col("first_later").isNull() | (F.col("offset") < F.col("first_later"))).drop("first_later")
+
+
+def moment_of(as_of: datetime | int) -> datetime:
+    """A time with its zone. Raises `OptionError` for what is none."""
+    if isinstance(as_of, datetime):
+        return as_of if as_of.tzinfo is not None else as_of.replace(tzinfo=UTC)
+    if isinstance(as_of, int):
+        try:
+            return datetime.fromtimestamp(as_of / 1000, UTC)
+        except (ValueError, OverflowError, OSError) as error:
+            raise OptionError(f"as_of is {as_of}: that is no time in ms since 1970") from error
+    raise OptionError(f"as_of is {as_of!r}: give a datetime, ms since 1970, or a mapping of partitions to offsets")
 
 
 def is_control() -> Column:

@@ -3,10 +3,12 @@
 Commits say where a group was; end offsets of the partitions are not in `__consumer_offsets` and come as snapshots. All of it is on the JVM's side.
 """
 
+from collections.abc import Mapping
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
 
-from quorate.pipeline.jobs.columns import COMMIT_TYPES, key_columns, present_types
+from quorate.pipeline.jobs.columns import COMMIT_TYPES, AsOf, key_columns, known_offset, moment_of, present_types, until
 from quorate.pipeline.jobs.survivors import has_markers, is_in_transaction, with_outcomes
 from quorate.pipeline.schema import OptionError, column_of
 
@@ -16,10 +18,13 @@ END_OFFSETS = ("topic", "partition", "timestamp", "end_offset")
 PARTITION = ("group", "topic", "partition")
 
 
-def lag(df: DataFrame, end_offsets: DataFrame, *, isolation_level: str | None = None) -> DataFrame:
+def lag(
+    df: DataFrame, end_offsets: DataFrame, *, as_of: AsOf | None = None, isolation_level: str | None = None
+) -> DataFrame:
     """Lags of each group on each partition that it has committed, at each snapshot of the partition's end offset.
 
     `df`: rows of the source or of `decode`, of one cluster. `end_offsets`: `topic`, `partition`, `timestamp`, `end_offset` (what `kafka-get-offsets.sh` tells, with the time).
+    `as_of`: as for `group_state`; a time also leaves out later snapshots.
     `isolation_level`: as for `group_state`; an offset of a transaction counts from its commit marker on.
 
     A row per group, topic, partition and `timestamp` of a snapshot, from the group's first commit on:
@@ -32,13 +37,15 @@ def lag(df: DataFrame, end_offsets: DataFrame, *, isolation_level: str | None = 
     """
     if missing := [name for name in END_OFFSETS if name not in end_offsets.columns]:
         raise OptionError(f"the end offsets have no column {', '.join(missing)}: they need {', '.join(END_OFFSETS)}")
-    written = commits(df, isolation_level)
+    written = commits(until(df, as_of), isolation_level)
     ends = end_offsets.select(
         F.col("topic"),
         F.col("partition").cast("int").alias("partition"),
         F.col("timestamp").cast("timestamp").alias("timestamp"),
         F.col("end_offset").cast("long").alias("end_offset"),
     ).where("end_offset is not null and timestamp is not null")
+    if as_of is not None and not isinstance(as_of, Mapping):
+        ends = ends.where(F.col("timestamp") <= F.lit(moment_of(as_of)))
     # Every snapshot of a partition is one of each group that reads it.
     asked = written.select(*PARTITION).distinct().join(ends, ["topic", "partition"])
     nothing = F.lit(None)
@@ -91,7 +98,7 @@ def commits(df: DataFrame, isolation_level: str | None = None) -> DataFrame:
     topic, partition = key_columns(types)
     value = F.coalesce(*[F.col(f"{column_of(one.name)}.offset") for one in types])
     columns: list[Column | str] = [
-        "group", topic.alias("topic"), partition.alias("partition"), F.col("offset").alias("log_offset"), "timestamp", value.alias("committed_offset"),
+        "group", topic.alias("topic"), partition.alias("partition"), known_offset().alias("log_offset"), "timestamp", value.alias("committed_offset"),
     ]  # fmt: skip
     offsets = df.where(F.col("type").isin(*COMMIT_TYPES) & F.col("group").isNotNull())
     if not has_markers(df, isolation_level):

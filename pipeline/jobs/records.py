@@ -19,17 +19,16 @@ from quorate.codecs.log_model import LogEntry
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, MessageSpec, RecordType
 from quorate.codecs.records import CoordinatorRecord
 from quorate.codecs.wire import ArrayType, BytesType, StructType, Uuid, UuidType, WireType
+from quorate.pipeline.jobs.columns import NO_ORDER
 from quorate.pipeline.schema import GROUP_FIELDS, column_of
 
-__all__ = ["NO_ORDER", "PACKED", "Row", "entries", "entry_of", "packed", "record_of", "rows_in_order"]
+__all__ = ["PACKED", "Row", "entries", "entry_of", "packed", "record_of", "rows_in_order"]
 
 Row = dict[str, Any]
 Convert = Callable[[Any], Any]
 
 PACKED = "packed"
 """The column with the fields of key and value, as JSON."""
-
-NO_ORDER = "records without an offset have no order: give a DataFrame with the column `offset` filled"
 
 _COMMON = ("topic", "partition", "offset", "timestamp", "producer_id", "transactional", "type", "value_version", "group", "tombstone")  # fmt: skip
 _TYPES = {found.name: found for found in RECORD_TYPES[CONSUMER_OFFSETS].values()}

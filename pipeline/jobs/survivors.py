@@ -14,6 +14,7 @@ from quorate.pipeline.jobs.columns import (
     AsOf,
     is_control,
     key_columns,
+    known_offset,
     present_types,
     until,
     with_same_log,
@@ -45,7 +46,7 @@ def survivors(df: DataFrame, as_of: AsOf | None = None, isolation_level: str | N
     text, number = key_columns(types)
     keys: list[Column | str] = [
         *LOG,
-        "offset",
+        known_offset().alias("offset"),
         "type",
         "group",
         "tombstone",

@@ -4,10 +4,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from random import Random
 
+import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from quorate.pipeline.jobs.lag import commits, lag
+from quorate.pipeline.jobs.state import group_state
 from quorate.pipeline.schema import OptionError
 from tests.pipeline.jobs import Rowlike, everything, in_any_order, replay_stored, rows_of, stored_rows
 from tests.pipeline.made_up import Stored, random_commits
@@ -81,6 +84,29 @@ def test_lags_are_those_of_the_offsets_that_the_coordinator_had(spark: SparkSess
         assert {name: got[at][name] for name in numbers} == pytest.approx(numbers), at
         assert got[at]["committed_at"] <= at[2]
     assert sum(row["drain_seconds"] is not None and row["lag"] > 0 for row in wanted.values()) > 20
+
+
+def test_an_earlier_time_leaves_out_what_came_later_of_commits_and_snapshots(spark: SparkSession) -> None:
+    stored = random_commits(3)
+    df = rows_of(spark, [stored_rows(stored, "log")])
+    early = [row for row in expected(stored) if row["timestamp"] <= EPOCH + timedelta(milliseconds=30)]
+    assert lag(df, snapshots(spark), as_of=30).count() == len(early) > 0
+
+
+def test_rows_without_offsets_fail_rather_than_being_left_out(spark: SparkSession) -> None:
+    table = stored_rows(random_commits(3), "log")
+    at = table.schema.get_field_index("offset")
+    df = rows_of(spark, [table.set_column(at, table.schema.field(at), pa.nulls(table.num_rows, pa.int64()))])
+    with pytest.raises(PySparkException, match="have no order"):
+        lag(df, snapshots(spark)).collect()
+    with pytest.raises(PySparkException, match="have no order"):
+        group_state(df).rows.collect()
+
+
+def test_rows_of_two_clusters_are_not_taken_for_one_log(spark: SparkSession) -> None:
+    df = rows_of(spark, [stored_rows(random_commits(3, groups), "log") for groups in (("a", "b"), ("c", "d"))])
+    with pytest.raises(PySparkException, match="two different records at offset"):
+        group_state(df).rows.collect()
 
 
 def test_aborted_and_open_transactions_are_no_commits(spark: SparkSession) -> None:
