@@ -51,9 +51,13 @@ def run_killed(found: DataFrame, folder: Path, random: Random | None = None) -> 
         if random is not None and random.random() < 0.25:
             raise RuntimeError("killed before Spark knows")
 
+    folder.mkdir(exist_ok=True)
     for _ in range(30):
         stream = found.writeStream.foreachBatch(keep).trigger(availableNow=True)
+        settings = found.sparkSession.conf
+        settings.set("spark.sql.shuffle.partitions", "2")  # each has a store of its own
         query = stream.option("checkpointLocation", str(folder / "checkpoint")).start()
+        settings.set("spark.sql.shuffle.partitions", "4")
         try:
             query.awaitTermination()
         except Exception as error:
