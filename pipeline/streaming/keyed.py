@@ -63,9 +63,7 @@ def keyed_rows(df: DataFrame, types: Iterable[RecordType]) -> DataFrame:
     )
 
 
-def changes(
-    rows: DataFrame, keys: Iterable[str], processor: StatefulProcessor, schema: pa.Schema, time_mode: str = "None"
-) -> DataFrame:
+def changes(rows: DataFrame, keys: Iterable[str], processor: StatefulProcessor, schema: pa.Schema) -> DataFrame:
     """What a processor tells of rows with the same `keys`, as columns of `schema`. Raises `OptionError` where Spark has not what it takes."""
     spark = rows.sparkSession
     if not rows.isStreaming:
@@ -78,7 +76,8 @@ def changes(
         import_module("google.protobuf")
     except ImportError:
         raise OptionError("state in Python needs protobuf: pip install 'quorate[spark]'") from None
-    found = rows.groupBy(*keys).transformWithStateInPandas(processor, "row string", "Append", time_mode)
+    # Without Spark's timers: with those of processing time, a query with availableNow makes empty micro-batches for ever.
+    found = rows.groupBy(*keys).transformWithStateInPandas(processor, "row string", "Append", "None")
     return found.select(F.from_json("row", from_arrow_schema(schema)).alias("row")).select("row.*")
 
 

@@ -25,15 +25,12 @@ the offset of the last record that is in it. `deleted`: what was taken for a reb
 
 REBALANCE_KEY = ("log_topic", "log_partition", "group", "log_offset")
 
-FORGET_MS = 600_000
-"""How long the last write of a group that is gone is kept, in which it may begin anew as a group of another kind."""
-
 
 def stream_rebalances(df: DataFrame) -> DataFrame:
     """Rebalances that began or changed in a micro-batch: see `REBALANCE_CHANGES`. `df`: as for `stream_group_state`; no record types but offsets may have been left out."""
     types = [one.name for one in RECORD_TYPES[CONSUMER_OFFSETS].values() if one.name not in COMMIT_TYPES]
     rows = keyed_rows(membership(df), present_types(df, types))
-    return changes(rows, (*LOG, "group"), RebalancesProcessor(), REBALANCE_CHANGES, "ProcessingTime")
+    return changes(rows, (*LOG, "group"), RebalancesProcessor(), REBALANCE_CHANGES)
 
 
 def latest_rebalances(found: DataFrame) -> DataFrame:
@@ -75,7 +72,6 @@ class RebalancesProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called by Spark."""
-        self._handle = handle
         self._told = handle.getValueState("told", "applied long, told string")
         self._rows = handle.getMapState("rows", KEY, VALUE)
 
@@ -112,37 +108,15 @@ class RebalancesProcessor(StatefulProcessor):
         after = now.finish()
         for row in both[:first]:
             kept.take(row)
+        if kept.is_dead:
+            kept.clear()  # the last write of a group that is gone stays in the tail: it may begin anew there, as another kind
         kept.store(self._rows)
         told["tail"] = both[first:]
         self._told.update((both[-1].offset, json.dumps(told, separators=(",", ":"))))
-        if _is_gone(kept, both[first:]) and timerValues is not None:
-            self._handle.registerTimer(timerValues.getCurrentProcessingTimeInMs() + FORGET_MS)
         about = {"log_topic": topic, "log_partition": partition, "group": group, "version": both[-1].offset}
         found = [row | about | {"deleted": False} for offset, row in after.items() if before.get(offset) != row]
         found += [row | about | {"deleted": True} for offset, row in before.items() if offset not in after]
         yield from frame(found, REBALANCE_CHANGES)
 
-    def handleExpiredTimer(  # noqa: N802  # Spark's name
-        self,
-        key: Any,
-        timerValues: Any,  # noqa: N803  # Spark's name
-        expiredTimerInfo: Any,  # noqa: N803  # Spark's name
-    ) -> Frames:
-        """Called by Spark a while after a group has gone: forget it, unless it is there again."""
-        stored = self._told.get()
-        if stored is not None and _is_gone(
-            Kept.load(self._rows), [Packed(*one) for one in json.loads(stored[1])["tail"]]
-        ):
-            self._told.clear()
-            self._rows.clear()
-        return iter(())
-
     def close(self) -> None:
         """Called by Spark."""
-
-
-def _is_gone(kept: Kept, tail: list[Packed]) -> bool:
-    copy = Kept(kept.rows.values())
-    for row in tail:
-        copy.take(row)
-    return copy.is_dead

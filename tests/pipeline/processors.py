@@ -53,20 +53,11 @@ class Map:
         self.values.clear()
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_000
-
-    def getCurrentProcessingTimeInMs(self) -> int:  # noqa: N802  # Spark's name
-        return self.now
-
-
 class Handle:
     """What a processor gets from Spark for one key."""
 
     def __init__(self) -> None:
         self.states: dict[str, Any] = {}
-        self.timers: list[int] = []
 
     def getValueState(self, name: str, schema: str) -> Value:  # noqa: N802  # Spark's name
         found: Value = self.states.setdefault(name, Value())
@@ -75,9 +66,6 @@ class Handle:
     def getMapState(self, name: str, key: str, value: str) -> Map:  # noqa: N802  # Spark's name
         found: Map = self.states.setdefault(name, Map())
         return found
-
-    def registerTimer(self, at: int) -> None:  # noqa: N802  # Spark's name
-        self.timers.append(at)
 
     @property
     def is_empty(self) -> bool:
@@ -90,7 +78,6 @@ class Driver:
     def __init__(self, make: Any) -> None:
         self.make = make
         self.handles: dict[Key, Handle] = {}
-        self.clock = Clock()
         self.told: list[dict[str, Any]] = []
 
     def batch(self, key: Key, rows: list[Any], columns: tuple[str, ...] = Packed._fields) -> list[dict[str, Any]]:
@@ -100,22 +87,11 @@ class Driver:
         processor.init(handle)
         half = len(rows) // 2
         frames = [pd.DataFrame(part, columns=list(columns)) for part in (rows[half:], rows[:half])]
-        found = processor.handleInputRows(key, iter(frames), self.clock)
+        found = processor.handleInputRows(key, iter(frames), None)
         told = [json.loads(row) for frame in found for row in frame["row"]]
         processor.close()
         self.told += told
         return told
-
-    def later(self, ms: int) -> None:
-        """Time passes, and timers end."""
-        self.clock.now += ms
-        for key, handle in self.handles.items():
-            due = [at for at in handle.timers if at <= self.clock.now]
-            handle.timers = [at for at in handle.timers if at > self.clock.now]
-            for _ in due:
-                processor = self.make()
-                processor.init(handle)
-                assert list(processor.handleExpiredTimer(key, self.clock, None)) == []
 
 
 def grouped(table: pa.Table) -> dict[tuple[str, int, str], list[Packed]]:
