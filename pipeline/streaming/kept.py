@@ -83,11 +83,14 @@ class Kept:
 
     def take(self, row: Packed) -> None:
         """Take in the next row of the group in the log."""
-        before = self.rows.get(row.key)
+        live = [self.rows.get((name, row.text, row.number)) for name in COMMIT_TYPES]
+        before = max(
+            (one for one in live if one is not None and not one.tombstone), key=lambda one: one.offset, default=None
+        )
         if row.type in COMMIT_TYPES:
             if not row.tombstone:
                 self._remove((MADE, "", -1))
-            elif before is not None and not before.tombstone and before.offset > self._removed_at():
+            elif before is not None and before.offset > self._removed_at():
                 made = self.rows.get((MADE, "", -1))
                 if made is None or made.offset < before.offset:
                     self._put((MADE, "", -1), before._replace(type=MADE, text="", number=-1))
@@ -120,7 +123,7 @@ class Kept:
             for key in self.rows
             if key[1:] == row.key[1:] and key[0] != MADE and (key[0] in COMMIT_TYPES) == commits
         ]
-        if all(self.rows[key].tombstone for key in of_same):
+        if commits or all(self.rows[key].tombstone for key in of_same):  # either type of commit deletes both
             for key in of_same:
                 self._remove(key)
 
