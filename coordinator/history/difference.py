@@ -92,10 +92,10 @@ def diff_views(before: GroupView | None, after: GroupView | None, written: Writt
 def _members(
     old: Mapping[str, MemberView], changed: Mapping[str, MemberView], gone: Mapping[str, MemberView]
 ) -> Iterator[tuple[Cause, Fact]]:
-    """Who came, went and changed, with what that is as a cause."""
-    gone = dict(gone)
+    """Who came, went and changed, with what that is as a cause; by member id, so that it is the same for a log that was compacted."""
+    gone = dict(sorted(gone.items()))
     instances = {member.instance_id: member_id for member_id, member in gone.items() if member.instance_id is not None}
-    for member_id, member in changed.items():
+    for member_id, member in sorted(changed.items()):
         before = old.get(member_id)
         if before is None and member.instance_id in instances and member.instance_id is not None:
             replaced = instances[member.instance_id]
@@ -155,10 +155,10 @@ def _subscription(member: MemberView) -> str:
 
 
 def _regexes(old: Mapping[str, tuple[str, ...]], new: Mapping[str, tuple[str, ...]]) -> Iterator[facts.RegexResolved]:
-    for regex, topics in new.items():
+    for regex, topics in sorted(new.items()):
         if regex not in old or set(old[regex]) != set(topics):
             yield facts.RegexResolved(regex=regex, before=old.get(regex, ()), after=topics)
-    for regex in old:
+    for regex in sorted(old):
         if regex not in new:
             yield facts.RegexResolved(regex=regex, before=old[regex], after=None)
 
