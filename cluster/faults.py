@@ -40,7 +40,7 @@ class Error:
     applied: bool = False
 
     def happen(self, broker: "Broker", connection: "Connection", header: "Header", request: Message) -> None:
-        """Answer with the error. What is asked for is carried out in a copy of nothing: only where `applied` says so."""
+        """Answer with the error; what is asked for is carried out only where `applied` says so."""
         if self.applied:
             broker.handle(connection, header, request, change=lambda response: with_error(response, self.code))
             return

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 
 from quorate.cluster.log import PartitionLog
 from quorate.codecs import Uuid
+from quorate.codecs.api.error_codes import ErrorCode
 
-__all__ = ["NO_LEADER", "PartitionState", "TopicState", "is_valid_name"]
+__all__ = ["NO_LEADER", "PartitionState", "TopicState", "is_valid_name", "leader_error"]
 
 NO_LEADER = -1
 _ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
@@ -65,3 +66,16 @@ class TopicState:
 def is_valid_name(name: str) -> bool:
     """Whether a topic may have this name: up to 249 letters, digits, dots, underscores and hyphens."""
     return 0 < len(name) <= 249 and name not in (".", "..") and _ALLOWED.issuperset(name)
+
+
+def leader_error(partition: PartitionState | None, broker: int, leader_epoch: int) -> ErrorCode:
+    """Why a broker may not answer for a partition: it does not lead it, or the client knows another leader epoch (KIP-320; -1: it knows none)."""
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if partition.leader != broker:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if 0 <= leader_epoch < partition.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if leader_epoch > partition.leader_epoch:
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+    return ErrorCode.NONE

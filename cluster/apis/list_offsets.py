@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.log import Batch
+from quorate.cluster.topics import leader_error
 from quorate.codecs.api.broker import ListOffsetsRequest, ListOffsetsResponse
 from quorate.codecs.api.broker.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsTopicResponse,
 )
-from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches import BatchProblem, BatchRecord, read_batches
 
 if TYPE_CHECKING:
@@ -46,15 +46,7 @@ def _found(
     broker: "Broker", topic: str, asked: ListOffsetsPartition, isolation_level: int, version: int
 ) -> ListOffsetsPartitionResponse:
     partition = broker.cluster.partition(topic, asked.partition_index)
-    error = ErrorCode.NONE
-    if partition is None:
-        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    elif partition.leader != broker.id:
-        error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    elif 0 <= asked.current_leader_epoch < partition.leader_epoch:
-        error = ErrorCode.FENCED_LEADER_EPOCH
-    elif asked.current_leader_epoch > partition.leader_epoch:
-        error = ErrorCode.UNKNOWN_LEADER_EPOCH
+    error = leader_error(partition, broker.id, asked.current_leader_epoch)
     if partition is None or error:
         return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=error)
     log = partition.log

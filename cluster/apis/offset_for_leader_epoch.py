@@ -3,13 +3,13 @@
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
+from quorate.cluster.topics import leader_error
 from quorate.codecs.api.broker import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from quorate.codecs.api.broker.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from quorate.codecs.api.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
@@ -34,15 +34,7 @@ def offset_for_leader_epoch(
 
 def _end(broker: "Broker", topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     partition = broker.cluster.partition(topic, asked.partition)
-    error = ErrorCode.NONE
-    if partition is None:
-        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    elif partition.leader != broker.id:
-        error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    elif 0 <= asked.current_leader_epoch < partition.leader_epoch:
-        error = ErrorCode.FENCED_LEADER_EPOCH
-    elif asked.current_leader_epoch > partition.leader_epoch:
-        error = ErrorCode.UNKNOWN_LEADER_EPOCH
+    error = leader_error(partition, broker.id, asked.current_leader_epoch)
     if partition is None or error:
         return EpochEndOffset(error_code=error, partition=asked.partition)
     if asked.leader_epoch == partition.leader_epoch:

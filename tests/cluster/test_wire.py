@@ -267,3 +267,13 @@ def test_a_broker_that_is_frozen_for_longer_than_its_session_leads_nothing_until
         assert {one.leader for one in topic.partitions} == {2}
         two.call(lambda: two.core.brokers[1].freeze(False))
         assert {one.in_sync for one in topic.partitions} <= {(1, 2), (2, 1)}
+
+
+@pytest.mark.parametrize(
+    ("epoch", "code"),
+    [(-1, ErrorCode.NONE), (0, ErrorCode.NONE), (5, ErrorCode.UNKNOWN_LEADER_EPOCH)],
+)
+def test_a_client_that_knows_another_leader_epoch_is_told(wire: Wire, epoch: int, code: ErrorCode) -> None:
+    part = ListOffsetsPartition(timestamp=-1, current_leader_epoch=epoch)
+    asked = ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(name="t", partitions=(part,)),))
+    assert wire.ask(asked, 7).topics[0].partitions[0].error_code == code
