@@ -18,6 +18,7 @@ __all__ = [
     "is_control",
     "key_columns",
     "known_offset",
+    "known_timestamp",
     "membership",
     "moment_of",
     "present_types",
@@ -34,6 +35,7 @@ LOG = ("topic", "partition")
 COMMIT_TYPES = ("OffsetCommit", "LegacyOffsetCommit")
 """Offsets; all others are records of groups."""
 
+NO_TIME = "records without a timestamp do not say which of them were written together: give a DataFrame with the column `timestamp` filled"
 NO_ORDER = "records without an offset have no order: give a DataFrame with the column `offset` filled"
 
 AsOf = datetime | int | Mapping[int, int] | Mapping[tuple[str, int], int]
@@ -98,6 +100,11 @@ def key_columns(types: Iterable[RecordType]) -> tuple[Column, Column]:
 def known_offset() -> Column:
     """The offset of a record; a row without one fails the job, rather than being left out of it."""
     return F.coalesce("offset", F.raise_error(F.lit(NO_ORDER)).cast("long"))
+
+
+def known_timestamp() -> Column:
+    """When a record was written; a row that does not say fails the job, rather than being taken for one write with all others."""
+    return F.coalesce("timestamp", F.raise_error(F.lit(NO_TIME)).cast("timestamp"))
 
 
 def with_same_log(left: DataFrame, right: DataFrame, how: str, also: Iterable[str] = ()) -> DataFrame:

@@ -28,7 +28,7 @@ from quorate.coordinator.history.facts import (
 from quorate.coordinator.history.words import learn_names
 from quorate.coordinator.state import ClassicGroup, Group
 from quorate.coordinator.state.modern import ModernGroup
-from quorate.pipeline.jobs.columns import LOG, AsOf, membership, until
+from quorate.pipeline.jobs.columns import LOG, AsOf, known_timestamp, membership, until
 from quorate.pipeline.jobs.records import entries, packed
 from quorate.pipeline.schema import OptionError
 
@@ -77,9 +77,10 @@ the records of both are the same. `replaced`: members whose place a static membe
 def rebalances(df: DataFrame, as_of: AsOf | None = None) -> DataFrame:
     """Every rebalance of every group: see `REBALANCES`. `df` and `as_of`: as for `group_state`; no record types but offsets may have been left out.
 
-    What one write to the log did counts together, so that a member that joins makes one row. Raises `OptionError` for columns that are missing.
+    What one write to the log did counts together, so that a member that joins makes one row. Raises `OptionError` for columns that are missing;
+    a row without a timestamp ends the job with an error.
     """
-    records = packed(membership(until(df, as_of)))
+    records = packed(membership(until(df, as_of)).withColumn("timestamp", known_timestamp()))
     return records.groupBy(*LOG, "group").applyInArrow(_rebalances, from_arrow_schema(REBALANCES))
 
 

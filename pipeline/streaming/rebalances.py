@@ -9,7 +9,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from quorate.codecs import Uuid
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES
-from quorate.pipeline.jobs.columns import COMMIT_TYPES, LOG, membership, present_types
+from quorate.pipeline.jobs.columns import COMMIT_TYPES, LOG, known_timestamp, membership, present_types
 from quorate.pipeline.jobs.rebalances import REBALANCES, GroupRebalances
 from quorate.pipeline.streaming.kept import KEY, VALUE, Kept, Packed, entry
 from quorate.pipeline.streaming.keyed import Frames, changes, frame, keyed_rows, packed_rows, plain
@@ -29,7 +29,7 @@ REBALANCE_KEY = ("log_topic", "log_partition", "group", "log_offset")
 def stream_rebalances(df: DataFrame) -> DataFrame:
     """Rebalances that began or changed in a micro-batch: see `REBALANCE_CHANGES`. `df`: as for `stream_group_state`; no record types but offsets may have been left out."""
     types = [one.name for one in RECORD_TYPES[CONSUMER_OFFSETS].values() if one.name not in COMMIT_TYPES]
-    rows = keyed_rows(membership(df), present_types(df, types))
+    rows = keyed_rows(membership(df).withColumn("timestamp", known_timestamp()), present_types(df, types))
     return changes(rows, (*LOG, "group"), RebalancesProcessor(), REBALANCE_CHANGES)
 
 

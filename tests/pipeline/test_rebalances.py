@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -175,3 +176,9 @@ def test_storms_are_many_rebalances_in_a_short_time(spark: SparkSession) -> None
 def test_a_storm_needs_two_and_a_time(spark: SparkSession) -> None:
     with pytest.raises(OptionError, match="a storm is two or more"):
         storms(table(spark, ("g", [0])), at_least=1)
+
+
+def test_rows_without_timestamps_fail_rather_than_being_taken_for_one_write(spark: SparkSession) -> None:
+    timeless = everything(spark).withColumn("timestamp", F.lit(None).cast("timestamp"))
+    with pytest.raises(PySparkException, match="without a timestamp do not say which of them were written together"):
+        rebalances(timeless).collect()
