@@ -111,15 +111,17 @@ class AdminOperations:
         self.elect_preferred_leaders(topic, list(replicas))
 
     def elect_preferred_leaders(self, topic: str, partitions: Sequence[int]) -> None:
-        """Make the first replica of each partition its leader."""
+        """Make the first replica of each partition its leader, and wait until every broker knows it."""
 
         def elected() -> bool:
-            now = {part["partition_index"]: part for part in self.describe_topic(topic)["partitions"]}
-            late = [
-                partition
-                for partition in partitions
-                if now[partition]["leader_id"] != now[partition]["replica_nodes"][0]
-            ]
+            late = sorted(
+                {
+                    part["partition_index"]
+                    for seen in self._as_each_broker_sees(topic)
+                    for part in seen["partitions"]
+                    if part["partition_index"] in partitions and part["leader_id"] != part["replica_nodes"][0]
+                }
+            )
             if late:
                 # An election fails while the preferred leader is not in sync yet; it is asked for again then.
                 self.admin.elect_leaders(0, {topic: late}, raise_errors=False)
@@ -164,22 +166,35 @@ class AdminOperations:
 
     def _as_each_broker_sees(self, topic: str) -> Iterator[dict[str, Any]]:
         """A topic's metadata, asked of each broker that is up."""
-        for broker in self.admin.describe_cluster()["brokers"]:
-            if not broker.get("is_fenced"):  # before Kafka 4.0, those that are fenced are not listed at all
-                yield metadata_from(self.admin, broker["broker_id"], topic)["topics"][0]
+        for broker in self._brokers_up():
+            yield metadata_from(self.admin, broker, topic)["topics"][0]
+
+    def _brokers_up(self) -> list[int]:
+        return [
+            broker["broker_id"]
+            for broker in self.admin.describe_cluster()["brokers"]
+            if not broker.get("is_fenced")  # before Kafka 4.0, those that are fenced are not listed at all
+        ]
 
     # Configurations
 
     def set_config(self, resource: str, config: Mapping[str, str | None]) -> None:
-        """Set dynamic configurations. `resource`: "topic:NAME", "broker:ID", "broker:" (all) or "group:ID"; `None` takes a setting back."""
-        from kafka.admin import AlterConfigOp, ConfigResource
+        """Set dynamic configurations, and wait until every broker knows them. `resource`: "topic:NAME", "broker:ID", "broker:" (all) or "group:ID"; `None` takes a setting back.
 
+        Raises `ClusterError` when the cluster refuses them.
+        """
         kind, _, name = resource.partition(":")
-        changes = {
-            key: (AlterConfigOp.DELETE, None) if value is None else (AlterConfigOp.SET, value)
-            for key, value in config.items()
-        }
-        self.admin.alter_configs([ConfigResource(kind.upper(), name, configs=changes)])
+        # What holds for one broker alone, only that one checks and tells; of anything else, each tells what it has learned.
+        asked = [int(name)] if kind == "broker" and name else self._brokers_up()
+        refused = alter_configs(self.admin, asked[0], kind, name, config)
+        if refused is not None:
+            raise ClusterError(f"the configuration of {resource} was not changed: {refused}")
+        wanted = {key: None if value is None else _comparable(value) for key, value in config.items()}
+
+        def known() -> bool:
+            return all(configs_from(self.admin, broker, kind, name, list(wanted)) == wanted for broker in asked)
+
+        wait_for(f"every broker knows the configuration of {resource}", known, self.timeout_ms)
 
     # Groups
 
@@ -228,3 +243,71 @@ def metadata_from(admin: "KafkaAdminClient", broker: int, *topics: str) -> dict[
 
     answer: dict[str, Any] = manager.run(ask)
     return answer
+
+
+def alter_configs(
+    admin: "KafkaAdminClient", broker: int, kind: str, name: str, config: Mapping[str, str | None]
+) -> str | None:
+    """Tell one broker to set configurations, or to take them back (`None`). Gives the reason if it refuses.
+
+    kafka-python's own call does not do: it cannot name all brokers, and knows no setting of groups before they have one.
+    """
+    from kafka.admin import ConfigResourceType
+    from kafka.errors import for_code
+    from kafka.protocol.admin.configs import IncrementalAlterConfigsRequest as Request
+
+    manager = admin._manager
+
+    async def ask() -> dict[str, Any]:
+        # Operation 0 sets, 1 deletes.
+        changes = [(key, int(value is None), value) for key, value in config.items()]
+        resource = (ConfigResourceType[kind.upper()].value, name, changes)
+        found: dict[str, Any] = (
+            await manager.send(Request(resources=[resource], validate_only=False), node_id=broker)
+        ).to_dict()
+        return found
+
+    (answer,) = manager.run(ask)["responses"]
+    if answer["error_code"] == 0:
+        return None
+    error: str = for_code(answer["error_code"]).__name__
+    return f"{error}: {answer['error_message']}"
+
+
+def configs_from(
+    admin: "KafkaAdminClient", broker: int, kind: str, name: str, keys: Sequence[str]
+) -> dict[str, str | None]:
+    """What one broker says that was set for this very resource: `None` for a setting that was not, or that is inherited."""
+    from kafka.admin import ConfigResourceType
+    from kafka.protocol.admin.configs import DescribeConfigsRequest as Request
+
+    manager = admin._manager
+    source = {"topic": 1, "broker": 2 if name else 3, "group": 8}[kind]
+
+    async def ask() -> dict[str, Any]:
+        resource = (ConfigResourceType[kind.upper()].value, name, list(keys))
+        found: dict[str, Any] = (
+            await manager.send(Request(resources=[resource], include_synonyms=True), node_id=broker)
+        ).to_dict()
+        return found
+
+    (result,) = manager.run(ask)["results"]
+    values: dict[str, str | None] = dict.fromkeys(keys)
+    for entry in result["configs"]:
+        # Groups' configurations have no synonyms.
+        for level in [*entry["synonyms"], {"source": entry["config_source"], "value": entry["value"]}]:
+            if level["source"] == source:
+                values[entry["name"]] = _comparable(level["value"])
+    return values
+
+
+def _comparable(value: str) -> str:
+    """A value in one form, as brokers tell what they parsed: `0.5` for 0.50, `a,b` for "a, b"."""
+    return ",".join(_number_or_word(part.strip()) for part in value.split(","))
+
+
+def _number_or_word(text: str) -> str:
+    try:
+        return repr(float(text))
+    except ValueError:
+        return text.lower()

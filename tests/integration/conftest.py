@@ -41,6 +41,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 EMBEDDED_LACKS = {
     "test_controllers_may_be_nodes_of_their_own": "no brokers are controllers only",
+    "test_configurations_of_one_broker_and_of_all_are_told_apart": "brokers' settings cannot be changed",
     "test_a_coordinator_whose_disk_is_full": "there are no disks",
     "test_only_a_disk_of_a_limited_size_is_filled": "there are no disks",
 }

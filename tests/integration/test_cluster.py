@@ -150,6 +150,31 @@ def test_configurations_are_set_and_taken_back(kafka_cluster: Cluster, topic: st
     assert "12345" not in retention()
 
 
+def test_configurations_of_one_broker_and_of_all_are_told_apart(kafka_cluster: Cluster) -> None:
+    def retention(broker: int) -> str | None:
+        asked = ConfigResource(ConfigResourceType.BROKER, str(broker), None)
+        said = kafka_cluster.admin.describe_configs([asked], config_filter="all")["broker"][str(broker)]
+        value: str | None = said["log.retention.ms"]["value"]
+        return value
+
+    kafka_cluster.set_config("broker:", {"log.retention.ms": "7200000"})
+    kafka_cluster.set_config("broker:2", {"log.retention.ms": "3600000"})
+    assert [retention(broker) for broker in (1, 2, 3)] == ["7200000", "3600000", "7200000"]
+    kafka_cluster.set_config("broker:2", {"log.retention.ms": None})
+    assert retention(2) == "7200000"
+    kafka_cluster.set_config("broker:", {"log.retention.ms": None})
+    assert retention(2) is None
+
+
+@pytest.mark.parametrize("setting", [{"retention.ms": "soon"}, {"retention.years": "1"}])
+def test_a_configuration_that_the_cluster_refuses_is_an_error(
+    kafka_cluster: Cluster, topic: str, setting: dict[str, str]
+) -> None:
+    refused = f"the configuration of topic:{topic} was not changed: InvalidConfigurationError: .*{next(iter(setting))}"
+    with pytest.raises(ClusterError, match=refused):
+        kafka_cluster.set_config(f"topic:{topic}", setting)
+
+
 def test_a_broker_that_is_not_there_is_named(kafka_cluster: Cluster) -> None:
     with pytest.raises(ClusterError, match="no broker 9, only 1, 2, 3"):
         kafka_cluster.stop_broker(9)
