@@ -20,7 +20,10 @@ from quorate.coordinator.results import Pending
 if TYPE_CHECKING:
     from quorate.cluster.core import ClusterCore
 
-__all__ = ["Broker"]
+__all__ = ["LOOPBACK", "Broker"]
+
+LOOPBACK = "127.0.0.1"
+"""Where brokers listen unless they are told otherwise: nobody but this machine reaches them."""
 
 BEFORE_LOGIN = frozenset({API_VERSIONS_KEY, 17, 36})
 """ApiVersions, SaslHandshake and SaslAuthenticate: what a client may ask for before it has logged in."""
@@ -37,7 +40,7 @@ class Broker:
         self.cluster = cluster
         self.id = number
         self.rack = rack
-        self.host = "127.0.0.1"
+        self.host = LOOPBACK
         self.port = 0
         self.serving = False
         self.frozen = False
@@ -88,6 +91,10 @@ class Broker:
         if self._server is not None:
             self._server.close()
             self._server = None
+        self.drop_clients()
+
+    def drop_clients(self) -> None:
+        """Close all connections."""
         for connection in list(self.connections):
             connection.close(at_once=True)
         self.fetch_sessions.clear()
@@ -143,12 +150,12 @@ class Broker:
 
     def serve(self, connection: Connection, header: Header, frame: bytes) -> None:
         """Have a request answered, and its answer sent."""
-        if header.api is None or not header.known or header.api_key not in advertised(self.cluster):
+        if header.api is None or header.version not in advertised(self.cluster).get(header.api_key, ()):
             if header.api_key == API_VERSIONS_KEY:
                 connection.answer(header, 0, unsupported(self.cluster))
                 return
             self.note(
-                f"closed a connection of {connection.host[1:]}: API {header.api_key} version {header.version} is not known"
+                f"closed a connection of {connection.host[1:]}: API {header.api_key} version {header.version} is not one of Kafka {self.cluster.settings.coordinator.kafka_version}, or not answered"
             )
             connection.close()
             return

@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from quorate.assignors.kafka_version import KafkaVersion
+from quorate.cluster.apis.versions import finalized, release_of
 from quorate.cluster.broker import Broker
 from quorate.cluster.clock import Clock, RealClock
 from quorate.cluster.errors import ClusterStateError, Refusal
@@ -51,6 +52,7 @@ class ClusterCore:
         on_note: Callable[[str], object] | None = None,
     ) -> None:
         self.settings = Settings.of(properties or {})
+        self.features = finalized(self.settings.coordinator.kafka_version)
         self.notes: list[str] = []
         self.failures: list[str] = []
         self.clock: Clock = clock or RealClock()
@@ -60,6 +62,7 @@ class ClusterCore:
         self.topics: dict[str, TopicState] = {}
         self.topics_by_id: dict[Uuid, TopicState] = {}
         self.group_configs: dict[str, GroupConfig] = {}
+        self.group_settings: dict[str, dict[str, str]] = {}  # what group_configs was made of, and what is only kept
         self.faults = Faults(self)
         self._on_note = on_note or (lambda text: None)
         self.brokers = {broker: Broker(self, broker, rack) for broker, rack in sorted(racks.items())}
@@ -248,8 +251,12 @@ class ClusterCore:
     # ---- the owner's view
 
     def change_version(self, version: str) -> None:
-        """Have the coordinators behave like another release of Kafka, on the same logs. Raises `ConfigError` or `ValueError` for a version that cannot be."""
-        self.settings.coordinator = replace(self.settings.coordinator, kafka_version=KafkaVersion.parse(version))
+        """Have brokers and coordinators be of another release of Kafka, on the same logs. The levels of features stay. Raises `ConfigError` or `ValueError` for a version that cannot be."""
+        parsed = KafkaVersion.parse(version)
+        release_of(parsed)
+        self.settings.coordinator = replace(self.settings.coordinator, kafka_version=parsed)
+        for broker in self.brokers.values():
+            broker.drop_clients()  # as brokers that restart do; clients ask for versions anew
         self.groups.restart()
 
     def need_broker(self, broker: int) -> Broker:

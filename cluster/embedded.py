@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from quorate.cluster.broker import LOOPBACK
 from quorate.cluster.clock import Clock
 from quorate.cluster.core import ClusterCore
 from quorate.cluster.errors import ClusterStateError
@@ -25,8 +26,9 @@ T = TypeVar("T")
 class EmbeddedCluster:
     """A cluster with brokers 1 to `brokers`. `racks`: of each, or one for all, or `None`; `ports`: of each; free ones are taken where none are given.
 
-    `properties`: settings by Kafka's names, for all brokers; `clock`: another than the machine's; `security`: TLS and logins; `seed`: of what is random. Raises `ClusterStateError` for numbers that
-    do not go together, when it is made, and for a port that is taken, when it starts.
+    `host`: where they listen, and what clients are told; `kafka_version`: the release that they are, such as "4.0.2", which settles versions of APIs, features, and how groups
+    are coordinated (the newest by default); `properties`: settings by Kafka's names, for all brokers; `clock`: another than the machine's; `security`: TLS and logins; `seed`: of
+    what is random. Raises `ClusterStateError` for numbers that do not go together, when it is made, and for a port that is taken, when it starts; `ConfigError` for settings.
     """
 
     def __init__(
@@ -35,6 +37,8 @@ class EmbeddedCluster:
         *,
         racks: Sequence[str | None] | None = None,
         ports: Sequence[int] | None = None,
+        host: str = LOOPBACK,
+        kafka_version: str | None = None,
         properties: Mapping[str, Any] | None = None,
         clock: Clock | None = None,
         security: Security | None = None,
@@ -46,12 +50,14 @@ class EmbeddedCluster:
         for what, given in (("racks", racks), ("ports", ports)):
             if given is not None and len(given) != brokers:
                 raise ClusterStateError(f"{len(given)} {what} for {brokers} brokers; give one for each")
+        if kafka_version is not None:
+            properties = {**(properties or {}), "kafka.version": kafka_version}
         named = dict(zip(range(1, brokers + 1), racks or [None] * brokers, strict=True))
         self.core = ClusterCore(
             named, properties=properties, clock=clock, security=security, seed=seed, on_note=on_note
         )
-        for broker, port in zip(self.core.brokers.values(), ports or (), strict=False):
-            broker.port = port
+        for broker, port in zip(self.core.brokers.values(), ports or [0] * brokers, strict=True):
+            broker.host, broker.port = host, port
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 

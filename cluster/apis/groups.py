@@ -32,6 +32,7 @@ from quorate.codecs.api import (
     TxnOffsetCommitResponse,
     api_of,
 )
+from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.txn_offset_commit import TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic
 from quorate.codecs.message import Message
 from quorate.coordinator.results import Pending
@@ -42,12 +43,31 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
+_FEATURES: dict[type[Message], str] = {
+    ConsumerGroupHeartbeatRequest: "group.version",
+    ConsumerGroupDescribeRequest: "group.version",
+    ShareGroupHeartbeatRequest: "share.version",
+    ShareGroupDescribeRequest: "share.version",
+    StreamsGroupDescribeRequest: "streams.version",
+}
+"""What is refused with UNSUPPORTED_VERSION until the cluster has agreed on a feature, as in 3.9, or after an upgrade from there."""
+
+
 def _of_one(broker: "Broker", request: Any, context: Context) -> Message | Pending[Any]:
+    if _lacks_feature(broker, request):
+        return broker.cluster.groups.failed(request, context, ErrorCode.UNSUPPORTED_VERSION)
     return broker.cluster.groups.request(broker.id, request.group_id, request, context)
 
 
 def _of_many(broker: "Broker", request: Any, context: Context) -> Message | Pending[Any]:
+    if _lacks_feature(broker, request):
+        return broker.cluster.groups.failed(request, context, ErrorCode.UNSUPPORTED_VERSION)
     return broker.cluster.groups.request_many(broker.id, request, context)
+
+
+def _lacks_feature(broker: "Broker", request: Message) -> bool:
+    feature = _FEATURES.get(type(request))
+    return feature is not None and feature not in broker.cluster.features
 
 
 _ABOUT_ONE: tuple[type[Message], ...] = (

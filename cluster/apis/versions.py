@@ -1,62 +1,83 @@
-"""ApiVersions v0–4 (KIP-511, KIP-584): which APIs a broker answers, and in which versions, made from the table of answers.
+"""ApiVersions v0–4 (KIP-511, KIP-584, KIP-1022): which APIs a broker answers, in which versions, and which features the cluster has, by the release that it is to be.
 
-A version that the broker lacks is answered in version 0 with UNSUPPORTED_VERSION and the list, so that the client can choose again. Produce is told from version 0 on,
-as librdkafka wants (KAFKA-18659), and refused below version 3.
+What is told is what the table of answers has and brokers of the release tell, too. A version that the broker lacks is answered in version 0 with UNSUPPORTED_VERSION and
+nothing but the versions of ApiVersions, as Kafka does. Produce is told from version 0 on, as librdkafka wants (KAFKA-18659), and refused below version 3.
 """
 
 import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from quorate.assignors.kafka_version import KafkaVersion
 from quorate.cluster.apis import ANSWERS, Context, answers
-from quorate.codecs.api.broker import ApiVersionsRequest, ApiVersionsResponse, InitProducerIdRequest, ProduceRequest
+from quorate.cluster.frames import API_VERSIONS_KEY
+from quorate.codecs.api.broker import ApiVersionsRequest, ApiVersionsResponse, ProduceRequest
 from quorate.codecs.api.broker.api_versions import ApiVersion, FinalizedFeatureKey, SupportedFeatureKey
+from quorate.codecs.api.declare import api_of
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.codecs.message import Message
+from quorate.codecs.api.releases import FEATURES, RELEASES, last_versions
+from quorate.coordinator.config import ConfigError
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
     from quorate.cluster.core import ClusterCore
 
-__all__ = ["advertised", "unsupported"]
+__all__ = ["advertised", "finalized", "release_of", "unsupported"]
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-_UNSTABLE: dict[type[Message], int] = {InitProducerIdRequest: 5}
-"""APIs whose last version Kafka keeps to itself: the last one that it tells of."""
-FEATURES = {"group.version": 1, "transaction.version": 2, "share.version": 1, "streams.version": 1}
 
 
-@lru_cache(maxsize=8)
-def _table(own: bool) -> dict[int, range]:
+def release_of(version: KafkaVersion) -> tuple[int, int]:
+    """Major and minor number of a release that a cluster can be. Raises `ConfigError` for others."""
+    release = (version.major, version.minor)
+    if release not in RELEASES:
+        known = ", ".join(f"{major}.{minor}" for major, minor in RELEASES)
+        raise ConfigError(
+            f"an embedded cluster cannot be Kafka {version}: use {KafkaVersion.NEWEST}, or another of {known}"
+        )
+    return release
+
+
+def finalized(version: KafkaVersion) -> dict[str, int]:
+    """The features that a new cluster of a release agrees on, with their levels."""
+    return {name: level for name, (_, _, level) in FEATURES[release_of(version)].items() if level > 0}
+
+
+@lru_cache(maxsize=16)
+def _table(version: KafkaVersion, own: bool) -> dict[int, range]:
+    last = last_versions(release_of(version))
     table = {}
-    for request, answer in ANSWERS.items():
-        if answer.api.own and not own:
-            continue
-        versions = answer.api.versions
-        table[answer.api.key] = range(versions.start, _UNSTABLE.get(request, versions[-1]) + 1)
+    for answer in ANSWERS.values():
+        api = answer.api
+        if api.own:
+            if own:
+                table[api.key] = api.versions
+        elif api.key in last:
+            table[api.key] = range(api.versions.start, min(api.versions[-1], last[api.key]) + 1)
     return table
 
 
 def advertised(cluster: "ClusterCore") -> dict[int, range]:
     """API key → versions that clients may use. Those of KIP-848's client-side assignors only where they are enabled."""
-    return _table(cluster.settings.coordinator.group_consumer_client_assignors_enable)
+    config = cluster.settings.coordinator
+    return _table(config.kafka_version, config.group_consumer_client_assignors_enable)
 
 
 def _keys(cluster: "ClusterCore") -> tuple[ApiVersion, ...]:
-    produce = ANSWERS[ProduceRequest].api.key
+    produce = api_of(ProduceRequest).key
     return tuple(
-        ApiVersion(
-            api_key=key,
-            min_version=0 if key == produce else each[0],
-            max_version=each[-1],
-        )
+        ApiVersion(api_key=key, min_version=0 if key == produce else each[0], max_version=each[-1])
         for key, each in sorted(advertised(cluster).items())
     )
 
 
 def unsupported(cluster: "ClusterCore") -> ApiVersionsResponse:
-    """The answer to a version that the broker lacks, to be sent in version 0."""
-    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_keys(cluster))
+    """The answer to a version of this API that the broker lacks, to be sent in version 0."""
+    own = advertised(cluster)[API_VERSIONS_KEY]
+    return ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        api_keys=(ApiVersion(api_key=API_VERSIONS_KEY, min_version=own[0], max_version=own[-1]),),
+    )
 
 
 @answers(ApiVersionsRequest)
@@ -67,12 +88,18 @@ def api_versions(broker: "Broker", request: ApiVersionsRequest, context: Context
         if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         context.connection.software = f"{name} {version}"
+    cluster = broker.cluster
+    supported = FEATURES[release_of(cluster.settings.coordinator.kafka_version)]
     return ApiVersionsResponse(
-        api_keys=_keys(broker.cluster),
-        supported_features=tuple(SupportedFeatureKey(name=name, max_version=most) for name, most in FEATURES.items()),
+        api_keys=_keys(cluster),
+        supported_features=tuple(
+            SupportedFeatureKey(name=name, min_version=least, max_version=most)
+            for name, (least, most, _) in supported.items()
+            if least > 0 or context.api_version >= 4  # clients up to version 3 take 0 for damage (KAFKA-17011)
+        ),
         finalized_features_epoch=0,
         finalized_features=tuple(
-            FinalizedFeatureKey(name=name, max_version_level=most, min_version_level=most)
-            for name, most in FEATURES.items()
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in cluster.features.items()
         ),
     )

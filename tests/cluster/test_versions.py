@@ -1,0 +1,143 @@
+"""`kafka_version`: a cluster tells what brokers of that release told (recordings of real ones), answers no more than that, and groups follow."""
+
+import json
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quorate.cluster import EmbeddedCluster
+from quorate.cluster.apis import ANSWERS
+from quorate.codecs.api import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+    OffsetCommitRequest,
+)
+from quorate.codecs.api.broker import ApiVersionsRequest, FindCoordinatorRequest
+from quorate.codecs.api.declare import api_of
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.api.releases import FEATURES, RELEASES, last_versions
+from quorate.coordinator.config import ConfigError
+from tests.cluster.conftest import QUICK
+from tests.cluster.wire import Wire
+
+RECORDED = {
+    one["version"]: one
+    for one in map(
+        json.loads, (Path(__file__).parents[1] / "data" / "api_versions.jsonl").read_text(encoding="utf-8").splitlines()
+    )
+}
+ASKED = ApiVersionsRequest(client_software_name="w", client_software_version="1")
+
+
+def told(cluster: EmbeddedCluster, version: int) -> Any:
+    with Wire(cluster.core.brokers[1].port) as wire:
+        return wire.ask(ASKED, version)
+
+
+@pytest.mark.parametrize("version", RECORDED)
+def test_a_cluster_tells_the_versions_of_its_release_for_what_it_answers(version: str) -> None:
+    with EmbeddedCluster(kafka_version=version, properties=QUICK) as cluster:
+        keys = {one.api_key: [one.min_version, one.max_version] for one in told(cluster, 4).api_keys}
+    real = {int(key): span for key, span in RECORDED[version]["api_keys"].items()}
+    answered = {answer.api.key: answer.api for answer in ANSWERS.values() if not answer.api.own}
+    # Declared are the versions of 4.x: what 4.0 has dropped, an embedded 3.9 lacks.
+    expected = {
+        key: [max(first, answered[key].versions[0]) if key else first, last]
+        for key, (first, last) in real.items()
+        if key in answered
+    }
+    assert keys == expected
+
+
+@pytest.mark.parametrize("asked", [3, 4])
+@pytest.mark.parametrize("version", RECORDED)
+def test_a_cluster_has_the_features_of_its_release(version: str, asked: int) -> None:
+    with EmbeddedCluster(kafka_version=version, properties=QUICK) as cluster:
+        found = told(cluster, asked)
+    real = RECORDED[version][f"features_{asked}"]
+    assert {one.name: [one.min_version, one.max_version] for one in found.supported_features} == real["supported"]
+    assert {one.name: one.max_version_level for one in found.finalized_features} == real["finalized"]
+    assert all(one.min_version_level == one.max_version_level for one in found.finalized_features)
+
+
+@pytest.mark.parametrize("version", RECORDED)
+def test_the_table_of_releases_is_what_real_brokers_told(version: str) -> None:
+    major, minor, _ = map(int, version.split("."))
+    recorded = RECORDED[version]
+    assert last_versions((major, minor)) == {int(key): last for key, (_, last) in recorded["api_keys"].items()}
+    features = FEATURES[major, minor]
+    assert {name: [least, most] for name, (least, most, _) in features.items()} == recorded["features_4"]["supported"]
+    assert {name: level for name, (_, _, level) in features.items() if level} == recorded["features_4"]["finalized"]
+
+
+def test_no_release_takes_back_versions_of_the_one_before() -> None:
+    for older, newer in pairwise(RELEASES):
+        assert all(last_versions(newer)[key] >= last for key, last in last_versions(older).items())
+
+
+def test_a_version_above_that_of_the_release_closes_the_connection_and_says_why() -> None:
+    request = OffsetCommitRequest(group_id="g")
+    with EmbeddedCluster(kafka_version="4.0.2", properties=QUICK) as old:
+        with Wire(old.core.brokers[1].port) as wire:
+            wire.send(request, 10)
+            assert wire.is_closed()
+        assert "API 8 version 10 is not one of Kafka 4.0.2" in old.core.notes[-1]
+    with EmbeddedCluster(properties=QUICK) as new, Wire(new.core.brokers[1].port) as wire:
+        wire.ask(request, 10)
+
+
+def heartbeat(wire: Wire, version: int = 0) -> int:
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="m", rebalance_timeout_ms=1000, subscribed_topic_names=("t",), topic_partitions=()
+    )
+    return int(wire.ask(request, version).error_code)
+
+
+def test_groups_of_the_consumer_protocol_are_refused_as_3_9_does_by_default() -> None:
+    with (
+        EmbeddedCluster(kafka_version="3.9.2", properties=QUICK) as cluster,
+        Wire(cluster.core.brokers[1].port) as wire,
+    ):
+        assert heartbeat(wire) == ErrorCode.UNSUPPORTED_VERSION
+        (described,) = wire.ask(ConsumerGroupDescribeRequest(group_ids=("g",)), 0).groups
+        assert (described.group_id, described.error_code) == ("g", ErrorCode.UNSUPPORTED_VERSION)
+
+
+def test_an_upgrade_brings_versions_and_leaves_the_levels_of_features() -> None:
+    with EmbeddedCluster(kafka_version="3.9.2", properties=QUICK) as cluster:
+        cluster.call(lambda: cluster.core.change_version("4.3.1"))
+        found = told(cluster, 4)
+        assert {one.api_key: one.max_version for one in found.api_keys}[0] == 13
+        assert {one.name: one.max_version_level for one in found.finalized_features} == {"metadata.version": 21}
+        with Wire(cluster.core.brokers[1].port) as wire:
+            assert heartbeat(wire) == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_new_cluster_has_groups_of_the_consumer_protocol() -> None:
+    with (
+        EmbeddedCluster(kafka_version="4.0.2", properties=QUICK) as cluster,
+        Wire(cluster.core.brokers[1].port) as wire,
+    ):
+        wire.ask(FindCoordinatorRequest(coordinator_keys=("g",)), 4)
+        assert heartbeat(wire) == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("version", ["3.5.0", "5.0.0", "4.9.0"])
+def test_a_release_that_is_not_known_is_refused(version: str) -> None:
+    said = re.escape(f"cannot be Kafka {version}: use 4.3.1, or another of 3.9, 4.0")
+    with pytest.raises(ConfigError, match=said):
+        EmbeddedCluster(kafka_version=version)
+    with EmbeddedCluster() as cluster, pytest.raises(ConfigError, match=said):
+        cluster.call(lambda: cluster.core.change_version(version))
+
+
+def test_answers_of_later_releases_are_told_of_once_they_are_there() -> None:
+    """So that a release which is added does not hide what is answered."""
+    newest = last_versions(RELEASES[-1])
+    for answer in ANSWERS.values():
+        if not answer.api.own:
+            assert answer.api.key in newest, answer.api.name
+            assert api_of(answer.api.key).versions[-1] >= newest[answer.api.key]
