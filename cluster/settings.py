@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from quorate.cluster.topic_settings import TOPIC_SETTINGS
 from quorate.coordinator.config import CoordinatorConfig
 
-__all__ = ["BROKER_DEFAULTS", "TOPIC_DEFAULTS", "Settings"]
+__all__ = ["BROKER_DEFAULTS", "Settings"]
 
 BROKER_DEFAULTS: Mapping[str, str] = {
     "auto.create.topics.enable": "true",
@@ -36,19 +37,6 @@ BROKER_DEFAULTS: Mapping[str, str] = {
     "transactional.id.expiration.ms": "604800000",
 }
 """Settings of brokers that mean something here, besides those of the group coordinator (`CoordinatorConfig`)."""
-
-TOPIC_DEFAULTS: Mapping[str, tuple[str, str]] = {
-    "cleanup.policy": ("log.cleanup.policy", "delete"),
-    "compression.type": ("compression.type", "producer"),
-    "max.message.bytes": ("message.max.bytes", "1048588"),
-    "message.timestamp.type": ("log.message.timestamp.type", "CreateTime"),
-    "min.insync.replicas": ("min.insync.replicas", "1"),
-    "retention.ms": ("log.retention.ms", "604800000"),
-    "retention.bytes": ("log.retention.bytes", "-1"),
-    "segment.bytes": ("log.segment.bytes", "1073741824"),
-    "unclean.leader.election.enable": ("unclean.leader.election.enable", "false"),
-}
-"""Settings of topics: the broker's setting that is the default, and Kafka's default for that."""
 
 
 @dataclass(slots=True)
@@ -81,5 +69,5 @@ class Settings:
         """A topic's setting: its own, else the broker's."""
         if name in config:
             return config[name]
-        brokers, default = TOPIC_DEFAULTS[name]
-        return self.properties.get(brokers, default)
+        setting = TOPIC_SETTINGS[name]
+        return setting.default if setting.broker is None else self.properties.get(setting.broker, setting.default)

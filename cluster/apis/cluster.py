@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
-from quorate.cluster.topics import PartitionState
+from quorate.cluster.authorized import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, UNKNOWN
+from quorate.cluster.topics import PartitionState, is_valid_name
 from quorate.codecs.api.broker import (
     DescribeClusterRequest,
     DescribeClusterResponse,
@@ -23,20 +24,25 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
+_BROKERS, _CONTROLLERS = 1, 2
+
 
 @answers(DescribeClusterRequest, lacks="controllers (endpoint type 2)")
 def describe_cluster(broker: "Broker", request: DescribeClusterRequest, context: Context) -> DescribeClusterResponse:
     """Who is there."""
     cluster = broker.cluster
-    if request.endpoint_type != 1:
+    if request.endpoint_type != _BROKERS:
+        controllers = request.endpoint_type == _CONTROLLERS
         return DescribeClusterResponse(
-            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-            error_message="this is a broker, and controllers are asked for",
-            endpoint_type=1,
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE if controllers else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            error_message="this is a broker, and controllers are asked for"
+            if controllers
+            else f"there are no endpoints of type {request.endpoint_type}",
         )
     return DescribeClusterResponse(
         cluster_id=cluster.cluster_id,
         controller_id=cluster.controller,
+        cluster_authorized_operations=CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else UNKNOWN,
         brokers=tuple(
             DescribeClusterBroker(
                 broker_id=one.id, host=one.host, port=one.port, rack=one.rack, is_fenced=not one.alive
@@ -66,7 +72,13 @@ def describe_topic_partitions(
         topic = cluster.topics.get(name)
         if topic is None:
             topics.append(
-                DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
+                DescribeTopicPartitionsResponseTopic(
+                    error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    if is_valid_name(name)
+                    else ErrorCode.INVALID_TOPIC_EXCEPTION,
+                    name=name,
+                    topic_authorized_operations=TOPIC_OPERATIONS,
+                )
             )
             continue
         if left <= 0:
@@ -79,6 +91,7 @@ def describe_topic_partitions(
                 name=name,
                 topic_id=topic.id,
                 is_internal=topic.internal,
+                topic_authorized_operations=TOPIC_OPERATIONS,
                 partitions=tuple(_partition(one, up) for one in part),
             )
         )

@@ -1,14 +1,12 @@
 """The APIs of group coordination, which `quorate.coordinator` answers: here each only finds the coordinator of its group.
 
-JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit, OffsetFetch, OffsetDelete, TxnOffsetCommit, ListGroups, DescribeGroups, DeleteGroups (all versions), those of KIP-848
+JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ListGroups, DescribeGroups, DeleteGroups (all versions), those of KIP-848
 (ConsumerGroupHeartbeat, ConsumerGroupDescribe), of share groups (KIP-932: heartbeat and description) and of streams groups (description).
 """
 
 from typing import TYPE_CHECKING, Any
 
 from quorate.cluster.apis import ANSWERS, Answer, Context, answers
-from quorate.cluster.errors import Refusal
-from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.api import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
@@ -21,19 +19,13 @@ from quorate.codecs.api import (
     LeaveGroupRequest,
     ListGroupsRequest,
     ListGroupsResponse,
-    OffsetCommitRequest,
-    OffsetDeleteRequest,
-    OffsetFetchRequest,
     ShareGroupDescribeRequest,
     ShareGroupHeartbeatRequest,
     StreamsGroupDescribeRequest,
     SyncGroupRequest,
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
     api_of,
 )
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.codecs.api.txn_offset_commit import TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic
 from quorate.codecs.message import Message
 from quorate.coordinator.results import Pending
 
@@ -75,8 +67,6 @@ _ABOUT_ONE: tuple[type[Message], ...] = (
     SyncGroupRequest,
     HeartbeatRequest,
     LeaveGroupRequest,
-    OffsetCommitRequest,
-    OffsetDeleteRequest,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupPrepareAssignmentRequest,
     ConsumerGroupInstallAssignmentRequest,
@@ -93,42 +83,7 @@ ANSWERS.update({one: Answer(api=api_of(one), function=_of_one) for one in _ABOUT
 ANSWERS.update({one: Answer(api=api_of(one), function=_of_many) for one in _ABOUT_MANY})
 
 
-@answers(OffsetFetchRequest)
-def offset_fetch(broker: "Broker", request: OffsetFetchRequest, context: Context) -> Message | Pending[Any]:
-    """Up to version 7 about one group, then about several (KIP-709)."""
-    return (_of_many if context.api_version >= 8 else _of_one)(broker, request, context)
-
-
 @answers(ListGroupsRequest)
 def list_groups(broker: "Broker", request: ListGroupsRequest, context: Context) -> ListGroupsResponse:
     """The groups that this broker coordinates."""
     return broker.cluster.groups.list_groups(broker.id, request, context)
-
-
-@answers(TxnOffsetCommitRequest)
-def txn_offset_commit(broker: "Broker", request: TxnOffsetCommitRequest, context: Context) -> Message | Pending[Any]:
-    """Offsets as part of a transaction. Since version 5 the offsets' partition is added to the transaction by the broker (KIP-890)."""
-    cluster = broker.cluster
-    partition = cluster.groups.partition_for(request.group_id)
-    where = (CONSUMER_OFFSETS, -1 if partition is None else partition.index)
-    try:
-        if context.api_version >= 5:
-            cluster.transactions.add(request.transactional_id, request.producer_id, request.producer_epoch, [where])
-        else:
-            cluster.transactions.check_open(
-                request.transactional_id, request.producer_id, request.producer_epoch, where
-            )
-    except Refusal as refusal:
-        return TxnOffsetCommitResponse(
-            topics=tuple(
-                TxnOffsetCommitResponseTopic(
-                    name=topic.name,
-                    partitions=tuple(
-                        TxnOffsetCommitResponsePartition(partition_index=one.partition_index, error_code=refusal.code)
-                        for one in topic.partitions
-                    ),
-                )
-                for topic in request.topics
-            )
-        )
-    return _of_one(broker, request, context)

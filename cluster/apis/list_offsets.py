@@ -14,6 +14,7 @@ from quorate.codecs.api.broker.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsTopicResponse,
 )
+from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches import BatchProblem, BatchRecord, read_batches
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 _LATEST, _EARLIEST, _GREATEST, _EARLIEST_LOCAL, _LATEST_TIERED, _EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
+_SINCE = {_LATEST: 1, _EARLIEST: 1, _GREATEST: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9, _EARLIEST_PENDING: 11}
+"""The version that a special timestamp came with."""
 
 
 @answers(ListOffsetsRequest)
@@ -38,6 +41,7 @@ def list_offsets(broker: "Broker", request: ListOffsetsRequest, context: Context
                 ),
             )
             for topic in request.topics
+            if topic.partitions
         )
     )
 
@@ -45,6 +49,10 @@ def list_offsets(broker: "Broker", request: ListOffsetsRequest, context: Context
 def _found(
     broker: "Broker", topic: str, asked: ListOffsetsPartition, isolation_level: int, version: int
 ) -> ListOffsetsPartitionResponse:
+    if asked.timestamp < 0 and version < _SINCE.get(asked.timestamp, version + 1):
+        return ListOffsetsPartitionResponse(
+            partition_index=asked.partition_index, error_code=ErrorCode.UNSUPPORTED_VERSION
+        )
     partition = broker.cluster.partition(topic, asked.partition_index)
     error = leader_error(partition, broker.id, asked.current_leader_epoch)
     if partition is None or error:

@@ -4,9 +4,11 @@ v10 topic ids (KIP-516), v12 asks by id. Authorized operations are those of a cl
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
+from quorate.cluster.authorized import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, UNKNOWN
 from quorate.cluster.errors import Refusal
 from quorate.cluster.topics import NO_LEADER, PartitionState, TopicState, is_valid_name
 from quorate.codecs import CONSUMER_OFFSETS, Uuid
@@ -23,10 +25,7 @@ from quorate.codecs.message import TRANSACTION_STATE
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
 
-__all__ = ["TOPIC_OPERATIONS"]
-
-TOPIC_OPERATIONS = 0b1_1101_1111_1000 & ~(1 << 9)
-"""What one may do with a topic: read, write, create, delete, alter, describe, and describe or alter its settings, as bits by Kafka's numbers."""
+__all__: list[str] = []
 
 
 @answers(MetadataRequest)
@@ -40,6 +39,7 @@ def metadata(broker: "Broker", request: MetadataRequest, context: Context) -> Me
     else:
         assert asked is not None
         topics = [_one(broker, one, context, request.allow_auto_topic_creation) for one in asked]
+    allowed = TOPIC_OPERATIONS if request.include_topic_authorized_operations else UNKNOWN
     return MetadataResponse(
         brokers=tuple(
             MetadataResponseBroker(node_id=one.id, host=one.host, port=one.port, rack=one.rack)
@@ -48,7 +48,8 @@ def metadata(broker: "Broker", request: MetadataRequest, context: Context) -> Me
         ),
         cluster_id=cluster.cluster_id,
         controller_id=cluster.controller,
-        topics=tuple(topics),
+        topics=tuple(replace(one, topic_authorized_operations=allowed) for one in topics),
+        cluster_authorized_operations=CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else UNKNOWN,
     )
 
 

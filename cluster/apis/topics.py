@@ -67,7 +67,7 @@ def _created(cluster: "ClusterCore", asked: CreatableTopic, only_check: bool) ->
     )
     settings = tuple(
         CreatableTopicConfigs(name=one.name, value=one.value, config_source=one.config_source)
-        for one in shown(cluster, topic)
+        for one in shown(cluster, topic.config)
     )
     return CreatableTopicResult(
         name=topic.name,
@@ -146,5 +146,6 @@ def delete_records(broker: "Broker", request: DeleteRecordsRequest, context: Con
             parts.append(
                 DeleteRecordsPartitionResult(partition_index=one.partition_index, low_watermark=low, error_code=error)
             )
-        topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=tuple(parts)))
+        if parts:
+            topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=tuple(parts)))
     return DeleteRecordsResponse(topics=tuple(topics))

@@ -1,0 +1,190 @@
+"""OffsetCommit v2–10, TxnOffsetCommit v0–5, OffsetDelete v0, OffsetFetch v1–10: offsets of groups (KIP-98, KIP-447, KIP-496, KIP-709, KIP-848).
+
+The broker knows which partitions there are: offsets of others are refused here, and never reach the coordinator. Since TxnOffsetCommit v5 the offsets' partition is added to the
+transaction by the broker (KIP-890).
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from quorate.cluster.apis import Context, answers
+from quorate.cluster.errors import Refusal
+from quorate.codecs import CONSUMER_OFFSETS
+from quorate.codecs.api import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.api.offset_commit import OffsetCommitResponsePartition, OffsetCommitResponseTopic
+from quorate.codecs.api.offset_delete import OffsetDeleteResponsePartition, OffsetDeleteResponseTopic
+from quorate.codecs.api.txn_offset_commit import TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic
+from quorate.codecs.message import Message
+from quorate.coordinator.results import Pending
+
+if TYPE_CHECKING:
+    from quorate.cluster.broker import Broker
+
+__all__: list[str] = []
+
+_BY_TOPIC_ID = 10
+_ADDS_PARTITIONS = 5
+
+Refused = dict[Any, dict[int, ErrorCode]]
+"""What is refused: name (or id) of a topic → partition → why."""
+Answer = Message | Pending[Any]
+
+
+@answers(OffsetCommitRequest)
+def offset_commit(broker: "Broker", request: OffsetCommitRequest, context: Context) -> Answer:
+    """Commit the offsets of partitions that there are."""
+    if context.api_version >= _BY_TOPIC_ID:
+        by_id = broker.cluster.topics_by_id
+        named = [replace(one, name=by_id[one.topic_id].name) for one in request.topics if one.topic_id in by_id]
+        unnamed: Refused = {
+            one.topic_id: dict.fromkeys(
+                (part.partition_index for part in one.partitions),
+                ErrorCode.UNKNOWN_TOPIC_ID,
+            )
+            for one in request.topics
+            if one.topic_id not in by_id
+        }
+        known, refused = _sorted_out(broker, tuple(named))
+        refused = {broker.cluster.topics[name].id: parts for name, parts in refused.items()} | unnamed
+    else:
+        known, refused = _sorted_out(broker, request.topics)
+
+    def told(topics: tuple[Any, ...]) -> Message:
+        return OffsetCommitResponse(topics=topics)
+
+    def topic(key: Any, parts: dict[int, ErrorCode]) -> Any:
+        partitions = tuple(
+            OffsetCommitResponsePartition(partition_index=index, error_code=code) for index, code in parts.items()
+        )
+        if context.api_version >= _BY_TOPIC_ID:
+            return OffsetCommitResponseTopic(topic_id=key, partitions=partitions)
+        return OffsetCommitResponseTopic(name=key, partitions=partitions)
+
+    if not known:
+        return told(tuple(topic(key, parts) for key, parts in refused.items()))
+    answer = broker.cluster.groups.request(broker.id, request.group_id, replace(request, topics=known), context)
+    key_of = "topic_id" if context.api_version >= _BY_TOPIC_ID else "name"
+    return _merged(answer, refused, topic, key_of) if refused else answer
+
+
+@answers(TxnOffsetCommitRequest)
+def txn_offset_commit(broker: "Broker", request: TxnOffsetCommitRequest, context: Context) -> Answer:
+    """Commit offsets as part of a transaction."""
+    cluster = broker.cluster
+    known, refused = _sorted_out(broker, request.topics)
+
+    def topic(name: str, parts: dict[int, ErrorCode]) -> Any:
+        return TxnOffsetCommitResponseTopic(
+            name=name,
+            partitions=tuple(
+                TxnOffsetCommitResponsePartition(partition_index=index, error_code=code)
+                for index, code in parts.items()
+            ),
+        )
+
+    if not known:
+        return TxnOffsetCommitResponse(topics=tuple(topic(name, parts) for name, parts in refused.items()))
+    partition = cluster.groups.partition_for(request.group_id)
+    where = (CONSUMER_OFFSETS, -1 if partition is None else partition.index)
+    answer: Answer
+    try:
+        if context.api_version >= _ADDS_PARTITIONS:
+            cluster.transactions.add(request.transactional_id, request.producer_id, request.producer_epoch, [where])
+        else:
+            cluster.transactions.check_open(
+                request.transactional_id, request.producer_id, request.producer_epoch, where
+            )
+        answer = cluster.groups.request(broker.id, request.group_id, replace(request, topics=known), context)
+    except Refusal as refusal:
+        answer = TxnOffsetCommitResponse(
+            topics=tuple(
+                TxnOffsetCommitResponseTopic(
+                    name=one.name,
+                    partitions=tuple(
+                        TxnOffsetCommitResponsePartition(partition_index=part.partition_index, error_code=refusal.code)
+                        for part in one.partitions
+                    ),
+                )
+                for one in known
+            )
+        )
+    return _merged(answer, refused, topic, "name") if refused else answer
+
+
+@answers(OffsetDeleteRequest)
+def offset_delete(broker: "Broker", request: OffsetDeleteRequest, context: Context) -> Answer:
+    """Forget the offsets of partitions that there are."""
+    known, refused = _sorted_out(broker, request.topics)
+
+    def topic(name: str, parts: dict[int, ErrorCode]) -> Any:
+        return OffsetDeleteResponseTopic(
+            name=name,
+            partitions=tuple(
+                OffsetDeleteResponsePartition(partition_index=index, error_code=code) for index, code in parts.items()
+            ),
+        )
+
+    if not known:
+        return OffsetDeleteResponse(topics=tuple(topic(name, parts) for name, parts in refused.items()))
+    answer = broker.cluster.groups.request(broker.id, request.group_id, replace(request, topics=known), context)
+    return _merged(answer, refused, topic, "name") if refused else answer
+
+
+@answers(OffsetFetchRequest)
+def offset_fetch(broker: "Broker", request: OffsetFetchRequest, context: Context) -> Answer:
+    """Up to version 7 about one group, then about several (KIP-709)."""
+    if context.api_version >= 8:
+        return broker.cluster.groups.request_many(broker.id, request, context)
+    return broker.cluster.groups.request(broker.id, request.group_id, request, context)
+
+
+def _sorted_out(broker: "Broker", topics: tuple[Any, ...]) -> tuple[tuple[Any, ...], Refused]:
+    """The topics with partitions that there are, and the partitions that there are not."""
+    known = []
+    refused: Refused = {}
+    for topic in topics:
+        there = [
+            one for one in topic.partitions if broker.cluster.partition(topic.name, one.partition_index) is not None
+        ]
+        if len(there) < len(topic.partitions):
+            refused.setdefault(topic.name, {}).update(
+                (one.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                for one in topic.partitions
+                if one not in there
+            )
+        if there:
+            known.append(topic if len(there) == len(topic.partitions) else replace(topic, partitions=tuple(there)))
+    return tuple(known), refused
+
+
+def _merged(
+    answer: Answer, refused: Refused, topic: Callable[[Any, dict[int, ErrorCode]], Any], key_of: str
+) -> Answer:
+    """What the coordinator said, and what it was not asked."""
+
+    def merge(response: Any) -> Any:
+        if getattr(response, "error_code", 0):
+            return response  # the whole request failed
+        topics: dict[Any, Any] = {key: topic(key, parts) for key, parts in refused.items()}
+        for one in response.topics:
+            key = getattr(one, key_of)
+            before = topics.get(key)
+            topics[key] = one if before is None else replace(one, partitions=before.partitions + one.partitions)
+        return replace(response, topics=tuple(topics.values()))
+
+    if not isinstance(answer, Pending):
+        merged: Message = merge(answer)
+        return merged
+    pending: Pending[Any] = Pending()
+    answer.on_complete(lambda response: pending.complete(merge(response)))
+    return pending

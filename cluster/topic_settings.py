@@ -1,0 +1,175 @@
+"""Which settings topics and groups have: types, bounds, Kafka's defaults, and the brokers' settings behind them, as Kafka 4.3 has them.
+
+Many are kept and shown without meaning anything here. Values are texts everywhere else; here is what a text has to be.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+__all__ = ["GROUP_SETTINGS", "TOPIC_SETTINGS", "Kind", "Setting"]
+
+
+class Kind(IntEnum):
+    """Types of settings, by Kafka's numbers (KIP-569)."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """A setting. `broker`: the brokers' setting that is its default; `least`, `most`: bounds of a number, `also`: another number that it may be; `values`: of a text, or of a list's elements."""
+
+    name: str
+    kind: Kind
+    default: str
+    broker: str | None = None
+    least: float | None = None
+    most: float | None = None
+    also: int | None = None
+    values: tuple[str, ...] | None = None
+
+    def problem(self, value: str) -> str | None:
+        """What keeps it from having a value, or `None`."""
+        text = value.strip()
+        match self.kind:
+            case Kind.BOOLEAN:
+                return None if text.lower() in ("true", "false") else f"{self.name} cannot be {value!r}: true or false"
+            case Kind.INT | Kind.LONG | Kind.DOUBLE:
+                return self._problem_of_number(text)
+            case Kind.STRING:
+                return self._problem_of_text(text)
+            case Kind.LIST:
+                parts = elements(text)
+                if len(set(parts)) != len(parts):
+                    return f"{self.name} cannot be {value!r}: something is in it twice"
+                return next((found for part in parts if (found := self._problem_of_text(part))), None)
+
+    def _problem_of_number(self, text: str) -> str | None:
+        try:
+            number = float(text) if self.kind is Kind.DOUBLE else _whole(text, 32 if self.kind is Kind.INT else 64)
+        except ValueError:
+            return f"{self.name} cannot be {text!r}: it is a number"
+        if number == self.also:
+            return None
+        if (self.least is not None and number < self.least) or (self.most is not None and number > self.most):
+            return f"{self.name} cannot be {text}: from {self.least} to {self.most}"
+        return None
+
+    def _problem_of_text(self, text: str) -> str | None:
+        if self.values is None or text in self.values:
+            return None
+        return f"{self.name} cannot be {text!r}: one of {', '.join(self.values)}"
+
+
+def elements(text: str) -> list[str]:
+    """The elements of a list, as Kafka splits them."""
+    stripped = text.strip()
+    return [part.strip() for part in stripped.split(",")] if stripped else []
+
+
+def _whole(text: str, bits: int) -> int:
+    if not text.lstrip("+-").isascii():
+        raise ValueError(text)
+    number = int(text)
+    if "_" in text or not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
+        raise ValueError(text)
+    return number
+
+
+_LONG_MAX = "9223372036854775807"
+_Made = Callable[..., Setting]
+
+
+def _of(kind: Kind) -> _Made:
+    def make(name: str, default: str, broker: str | None = None, **more: object) -> Setting:
+        return Setting(name=name, kind=kind, default=default, broker=broker, **more)  # type: ignore[arg-type]
+
+    return make
+
+
+_truth, _text, _int, _long, _double, _list = (_of(kind) for kind in Kind)
+
+TOPIC_SETTINGS: Mapping[str, Setting] = {
+    one.name: one
+    for one in (
+        _list("cleanup.policy", "delete", "log.cleanup.policy", values=("compact", "delete")),
+        _int("compression.gzip.level", "-1", "compression.gzip.level", least=1, most=9, also=-1),
+        _int("compression.lz4.level", "9", "compression.lz4.level", least=1, most=17),
+        _text(
+            "compression.type",
+            "producer",
+            "compression.type",
+            values=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+        ),
+        _int("compression.zstd.level", "3", "compression.zstd.level", least=-131072, most=22),
+        _long("delete.retention.ms", "86400000", "log.cleaner.delete.retention.ms", least=0),
+        _long("file.delete.delay.ms", "60000", "log.segment.delete.delay.ms", least=0),
+        _long("flush.messages", _LONG_MAX, "log.flush.interval.messages", least=1),
+        _long("flush.ms", _LONG_MAX, "log.flush.interval.ms", least=0),
+        _list("follower.replication.throttled.replicas", ""),
+        _int("index.interval.bytes", "4096", "log.index.interval.bytes", least=0),
+        _list("leader.replication.throttled.replicas", ""),
+        _long("local.retention.bytes", "-2", "log.local.retention.bytes", least=-2),
+        _long("local.retention.ms", "-2", "log.local.retention.ms", least=-2),
+        _long("max.compaction.lag.ms", _LONG_MAX, "log.cleaner.max.compaction.lag.ms", least=1),
+        _int("max.message.bytes", "1048588", "message.max.bytes", least=0),
+        _long("message.timestamp.after.max.ms", "3600000", "log.message.timestamp.after.max.ms", least=0),
+        _long("message.timestamp.before.max.ms", _LONG_MAX, "log.message.timestamp.before.max.ms", least=0),
+        _text(
+            "message.timestamp.type", "CreateTime", "log.message.timestamp.type", values=("CreateTime", "LogAppendTime")
+        ),
+        _double("min.cleanable.dirty.ratio", "0.5", "log.cleaner.min.cleanable.ratio", least=0, most=1),
+        _long("min.compaction.lag.ms", "0", "log.cleaner.min.compaction.lag.ms", least=0),
+        _int("min.insync.replicas", "1", "min.insync.replicas", least=1),
+        _truth("preallocate", "false", "log.preallocate"),
+        _truth("remote.log.copy.disable", "false"),
+        _truth("remote.log.delete.on.disable", "false"),
+        _truth("remote.storage.enable", "false"),
+        _long("retention.bytes", "-1", "log.retention.bytes"),
+        _long("retention.ms", "604800000", "log.retention.ms", least=-1),
+        _int("segment.bytes", "1073741824", "log.segment.bytes", least=1048576),
+        _int("segment.index.bytes", "10485760", "log.index.size.max.bytes", least=4),
+        _long("segment.jitter.ms", "0", "log.roll.jitter.ms", least=0),
+        _long("segment.ms", "604800000", "log.roll.ms", least=1),
+        _truth("unclean.leader.election.enable", "false", "unclean.leader.election.enable"),
+    )
+}
+"""Settings of topics, by name."""
+
+NOT_AMONG_SYNONYMS = frozenset({"flush.ms", "retention.ms", "segment.jitter.ms", "segment.ms"})
+"""Settings whose default Kafka computes from several brokers' settings, and does not show among the synonyms."""
+
+GROUP_SETTINGS: Mapping[str, Setting] = {
+    one.name: one
+    for one in (
+        _int("consumer.assignment.interval.ms", "1000", "group.consumer.assignment.interval.ms", least=0),
+        _int("consumer.heartbeat.interval.ms", "5000", "group.consumer.heartbeat.interval.ms", least=1),
+        _int("consumer.session.timeout.ms", "45000", "group.consumer.session.timeout.ms", least=1),
+        _int("share.assignment.interval.ms", "1000", "group.share.assignment.interval.ms", least=0),
+        _text("share.auto.offset.reset", "latest", "share.auto.offset.reset"),
+        _int("share.delivery.count.limit", "5", "group.share.delivery.count.limit", least=2),
+        _int("share.heartbeat.interval.ms", "5000", "group.share.heartbeat.interval.ms", least=1),
+        _text(
+            "share.isolation.level",
+            "read_uncommitted",
+            "share.isolation.level",
+            values=("read_committed", "read_uncommitted"),
+        ),
+        _int("share.partition.max.record.locks", "2000", "group.share.partition.max.record.locks", least=100),
+        _int("share.record.lock.duration.ms", "30000", "group.share.record.lock.duration.ms", least=1000),
+        _truth("share.renew.acknowledge.enable", "true", "share.renew.acknowledge.enable"),
+        _int("share.session.timeout.ms", "45000", "group.share.session.timeout.ms", least=1),
+        _int("streams.assignment.interval.ms", "1000", "group.streams.assignment.interval.ms", least=0),
+        _int("streams.heartbeat.interval.ms", "5000", "group.streams.heartbeat.interval.ms", least=1),
+        _int("streams.initial.rebalance.delay.ms", "3000", "group.streams.initial.rebalance.delay.ms", least=0),
+        _int("streams.num.standby.replicas", "0", "group.streams.num.standby.replicas", least=0),
+        _int("streams.session.timeout.ms", "45000", "group.streams.session.timeout.ms", least=1),
+    )
+}
+"""Settings of groups, by name."""
