@@ -2,6 +2,7 @@
 
 import asyncio
 import traceback
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,9 @@ __all__ = ["LOOPBACK", "Broker"]
 LOOPBACK = "127.0.0.1"
 """Where brokers listen unless they are told otherwise: nobody but this machine reaches them."""
 
+_QUIET_TURNS = 4
+"""An idle connection is closed when it is found quiet so many times, at equal intervals: up to a quarter later than `connections.max.idle.ms` says."""
+
 BEFORE_LOGIN = frozenset({API_VERSIONS_KEY, 17, 36})
 """ApiVersions, SaslHandshake and SaslAuthenticate: what a client may ask for before it has logged in."""
 
@@ -33,13 +37,14 @@ class Broker:
     """A broker of a cluster.
 
     `serving`: it listens; `frozen`: and answers nothing all the same; `cut_off`: clients do not reach it; `fenced`: the controller has not heard of
-    it for too long; `registered`: the controller knows it, which it does until it is removed; `port`: 0 before it first listened.
+    it for too long; `registered`: the controller knows it, which it does until it is removed; `port`: 0 before it first listened; `listen_host`: where it listens; `host`: what clients are told.
     """
 
     def __init__(self, cluster: "ClusterCore", number: int, rack: str | None) -> None:
         self.cluster = cluster
         self.id = number
         self.rack = rack
+        self.listen_host = LOOPBACK
         self.host = LOOPBACK
         self.port = 0
         self.serving = False
@@ -49,6 +54,8 @@ class Broker:
         self.registered = True
         self._session: Handle | None = None
         self.connections: set[Connection] = set()
+        self._waiting: deque[Connection] = deque()
+        self._idle: Handle | None = None
         self.fetch_sessions = FetchSessions(cluster.settings.number("max.incremental.fetch.session.cache.slots"))
         self._server: asyncio.Server | None = None
 
@@ -73,31 +80,80 @@ class Broker:
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(
-                lambda: Connection(self), self.host, self.port, backlog=1024, ssl=self.cluster.security.tls
+                lambda: Connection(self), self.listen_host, self.port, backlog=1024, ssl=self.cluster.security.tls
             )
         except OSError as error:
             raise ClusterStateError(
-                f"broker {self.id} cannot listen on {self.address}: {error}; choose other ports"
+                f"broker {self.id} cannot listen on {self.listen_host}:{self.port}: {error}; choose other ports"
             ) from None
         self.port = self._server.sockets[0].getsockname()[1]
         self.serving = True
         self.fenced = False
+        self._look_for_idle()
         self.note(f"listens on {self.address}" + (f" in rack {self.rack}" if self.rack else ""))
 
-    def stop(self) -> None:
-        """Stop listening and close all connections. The caller tells the cluster."""
+    def stop(self, *, at_once: bool = True) -> None:
+        """Stop listening and close all connections, `at_once` without what is still to be sent. The caller tells the cluster."""
         self.serving = self.frozen = False
         self._end_session()
+        if self._idle is not None:
+            self._idle.cancel()
         if self._server is not None:
             self._server.close()
             self._server = None
-        self.drop_clients()
+        self.drop_clients(at_once=at_once)
 
-    def drop_clients(self) -> None:
+    def drop_clients(self, *, at_once: bool = True) -> None:
         """Close all connections."""
-        for connection in list(self.connections):
-            connection.close(at_once=True)
+        for connection in (*self._waiting, *self.connections):
+            connection.close(at_once=at_once)
+        self._waiting.clear()
         self.fetch_sessions.clear()
+
+    # ---- connections
+
+    def admit(self, connection: Connection) -> bool:
+        """Whether a new connection is served now. One too many of its host is closed (`max.connections.per.ip`), one too many altogether waits (`max.connections`)."""
+        settings = self.cluster.settings
+        meter = self.cluster.meter
+        if meter is not None:
+            meter.accepted[self.id] += 1
+        most = settings.number("max.connections.per.ip")
+        if len(self.connections) >= most and sum(one.host == connection.host for one in self.connections) >= most:
+            self.note(f"closed a connection of {connection.host[1:]}: it has {most} already (max.connections.per.ip)")
+            if meter is not None:
+                meter.refused[self.id] += 1
+            connection.close()
+            return False
+        if len(self.connections) >= settings.number("max.connections"):
+            connection.hold(True)
+            self._waiting.append(connection)
+            return False
+        return True
+
+    def left(self, connection: Connection) -> None:
+        """A connection is closed; one that waited for its place is served."""
+        if connection in self.connections:
+            self.connections.discard(connection)
+        elif connection in self._waiting:
+            self._waiting.remove(connection)
+        while self._waiting and len(self.connections) < self.cluster.settings.number("max.connections"):
+            following = self._waiting.popleft()
+            self.connections.add(following)
+            following.hold(False)
+
+    def _look_for_idle(self) -> None:
+        limit_ms = self.cluster.settings.number("connections.max.idle.ms")
+        if limit_ms < 0:
+            return
+        for connection in list(self.connections):
+            if connection.count_quiet() > _QUIET_TURNS:
+                self.note(
+                    f"closed a connection of {connection.host[1:]}: idle for {limit_ms} ms (connections.max.idle.ms)"
+                )
+                connection.close()
+        clock = self.cluster.clock
+        self._idle = clock.call_at(clock.now_ms() + max(1, limit_ms // _QUIET_TURNS), self._look_for_idle)
 
     # ---- freezing, and cutting the network
 

@@ -6,6 +6,7 @@ the connection's later requests back until it is there.
 
 import asyncio
 from collections import deque
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from quorate.cluster.frames import FrameError, Header, encode_response, read_header
@@ -41,6 +42,9 @@ class Connection(asyncio.Protocol):
         self._held: tuple[Header, int, Any] | None = None
         self._transport: Any = None
         self._limit = broker.cluster.settings.number("socket.request.max.bytes")
+        self._meter = broker.cluster.meter
+        self._began_s = 0.0
+        self._quiet_for = 0
 
     # ---- asyncio's side
 
@@ -49,16 +53,21 @@ class Connection(asyncio.Protocol):
         self._transport = transport
         peer = transport.get_extra_info("peername")
         self.host = f"/{peer[0]}" if peer else "/127.0.0.1"
+        if not self.broker.admit(self):
+            return
         self.broker.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client is gone; what it waited for is answered to nobody."""
         self.open = False
         self._frames.clear()
-        self.broker.connections.discard(self)
+        self.broker.left(self)
 
     def data_received(self, data: bytes) -> None:
         """Bytes of requests."""
+        self._quiet_for = 0
+        if self._meter is not None:
+            self._meter.received_bytes[self.broker.id] += len(data)
         if not self._buffer and len(data) >= 4 and len(data) == 4 + int.from_bytes(data[:4], "big", signed=True):
             self._frames.append(data[4:])  # just one request, as most often
             self._waiting_bytes += len(data)
@@ -98,6 +107,8 @@ class Connection(asyncio.Protocol):
                 self.close()
                 return
             self._busy = True
+            if self._meter is not None:
+                self._began_s = perf_counter()
             self.broker.serve(self, header, frame)
         if not self._paused and self._waiting_bytes > _PAUSE_BYTES and self.open:
             self._paused = True
@@ -113,11 +124,15 @@ class Connection(asyncio.Protocol):
                 response.on_complete(lambda found: self._answered_later(header, version, found))
                 return
             response = response.response
+        sent = b""
         if response is not None and self.open:
-            self._transport.write(encode_response(header, version, response))
+            sent = encode_response(header, version, response)
+            self._transport.write(sent)
             if self._ending:
                 self.close()
         self._busy = False
+        if self._meter is not None and header.api is not None:
+            self._meter.answered(self.broker.id, header, response, len(sent), perf_counter() - self._began_s)
 
     def _answered_later(self, header: Header, version: int, response: Any) -> None:
         if not self.open:
@@ -135,6 +150,15 @@ class Connection(asyncio.Protocol):
             self._answered_later(*held)
         if not self._busy:
             self._go_on()
+
+    def count_quiet(self) -> int:
+        """How many times in a row it was asked this without having sent anything; 0 while an answer is awaited."""
+        self._quiet_for = 0 if self._busy else self._quiet_for + 1
+        return self._quiet_for
+
+    def hold(self, held: bool) -> None:
+        """Read nothing from the client, or go on."""
+        (self._transport.pause_reading if held else self._transport.resume_reading)()
 
     def close_later(self) -> None:
         """Close behind the answer that is about to be sent."""

@@ -16,6 +16,7 @@ from quorate.cluster.clock import Clock, RealClock
 from quorate.cluster.errors import ClusterStateError, Refusal
 from quorate.cluster.faults import Faults
 from quorate.cluster.groups import GroupCoordinators
+from quorate.cluster.meter import Meter
 from quorate.cluster.placement import place
 from quorate.cluster.security import Security
 from quorate.cluster.settings import Settings
@@ -36,7 +37,7 @@ _INTERNAL = {
 
 
 class ClusterCore:
-    """A cluster. `notes`: what was said besides responses; `failures`: what of it were faults of quorate's own.
+    """A cluster. `notes`: what was said besides responses; `failures`: what of it were faults of quorate's own; `meter`: counts what is answered, if there is one.
 
     `racks`: broker id → rack; `properties`: brokers' settings by Kafka's names; `seed`: of what is random (ids, places, choices).
     """
@@ -53,6 +54,7 @@ class ClusterCore:
     ) -> None:
         self.settings = Settings.of(properties or {})
         self.features = finalized(self.settings.coordinator.kafka_version)
+        self.meter: Meter | None = None
         self.notes: list[str] = []
         self.failures: list[str] = []
         self.clock: Clock = clock or RealClock()

@@ -26,7 +26,7 @@ T = TypeVar("T")
 class EmbeddedCluster:
     """A cluster with brokers 1 to `brokers`. `racks`: of each, or one for all, or `None`; `ports`: of each; free ones are taken where none are given.
 
-    `host`: where they listen, and what clients are told; `kafka_version`: the release that they are, such as "4.0.2", which settles versions of APIs, features, and how groups
+    `host`: where they listen; `advertised_host`: what clients are told instead of that; `kafka_version`: the release that they are, such as "4.0.2", which settles versions of APIs, features, and how groups
     are coordinated (the newest by default); `properties`: settings by Kafka's names, for all brokers; `clock`: another than the machine's; `security`: TLS and logins; `seed`: of
     what is random. Raises `ClusterStateError` for numbers that do not go together, when it is made, and for a port that is taken, when it starts; `ConfigError` for settings.
     """
@@ -38,6 +38,7 @@ class EmbeddedCluster:
         racks: Sequence[str | None] | None = None,
         ports: Sequence[int] | None = None,
         host: str = LOOPBACK,
+        advertised_host: str | None = None,
         kafka_version: str | None = None,
         properties: Mapping[str, Any] | None = None,
         clock: Clock | None = None,
@@ -57,7 +58,7 @@ class EmbeddedCluster:
             named, properties=properties, clock=clock, security=security, seed=seed, on_note=on_note
         )
         for broker, port in zip(self.core.brokers.values(), ports or [0] * brokers, strict=True):
-            broker.host, broker.port = host, port
+            broker.listen_host, broker.host, broker.port = host, advertised_host or host, port
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
@@ -69,16 +70,29 @@ class EmbeddedCluster:
     # ---- in a loop
 
     async def start(self) -> None:
-        """Start all brokers in the running loop."""
-        for broker in self.core.brokers.values():
-            await broker.start()
+        """Start all brokers in the running loop. Raises `ClusterStateError` if a port is taken; then none runs."""
+        try:
+            for broker in self.core.brokers.values():
+                await broker.start()
+        except ClusterStateError:
+            for broker in self.core.brokers.values():
+                broker.stop()
+            raise
         self.core.broker_changed()
 
-    def stop_serving(self) -> None:
-        """Stop all brokers, in the loop that they run in."""
-        for broker in self.core.brokers.values():
-            broker.stop()
+    async def stop(self, *, grace_ms: int = 250) -> None:
+        """Stop all brokers, in the loop that they run in: answers that are there are still sent, for as long as `grace_ms`; requests that wait get none."""
+        loop = asyncio.get_running_loop()
+        brokers = self.core.brokers.values()
+        for broker in brokers:
+            broker.stop(at_once=False)
         self.core.groups.close()
+        until = loop.time() + grace_ms / 1000
+        await asyncio.sleep(0)
+        while any(broker.connections for broker in brokers) and loop.time() < until:
+            await asyncio.sleep(0.001)
+        for broker in brokers:
+            broker.drop_clients()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -87,7 +101,7 @@ class EmbeddedCluster:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop_serving()
+        await self.stop()
 
     # ---- in a thread
 
@@ -124,12 +138,7 @@ class EmbeddedCluster:
         assert loop is not None
         assert thread is not None
 
-        async def end() -> None:
-            self.stop_serving()
-            for _ in range(3):  # so that connections are told that they are closed
-                await asyncio.sleep(0)
-
-        asyncio.run_coroutine_threadsafe(end(), loop).result()
+        asyncio.run_coroutine_threadsafe(self.stop(), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
 

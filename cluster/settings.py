@@ -23,6 +23,8 @@ BROKER_DEFAULTS: Mapping[str, str] = {
     "log.segment.bytes": "1073741824",
     "socket.request.max.bytes": "104857600",
     "connections.max.idle.ms": "600000",
+    "max.connections": "2147483647",
+    "max.connections.per.ip": "2147483647",
     "fetch.max.bytes": "57671680",
     "max.incremental.fetch.session.cache.slots": "1000",
     "replica.selector.class": "",

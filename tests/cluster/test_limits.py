@@ -1,0 +1,185 @@
+"""Limits on connections and requests by Kafka's settings, and how a cluster stops."""
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable
+from struct import pack
+from typing import Any
+
+import pytest
+
+from quorate.cluster import ClusterStateError, EmbeddedCluster, ManualClock
+from quorate.cluster.meter import Meter, error_codes
+from quorate.codecs.api.broker import FetchRequest, FetchResponse, MetadataRequest
+from quorate.codecs.api.broker.fetch import FetchableTopicResponse, PartitionData
+from tests.cluster.conftest import QUICK
+from tests.cluster.wire import Wire
+
+WHO = MetadataRequest(topics=())
+
+
+def eventually(condition: Callable[[], Any]) -> None:
+    until = time.monotonic() + 5
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.005)
+
+
+def cluster(clock: ManualClock | None = None, **properties: Any) -> EmbeddedCluster:
+    named = {name.replace("_", "."): value for name, value in properties.items()}
+    return EmbeddedCluster(properties={**QUICK, **named}, clock=clock)
+
+
+def test_a_connection_that_says_nothing_for_too_long_is_closed_and_one_that_talks_is_not() -> None:
+    clock = ManualClock()
+    with cluster(clock, connections_max_idle_ms=60_000) as made:
+        port = made.core.brokers[1].port
+        with Wire(port) as silent, Wire(port) as talking:
+            silent.ask(WHO, 12)
+            for _ in range(4):
+                talking.ask(WHO, 12)
+                made.call(lambda: clock.advance(15_000))
+            silent.ask(WHO, 12)  # the time is not over
+            for _ in range(5):
+                talking.ask(WHO, 12)
+                made.call(lambda: clock.advance(15_000))
+            assert silent.is_closed()
+            talking.ask(WHO, 12)
+        assert any("connections.max.idle.ms" in note for note in made.core.notes)
+
+
+def test_a_connection_that_waits_for_an_answer_is_not_idle() -> None:
+    clock = ManualClock()
+    with cluster(clock, connections_max_idle_ms=1_000) as made, Wire(made.core.brokers[1].port) as wire:
+        made.call(lambda: made.core.create_topic("t"))
+        wire.send(fetch(100_000), 12)
+        eventually(lambda: made.core.brokers[1].connections)
+        time.sleep(0.05)
+        for _ in range(20):
+            made.call(lambda: clock.advance(500))
+        made.call(lambda: clock.advance(100_000))
+        wire.receive(FetchRequest, 12)
+
+
+def fetch(max_wait_ms: int) -> FetchRequest:
+    from quorate.codecs.api.broker.fetch import FetchPartition, FetchTopic
+
+    part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    return FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, topics=(FetchTopic(topic="t", partitions=(part,)),))
+
+
+def test_a_connection_too_many_of_one_host_is_closed() -> None:
+    with cluster(max_connections_per_ip=2) as made:
+        port = made.core.brokers[1].port
+        with Wire(port) as one, Wire(port) as two:
+            one.ask(WHO, 12)
+            two.ask(WHO, 12)
+            with Wire(port) as three:
+                assert three.is_closed()
+        eventually(lambda: not made.core.brokers[1].connections)
+        with Wire(port) as four:
+            four.ask(WHO, 12)
+
+
+def test_a_connection_too_many_altogether_waits_until_another_is_closed() -> None:
+    with cluster(max_connections=1) as made:
+        port = made.core.brokers[1].port
+        with Wire(port) as one:
+            one.ask(WHO, 12)
+            two = Wire(port)
+            two.send(WHO, 12)
+            two.socket.settimeout(0.1)
+            with pytest.raises(TimeoutError):
+                two.frame()
+        two.socket.settimeout(5)
+        two.receive(MetadataRequest, 12)
+        two.socket.close()
+
+
+def test_a_request_larger_than_allowed_closes_the_connection() -> None:
+    with cluster(socket_request_max_bytes=100) as made, Wire(made.core.brokers[1].port) as wire:
+        wire.socket.sendall(pack(">i", 101))
+        assert wire.is_closed()
+        assert "a request of 101 bytes, at most 100 are allowed" in made.core.notes[-1]
+
+
+def test_where_a_port_is_taken_no_broker_keeps_running() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        made = EmbeddedCluster(brokers=2, ports=[0, port])
+        with pytest.raises(ClusterStateError, match=f"broker 2 cannot listen on 127.0.0.1:{port}"):
+            made.__enter__()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", made.core.brokers[1].port))
+
+
+def test_answers_that_are_there_reach_a_slow_client_when_the_cluster_stops() -> None:
+    """A client reads nothing while megabytes of answers are on their way to it."""
+
+    async def run() -> int:
+        made = cluster()
+        async with made:
+            made.core.create_topic("wide", partitions=20_000)
+            reader, writer = await asyncio.open_connection("127.0.0.1", made.core.brokers[1].port, limit=1 << 26)
+            body = pack(">hhihh", 3, 5, 1, 1, ord("c") << 8)[:-1] + b"\xff\xff\xff\xff\0"
+            writer.write(pack(">i", len(body)) + body)
+            size = int.from_bytes(await reader.readexactly(4), "big")
+            stopping = asyncio.create_task(made.stop(grace_ms=5_000))
+            await asyncio.sleep(0.01)
+            received = len(await reader.readexactly(size))
+            await stopping
+            assert await reader.read() == b""
+            writer.close()
+            assert size == received
+            return received
+
+    assert asyncio.run(run()) > 400_000
+
+
+def test_a_client_that_reads_nothing_holds_the_stop_up_no_longer_than_it_may() -> None:
+    with cluster() as made, Wire(made.core.brokers[1].port) as wire:
+        made.call(lambda: made.core.create_topic("wide", partitions=20_000))
+        wire.ask(WHO, 12)
+        (connection,) = made.core.brokers[1].connections
+        connection._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        wire.send(MetadataRequest(topics=None), 12)
+        eventually(lambda: connection._transport.get_write_buffer_size() > 0)
+        began = time.monotonic()
+    assert time.monotonic() - began < 2
+
+
+def test_clients_are_told_the_name_that_is_advertised() -> None:
+    made = EmbeddedCluster(brokers=1, properties=QUICK, advertised_host="localhost")
+    with made, Wire(made.core.brokers[1].port) as wire:
+        (told,) = wire.ask(WHO, 12).brokers
+        assert (told.host, made.bootstrap_servers) == ("localhost", f"localhost:{made.core.brokers[1].port}")
+
+
+# ---- what is counted
+
+
+def test_requests_errors_bytes_and_times_are_counted() -> None:
+    with cluster() as made, Wire(made.core.brokers[1].port) as wire:
+        wire.ask(WHO, 12)
+        meter = made.core.meter = Meter()
+        with Wire(made.core.brokers[1].port) as counted:
+            counted.ask(WHO, 12)
+            counted.ask(fetch(0), 12)
+            wire.ask(WHO, 12)  # made before there was a meter
+    assert meter.requests == {(1, "Metadata", 12): 1, (1, "Fetch", 12): 1}
+    assert meter.errors == {(1, "Fetch", "UNKNOWN_TOPIC_OR_PARTITION"): 1}
+    assert sum(meter.timings[1, "Fetch"].buckets) == 1
+    assert meter.received_bytes[1] > 50
+    assert meter.sent_bytes[1] > 50
+    assert meter.accepted == {1: 1}
+
+
+def test_error_codes_are_found_wherever_a_response_has_them() -> None:
+    parts = tuple(PartitionData(partition_index=n, error_code=code) for n, code in enumerate((0, 3, 6)))
+    topics = (FetchableTopicResponse(topic="a", partitions=parts), FetchableTopicResponse(topic="b"))
+    assert error_codes(FetchResponse(responses=topics)) == [3, 6]
+    assert error_codes(FetchResponse(error_code=70, responses=topics)) == [70, 3, 6]
