@@ -6,10 +6,13 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
+WORKERS ?= 4
 MUTANTS ?=
 RELEASES ?=
 BENCH_ARGS ?=
 
+# Tests on containers mostly wait, hence more workers than two cores would have; tests/sharing_out.py says who does what.
+PYTEST := .venv/bin/pytest --numprocesses $(WORKERS) --no-loadscope-reorder
 PIP := .venv/bin/python -P -m pip --disable-pip-version-check
 SWEEPS := bench/assignor_differential.py bench/coordinator_differential.py
 BENCHES := $(filter-out $(SWEEPS),$(wildcard bench/[!_]*.py))
@@ -23,16 +26,16 @@ DEV_EXTRAS := arrow,aiokafka,secure,spark,testcontainers,dev
 help: ## This list
 	@echo "make targets:"
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
-	@echo "Variables: PYTHON=python3.13 (which Python .venv is made with), PYTEST_ARGS='-k batches -x' (handed to pytest)"
+	@echo "Variables: PYTHON=python3.13 (which Python .venv is made with), PYTEST_ARGS='-k batches -x' (handed to pytest), WORKERS=1 (tests at a time; 4 need 6 GB)"
 
 demo: .venv/.core ## Decode what real brokers wrote into __consumer_offsets during an upgrade (needs no Java)
 	@.venv/bin/quorate demo
 
 test: .venv/.dev java containers ## Everything, compared with Kafka's own classes and on real brokers in containers
-	.venv/bin/pytest $(PYTEST_ARGS)
+	$(PYTEST) $(PYTEST_ARGS)
 
 test-quick: .venv/.dev java ## Everything but the tests on brokers in containers
-	.venv/bin/pytest -m "not fuzz and not containers" $(PYTEST_ARGS)
+	$(PYTEST) -m "not fuzz and not containers" $(PYTEST_ARGS)
 
 test-spark-matrix: .venv/bin/python java ## The pipeline's tests on Spark 4.0, 4.1, the pinned and the newest release (RELEASES='4.0 newest'), outcome in docs/how-to/spark.md
 	.venv/bin/python -P scripts/spark_matrix.py $(RELEASES)

@@ -5,6 +5,7 @@ Fixtures belong to the room whose tests use them.
 
 import os
 from collections.abc import Generator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -21,11 +22,22 @@ settings.load_profile("ci" if CI else "developer")
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest looks for what -m asks for
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark whoever asks for an oracle, so that `-m "not oracle"` leaves out all that needs Java."""
     for item in items:
         if {"oracle", "oracle_4_0"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.oracle)
+    if hasattr(config, "workerinput"):
+        from tests.sharing_out import order
+
+        order(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from tests.sharing_out import Scheduling
+
+    return Scheduling(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -288,9 +288,8 @@ def test_a_compression_that_no_release_has():
 
 def wrapper(magic: int, offset: int, inside: bytes | None) -> bytes:
     """A gzip wrapper message around these bytes."""
-    value = (
-        b"\xff\xff\xff\xff" if inside is None else struct.pack(">i", len(gzip.compress(inside))) + gzip.compress(inside)
-    )
+    packed = None if inside is None else gzip.compress(inside, mtime=0)
+    value = b"\xff\xff\xff\xff" if packed is None else struct.pack(">i", len(packed)) + packed
     tail = struct.pack(">bb", magic, 1) + (struct.pack(">q", 7) if magic else b"") + b"\xff\xff\xff\xff" + value
     return struct.pack(">qiI", offset, 4 + len(tail), zlib.crc32(tail)) + tail
 

@@ -54,8 +54,16 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     scenario = item.get_closest_marker("scenario")
     if scenario is not None and (report.when == "call" or report.outcome != "passed"):
         version = scenario.kwargs.get("versions") or item.config.getoption("--kafka-version") or "4.3.1"
-        SCENARIOS.setdefault(scenario.args[0], {}).setdefault(version, []).append(report.outcome)
+        report.user_properties.append(("scenario", (scenario.args[0], version)))
     return report
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    # Reports, unlike anything else, come from xdist's workers to the one that prints.
+    for name, value in report.user_properties:
+        if name == "scenario" and (report.when == "call" or report.outcome != "passed"):
+            scenario, version = value  # type: ignore[misc]
+            SCENARIOS.setdefault(scenario, {}).setdefault(version, []).append(report.outcome)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -10,13 +10,6 @@ import pytest
 CAPTURES = Path(__file__).parent.parent / "data" / "captures"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give all of them to one worker of xdist: a JVM takes seconds to start, and a gigabyte."""
-    for item in items:
-        if item.path.is_relative_to(Path(__file__).parent):
-            item.add_marker(pytest.mark.xdist_group("spark"))
-
-
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":  # noqa: F821  # imported below, where the environment is set
     """A local Spark of two cores with the source registered."""
