@@ -55,10 +55,11 @@ def kafka_read(oracle: Oracle, data: bytes) -> dict[str, Any]:
     try:
         return oracle.call("readSegment", hex=data.hex())
     except OracleError as error:
-        # Not an exception but a java.lang.Error: xerial's for a block that claims more than 512 MiB.
-        if not str(error).startswith("SnappyError"):
+        # Not exceptions but java.lang.Errors, for a block that claims more than xerial's 512 MiB, or than the JVM has.
+        name = str(error).partition(":")[0]
+        if name not in ("SnappyError", "OutOfMemoryError"):
             raise
-        return {"batches": [], "validBytes": 0, "error": {"class": "SnappyError"}}
+        return {"batches": [], "validBytes": 0, "error": {"class": name}}
 
 
 def header_as_kafka_tells(batch: Batch) -> dict[str, Any]:
