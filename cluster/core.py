@@ -176,7 +176,14 @@ class ClusterCore:
         self._publish()
         self._wake(topic.partitions)
 
-    def add_partitions(self, name: str, count: int, assignment: Sequence[Sequence[int]] | None = None) -> None:
+    def add_partitions(
+        self,
+        name: str,
+        count: int,
+        assignment: Sequence[Sequence[int]] | None = None,
+        *,
+        only_check: bool = False,
+    ) -> None:
         """Raise a topic's number of partitions. Raises `Refusal`."""
         topic = self.topics.get(name)
         if topic is None:
@@ -193,6 +200,8 @@ class ClusterCore:
                     f"{count - have} partitions are to be added, brokers are given for {len(assignment)}",
                 )
             chosen = self._checked_assignment(assignment)
+        if only_check:
+            return
         topic.add_partitions(chosen, self.alive)
         self._publish()
 

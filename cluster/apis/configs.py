@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["check_topic_config", "shown"]
 
 _TOPIC, _BROKER, _GROUP = 2, 4, 32
-_FROM_TOPIC, _FROM_BROKER, _DEFAULT, _FROM_GROUP = 1, 4, 5, 8
+_FROM_TOPIC, _FROM_ALL_BROKERS, _FROM_BROKER, _DEFAULT, _FROM_GROUP = 1, 3, 4, 5, 8
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 
 
@@ -90,6 +90,9 @@ def _shown(
 ) -> DescribeConfigsResourceResult:
     properties = cluster.settings.properties
     found = [(setting.name, own[setting.name], own_source)] if setting.name in own else []
+    if setting.name == "min.insync.replicas" and cluster.features.get("eligible.leader.replicas.version"):
+        # With eligible leader replicas (KIP-966) the controller keeps the brokers' setting for all of them.
+        found.append((setting.name, properties.get(setting.name, setting.default), _FROM_ALL_BROKERS))
     if setting.broker is not None:
         given = properties.get(setting.broker)
         if given is not None:
@@ -256,7 +259,9 @@ def _changed(one: Any, own: Mapping[str, str], known: Mapping[str, Setting]) -> 
                     parts = [part for part in parts if part not in named]
                 result[each.name] = ",".join(parts)
             case operation:
-                raise Refusal(ErrorCode.INVALID_REQUEST, f"there is no operation {operation}")
+                raise Refusal(
+                    ErrorCode.UNKNOWN_SERVER_ERROR, f"there is no operation {operation}"
+                )  # Kafka's code for it
     return result
 
 

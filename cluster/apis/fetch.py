@@ -5,7 +5,7 @@ v13 names topics by id. Replicas of the embedded cluster share a log, so brokers
 """
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from quorate.cluster.apis import Context, answers
@@ -163,7 +163,9 @@ class _Turn:
         topic, partition = self._find(key)
         if partition is None:
             missing = topic is None and self.context.api_version >= 13
-            return _failed(asked, ErrorCode.UNKNOWN_TOPIC_ID if missing else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            code = ErrorCode.UNKNOWN_TOPIC_ID if missing else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            failed = _failed(asked, code)
+            return replace(failed, aborted_transactions=()) if topic is None else failed  # as Kafka's broker tells them apart
         leads = partition.leader == self.broker.id
         if not leads and (self.broker.id not in partition.in_sync or self.context.api_version < 11):
             return _failed(asked, ErrorCode.NOT_LEADER_OR_FOLLOWER, partition, self.context.api_version)
@@ -174,13 +176,14 @@ class _Turn:
         log = partition.log
         if not log.start_offset <= asked.fetch_offset <= log.next_offset:
             return _failed(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
+        committed = self.request.isolation_level == _READ_COMMITTED
         common: dict[str, Any] = {
             "partition_index": asked.partition,
             "high_watermark": log.high_watermark,
             "last_stable_offset": log.last_stable_offset,
             "log_start_offset": log.start_offset,
             "records": b"",
-            "aborted_transactions": None,
+            "aborted_transactions": () if committed else None,
         }
         if asked.last_fetched_epoch >= 0:
             epoch, end = log.end_of_epoch(asked.last_fetched_epoch)
@@ -188,7 +191,6 @@ class _Turn:
                 return PartitionData(**common, diverging_epoch=EpochEndOffset(epoch=epoch, end_offset=end))
         if leads and (nearer := self._nearer(partition)) is not None:
             return PartitionData(**common, preferred_read_replica=nearer)
-        committed = self.request.isolation_level == _READ_COMMITTED
         until = log.last_stable_offset if committed else log.high_watermark
         limit = min(left, asked.partition_max_bytes)
         batches = log.read(asked.fetch_offset, limit, until=until, at_least_one=first) if limit > 0 or first else []

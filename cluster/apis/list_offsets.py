@@ -3,6 +3,8 @@
 Nothing is tiered here, so the earliest local offset is the earliest, and there is no tiered one.
 """
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
@@ -37,13 +39,24 @@ def list_offsets(broker: "Broker", request: ListOffsetsRequest, context: Context
                 name=topic.name,
                 partitions=tuple(
                     _found(broker, topic.name, one, request.isolation_level, context.api_version)
-                    for one in topic.partitions
+                    if count == 1
+                    else ListOffsetsPartitionResponse(
+                        partition_index=one.partition_index, error_code=ErrorCode.INVALID_REQUEST
+                    )
+                    for one, count in _counted(topic.partitions)
                 ),
             )
             for topic in request.topics
             if topic.partitions
         )
     )
+
+
+def _counted(partitions: Iterable[ListOffsetsPartition]) -> list[tuple[ListOffsetsPartition, int]]:
+    """Each partition, and how often it is asked for."""
+    partitions = list(partitions)
+    times = Counter(one.partition_index for one in partitions)
+    return [(one, times[index]) for index, one in {one.partition_index: one for one in partitions}.items()]
 
 
 def _found(

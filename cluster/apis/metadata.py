@@ -27,18 +27,28 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
+_BY_TOPIC_ID = 12
+
 
 @answers(MetadataRequest)
 def metadata(broker: "Broker", request: MetadataRequest, context: Context) -> MetadataResponse:
     """Who is there."""
     cluster = broker.cluster
     asked = request.topics
+    if context.api_version < _BY_TOPIC_ID and any(one.name is None or one.topic_id != Uuid.ZERO for one in asked or ()):
+        # Topic ids came with version 10, and may be asked for since version 12 (KIP-516).
+        return MetadataResponse(
+            topics=tuple(
+                MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=one.name or "", topic_id=one.topic_id)
+                for one in asked or ()
+            ),
+        )
     everything = asked is None or (context.api_version == 0 and not asked)
     if everything:
         topics = [_described(topic, cluster.alive) for topic in cluster.topics.values()]
     else:
         assert asked is not None
-        topics = [_one(broker, one, context, request.allow_auto_topic_creation) for one in asked]
+        topics = [_one(broker, one, context, request.allow_auto_topic_creation) for one in dict.fromkeys(asked)]
     allowed = TOPIC_OPERATIONS if request.include_topic_authorized_operations else UNKNOWN
     return MetadataResponse(
         brokers=tuple(

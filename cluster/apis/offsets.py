@@ -15,7 +15,6 @@ from quorate.codecs.api import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetDeleteRequest,
-    OffsetDeleteResponse,
     OffsetFetchRequest,
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
@@ -35,8 +34,8 @@ __all__: list[str] = []
 _BY_TOPIC_ID = 10
 _ADDS_PARTITIONS = 5
 
-Refused = dict[Any, dict[int, ErrorCode]]
-"""What is refused: name (or id) of a topic → partition → why."""
+Refused = dict[Any, list[tuple[int, ErrorCode]]]
+"""What is refused: name (or id) of a topic → partitions and why, as often as they were named."""
 Answer = Message | Pending[Any]
 
 
@@ -47,10 +46,7 @@ def offset_commit(broker: "Broker", request: OffsetCommitRequest, context: Conte
         by_id = broker.cluster.topics_by_id
         named = [replace(one, name=by_id[one.topic_id].name) for one in request.topics if one.topic_id in by_id]
         unnamed: Refused = {
-            one.topic_id: dict.fromkeys(
-                (part.partition_index for part in one.partitions),
-                ErrorCode.UNKNOWN_TOPIC_ID,
-            )
+            one.topic_id: [(part.partition_index, ErrorCode.UNKNOWN_TOPIC_ID) for part in one.partitions]
             for one in request.topics
             if one.topic_id not in by_id
         }
@@ -62,9 +58,9 @@ def offset_commit(broker: "Broker", request: OffsetCommitRequest, context: Conte
     def told(topics: tuple[Any, ...]) -> Message:
         return OffsetCommitResponse(topics=topics)
 
-    def topic(key: Any, parts: dict[int, ErrorCode]) -> Any:
+    def topic(key: Any, parts: list[tuple[int, ErrorCode]]) -> Any:
         partitions = tuple(
-            OffsetCommitResponsePartition(partition_index=index, error_code=code) for index, code in parts.items()
+            OffsetCommitResponsePartition(partition_index=index, error_code=code) for index, code in parts
         )
         if context.api_version >= _BY_TOPIC_ID:
             return OffsetCommitResponseTopic(topic_id=key, partitions=partitions)
@@ -83,12 +79,11 @@ def txn_offset_commit(broker: "Broker", request: TxnOffsetCommitRequest, context
     cluster = broker.cluster
     known, refused = _sorted_out(broker, request.topics)
 
-    def topic(name: str, parts: dict[int, ErrorCode]) -> Any:
+    def topic(name: str, parts: list[tuple[int, ErrorCode]]) -> Any:
         return TxnOffsetCommitResponseTopic(
             name=name,
             partitions=tuple(
-                TxnOffsetCommitResponsePartition(partition_index=index, error_code=code)
-                for index, code in parts.items()
+                TxnOffsetCommitResponsePartition(partition_index=index, error_code=code) for index, code in parts
             ),
         )
 
@@ -106,12 +101,13 @@ def txn_offset_commit(broker: "Broker", request: TxnOffsetCommitRequest, context
             )
         answer = cluster.groups.request(broker.id, request.group_id, replace(request, topics=known), context)
     except Refusal as refusal:
+        told = _told(refusal.code, context.api_version)
         answer = TxnOffsetCommitResponse(
             topics=tuple(
                 TxnOffsetCommitResponseTopic(
                     name=one.name,
                     partitions=tuple(
-                        TxnOffsetCommitResponsePartition(partition_index=part.partition_index, error_code=refusal.code)
+                        TxnOffsetCommitResponsePartition(partition_index=part.partition_index, error_code=told)
                         for part in one.partitions
                     ),
                 )
@@ -126,16 +122,14 @@ def offset_delete(broker: "Broker", request: OffsetDeleteRequest, context: Conte
     """Forget the offsets of partitions that there are."""
     known, refused = _sorted_out(broker, request.topics)
 
-    def topic(name: str, parts: dict[int, ErrorCode]) -> Any:
+    def topic(name: str, parts: list[tuple[int, ErrorCode]]) -> Any:
         return OffsetDeleteResponseTopic(
             name=name,
             partitions=tuple(
-                OffsetDeleteResponsePartition(partition_index=index, error_code=code) for index, code in parts.items()
+                OffsetDeleteResponsePartition(partition_index=index, error_code=code) for index, code in parts
             ),
         )
 
-    if not known:
-        return OffsetDeleteResponse(topics=tuple(topic(name, parts) for name, parts in refused.items()))
     answer = broker.cluster.groups.request(broker.id, request.group_id, replace(request, topics=known), context)
     return _merged(answer, refused, topic, "name") if refused else answer
 
@@ -148,6 +142,17 @@ def offset_fetch(broker: "Broker", request: OffsetFetchRequest, context: Context
     return broker.cluster.groups.request(broker.id, request.group_id, request, context)
 
 
+def _told(code: ErrorCode, version: int) -> ErrorCode:
+    """What clients of a version know to deal with: before version 4 they cannot be told to abort (KIP-890)."""
+    match code:
+        case ErrorCode.PRODUCER_FENCED:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        case ErrorCode.TRANSACTION_ABORTABLE if version < 4:
+            return ErrorCode.INVALID_TXN_STATE
+        case _:
+            return code
+
+
 def _sorted_out(broker: "Broker", topics: tuple[Any, ...]) -> tuple[tuple[Any, ...], Refused]:
     """The topics with partitions that there are, and the partitions that there are not."""
     known = []
@@ -156,8 +161,8 @@ def _sorted_out(broker: "Broker", topics: tuple[Any, ...]) -> tuple[tuple[Any, .
         there = [
             one for one in topic.partitions if broker.cluster.partition(topic.name, one.partition_index) is not None
         ]
-        if len(there) < len(topic.partitions):
-            refused.setdefault(topic.name, {}).update(
+        if len(there) < len(topic.partitions) or topic.name not in broker.cluster.topics:
+            refused.setdefault(topic.name, []).extend(
                 (one.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 for one in topic.partitions
                 if one not in there
@@ -168,7 +173,7 @@ def _sorted_out(broker: "Broker", topics: tuple[Any, ...]) -> tuple[tuple[Any, .
 
 
 def _merged(
-    answer: Answer, refused: Refused, topic: Callable[[Any, dict[int, ErrorCode]], Any], key_of: str
+    answer: Answer, refused: Refused, topic: Callable[[Any, list[tuple[int, ErrorCode]]], Any], key_of: str
 ) -> Answer:
     """What the coordinator said, and what it was not asked."""
 

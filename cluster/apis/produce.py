@@ -3,14 +3,19 @@
 v10 tells where the leader is (KIP-951), v12 adds partitions to the transaction by itself, v13 names topics by id.
 """
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
+from quorate.cluster.batch_checks import NotTaken, check_records, one_batch
 from quorate.cluster.errors import Refusal
 from quorate.cluster.log import Refused
 from quorate.cluster.topics import PartitionState, TopicState
+from quorate.codecs import Uuid
 from quorate.codecs.api.broker import ProduceRequest, ProduceResponse
 from quorate.codecs.api.broker.produce import (
+    BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceData,
@@ -26,27 +31,56 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
+_BY_TOPIC_ID = 13
+
 
 @answers(ProduceRequest)
 def produce(broker: "Broker", request: ProduceRequest, context: Context) -> ProduceResponse | None:
     """Append, each partition for itself. With acks 0 nothing is answered, and where something failed the connection is closed, as Kafka does."""
     moved: dict[int, NodeEndpoint] = {}
-    responses = []
+    refused = None
+    if request.transactional_id is None and any(
+        _is_transactional(part.records) for data in request.topic_data for part in data.partition_data
+    ):
+        refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    topics: dict[str | Uuid, dict[int, PartitionProduceResponse]] = {}
     for data in request.topic_data:
-        topic = _topic(broker, data, context)
-        parts = tuple(_part(broker, request, context, topic, part, moved) for part in data.partition_data)
-        responses.append(TopicProduceResponse(name=data.name, topic_id=data.topic_id, partition_responses=parts))
+        key = data.topic_id if context.api_version >= _BY_TOPIC_ID else data.name
+        parts = topics.setdefault(key, {})
+        # A partition that is named twice is written once, with what was said last.
+        for part in {one.index: one for one in data.partition_data}.values():
+            parts[part.index] = (
+                _refused(part.index, refused)
+                if refused is not None
+                else _part(broker, request, context, _topic(broker, data, context), part, moved)
+            )
     if request.acks == 0:
-        if any(part.error_code for one in responses for part in one.partition_responses):
+        if any(part.error_code for parts in topics.values() for part in parts.values()):
             context.connection.close()
         return None
-    return ProduceResponse(responses=tuple(responses), node_endpoints=tuple(moved.values()))
+    return ProduceResponse(
+        responses=tuple(
+            TopicProduceResponse(name="", topic_id=key, partition_responses=tuple(parts.values()))
+            if isinstance(key, Uuid)
+            else TopicProduceResponse(name=key, partition_responses=tuple(parts.values()))
+            for key, parts in topics.items()
+        ),
+        node_endpoints=tuple(moved.values()),
+    )
 
 
 def _topic(broker: "Broker", data: TopicProduceData, context: Context) -> TopicState | None:
-    if context.api_version >= 13:
+    if context.api_version >= _BY_TOPIC_ID:
         return broker.cluster.topics_by_id.get(data.topic_id)
     return broker.cluster.topics.get(data.name)
+
+
+def _is_transactional(records: bytes | None) -> bool:
+    return records is not None and len(records) >= HEADER_BYTES and bool(HEADER.unpack_from(records)[5] & TRANSACTIONAL)
+
+
+def _refused(index: int, code: ErrorCode, message: str | None = None) -> PartitionProduceResponse:
+    return PartitionProduceResponse(index=index, error_code=code, base_offset=-1, error_message=message)
 
 
 def _part(
@@ -57,31 +91,35 @@ def _part(
     part: PartitionProduceData,
     moved: dict[int, NodeEndpoint],
 ) -> PartitionProduceResponse:
-    partition = None
+    if topic is None:
+        by_id = context.api_version >= _BY_TOPIC_ID
+        return _refused(part.index, ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    partition = topic.partitions[part.index] if 0 <= part.index < len(topic.partitions) else None
     try:
+        batch = one_batch(part.records, context.api_version)
         if request.acks not in (-1, 0, 1):
             raise Refused(ErrorCode.INVALID_REQUIRED_ACKS)
-        if topic is None:
-            by_id = context.api_version >= 13
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if part.index not in range(len(topic.partitions)):
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        partition = topic.partitions[part.index]
+        _check_transaction(broker, request, context, (topic.name, part.index), batch)
         if topic.internal and context.client_id != "__admin_client":
             raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is written by brokers only")
-        return _appended(broker, request, context, topic, partition, part)
-    except Refused as refused:
-        leader = LeaderIdAndEpoch()
-        if refused.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and partition is not None and context.api_version >= 10:
-            leader = LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
-            _tell(broker, partition.leader, moved)
-        return PartitionProduceResponse(
-            index=part.index,
-            error_code=refused.code,
-            base_offset=-1,
-            error_message=refused.message or None,
-            current_leader=leader,
+        if partition is None:
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return _appended(broker, request, context, topic, partition, batch)
+    except NotTaken as refused:
+        # Where records are to blame, Kafka says where the log begins (KIP-467).
+        start = partition.log.start_offset if refused.records and partition is not None else -1
+        return replace(
+            _refused(part.index, refused.code, refused.message),
+            log_start_offset=start,
+            record_errors=tuple(BatchIndexAndErrorMessage(batch_index=place) for place in refused.records),
         )
+    except Refused as refused:
+        answer = _refused(part.index, refused.code, refused.message or None)
+        if refused.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and partition is not None and context.api_version >= 10:
+            _tell(broker, partition.leader, moved)
+            leader = LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
+            answer = replace(answer, current_leader=leader)
+        return answer
 
 
 def _appended(
@@ -90,26 +128,32 @@ def _appended(
     context: Context,
     topic: TopicState,
     partition: PartitionState,
-    part: PartitionProduceData,
+    batch: bytes,
 ) -> PartitionProduceResponse:
     cluster = broker.cluster
     if partition.leader != broker.id:
         raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    if not part.records:
-        raise Refused(ErrorCode.INVALID_RECORD, "no batch")
-    settings = cluster.settings
-    if request.acks == -1 and len(partition.in_sync) < int(settings.of_topic("min.insync.replicas", topic.config)):
+    setting = partial(cluster.settings.of_topic, config=topic.config)
+    if request.acks == -1 and len(partition.in_sync) < int(setting("min.insync.replicas")):
         raise Refused(ErrorCode.NOT_ENOUGH_REPLICAS)
-    _check_transaction(broker, request, context, partition, part.records)
+    append_time = setting("message.timestamp.type") == "LogAppendTime"
+    check_records(
+        batch,
+        compacted="compact" in setting("cleanup.policy"),
+        append_time=append_time,
+        now_ms=context.now_ms,
+        before_max_ms=int(setting("message.timestamp.before.max.ms")),
+        after_max_ms=int(setting("message.timestamp.after.max.ms")),
+    )
     stored = partition.log.append(
-        part.records,
+        batch,
         leader_epoch=partition.leader_epoch,
         now_ms=context.now_ms,
-        append_time=settings.of_topic("message.timestamp.type", topic.config) == "LogAppendTime",
-        max_batch_bytes=int(settings.of_topic("max.message.bytes", topic.config)),
+        append_time=append_time,
+        max_batch_bytes=int(setting("max.message.bytes")),
     )
     return PartitionProduceResponse(
-        index=part.index,
+        index=partition.index,
         base_offset=stored.base_offset,
         log_append_time_ms=stored.timestamp_ms,
         log_start_offset=partition.log.start_offset,
@@ -117,29 +161,34 @@ def _appended(
 
 
 def _check_transaction(
-    broker: "Broker", request: ProduceRequest, context: Context, partition: PartitionState, records: bytes
+    broker: "Broker", request: ProduceRequest, context: Context, where: tuple[str, int], batch: bytes
 ) -> None:
     """A transactional batch belongs to an open transaction that has the partition; newer clients leave adding it to the broker (KIP-890). Raises `Refused`."""
-    if len(records) < HEADER_BYTES:
-        return
-    fields = HEADER.unpack_from(records)
+    fields = HEADER.unpack_from(batch)
     attributes, producer_id, epoch = fields[5], fields[9], fields[10]
-    if not attributes & TRANSACTIONAL:
+    if not attributes & TRANSACTIONAL or request.transactional_id is None:
         return
-    if not request.transactional_id:
-        raise Refused(ErrorCode.INVALID_TXN_STATE, "a transactional batch without a transactional id")
     transactions = broker.cluster.transactions
-    where = (partition.topic, partition.index)
-    if context.api_version >= 12:
-        try:
+    try:
+        if context.api_version >= 12:
             transactions.add(request.transactional_id, producer_id, epoch, [where])
-        except Refusal as refusal:
-            raise Refused(refusal.code, refusal.message or "") from None
-        return
-    found = transactions.by_id.get(request.transactional_id)
-    if found is None or found.producer_id != producer_id or where not in found.partitions:
-        # Before version 11 clients cannot be told to abort (KIP-890).
-        raise Refused(ErrorCode.TRANSACTION_ABORTABLE if context.api_version >= 11 else ErrorCode.INVALID_TXN_STATE)
+        else:
+            transactions.check_open(request.transactional_id, producer_id, epoch, where)
+    except Refusal as refusal:
+        raise Refused(_told(refusal.code, context.api_version), refusal.message or "") from None
+
+
+def _told(code: ErrorCode, version: int) -> ErrorCode:
+    """What clients of a version know to deal with: before version 11 they cannot be told to abort (KIP-890)."""
+    match code:
+        case ErrorCode.PRODUCER_FENCED:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        case ErrorCode.TRANSACTION_ABORTABLE if version < 11:
+            return ErrorCode.INVALID_TXN_STATE
+        case ErrorCode.CONCURRENT_TRANSACTIONS if version < 12:
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+        case _:
+            return code
 
 
 def _tell(broker: "Broker", leader: int, moved: dict[int, NodeEndpoint]) -> None:

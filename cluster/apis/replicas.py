@@ -99,6 +99,5 @@ def elect_leaders(broker: "Broker", request: ElectLeadersRequest, context: Conte
                 error, message = refusal.code, refusal.message
             if not (everything and error is ErrorCode.ELECTION_NOT_NEEDED):
                 parts.append(PartitionResult(partition_id=index, error_code=error, error_message=message))
-        if parts:
-            results.append(ReplicaElectionResult(topic=topic, partition_result=tuple(parts)))
+        results.append(ReplicaElectionResult(topic=topic, partition_result=tuple(parts)))
     return ElectLeadersResponse(replica_election_results=tuple(results))

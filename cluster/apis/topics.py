@@ -1,5 +1,6 @@
 """CreateTopics v2–7, DeleteTopics v1–6, CreatePartitions v0–3, DeleteRecords v0–2: topics come, grow and go (KIP-4, KIP-195, KIP-107; ids: KIP-516)."""
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
@@ -110,12 +111,14 @@ def delete_topics(broker: "Broker", request: DeleteTopicsRequest, context: Conte
 def create_partitions(broker: "Broker", request: CreatePartitionsRequest, context: Context) -> CreatePartitionsResponse:
     """Give each topic more partitions."""
     results = []
-    for one in request.topics:
+    times = Counter(one.name for one in request.topics)
+    for one in {one.name: one for one in request.topics}.values():
         assignment = None if one.assignments is None else [each.broker_ids for each in one.assignments]
         error, message = ErrorCode.NONE, None
         try:
-            if not request.validate_only:
-                broker.cluster.add_partitions(one.name, one.count, assignment)
+            if times[one.name] > 1:
+                raise Refusal(ErrorCode.INVALID_REQUEST, f"{one.name} is in the request twice")
+            broker.cluster.add_partitions(one.name, one.count, assignment, only_check=request.validate_only)
         except Refusal as refusal:
             error, message = refusal.code, refusal.message
         results.append(CreatePartitionsTopicResult(name=one.name, error_code=error, error_message=message))
