@@ -4,7 +4,8 @@ Everything happens in one thread, that of the loop which the brokers run in; so 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from os import PathLike
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -16,10 +17,15 @@ from quorate.cluster.clock import Clock, RealClock
 from quorate.cluster.errors import ClusterStateError, Refusal
 from quorate.cluster.faults import Faults
 from quorate.cluster.groups import GroupCoordinators
+from quorate.cluster.log_config import LogConfig
+from quorate.cluster.maintenance import Maintenance
 from quorate.cluster.meter import Meter
 from quorate.cluster.placement import place
+from quorate.cluster.producers import Refused
 from quorate.cluster.security import Security
 from quorate.cluster.settings import Settings
+from quorate.cluster.storage.data import DataDirectory
+from quorate.cluster.storage.metadata_state import BrokerFacts, MetadataState, PartitionFacts, TopicFacts
 from quorate.cluster.topics import PartitionState, TopicState, is_valid_name
 from quorate.cluster.transactions import Transactions
 from quorate.codecs import CONSUMER_OFFSETS, Uuid
@@ -34,12 +40,17 @@ _INTERNAL = {
     CONSUMER_OFFSETS: ("offsets.topic", {"cleanup.policy": "compact", "compression.type": "producer"}),
     TRANSACTION_STATE: ("transaction.state.log", {"cleanup.policy": "compact", "compression.type": "uncompressed"}),
 }
+"""Topics that brokers write: the beginning of their settings' names, and the topic's own settings, besides `segment.bytes`."""
+
+
+_GROUP_SETTINGS = frozenset(field.name.replace("_", ".") for field in fields(GroupConfig))
 
 
 class ClusterCore:
     """A cluster. `notes`: what was said besides responses; `failures`: what of it were faults of quorate's own; `meter`: counts what is answered, if there is one.
 
-    `racks`: broker id → rack; `properties`: brokers' settings by Kafka's names; `seed`: of what is random (ids, places, choices).
+    `racks`: broker id → rack; `properties`: brokers' settings by Kafka's names; `data`: the directory that everything is kept in, else it is in memory;
+    `seed`: of what is random (ids, places, choices). A directory with a cluster goes on with it. Raises `ClusterStateError` if it cannot be used.
     """
 
     def __init__(
@@ -47,6 +58,7 @@ class ClusterCore:
         racks: Mapping[int, str | None],
         *,
         properties: Mapping[str, Any] | None = None,
+        data: str | PathLike[str] | None = None,
         clock: Clock | None = None,
         security: Security | None = None,
         seed: int | None = None,
@@ -69,9 +81,20 @@ class ClusterCore:
         self._on_note = on_note or (lambda text: None)
         self.brokers = {broker: Broker(self, broker, rack) for broker, rack in sorted(racks.items())}
         self._leadership: dict[str, int] = {}
+        self._log_configs: dict[str, tuple[dict[str, str], int]] = {}
         self.image = MetadataImage.EMPTY
         self.groups = GroupCoordinators(self)
         self.transactions = Transactions(self)
+        self.maintenance = Maintenance(self)
+        self.data: DataDirectory | None = None
+        self._has_started = False
+        if data is not None:
+            self.data = DataDirectory(data, new_id=self.cluster_id, now_ms=self.clock.now_ms(), on_note=self.note)
+            try:
+                self._restore(self.data)
+            except BaseException:
+                self.data.release()
+                raise
         self._publish()
 
     def _new_uuid(self) -> Uuid:
@@ -105,7 +128,7 @@ class ClusterCore:
             if moved:
                 self._leadership[topic.name] = self._leadership.get(topic.name, 0) + 1
         self._publish()
-        self.groups.leaders_changed()
+        self._leaders_changed()
 
     # ---- topics
 
@@ -165,6 +188,7 @@ class ClusterCore:
         prefix, config = _INTERNAL[name]
         replicas = min(self.settings.number(f"{prefix}.replication.factor"), len(self.alive))
         partitions = self.settings.number(f"{prefix}.num.partitions")
+        config = {**config, "segment.bytes": self.settings.get(f"{prefix}.segment.bytes")}
         return self.create_topic(name, partitions=partitions, replicas=replicas, config=config)
 
     def delete_topic(self, name: str) -> None:
@@ -173,7 +197,11 @@ class ClusterCore:
         if topic is None:
             raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         del self.topics_by_id[topic.id]
+        self._log_configs.pop(name, None)
         self._publish()
+        if self.data is not None:
+            for partition in topic.partitions:
+                self.data.remove(name, partition.index)
         self._wake(topic.partitions)
 
     def add_partitions(
@@ -214,7 +242,9 @@ class ClusterCore:
         partition.elect(self.alive)
         self._leadership[partition.topic] = self._leadership.get(partition.topic, 0) + 1
         self._publish()
-        self.groups.leaders_changed()
+        if self.data is not None:
+            self.data.moved(partition.topic, partition.index, partition.replicas)
+        self._leaders_changed()
         self._wake([partition])
 
     def elect_preferred(self, partition: PartitionState) -> bool:
@@ -225,7 +255,7 @@ class ClusterCore:
         if changed:
             self._leadership[partition.topic] = self._leadership.get(partition.topic, 0) + 1
             self._publish()
-            self.groups.leaders_changed()
+            self._leaders_changed()
             self._wake([partition])
         return changed
 
@@ -243,8 +273,111 @@ class ClusterCore:
             for listener in list(partition.log.waiting):
                 listener()
 
+    def _leaders_changed(self) -> None:
+        self.groups.leaders_changed()
+        self.transactions.leaders_changed()
+
+    # ---- what is kept
+
+    def _restore(self, data: DataDirectory) -> None:
+        """Go on with the cluster in a directory: topics have no leaders until brokers are up, and then each a new epoch."""
+        self.cluster_id = data.cluster_id
+        state = data.metadata.state
+        self.features = dict(state.features) or self.features
+        if missing := sorted(state.brokers.keys() - self.brokers.keys()):
+            raise ClusterStateError(
+                f"{data.path} is of a cluster with brokers {', '.join(map(str, state.brokers))}, there is no broker {missing[0]} now; "
+                f"use {max(state.brokers)} brokers, or another directory"
+            )
+        for number, facts in state.brokers.items():
+            if self.brokers[number].rack is None:
+                self.brokers[number].rack = facts.rack
+        for topic_id, known in state.topics.items():
+            partitions = [
+                PartitionState(known.name, index, one.replicas, one.in_sync, leader_epoch=one.leader_epoch)
+                for index, one in enumerate(known.partitions)
+            ]
+            topic = TopicState(known.name, topic_id, partitions, dict(known.config), known.name in _INTERNAL)
+            self.topics[known.name] = self.topics_by_id[topic_id] = topic
+            self._equip(topic)
+        data.set_strays_aside()
+        for group, settings in state.groups.items():
+            self.group_settings[group] = dict(settings)
+            followed = {name: value for name, value in settings.items() if name in _GROUP_SETTINGS}
+            self.group_configs[group] = GroupConfig().with_properties(followed)
+        self.transactions.next_block = state.next_producer_id
+
+    def _equip(self, topic: TopicState) -> None:
+        """Give each partition its log, and the log the topic's settings."""
+        if self._log_configs.get(topic.name) == (topic.config, len(topic.partitions)):
+            return
+        config = LogConfig.of(self.settings, topic.config)
+        now_ms = self.clock.now_ms()
+        for partition in topic.partitions:
+            if self.data is not None and partition.log.files is None:
+                partition.log = self.data.log(topic.name, partition.index, topic.id, partition.replicas, config, now_ms)
+                partition.log.on_unflushed = self.maintenance.unflushed
+            partition.log.config = config
+        self._log_configs[topic.name] = (dict(topic.config), len(topic.partitions))
+
+    def settings_changed(self) -> None:
+        """Settings of topics or groups have changed: they count, and are written down."""
+        self._write_metadata()
+        for topic in self.topics.values():
+            self._equip(topic)
+
+    def _write_metadata(self) -> None:
+        """Whatever differs from what is written down. If that fails, it is tried again with the next change."""
+        if self.data is None or not self._has_started:
+            return
+        data = self.data
+        state = MetadataState(
+            features=dict(self.features),
+            brokers={
+                one.id: BrokerFacts(one.rack, one.host, one.port, data.directory_id(one.id), not one.alive)
+                for one in self.brokers.values()
+                if one.registered
+            },
+            topics={
+                topic.id: TopicFacts(
+                    topic.name,
+                    [
+                        PartitionFacts(one.replicas, one.in_sync, one.leader, one.leader_epoch)
+                        for one in topic.partitions
+                    ],
+                    topic.config,
+                )
+                for topic in self.topics.values()
+            },
+            groups=self.group_settings,
+            next_producer_id=self.transactions.next_block,
+        )
+        try:
+            data.metadata.become(state, self.clock.now_ms())
+        except Refused as refused:
+            self.note(f"the cluster's metadata could not be written: {refused}; free some space")
+
+    def started(self) -> None:
+        """All brokers are up, in a loop that runs: leaders are chosen, and logs are looked after."""
+        self._has_started = True
+        self.broker_changed()
+        self.maintenance.start()
+
+    def close(self) -> None:
+        """Stop in order, after the brokers: everything is on the disk if there is one."""
+        self.maintenance.stop()
+        self.transactions.close()
+        self.groups.close()
+        if self.data is not None:
+            try:
+                self.data.close()
+            except (OSError, Refused) as error:
+                self.note(f"{self.data.path} could not be closed in order: {error}; the next start recovers it")
+                self.data.release()
+
     def _publish(self) -> None:
-        """The coordinators see the metadata as it is now."""
+        """Metadata has changed: it is written down, partitions have logs, the coordinators see it as it is now."""
+        self.settings_changed()
         image = self.image.with_brokers(
             {broker.id: broker.rack for broker in self.brokers.values() if broker.registered}
         )

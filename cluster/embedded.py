@@ -9,6 +9,7 @@ It runs in a thread of its own, so that blocking clients can be used beside it; 
 import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -27,7 +28,8 @@ class EmbeddedCluster:
     """A cluster with brokers 1 to `brokers`. `racks`: of each, or one for all, or `None`; `ports`: of each; free ones are taken where none are given.
 
     `host`: where they listen; `advertised_host`: what clients are told instead of that; `kafka_version`: the release that they are, such as "4.0.2", which settles versions of APIs, features, and how groups
-    are coordinated (the newest by default); `properties`: settings by Kafka's names, for all brokers; `clock`: another than the machine's; `security`: TLS and logins; `seed`: of
+    are coordinated (the newest by default); `properties`: settings by Kafka's names, for all brokers; `data`: a directory that
+    everything is kept in, and that a later cluster with as many brokers goes on with (else it is in memory, and gone when it stops); `clock`: another than the machine's; `security`: TLS and logins; `seed`: of
     what is random. Raises `ClusterStateError` for numbers that do not go together, when it is made, and for a port that is taken, when it starts; `ConfigError` for settings.
     """
 
@@ -41,6 +43,7 @@ class EmbeddedCluster:
         advertised_host: str | None = None,
         kafka_version: str | None = None,
         properties: Mapping[str, Any] | None = None,
+        data: str | PathLike[str] | None = None,
         clock: Clock | None = None,
         security: Security | None = None,
         seed: int | None = None,
@@ -55,7 +58,7 @@ class EmbeddedCluster:
             properties = {**(properties or {}), "kafka.version": kafka_version}
         named = dict(zip(range(1, brokers + 1), racks or [None] * brokers, strict=True))
         self.core = ClusterCore(
-            named, properties=properties, clock=clock, security=security, seed=seed, on_note=on_note
+            named, properties=properties, data=data, clock=clock, security=security, seed=seed, on_note=on_note
         )
         for broker, port in zip(self.core.brokers.values(), ports or [0] * brokers, strict=True):
             broker.listen_host, broker.host, broker.port = host, advertised_host or host, port
@@ -77,8 +80,9 @@ class EmbeddedCluster:
         except ClusterStateError:
             for broker in self.core.brokers.values():
                 broker.stop()
+            self.core.close()
             raise
-        self.core.broker_changed()
+        self.core.started()
 
     async def stop(self, *, grace_ms: int = 250) -> None:
         """Stop all brokers, in the loop that they run in: answers that are there are still sent, for as long as `grace_ms`; requests that wait get none."""
@@ -93,6 +97,7 @@ class EmbeddedCluster:
             await asyncio.sleep(0.001)
         for broker in brokers:
             broker.drop_clients()
+        self.core.close()
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from quorate.cluster.clock import Handle
+from quorate.cluster.producers import Refused
 from quorate.cluster.topics import PartitionState
 from quorate.codecs import CONSUMER_OFFSETS, CoordinatorRecord, decode_record, encode_record
 from quorate.codecs.api import (
@@ -47,10 +48,16 @@ _MANY: dict[type[Message], tuple[str, str, Callable[[Any], str]]] = {
 
 
 class PartitionCoordinatorLog:
-    """A `CoordinatorLog` in the log of a partition."""
+    """A `CoordinatorLog` in the log of a partition.
 
-    def __init__(self, partition: PartitionState) -> None:
+    `base_sequence`: of the batches; group coordinators write 0, with and without a producer, transaction coordinators -1. `coordinator_epoch`: that of the transaction
+    coordinator, for the markers that it has written.
+    """
+
+    def __init__(self, partition: PartitionState, *, base_sequence: int = 0) -> None:
         self.partition = partition
+        self.base_sequence = base_sequence
+        self.coordinator_epoch = 0
 
     def append(
         self,
@@ -60,7 +67,7 @@ class PartitionCoordinatorLog:
         producer_id: int = -1,
         producer_epoch: int = -1,
     ) -> int:
-        """Write one batch; returns the offset of its first record."""
+        """Write one batch; returns the offset of its first record. Raises `AppendError`."""
         log = self.partition.log
         first = log.next_offset
         pairs = [encode_record(record) for record in records]
@@ -71,22 +78,29 @@ class PartitionCoordinatorLog:
             ],
             producer_id=producer_id,
             producer_epoch=producer_epoch,
-            base_sequence=0,  # as the broker's coordinator writes it, with and without a producer
+            base_sequence=self.base_sequence,
             transactional=producer_id >= 0,
             partition_leader_epoch=self.partition.leader_epoch,
         )
-        log.append_own(data, producer_id=producer_id, epoch=producer_epoch, transactional=producer_id >= 0)
+        try:
+            log.append_own(data, timestamp_ms)
+        except Refused as refused:
+            raise AppendError(refused.code) from None
         return first
 
     def append_marker(self, producer_id: int, producer_epoch: int, *, commit: bool, timestamp_ms: int) -> int:
-        """Write the end of a transaction; returns its offset."""
-        return self.partition.log.append_marker(
-            producer_id,
-            producer_epoch,
-            commit=commit,
-            now_ms=timestamp_ms,
-            leader_epoch=self.partition.leader_epoch,
-        )
+        """Write the end of a transaction; returns its offset. Raises `AppendError`."""
+        try:
+            return self.partition.log.append_marker(
+                producer_id,
+                producer_epoch,
+                commit=commit,
+                now_ms=timestamp_ms,
+                leader_epoch=self.partition.leader_epoch,
+                coordinator_epoch=self.coordinator_epoch,
+            )
+        except Refused as refused:
+            raise AppendError(refused.code) from None
 
     def read(self) -> Iterator[StoredRecord | StoredMarker]:
         """Everything, oldest first."""
@@ -107,7 +121,7 @@ class PartitionCoordinatorLog:
                     yield StoredRecord(
                         offset=record.offset,
                         timestamp_ms=record.timestamp_ms,
-                        record=decode_record(record.key, record.value),
+                        record=decode_record(record.key, record.value, topic=self.partition.topic),
                         producer_id=batch.header.producer_id if stored.transactional else -1,
                         producer_epoch=batch.header.producer_epoch,
                     )
@@ -118,6 +132,7 @@ class _Running:
     """A coordinator at work, for one partition, on one broker."""
 
     runtime: CoordinatorRuntime
+    log: PartitionCoordinatorLog
     broker: int
     leader_epoch: int
     timer: Handle | None = None
@@ -153,8 +168,9 @@ class GroupCoordinators:
         if running is None:
             shard = CoordinatorShard(self.cluster.settings.coordinator, image=self.cluster.image, new_id=self._new_id)
             shard.group_configs = self.cluster.group_configs
-            runtime = CoordinatorRuntime(shard, PartitionCoordinatorLog(partition), now_ms=self.cluster.clock.now_ms())
-            running = self._running[partition.index] = _Running(runtime, broker, partition.leader_epoch)
+            log = PartitionCoordinatorLog(partition)
+            runtime = CoordinatorRuntime(shard, log, now_ms=self.cluster.clock.now_ms())
+            running = self._running[partition.index] = _Running(runtime, log, broker, partition.leader_epoch)
             runtime.load()
             self._set_timer(running)
         return running
@@ -249,12 +265,15 @@ class GroupCoordinators:
             groups += getattr(answer.response if isinstance(answer, Pending) else answer, "groups")  # noqa: B009
         return ListGroupsResponse(groups=tuple(groups))
 
-    def end_transaction(self, partition: PartitionState, producer_id: int, epoch: int, *, commit: bool) -> None:
+    def end_transaction(
+        self, partition: PartitionState, producer_id: int, epoch: int, *, commit: bool, coordinator_epoch: int = 0
+    ) -> None:
         """Write the marker of a transaction that committed offsets. Raises `AppendError` if nobody coordinates the partition."""
         running = self._of(partition, partition.leader)
         if running is None:
             raise AppendError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         running.runtime.advance(self.cluster.clock.now_ms())
+        running.log.coordinator_epoch = coordinator_epoch
         running.runtime.end_transaction(producer_id, epoch, commit=commit)
         self._set_timer(running)
 

@@ -1,17 +1,21 @@
-"""`PartitionLog`: the batches of one partition, as producers sent them, with the offsets that the broker gives.
+"""`PartitionLog`: the batches of one partition, as producers sent them, with the offsets that the broker gives; in memory, or in a folder.
 
 Batches stay bytes: of a batch only base offset, leader epoch and, with log-append time, timestamp and CRC are written anew. What a producer may append is decided
-here (KIP-98): CRC, sizes, the sequence of an idempotent producer, its epoch. All replicas of a partition share one log, so its high watermark is its end.
+here and in `quorate.cluster.producers` (KIP-98). All replicas of a partition share one log, so its high watermark is its end.
 """
 
-from bisect import bisect_left, bisect_right
-from collections import deque
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from struct import Struct
+from typing import TYPE_CHECKING
 
 import google_crc32c
 
+from quorate.cluster.log_config import LogConfig
+from quorate.cluster.producers import Producers, Refused
+from quorate.cluster.storage.segment import Batch, BatchFacts, Segment
+from quorate.cluster.storage.stores import MemoryStore
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches.v2 import (
     COMPRESSION_MASK,
@@ -21,40 +25,17 @@ from quorate.codecs.batches.v2 import (
     HEADER_BYTES,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
-    TRANSACTIONAL,
 )
 from quorate.codecs.batches.writer import encode_marker
 
-__all__ = ["Appended", "Batch", "PartitionLog", "Refused"]
+if TYPE_CHECKING:
+    from quorate.cluster.storage.log_files import LogFiles
+
+__all__ = ["Appended", "Batch", "Fetched", "PartitionLog", "Refused"]
 
 _PLACE = Struct(">qi")  # base offset, length
 _EPOCH = Struct(">i")
 _EPOCH_AT = 12
-_REMEMBERED = 5
-"""So many batches of a producer are remembered, so that one that comes again is known (KIP-98)."""
-
-
-class Refused(Exception):
-    """A batch that is not taken: `code` is Kafka's."""
-
-    def __init__(self, code: ErrorCode, message: str = "") -> None:
-        super().__init__(message or code.name)
-        self.code = code
-        self.message = message
-
-
-@dataclass(slots=True)
-class Batch:
-    """A batch in the log."""
-
-    base_offset: int
-    last_offset: int
-    max_timestamp_ms: int
-    leader_epoch: int
-    producer_id: int
-    transactional: bool
-    control: bool
-    data: bytes
 
 
 @dataclass(slots=True)
@@ -68,37 +49,78 @@ class Appended:
 
 
 @dataclass(slots=True)
-class Producer:
-    """What is known of a producer: its epoch, its last batches (first and last sequence, offsets), when it wrote last, where its open transaction begins."""
+class Fetched:
+    """Whole batches, and the offset behind them."""
 
-    epoch: int
-    batches: deque[tuple[int, int, int, int]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
-    last_timestamp_ms: int = -1
-    transaction_start: int | None = None
-    coordinator_epoch: int = -1
-
-    @property
-    def last_sequence(self) -> int:
-        """Of its last record; -1 before the first."""
-        return self.batches[-1][1] if self.batches else -1
+    records: bytes
+    end_offset: int
 
 
 class PartitionLog:
-    """The log of one partition. Offsets begin at `start_offset` and go up to `next_offset`, excluded. `waiting`: called whenever something is appended."""
+    """The log of one partition. Offsets begin at `start_offset` and go up to `next_offset`, excluded. `waiting`: called whenever something is appended.
 
-    def __init__(self) -> None:
-        self.batches: list[Batch] = []
+    `files`: where it is on the disk; without, it is in memory. `flushed_offset`: what is before it is on the disk for sure. `on_unflushed`: is told when
+    something was written and is not.
+    """
+
+    def __init__(self, config: LogConfig | None = None, files: "LogFiles | None" = None, *, now_ms: int = 0) -> None:
+        self.config = config or LogConfig()
+        self.files = files
+        self.segments: list[Segment] = []
         self._bases: list[int] = []
         self.start_offset = 0
         self.next_offset = 0
-        self.size_bytes = 0
-        self.producers: dict[int, Producer] = {}
-        self.open_transactions: dict[int, int] = {}
-        self.aborted: list[
-            tuple[int, int, int, int]
-        ] = []  # last offset (the marker's), producer id, first offset, LSO then
+        self.flushed_offset = 0
+        self.first_dirty_offset = 0
+        self.producers = Producers()
         self.epochs: list[tuple[int, int]] = []
         self.waiting: set[Callable[[], object]] = set()
+        self.on_unflushed: Callable[[PartitionLog], object] | None = None
+        self._unflushed = 0
+        if files is None:
+            self.add_segment(Segment(0, MemoryStore(), created_ms=now_ms))
+
+    # ---- segments
+
+    def add_segment(self, segment: Segment) -> None:
+        """A segment behind the others."""
+        segment.interval_bytes = self.config.index_interval_bytes
+        self.segments.append(segment)
+        self._bases.append(segment.base_offset)
+
+    def replace_segments(self, segments: list[Segment]) -> None:
+        """Other segments than before: some were deleted or compacted."""
+        self.segments = segments
+        self._bases = [one.base_offset for one in segments]
+
+    @property
+    def active(self) -> Segment:
+        """The segment that is written to."""
+        return self.segments[-1]
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all segments."""
+        return sum(one.size for one in self.segments)
+
+    def roll(self, now_ms: int) -> None:
+        """Begin a new segment, unless nothing is in this one. Raises `Refused` if it cannot be written."""
+        if self.active.size:
+            try:
+                self._roll(now_ms)
+            except OSError as error:
+                raise _cannot_write(error) from None
+
+    def _roll(self, now_ms: int) -> None:
+        old = self.active
+        if self.files is None:
+            self.add_segment(Segment(self.next_offset, MemoryStore(), created_ms=now_ms))
+        else:
+            self.add_segment(self.files.new_segment(self.next_offset, now_ms))
+        old.close_time_index()
+        if self.files is not None:
+            self.files.write_indexes(old)
+            self.files.write_producers(self.next_offset, self.producers)
 
     # ---- what consumers may see
 
@@ -110,45 +132,50 @@ class PartitionLog:
     @property
     def last_stable_offset(self) -> int:
         """Where the first open transaction begins (KIP-98)."""
-        return min(self.open_transactions.values(), default=self.next_offset)
+        return min(self.producers.open.values(), default=self.next_offset)
 
-    def read(self, offset: int, max_bytes: int, *, until: int, at_least_one: bool) -> list[Batch]:
-        """Whole batches from the one that has `offset` on, up to about `max_bytes`, of those that end before `until`.
+    def read(self, offset: int, max_bytes: int, *, until: int, at_least_one: bool) -> Fetched:
+        """Whole batches from the one that has `offset` on, up to `max_bytes`, of those that end before `until`; as in Kafka, of one segment.
 
         The first one is given even if it is larger, with `at_least_one` (KIP-74).
         """
-        index = max(bisect_right(self._bases, offset) - 1, 0)
-        found: list[Batch] = []
-        size = 0
-        for place in range(index, len(self.batches)):
-            batch = self.batches[place]
-            if batch.last_offset < offset:
+        for index in range(max(bisect_right(self._bases, offset) - 1, 0), len(self.segments)):
+            segment = self.segments[index]
+            if segment.base_offset >= until:
+                break
+            position = segment.position_of(offset)
+            stop = segment.size if segment.last_offset < until else segment.position_of(until)
+            if position >= segment.size:
                 continue
-            if batch.last_offset >= until:
-                break
-            size += len(batch.data)
-            if size > max_bytes and (found or not at_least_one):
-                break
-            found.append(batch)
-        return found
+            found = segment.read(position, stop, max_bytes, at_least_one=at_least_one) if position < stop else b""
+            end = position + len(found)
+            if not found:
+                return Fetched(b"", offset)
+            return Fetched(found, segment.base_at(end) if end < segment.size else segment.last_offset + 1)
+        return Fetched(b"", offset)
 
     def aborted_between(self, first: int, until: int) -> list[tuple[int, int]]:
         """Producer id and first offset of the transactions that were aborted in a range of offsets, as a fetch response has them."""
-        start = bisect_left(self.aborted, (first,))
-        return [(producer, begin) for last, producer, begin, _ in self.aborted[start:] if begin < until]
+        return self.producers.aborted_between(first, until)
 
     def offset_for(self, timestamp_ms: int, *, until: int) -> Batch | None:
         """The first batch with a record at or after a time."""
-        for batch in self.batches:
-            if batch.base_offset >= until:
-                return None
-            if batch.max_timestamp_ms >= timestamp_ms and not batch.control:
-                return batch
+        for segment in self.segments:
+            if segment.max_timestamp_ms < timestamp_ms:
+                continue
+            for batch in segment.batches(segment.time_entry(timestamp_ms)):
+                if batch.base_offset >= until:
+                    return None
+                if batch.max_timestamp_ms >= timestamp_ms and batch.last_offset >= self.start_offset:
+                    return batch
         return None
 
     def greatest_timestamp(self) -> Batch | None:
         """The batch with the latest timestamp, the first of them."""
-        return max((one for one in self.batches if not one.control), key=lambda one: one.max_timestamp_ms, default=None)
+        newest = max(self.segments, key=lambda one: one.max_timestamp_ms)
+        if newest.max_timestamp_ms < 0:
+            return None
+        return next(newest.batches(newest.position_of(newest.max_timestamp_offset)), None)
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
         """The largest leader epoch up to `epoch`, and where it ended (KIP-101); (-1, -1) if none is known."""
@@ -158,6 +185,20 @@ class PartitionLog:
         later = [start for one, start in self.epochs if one > epoch]
         return known[-1], later[0] if later else self.next_offset
 
+    def epoch_of(self, offset: int) -> int:
+        """The leader epoch that an offset was written in; -1 if that is not known."""
+        return next((epoch for epoch, start in reversed(self.epochs) if start <= offset), -1)
+
+    def __iter__(self) -> Iterator[Batch]:
+        """All batches, oldest first; those that are appended meanwhile are left out."""
+        end = self.next_offset
+        for segment in list(self.segments):
+            for batch in segment.batches():
+                if batch.base_offset >= end:
+                    return
+                if batch.last_offset >= self.start_offset:
+                    yield batch
+
     # ---- appending
 
     def append(
@@ -166,62 +207,47 @@ class PartitionLog:
         *,
         leader_epoch: int,
         now_ms: int,
-        append_time: bool = False,
-        max_batch_bytes: int = 1_048_588,
+        append_time: bool | None = None,
+        max_batch_bytes: int | None = None,
     ) -> Appended:
-        """Take the one batch of a produce request. Raises `Refused`."""
+        """Take the one batch of a produce request; `append_time` and `max_batch_bytes` as the log's settings have them, unless said. Raises `Refused`."""
         if len(data) < HEADER_BYTES:
             raise Refused(ErrorCode.CORRUPT_MESSAGE, f"{len(data)} bytes are less than a batch's header")
-        fields = HEADER.unpack_from(data)
-        _, length, _, magic, crc, attributes, last_delta, _, max_timestamp, producer_id, epoch, sequence, count = fields
+        _, length, _, magic, crc, attributes, last_delta, *_, count = HEADER.unpack_from(data)
         if magic != 2:
             raise Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"message format {magic}")
         if LOG_OVERHEAD + length != len(data):
             raise Refused(ErrorCode.INVALID_RECORD, "a produce request has one batch for each partition")
-        if len(data) > max_batch_bytes:
-            raise Refused(
-                ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(data)} bytes, at most {max_batch_bytes} are allowed"
-            )
+        most = self.config.max_message_bytes if max_batch_bytes is None else max_batch_bytes
+        if len(data) > most:
+            raise Refused(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(data)} bytes, at most {most} are allowed")
         if google_crc32c.value(data[CRC_START:]) != crc:
             raise Refused(ErrorCode.CORRUPT_MESSAGE, "the CRC does not match")
         if count <= 0 or last_delta != count - 1 or attributes & CONTROL or attributes & COMPRESSION_MASK > 4:
             raise Refused(ErrorCode.INVALID_RECORD, "the batch contradicts itself, or is none that a producer may send")
-        transactional = bool(attributes & TRANSACTIONAL)
-        producer = None
-        if producer_id >= 0:
-            if (known := self._known(producer_id, epoch, sequence, last_delta)) is not None:
-                return known
-            producer = self._checked(producer_id, epoch, sequence, transactional)
-        base = self.next_offset
+        facts = BatchFacts.of(data)
+        if facts.producer_id >= 0:
+            if (known := self.producers.known(facts)) is not None:
+                return Appended(known.base_offset, known.last_offset, duplicate=True)
+            self.producers.check(facts)
+        base = facts.base_offset = self.next_offset
+        facts.last_offset = base + last_delta
+        facts.leader_epoch = leader_epoch
         stamp = -1
         buffer = bytearray(data)
         _PLACE.pack_into(buffer, 0, base, length)
         _EPOCH.pack_into(buffer, _EPOCH_AT, leader_epoch)
-        if append_time:
-            stamp = max_timestamp = now_ms
+        if self.config.append_time if append_time is None else append_time:
+            stamp = facts.max_timestamp_ms = now_ms
             _stamp(buffer, attributes, now_ms)
-        self._add(
-            Batch(
-                base, base + last_delta, max_timestamp, leader_epoch, producer_id, transactional, False, bytes(buffer)
-            )
-        )
-        if producer is not None:
-            last_sequence = (sequence + last_delta) & 0x7FFFFFFF
-            producer.batches.append((sequence, last_sequence, base, base + last_delta))
-            producer.last_timestamp_ms = max_timestamp
-            if transactional and producer.transaction_start is None:
-                producer.transaction_start = self.open_transactions[producer_id] = base
-        return Appended(base, base + last_delta, stamp)
+        self._add(facts, bytes(buffer), now_ms)
+        return Appended(base, facts.last_offset, stamp)
 
-    def append_own(self, data: bytes, *, producer_id: int = -1, epoch: int = -1, transactional: bool = False) -> None:
-        """Take a batch that the broker itself made, whose offsets are `next_offset` and on."""
-        base, _, leader_epoch, _, _, _, last_delta, _, max_timestamp, *_ = HEADER.unpack_from(data)
-        self._add(Batch(base, base + last_delta, max_timestamp, leader_epoch, producer_id, transactional, False, data))
-        if producer_id >= 0:
-            producer = self.producers.setdefault(producer_id, Producer(epoch))
-            producer.epoch = epoch
-            if transactional and producer.transaction_start is None:
-                producer.transaction_start = self.open_transactions[producer_id] = base
+    def append_own(self, data: bytes, now_ms: int) -> None:
+        """Take a batch that the broker itself made, whose offsets are `next_offset` and on. Raises `Refused`."""
+        if len(data) > self.config.max_message_bytes:
+            raise Refused(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(data)} bytes")
+        self._add(BatchFacts.of(data), data, now_ms)
 
     def append_marker(
         self,
@@ -233,88 +259,132 @@ class PartitionLog:
         leader_epoch: int,
         coordinator_epoch: int = 0,
     ) -> int:
-        """End a producer's transaction; returns the marker's offset."""
-        offset = self.next_offset
+        """End a producer's transaction; returns the marker's offset. Raises `Refused`."""
         data = encode_marker(
             commit=commit,
-            offset=offset,
+            offset=self.next_offset,
             timestamp_ms=now_ms,
             producer_id=producer_id,
             producer_epoch=epoch,
             coordinator_epoch=coordinator_epoch,
             partition_leader_epoch=leader_epoch,
         )
-        self._add(Batch(offset, offset, now_ms, leader_epoch, producer_id, True, True, data))
-        producer = self.producers.setdefault(producer_id, Producer(epoch))
-        if epoch > producer.epoch:
-            producer.epoch = epoch
-            producer.batches.clear()
-        producer.coordinator_epoch = coordinator_epoch
-        start = self.open_transactions.pop(producer_id, None)
-        producer.transaction_start = None
-        if start is not None and not commit:
-            self.aborted.append((offset, producer_id, start, self.last_stable_offset))
-        return offset
+        facts = BatchFacts.of(data)
+        self._write(facts, data, now_ms)
+        aborted = self.producers.take_marker(facts, commit=commit, coordinator_epoch=coordinator_epoch)
+        if aborted is not None and self.files is not None:
+            self.files.add_aborted(self.active, aborted)
+        self._written(1)
+        return facts.base_offset
 
-    def delete_before(self, offset: int) -> None:
-        """The oldest records may go (DeleteRecords, retention)."""
-        self.start_offset = max(self.start_offset, offset)
-        gone = 0
-        while gone < len(self.batches) and self.batches[gone].last_offset < self.start_offset:
-            self.size_bytes -= len(self.batches[gone].data)
-            gone += 1
-        del self.batches[:gone]
-        del self._bases[:gone]
+    def _add(self, facts: BatchFacts, data: bytes, now_ms: int) -> None:
+        self._write(facts, data, now_ms)
+        if facts.producer_id >= 0:
+            self.producers.take(facts)
+        self._written(facts.last_offset - facts.base_offset + 1)
 
-    def __iter__(self) -> Iterator[Batch]:
-        return iter(self.batches)
+    def _write(self, facts: BatchFacts, data: bytes, now_ms: int) -> None:
+        """Everything of a batch, or nothing: what is known of producers is not changed yet."""
+        config = self.config
+        try:
+            active = self.active
+            if active.must_roll(
+                len(data),
+                facts.last_offset,
+                facts.max_timestamp_ms,
+                now_ms,
+                most=config.segment_bytes,
+                roll_ms=config.segment_ms,
+            ):
+                self._roll(now_ms)
+                active = self.active
+            if not active.size:
+                active.created_ms = now_ms
+            active.append(data, facts.last_offset, facts.max_timestamp_ms)
+        except OSError as error:
+            raise _cannot_write(error) from None
+        self.next_offset = facts.last_offset + 1
+        if not self.epochs or self.epochs[-1][0] < facts.leader_epoch:
+            self.epochs.append((facts.leader_epoch, facts.base_offset))
+            if self.files is not None:
+                self.files.write_epochs(self.epochs)
 
-    def _add(self, batch: Batch) -> None:
-        if not self.epochs or self.epochs[-1][0] < batch.leader_epoch:
-            self.epochs.append((batch.leader_epoch, batch.base_offset))
-        self.batches.append(batch)
-        self._bases.append(batch.base_offset)
-        self.next_offset = batch.last_offset + 1
-        self.size_bytes += len(batch.data)
+    def _written(self, records: int) -> None:
+        """Bring it to the disk if that is wanted now, and have everybody see it. Raises `Refused` if that fails: it is there, and nobody is told."""
+        if self.files is not None:
+            self._unflushed += records
+            if self._unflushed >= self.config.flush_messages:
+                self.flush()
+            elif self.on_unflushed is not None:
+                self.on_unflushed(self)
         for listener in list(self.waiting):
             listener()
 
-    def _known(self, producer_id: int, epoch: int, sequence: int, last_delta: int) -> Appended | None:
-        """Where a batch is that came before."""
-        producer = self.producers.get(producer_id)
-        if producer is None or producer.epoch != epoch:
-            return None
-        last = (sequence + last_delta) & 0x7FFFFFFF
-        for first, end, base, last_offset in producer.batches:
-            if (first, end) == (sequence, last):
-                return Appended(base, last_offset, duplicate=True)
-        return None
+    # ---- what goes
 
-    def _checked(self, producer_id: int, epoch: int, sequence: int, transactional: bool) -> Producer:
-        """The producer, if its batch is the next one. Raises `Refused`."""
-        producer = self.producers.get(producer_id)
-        if producer is None:
-            # Nothing is known of it, or not any more: any sequence is taken, as since KAFKA-14402's verification a new producer's first may be.
-            producer = self.producers[producer_id] = Producer(epoch)
-            return producer
-        if epoch < producer.epoch:
-            raise Refused(ErrorCode.INVALID_PRODUCER_EPOCH, f"producer epoch {epoch} is older than {producer.epoch}")
-        if not transactional and producer.transaction_start is not None:
-            raise Refused(ErrorCode.INVALID_TXN_STATE, "a batch outside the producer's open transaction")
-        if epoch > producer.epoch:
-            if sequence != 0:
-                raise Refused(
-                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"sequence {sequence} is the first of a new epoch, not 0"
-                )
-            producer.epoch = epoch
-            producer.batches.clear()
-            return producer
-        expected = 0 if producer.last_sequence < 0 else (producer.last_sequence + 1) & 0x7FFFFFFF
-        if producer.batches and sequence != expected:
-            raise Refused(
-                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"sequence {sequence}, but {expected} would be the next"
-            )
-        return producer
+    def delete_before(self, offset: int) -> None:
+        """The oldest records may go (DeleteRecords, KIP-107): segments that have only such go at once. Raises `Refused`."""
+        if offset <= self.start_offset:
+            return
+        self.start_offset = offset
+        if self.files is not None:
+            self.files.start_offset_changed(self)
+        last = self.active.size > 0 and offset >= self.next_offset
+        if last:
+            self.roll(self.active.created_ms)
+        self.drop([one for one, following in zip(self.segments, self._bases[1:], strict=False) if following <= offset])
+
+    def drop(self, segments: list[Segment]) -> None:
+        """Some of the oldest segments go, not the one that is written to."""
+        if not segments:
+            return
+        left = self.segments[len(segments) :]
+        assert left
+        assert segments == self.segments[: len(segments)]
+        self.replace_segments(left)
+        self.start_offset = max(self.start_offset, left[0].base_offset)
+        self.first_dirty_offset = max(self.first_dirty_offset, left[0].base_offset)
+        self.producers.forget_aborted(left[0].base_offset)
+        self._forget_epochs()
+        if self.files is not None:
+            self.files.dropped(self, segments)
+
+    def _forget_epochs(self) -> None:
+        """Epochs that ended before the log begins; the one that it begins in, begins with it (LeaderEpochFileCache)."""
+        keep = max((index for index, (_, start) in enumerate(self.epochs) if start <= self.start_offset), default=0)
+        if self.epochs and self.epochs[keep][1] < self.start_offset:
+            self.epochs[keep] = (self.epochs[keep][0], self.start_offset)
+        del self.epochs[:keep]
+
+    # ---- the disk
+
+    def flush(self) -> None:
+        """Bring what was written to the disk. Raises `Refused`."""
+        if self.files is None or self.flushed_offset >= self.next_offset:
+            return
+        try:
+            for segment in self.segments[max(bisect_right(self._bases, self.flushed_offset) - 1, 0) :]:
+                segment.store.flush()
+        except OSError as error:
+            raise _cannot_write(error) from None
+        self._unflushed = 0
+        self.flushed_offset = self.next_offset
+
+    def close(self) -> None:
+        """Stop writing in order: everything is on the disk, with indexes and producers, and nothing has to be recovered. Raises `Refused`."""
+        self.flush()
+        if self.files is not None:
+            try:
+                self.active.close_time_index()
+                self.files.write_indexes(self.active)
+                if self.next_offset > self.start_offset or self.producers.by_id:
+                    self.files.write_producers(self.next_offset, self.producers)
+            except OSError as error:
+                raise _cannot_write(error) from None
+
+
+def _cannot_write(error: OSError) -> Refused:
+    return Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"the log cannot be written: {error.strerror or error}")
 
 
 _ATTRIBUTES = Struct(">h")

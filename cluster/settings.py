@@ -35,8 +35,16 @@ BROKER_DEFAULTS: Mapping[str, str] = {
     "offsets.topic.segment.bytes": "104857600",
     "transaction.state.log.num.partitions": "50",
     "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.segment.bytes": "104857600",
     "transaction.max.timeout.ms": "900000",
     "transactional.id.expiration.ms": "604800000",
+    "transaction.remove.expired.transaction.cleanup.interval.ms": "3600000",
+    "producer.id.expiration.ms": "86400000",
+    "producer.id.expiration.check.interval.ms": "600000",
+    "log.retention.check.interval.ms": "300000",
+    "log.cleaner.enable": "true",
+    "log.cleaner.backoff.ms": "15000",
+    "log.flush.offset.checkpoint.interval.ms": "60000",
 }
 """Settings of brokers that mean something here, besides those of the group coordinator (`CoordinatorConfig`)."""
 

@@ -1,80 +1,74 @@
-"""The transaction coordinator: producers by transactional id, their transactions, and the markers that end these (KIP-98, KIP-360, KIP-890).
+"""The transaction coordinators: producers by transactional id, their transactions, and the markers that end these (KIP-98, KIP-360, KIP-890).
 
-Its records are Kafka's, in `__transaction_state`. Markers are written in the same turn as the end of the transaction, so no client ever sees one half ended.
+One for each partition of `__transaction_state`, on the broker that leads it. What it knows is what its log says: a change is a record that is written first. A new
+leader reads the log, goes on with transactions that were about to end, and aborts those whose time is over. Markers are written in the same turn as
+the end of the transaction, so no client ever sees one half ended.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from enum import IntEnum
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from quorate.cluster.clock import Handle
 from quorate.cluster.errors import Refusal
 from quorate.cluster.groups import PartitionCoordinatorLog
+from quorate.cluster.producers import Refused
 from quorate.cluster.topics import PartitionState
+from quorate.cluster.transaction_records import ENDED, Status, Transaction, record_of, tombstone_of, transaction_of
 from quorate.codecs import CONSUMER_OFFSETS, CoordinatorRecord
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import TRANSACTION_STATE
-from quorate.codecs.messages.transaction import PartitionsSchema, TransactionLogKey, TransactionLogValue
+from quorate.codecs.messages.transaction import TransactionLogKey, TransactionLogValue
 from quorate.coordinator.partitioning import partition_of
+from quorate.coordinator.runtime import MAPPED_ERRORS, AppendError, StoredRecord
 
 if TYPE_CHECKING:
     from quorate.cluster.core import ClusterCore
 
-__all__ = ["Status", "Transaction", "Transactions"]
+__all__ = ["Transactions"]
 
 _LAST_EPOCH = 0x7FFF - 1
-
-
-class Status(IntEnum):
-    """States of a transaction, by Kafka's numbers."""
-
-    EMPTY = 0
-    ONGOING = 1
-    PREPARE_COMMIT = 2
-    PREPARE_ABORT = 3
-    COMPLETE_COMMIT = 4
-    COMPLETE_ABORT = 5
-    DEAD = 6
-    PREPARE_EPOCH_FENCE = 7
-
-
-STATUS_NAMES = {
-    Status.EMPTY: "Empty",
-    Status.ONGOING: "Ongoing",
-    Status.PREPARE_COMMIT: "PrepareCommit",
-    Status.PREPARE_ABORT: "PrepareAbort",
-    Status.COMPLETE_COMMIT: "CompleteCommit",
-    Status.COMPLETE_ABORT: "CompleteAbort",
-    Status.DEAD: "Dead",
-    Status.PREPARE_EPOCH_FENCE: "PrepareEpochFence",
-}
+_BLOCK = 1000
+"""So many producer ids are given out before it is written down that they are (KIP-730)."""
+_RETRY_MS = 100
 
 
 @dataclass(slots=True)
-class Transaction:
-    """What is known of a transactional id. `partitions`: (topic, partition) of the open transaction, in the order in which they were added."""
+class _Coordinator:
+    """The coordinator of one partition. `timers`: of open transactions, and of those whose markers could not be written."""
 
-    transactional_id: str
-    producer_id: int
-    epoch: int
-    timeout_ms: int
-    status: Status = Status.EMPTY
-    partitions: dict[tuple[str, int], None] = field(default_factory=dict)
-    start_ms: int = -1
-    updated_ms: int = -1
-    previous_producer_id: int = -1
-    last_epoch: int = -1
-    timer: Handle | None = None
+    partition: PartitionState
+    broker: int
+    leader_epoch: int
+    by_id: dict[str, Transaction] = field(default_factory=dict)
+    timers: dict[str, Handle] = field(default_factory=dict)
+
+    def load(self) -> None:
+        """Know what the log says."""
+        for stored in PartitionCoordinatorLog(self.partition).read():
+            if not isinstance(stored, StoredRecord) or not isinstance(stored.record, CoordinatorRecord):
+                continue  # Kafka skips what it does not know here, too
+            key, value = stored.record.key, stored.record.value
+            if isinstance(key, TransactionLogKey) and isinstance(value, TransactionLogValue):
+                self.by_id[key.transactional_id] = transaction_of(key, value)
+            elif isinstance(key, TransactionLogKey):
+                self.by_id.pop(key.transactional_id, None)
+
+    def cancel(self, transactional_id: str) -> None:
+        """Its timer is not needed any more."""
+        timer = self.timers.pop(transactional_id, None)
+        if timer is not None:
+            timer.cancel()
 
 
 class Transactions:
-    """The transaction coordinators of a cluster."""
+    """The transaction coordinators of a cluster. `next_block`: the first producer id that is surely not in use."""
 
     def __init__(self, cluster: "ClusterCore") -> None:
         self.cluster = cluster
-        self.by_id: dict[str, Transaction] = {}
-        self._next_producer_id = 0
+        self.next_block = 0
+        self._next_producer_id = -1
+        self._running: dict[int, _Coordinator] = {}
 
     # ---- who coordinates
 
@@ -89,15 +83,72 @@ class Transactions:
         if partition is None or partition.leader != broker:
             raise Refusal(ErrorCode.NOT_COORDINATOR)
 
-    def led_by(self, broker: int) -> Iterable[Transaction]:
+    def led_by(self, broker: int) -> Iterator[Transaction]:
         """The transactions that a broker coordinates."""
-        for transaction in self.by_id.values():
-            partition = self.partition_for(transaction.transactional_id)
-            if partition is not None and partition.leader == broker:
-                yield transaction
+        self.leaders_changed()
+        for one in self._running.values():
+            if one.broker == broker:
+                yield from one.by_id.values()
+
+    def find(self, transactional_id: str) -> Transaction | None:
+        """What is known of an id, if somebody coordinates it."""
+        found = self._of(transactional_id)
+        return None if found is None else found.by_id.get(transactional_id)
+
+    @property
+    def by_id(self) -> dict[str, Transaction]:
+        """All that is coordinated."""
+        return {key: one for running in self._running.values() for key, one in running.by_id.items()}
+
+    def _of(self, transactional_id: str) -> _Coordinator | None:
+        partition = self.partition_for(transactional_id)
+        return None if partition is None else self._at(partition)
+
+    def _at(self, partition: PartitionState) -> _Coordinator | None:
+        """The coordinator of a partition, which loads its log if it is new."""
+        running = self._running.get(partition.index)
+        if running is not None and running.leader_epoch == partition.leader_epoch and running.partition is partition:
+            return running
+        if running is not None:
+            self._unload(partition.index)
+        if partition.leader < 0:
+            return None
+        running = self._running[partition.index] = _Coordinator(partition, partition.leader, partition.leader_epoch)
+        running.load()
+        for found in list(running.by_id.values()):
+            if found.status in ENDED:
+                self._complete(running, found)
+            elif found.status is Status.ONGOING:
+                self._set_timer(running, found)
+        return running
+
+    def leaders_changed(self) -> None:
+        """Coordinators whose partition is led elsewhere now stop, those elsewhere begin: open transactions end in time, whether anybody asks or not."""
+        topic = self.cluster.topics.get(TRANSACTION_STATE)
+        for index in list(self._running):
+            if topic is None or self._running[index].partition is not topic.partitions[index]:
+                self._unload(index)
+        for partition in topic.partitions if topic is not None else ():
+            # A log in which nothing is needs nobody until somebody asks.
+            if partition.log.next_offset or partition.index in self._running:
+                self._at(partition)
+
+    def _unload(self, index: int) -> None:
+        running = self._running.pop(index)
+        for timer in running.timers.values():
+            timer.cancel()
+
+    def close(self) -> None:
+        """Stop all."""
+        for index in list(self._running):
+            self._unload(index)
 
     def new_producer_id(self) -> int:
         """An id that no producer has had."""
+        if self._next_producer_id < 0 or self._next_producer_id == self.next_block:
+            self._next_producer_id = self.next_block
+            self.next_block += _BLOCK
+            self.cluster.settings_changed()
         self._next_producer_id += 1
         return self._next_producer_id - 1
 
@@ -107,167 +158,217 @@ class Transactions:
         """InitProducerId: a producer begins, and those before it are fenced; an open transaction is aborted. Returns its id and epoch. Raises `Refusal`."""
         if timeout_ms <= 0 or timeout_ms > self.cluster.settings.number("transaction.max.timeout.ms"):
             raise Refusal(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
-        found = self.by_id.get(transactional_id)
+        coordinator = self._need(transactional_id)
+        found = coordinator.by_id.get(transactional_id)
         if found is None:
-            found = self.by_id[transactional_id] = Transaction(transactional_id, self.new_producer_id(), -1, timeout_ms)
-        elif producer_id >= 0 and not self._may_resume(found, producer_id, epoch):
+            fresh = self.new_producer_id()
+            found = Transaction(
+                transactional_id=transactional_id,
+                producer_id=fresh,
+                epoch=-1,
+                timeout_ms=timeout_ms,
+            )
+        elif producer_id >= 0 and not _may_resume(found, producer_id, epoch):
             raise Refusal(ErrorCode.PRODUCER_FENCED)
+        elif found.status in ENDED:
+            raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
         if found.status is Status.ONGOING:
-            self._raise_epoch(found)
-            self._end(found, commit=False)
-        if producer_id >= 0 and producer_id == found.producer_id and epoch == found.last_epoch:
-            pass  # the same request again: the producer did not get the answer
-        else:
-            self._raise_epoch(found)
-        found.timeout_ms = timeout_ms
-        found.status = Status.EMPTY
-        found.start_ms = -1
-        self._write(found)
+            found = self._end(coordinator, self._raised(found), commit=False)
+        if producer_id < 0 or producer_id != found.producer_id or epoch != found.last_epoch:
+            found = self._raised(found)  # else the same request again: the producer did not get the answer
+        found = replace(found, timeout_ms=timeout_ms, status=Status.EMPTY, partitions=(), start_ms=-1, version=0)
+        found = self._put(coordinator, found)
         return found.producer_id, found.epoch
 
-    def add(self, transactional_id: str, producer_id: int, epoch: int, partitions: Iterable[tuple[str, int]]) -> None:
-        """Partitions that the transaction writes to, which begins with them. Raises `Refusal`."""
-        found = self._checked(transactional_id, producer_id, epoch)
-        if found.status in (Status.PREPARE_COMMIT, Status.PREPARE_ABORT):
+    def add(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        partitions: Iterable[tuple[str, int]],
+        *,
+        version: int = 2,
+    ) -> None:
+        """Partitions that the transaction writes to, which begins with them. `version`: of transactions, that the client knows. Raises `Refusal`."""
+        coordinator = self._need(transactional_id)
+        found = self._checked(coordinator, transactional_id, producer_id, epoch)
+        if found.status in ENDED:
             raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
-        more = [one for one in partitions if found.status is not Status.ONGOING or one not in found.partitions]
+        begins = found.status is not Status.ONGOING
+        known = () if begins else found.partitions
+        more = tuple(one for one in dict.fromkeys(partitions) if one not in known)
         if not more:
             return
-        if found.status is not Status.ONGOING:
-            found.status = Status.ONGOING
-            found.partitions.clear()
-            found.start_ms = self.cluster.clock.now_ms()
-            self._set_timer(found)
-        found.partitions |= dict.fromkeys(more)
-        self._write(found)
+        start_ms = self.cluster.clock.now_ms() if begins else found.start_ms
+        found = replace(found, status=Status.ONGOING, partitions=(*known, *more), start_ms=start_ms, version=version)
+        self._put(coordinator, found)
+        if begins:
+            self._set_timer(coordinator, found)
 
     def check_open(self, transactional_id: str, producer_id: int, epoch: int, where: tuple[str, int]) -> None:
-        """Raises `Refusal` unless the producer's open transaction has the partition (KIP-890)."""
-        found = self._checked(transactional_id, producer_id, epoch)
+        """Raises `Refusal` unless the producer's open transaction has the partition."""
+        found = self._checked(self._need(transactional_id), transactional_id, producer_id, epoch)
         if found.status is not Status.ONGOING or where not in found.partitions:
-            raise Refusal(ErrorCode.TRANSACTION_ABORTABLE)
+            raise Refusal(ErrorCode.INVALID_TXN_STATE)
 
     def end(
         self, transactional_id: str, producer_id: int, epoch: int, *, commit: bool, raise_epoch: bool
     ) -> tuple[int, int]:
         """EndTxn: commit or abort; returns the producer's id and epoch from now on. With `raise_epoch` the epoch goes up with each end (KIP-890). Raises `Refusal`."""
-        found = self.by_id.get(transactional_id)
-        if found is None or found.producer_id != producer_id:
+        coordinator = self._need(transactional_id)
+        found = coordinator.by_id.get(transactional_id)
+        if found is None or producer_id not in (found.producer_id, found.previous_producer_id):
             raise Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         ended = Status.COMPLETE_COMMIT if commit else Status.COMPLETE_ABORT
-        if raise_epoch and epoch == found.epoch - 1 and found.status is ended:
+        rotated = producer_id != found.producer_id and epoch >= _LAST_EPOCH and found.epoch == 0
+        if raise_epoch and found.status is ended and (epoch == found.epoch - 1 or rotated):
             return found.producer_id, found.epoch  # the same request again
+        if producer_id != found.producer_id:
+            raise Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if epoch != found.epoch:
             raise Refusal(ErrorCode.PRODUCER_FENCED)
         if found.status is ended and not raise_epoch:
             return found.producer_id, found.epoch
+        if found.status in ENDED:
+            raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS if found.commits is commit else ErrorCode.INVALID_TXN_STATE)
         if found.status is not Status.ONGOING:
-            if (
-                raise_epoch
-                and not commit
-                and found.status
-                in (
-                    Status.EMPTY,
-                    Status.COMPLETE_COMMIT,
-                    Status.COMPLETE_ABORT,
-                )
-            ):
-                self._raise_epoch(found)  # an abort without a transaction (KIP-890)
-                self._write(found)
+            if raise_epoch and not commit:  # an abort without a transaction (KIP-890)
+                now_ms = self.cluster.clock.now_ms()
+                found = replace(self._raised(found), partitions=(), start_ms=now_ms, version=2)
+                found = self._end(coordinator, found, commit=False)
                 return found.producer_id, found.epoch
             raise Refusal(ErrorCode.INVALID_TXN_STATE)
-        if raise_epoch:
-            self._raise_epoch(found)
-        self._end(found, commit=commit)
+        found = replace(self._raised(found), version=2) if raise_epoch else replace(found, version=0)
+        found = self._end(coordinator, found, commit=commit)
         return found.producer_id, found.epoch
+
+    def expire(self) -> None:
+        """Forget ids that nobody used for `transactional.id.expiration.ms`, unless their transaction is open."""
+        before_ms = self.cluster.clock.now_ms() - self.cluster.settings.number("transactional.id.expiration.ms")
+        for coordinator in self._running.values():
+            for found in list(coordinator.by_id.values()):
+                if found.status not in (Status.ONGOING, *ENDED) and found.updated_ms <= before_ms:
+                    try:
+                        self._append(coordinator, tombstone_of(found.transactional_id))
+                    except Refusal:
+                        return
+                    del coordinator.by_id[found.transactional_id]
 
     # ---- inside
 
-    def _checked(self, transactional_id: str, producer_id: int, epoch: int) -> Transaction:
-        found = self.by_id.get(transactional_id)
+    def _need(self, transactional_id: str) -> _Coordinator:
+        found = self._of(transactional_id)
+        if found is None:
+            raise Refusal(ErrorCode.NOT_COORDINATOR)
+        return found
+
+    def _checked(self, coordinator: _Coordinator, transactional_id: str, producer_id: int, epoch: int) -> Transaction:
+        found = coordinator.by_id.get(transactional_id)
         if found is None or found.producer_id != producer_id:
             raise Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if epoch != found.epoch:
             raise Refusal(ErrorCode.PRODUCER_FENCED)
         return found
 
-    def _may_resume(self, found: Transaction, producer_id: int, epoch: int) -> bool:
-        """KIP-360: a producer that knows its id and epoch may go on with them."""
-        if producer_id == found.producer_id:
-            return epoch in (found.epoch, found.last_epoch)
-        return producer_id == found.previous_producer_id
-
-    def _raise_epoch(self, found: Transaction) -> None:
-        found.last_epoch = found.epoch
+    def _raised(self, found: Transaction) -> Transaction:
+        """With the next epoch, or another producer id when there is none."""
         if found.epoch >= _LAST_EPOCH:
-            found.previous_producer_id, found.producer_id = found.producer_id, self.new_producer_id()
-            found.epoch = 0
-        else:
-            found.epoch += 1
+            return replace(found, producer_id=self.new_producer_id(), epoch=0, last_epoch=found.epoch)
+        return replace(found, epoch=found.epoch + 1, last_epoch=found.epoch)
 
-    def _end(self, found: Transaction, *, commit: bool) -> None:
-        """Write the markers, to offsets' partitions by their coordinators."""
-        if found.timer is not None:
-            found.timer.cancel()
-            found.timer = None
-        found.status = Status.PREPARE_COMMIT if commit else Status.PREPARE_ABORT
-        self._write(found)
+    def _end(self, coordinator: _Coordinator, found: Transaction, *, commit: bool) -> Transaction:
+        """Write down that it ends, then the markers, then that it has ended. From the first on, it does end."""
+        was = coordinator.by_id[found.transactional_id]
+        prepared = replace(found, status=Status.PREPARE_COMMIT if commit else Status.PREPARE_ABORT)
+        if prepared.producer_id != was.producer_id:
+            # The old id wrote the records, so the markers have it, with its very last epoch; the new one counts behind them (KIP-890).
+            prepared = replace(
+                prepared, producer_id=was.producer_id, epoch=_LAST_EPOCH + 1, next_producer_id=prepared.producer_id
+            )
+        prepared = self._put(coordinator, prepared)
+        coordinator.cancel(found.transactional_id)
+        return self._complete(coordinator, prepared)
+
+    def _complete(self, coordinator: _Coordinator, prepared: Transaction) -> Transaction:
+        """Write the markers of a transaction that is about to end, and that it has ended. If that fails, it is tried again."""
+        ended = replace(prepared, status=ENDED[prepared.status], partitions=(), next_producer_id=-1)
+        if prepared.next_producer_id >= 0:
+            ended = replace(ended, producer_id=prepared.next_producer_id, epoch=0)
+        try:
+            self._write_markers(coordinator, prepared)
+            return self._put(coordinator, ended)
+        except (AppendError, Refusal, Refused) as error:
+            self.cluster.note(f"markers of {prepared.transactional_id} could not be written, and will be: {error}")
+            clock = self.cluster.clock
+            coordinator.timers[prepared.transactional_id] = clock.call_at(
+                clock.now_ms() + _RETRY_MS, lambda: self._complete(coordinator, prepared)
+            )
+            return ended
+
+    def _write_markers(self, coordinator: _Coordinator, prepared: Transaction) -> None:
+        """To offsets' partitions by their coordinators."""
         now_ms = self.cluster.clock.now_ms()
-        for topic, index in found.partitions:
-            state = self.cluster.topics.get(topic)
-            if state is None or index >= len(state.partitions):
+        for topic, index in prepared.partitions:
+            partition = self.cluster.partition(topic, index)
+            if partition is None:
                 continue  # deleted since
-            partition = state.partitions[index]
             if topic == CONSUMER_OFFSETS and partition.leader >= 0:
-                self.cluster.groups.end_transaction(partition, found.producer_id, found.epoch, commit=commit)
+                self.cluster.groups.end_transaction(
+                    partition,
+                    prepared.producer_id,
+                    prepared.epoch,
+                    commit=prepared.commits,
+                    coordinator_epoch=coordinator.leader_epoch,
+                )
             else:
                 partition.log.append_marker(
-                    found.producer_id,
-                    found.epoch,
-                    commit=commit,
+                    prepared.producer_id,
+                    prepared.epoch,
+                    commit=prepared.commits,
                     now_ms=now_ms,
                     leader_epoch=partition.leader_epoch,
+                    coordinator_epoch=coordinator.leader_epoch,
                 )
-        found.status = Status.COMPLETE_COMMIT if commit else Status.COMPLETE_ABORT
-        found.partitions.clear()
-        self._write(found)
 
-    def _set_timer(self, found: Transaction) -> None:
-        at_ms = found.start_ms + found.timeout_ms
-        found.timer = self.cluster.clock.call_at(at_ms, lambda: self._timed_out(found))
+    def _set_timer(self, coordinator: _Coordinator, found: Transaction) -> None:
+        coordinator.cancel(found.transactional_id)
+        coordinator.timers[found.transactional_id] = self.cluster.clock.call_at(
+            found.start_ms + found.timeout_ms, lambda: self._timed_out(coordinator, found.transactional_id)
+        )
 
-    def _timed_out(self, found: Transaction) -> None:
+    def _timed_out(self, coordinator: _Coordinator, transactional_id: str) -> None:
         """The transaction took longer than its producer said: it is aborted, and the producer fenced."""
-        found.timer = None
-        if found.status is Status.ONGOING:
-            self._raise_epoch(found)
-            self._end(found, commit=False)
+        coordinator.timers.pop(transactional_id, None)
+        found = coordinator.by_id.get(transactional_id)
+        if found is not None and found.status is Status.ONGOING:
+            try:
+                self._end(coordinator, self._raised(found), commit=False)
+            except Refusal as refusal:
+                self.cluster.note(f"transaction {transactional_id} could not be aborted, and will be: {refusal}")
+                clock = self.cluster.clock
+                coordinator.timers[transactional_id] = clock.call_at(
+                    clock.now_ms() + _RETRY_MS, lambda: self._timed_out(coordinator, transactional_id)
+                )
 
-    def _write(self, found: Transaction) -> None:
-        found.updated_ms = self.cluster.clock.now_ms()
-        partition = self.partition_for(found.transactional_id)
-        if partition is None:
-            return
-        topics: dict[str, list[int]] = {}
-        for topic, index in found.partitions:
-            topics.setdefault(topic, []).append(index)
-        value = TransactionLogValue(
-            producer_id=found.producer_id,
-            previous_producer_id=found.previous_producer_id,
-            producer_epoch=found.epoch,
-            transaction_timeout_ms=found.timeout_ms,
-            transaction_status=int(found.status),
-            transaction_partitions=None
-            if found.status is Status.EMPTY
-            else tuple(PartitionsSchema(topic=name, partition_ids=tuple(ids)) for name, ids in topics.items()),
-            transaction_last_update_timestamp_ms=found.updated_ms,
-            transaction_start_timestamp_ms=found.start_ms,
-            client_transaction_version=2,
-        )
-        record = CoordinatorRecord(
-            key=TransactionLogKey(transactional_id=found.transactional_id),
-            value=value,
-            version=1,
-            topic=TRANSACTION_STATE,
-        )
-        PartitionCoordinatorLog(partition).append([record], timestamp_ms=found.updated_ms)
+    def _put(self, coordinator: _Coordinator, found: Transaction) -> Transaction:
+        """Write down what is known of an id from now on, then know it. Raises `Refusal`, and then nothing has changed."""
+        was = coordinator.by_id.get(found.transactional_id)
+        previous = found.producer_id if was is None else was.producer_id
+        found = replace(found, updated_ms=self.cluster.clock.now_ms(), previous_producer_id=previous)
+        self._append(coordinator, record_of(found, min(self.cluster.features.get("transaction.version", 0), 1)))
+        coordinator.by_id[found.transactional_id] = found
+        return found
+
+    def _append(self, coordinator: _Coordinator, record: CoordinatorRecord) -> None:
+        log = PartitionCoordinatorLog(coordinator.partition, base_sequence=-1)
+        try:
+            log.append([record], timestamp_ms=self.cluster.clock.now_ms())
+        except AppendError as error:
+            raise Refusal(MAPPED_ERRORS.get(error.code, error.code)) from None
+
+
+def _may_resume(found: Transaction, producer_id: int, epoch: int) -> bool:
+    """KIP-360: a producer that knows its id and epoch may go on with them."""
+    if producer_id == found.producer_id:
+        return epoch in (found.epoch, found.last_epoch)
+    return producer_id == found.previous_producer_id

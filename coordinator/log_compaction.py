@@ -11,16 +11,17 @@ Segments are not joined; one of which nothing is left is deleted. Memory: the ke
 import os
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
+from typing import Protocol
 
 from quorate.codecs import LogError
 from quorate.codecs.batches import Batch, BatchProblem, BatchRecord, control_record, encode_like
 from quorate.coordinator.log_segments import Fsync, batches, sync_folder
 
-__all__ = ["Compaction", "compact"]
+__all__ = ["Cleaning", "ClosedSegment", "Compaction", "compact"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,37 @@ class Compaction:
     records_after: int
     bytes_before: int
     bytes_after: int
+
+
+class ClosedSegment(Protocol):
+    """A segment that nobody writes to any more."""
+
+    @property
+    def base_offset(self) -> int:
+        """Where it begins."""
+
+    @property
+    def place(self) -> str:
+        """Its file, or whatever leads to it."""
+
+    def batches(self) -> Iterator[Batch]:
+        """Its batches, in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Closed:
+    path: Path
+
+    @property
+    def base_offset(self) -> int:
+        return int(self.path.stem)
+
+    @property
+    def place(self) -> str:
+        return str(self.path)
+
+    def batches(self) -> Iterator[Batch]:
+        return batches(self.path)
 
 
 def compact(
@@ -47,22 +79,16 @@ def compact(
 
     Raises `LogError` for damage, before anything is changed, and `OSError`. Nobody may read the log meanwhile.
     """
-    transactions = _Transactions()
-    for path in closed:
-        transactions.take(batches(path))
-    transactions.take(batches(newest, newest_end))
-    ends = [int(path.stem) for path in (*closed, newest)][1:]
-    first_open = transactions.first_open()
-    paths = [path for path, end in zip(closed, ends, strict=True) if first_open is None or end <= first_open]
-    cleaner = _Cleaner(transactions, now_ms, now_ms + tombstone_retention_ms)
-    for path in paths:
-        cleaner.look(path)
+    cleaning = Cleaning(now_ms=now_ms, tombstone_retention_ms=tombstone_retention_ms)
+    for _ in cleaning.look([_Closed(path) for path in closed], batches(newest, newest_end), int(newest.stem)):
+        pass
+    paths = [Path(one.place) for one in cleaning.segments]
     sizes = [path.stat().st_size for path in paths]
-    left = [_replace(path, cleaner.cleaned(path), fsync) for path in paths]
+    left = [_replace(Path(one.place), cleaning.cleaned(one), fsync) for one in cleaning.segments]
     return Compaction(
         segments=len(paths),
-        records_before=cleaner.met,
-        records_after=cleaner.kept,
+        records_before=cleaning.met,
+        records_after=cleaning.kept,
         bytes_before=sum(sizes),
         bytes_after=sum(left),
     )
@@ -75,17 +101,17 @@ class _Transactions:
         self._open: dict[int, int] = {}
         self._aborted: dict[int, list[tuple[int, int]]] = defaultdict(list)  # first offset, offset of the marker
 
-    def take(self, found: Iterable[Batch]) -> None:
-        for batch in found:
-            header = batch.header
-            if not header.transactional:
-                continue
-            if not header.control:
+    def take(self, batch: Batch) -> None:
+        header = batch.header
+        if not header.transactional:
+            return
+        if not header.control:
+            if header.count:  # what compaction has emptied opens nothing: its marker may be gone, too
                 self._open.setdefault(header.producer_id, header.base_offset)
-                continue
-            first = self._open.pop(header.producer_id, None)
-            if first is not None and _control_name(batch) == "ABORT":
-                self._aborted[header.producer_id].append((first, header.base_offset))
+            return
+        first = self._open.pop(header.producer_id, None)
+        if first is not None and _control_name(batch) == "ABORT":
+            self._aborted[header.producer_id].append((first, header.base_offset))
 
     def first_open(self) -> int | None:
         """Where the first transaction begins that has no marker yet."""
@@ -97,31 +123,51 @@ class _Transactions:
         return at >= 0 and offset < ranges[at][1]
 
 
-@dataclass
-class _Cleaner:
-    """First look at every segment, then clean each, in the order of the log."""
+class Cleaning:
+    """One pass: first look at everything, batch by batch, then clean each of `segments`, in the order of the log.
 
-    transactions: _Transactions
-    now_ms: int
-    horizon_ms: int
-    last: dict[bytes, int] = field(default_factory=dict)
-    with_records: set[int] = field(default_factory=set)
-    met: int = 0
-    kept: int = 0
+    `retain`: of which batches the header stays even if no record does, so that it is known what their producer wrote last. `met`, `kept`: records.
+    """
 
-    def look(self, path: Path) -> None:
-        """Note the last offset of each key."""
-        for batch in batches(path):
-            records = _records(path, batch)
-            self.met += len(records)
-            if not batch.header.control and not self._aborted(batch):
-                self.last.update((record.key, record.offset) for record in records if record.key is not None)
+    def __init__(
+        self, *, now_ms: int, tombstone_retention_ms: int, retain: Callable[[Batch], bool] = lambda batch: False
+    ) -> None:
+        self.segments: Sequence[ClosedSegment] = ()
+        self.met = self.kept = 0
+        self._now_ms = now_ms
+        self._horizon_ms = now_ms + tombstone_retention_ms
+        self._retain = retain
+        self._transactions = _Transactions()
+        self._last: dict[bytes, int] = {}
+        self._with_records: set[int] = set()
 
-    def cleaned(self, path: Path) -> Iterator[bytes]:
+    def look(self, closed: Sequence[ClosedSegment], newest: Iterable[Batch], newest_base: int) -> Iterator[None]:
+        """Find out which records count, a step for each batch. `newest`: what is behind the closed segments, from an offset on. Raises `LogError`."""
+        for segment in closed:
+            for batch in segment.batches():
+                self._transactions.take(batch)
+                yield
+        for batch in newest:
+            self._transactions.take(batch)
+            yield
+        first_open = self._transactions.first_open()
+        ends = [*(one.base_offset for one in closed), newest_base][1:]
+        self.segments = [one for one, end in zip(closed, ends, strict=True) if first_open is None or end <= first_open]
+        for segment in self.segments:
+            for batch in segment.batches():
+                records = _records(segment, batch)
+                self.met += len(records)
+                if not batch.header.control and not self._aborted(batch):
+                    self._last.update((record.key, record.offset) for record in records if record.key is not None)
+                yield
+
+    def cleaned(self, segment: ClosedSegment) -> Iterator[bytes]:
         """The batches that stay."""
-        for batch in batches(path):
-            records = _records(path, batch)
+        for batch in segment.batches():
+            records = _records(segment, batch)
             kept = self._marker(batch, records) if batch.header.control else self._data(batch, records)
+            if kept is None and not batch.header.control and self._retain(batch):
+                kept = batch.header.delete_horizon_ms, []
             if kept is not None:
                 self.kept += len(kept[1])
                 yield _encoded(batch, len(records), *kept)
@@ -131,34 +177,36 @@ class _Cleaner:
         if self._aborted(batch):
             return None
         horizon = batch.header.delete_horizon_ms
-        over = horizon is not None and horizon <= self.now_ms
+        over = horizon is not None and horizon <= self._now_ms
         kept = [
             record
             for record in records
-            if record.key is not None and self.last[record.key] == record.offset and not (record.value is None and over)
+            if record.key is not None
+            and self._last[record.key] == record.offset
+            and not (record.value is None and over)
         ]
         if not kept:
             return None
         if batch.header.transactional:
-            self.with_records.add(batch.header.producer_id)
+            self._with_records.add(batch.header.producer_id)
         if horizon is None and any(record.value is None for record in kept):
-            horizon = self.horizon_ms
+            horizon = self._horizon_ms
         return horizon, kept
 
     def _marker(self, batch: Batch, records: list[BatchRecord]) -> tuple[int | None, list[BatchRecord]] | None:
         """The same for a control batch; what is no marker stays."""
         header = batch.header
         horizon = header.delete_horizon_ms
-        if not header.transactional or header.producer_id in self.with_records:
-            self.with_records.discard(header.producer_id)
+        if not header.transactional or header.producer_id in self._with_records:
+            self._with_records.discard(header.producer_id)
             return horizon, records
-        if horizon is not None and horizon <= self.now_ms:
+        if horizon is not None and horizon <= self._now_ms:
             return None
-        return self.horizon_ms if horizon is None else horizon, records
+        return self._horizon_ms if horizon is None else horizon, records
 
     def _aborted(self, batch: Batch) -> bool:
         header = batch.header
-        return header.transactional and self.transactions.aborted(header.producer_id, header.base_offset)
+        return header.transactional and self._transactions.aborted(header.producer_id, header.base_offset)
 
 
 def _encoded(batch: Batch, count: int, horizon_ms: int | None, kept: list[BatchRecord]) -> bytes:
@@ -170,16 +218,18 @@ def _encoded(batch: Batch, count: int, horizon_ms: int | None, kept: list[BatchR
         header,
         delete_horizon_ms=horizon_ms,
         base_timestamp_ms=header.base_timestamp_ms if horizon_ms is None else horizon_ms,
-        max_timestamp_ms=max(record.timestamp_ms for record in kept),
+        max_timestamp_ms=max((record.timestamp_ms for record in kept), default=header.max_timestamp_ms),
     )
     return encode_like(changed, kept)
 
 
-def _records(path: Path, batch: Batch) -> list[BatchRecord]:
+def _records(segment: ClosedSegment, batch: Batch) -> list[BatchRecord]:
     records: list[BatchRecord] = []
     for record in batch.records():
         if isinstance(record, BatchProblem):
-            raise LogError(f"{path}, position {record.position:,}: {record.detail}; restore the file from a copy")
+            raise LogError(
+                f"{segment.place}, position {record.position:,}: {record.detail}; restore the file from a copy"
+            )
         records.append(record)
     return records
 

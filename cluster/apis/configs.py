@@ -284,6 +284,8 @@ def _altered(
         except Refusal as refusal:
             error, message = refusal.code, refusal.message
         out[one.resource_type, one.resource_name] = (one, error, message)
+    if not only_check:
+        broker.cluster.settings_changed()
     return list(out.values())
 
 

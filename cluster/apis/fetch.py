@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.fetch_sessions import FetchSession, Key
+from quorate.cluster.log import Fetched
 from quorate.cluster.topics import PartitionState, TopicState
 from quorate.codecs import Uuid
 from quorate.codecs.api.broker import FetchRequest, FetchResponse
@@ -193,14 +194,17 @@ class _Turn:
             return PartitionData(**common, preferred_read_replica=nearer)
         until = log.last_stable_offset if committed else log.high_watermark
         limit = min(left, asked.partition_max_bytes)
-        batches = log.read(asked.fetch_offset, limit, until=until, at_least_one=first) if limit > 0 or first else []
+        found = (
+            log.read(asked.fetch_offset, limit, until=until, at_least_one=first)
+            if limit > 0 or first
+            else Fetched(b"", asked.fetch_offset)
+        )
         if committed:
-            end = batches[-1].last_offset + 1 if batches else asked.fetch_offset
             common["aborted_transactions"] = tuple(
                 AbortedTransaction(producer_id=producer, first_offset=begin)
-                for producer, begin in log.aborted_between(asked.fetch_offset, end)
+                for producer, begin in log.aborted_between(asked.fetch_offset, found.end_offset)
             )
-        common["records"] = b"".join([batch.data for batch in batches])
+        common["records"] = found.records
         return PartitionData(**common)
 
     def _nearer(self, partition: PartitionState) -> int | None:

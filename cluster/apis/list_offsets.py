@@ -88,7 +88,7 @@ def _offset(log: "PartitionLog", timestamp_ms: int, until: int) -> tuple[int, in
     if timestamp_ms == _LATEST:
         return until, -1, -1
     if timestamp_ms in (_EARLIEST, _EARLIEST_LOCAL, _EARLIEST_PENDING):
-        return log.start_offset, -1, log.batches[0].leader_epoch if log.batches else -1
+        return log.start_offset, -1, log.epoch_of(log.start_offset)
     if timestamp_ms == _LATEST_TIERED:
         return -1, -1, -1
     if timestamp_ms == _GREATEST:

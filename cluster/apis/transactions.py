@@ -101,7 +101,8 @@ def _added(
         try:
             cluster.transactions.check_coordinator(broker.id, transactional_id)
             where = [(topic.name, index) for topic in topics for index in topic.partitions]
-            cluster.transactions.add(transactional_id, producer_id, epoch, where)
+            version = 2 if context.api_version >= 4 else 0
+            cluster.transactions.add(transactional_id, producer_id, epoch, where, version=version)
         except Refusal as refusal:
             error = _told(refusal.code, context.api_version, since=2)
     return tuple(
@@ -131,7 +132,9 @@ def add_offsets_to_txn(broker: "Broker", request: AddOffsetsToTxnRequest, contex
     try:
         cluster.transactions.check_coordinator(broker.id, request.transactional_id)
         where = [(CONSUMER_OFFSETS, partition.index)]
-        cluster.transactions.add(request.transactional_id, request.producer_id, request.producer_epoch, where)
+        cluster.transactions.add(
+            request.transactional_id, request.producer_id, request.producer_epoch, where, version=0
+        )
     except Refusal as refusal:
         return AddOffsetsToTxnResponse(error_code=_told(refusal.code, context.api_version, since=2))
     return AddOffsetsToTxnResponse()

@@ -24,6 +24,12 @@ def append(log: PartitionLog, data: bytes, **options: object) -> int:
     return log.append(data, leader_epoch=3, now_ms=NOW_MS, **options).base_offset  # type: ignore[arg-type]
 
 
+def bases(log: PartitionLog, offset: int, max_bytes: int, *, until: int, at_least_one: bool = True) -> list[int]:
+    """Base offsets of the batches that a fetch would get."""
+    found = log.read(offset, max_bytes, until=until, at_least_one=at_least_one)
+    return [one.header.base_offset for one in read_batches(found.records)]  # type: ignore[union-attr]
+
+
 def refused(log: PartitionLog, data: bytes, **options: object) -> ErrorCode:
     before = (log.next_offset, log.size_bytes)
     with pytest.raises(Refused) as refusal:
@@ -42,7 +48,7 @@ def test_batches_get_the_next_offsets_and_the_leaders_epoch_and_stay_intact() ->
 def test_with_log_append_time_the_brokers_time_counts_and_the_crc_is_right() -> None:
     log = PartitionLog()
     append(log, batch(2, at_ms=5), append_time=True)
-    (read,) = read_batches(log.batches[0].data)
+    (read,) = read_batches(next(iter(log)).data)
     assert [one.timestamp_ms for one in read.records()] == [NOW_MS, NOW_MS]  # type: ignore[union-attr]
 
 
@@ -96,7 +102,7 @@ def test_read_committed_ends_where_the_first_open_transaction_begins() -> None:
     append(log, idempotent(0, transactional=True))
     append(log, batch())
     assert (log.last_stable_offset, log.high_watermark) == (1, 3)
-    assert [one.base_offset for one in log.read(0, 1 << 20, until=log.last_stable_offset, at_least_one=True)] == [0]
+    assert bases(log, 0, 1 << 20, until=log.last_stable_offset) == [0]
     log.append_marker(7, 0, commit=False, now_ms=NOW_MS, leader_epoch=3)
     assert log.last_stable_offset == 4
     assert log.aborted_between(0, 4) == [(7, 1)]
@@ -108,18 +114,25 @@ def test_a_read_gives_whole_batches_and_at_least_one_where_it_may() -> None:
     log = PartitionLog()
     for _ in range(4):
         append(log, batch(10))
-    size = len(log.batches[0].data)
-    assert [one.base_offset for one in log.read(15, 2 * size, until=40, at_least_one=True)] == [10, 20]
-    assert [one.base_offset for one in log.read(15, 1, until=40, at_least_one=True)] == [10]
-    assert log.read(15, 1, until=40, at_least_one=False) == []
+    size = len(next(iter(log)).data)
+    assert bases(log, 15, 2 * size + 5, until=40) == [10, 20]
+    assert bases(log, 15, 1, until=40) == [10]
+    assert bases(log, 15, 1, until=40, at_least_one=False) == []
+    assert log.read(15, 2 * size, until=40, at_least_one=True).end_offset == 30
 
 
-def test_the_oldest_records_go_batch_by_batch_but_offsets_begin_where_it_was_said() -> None:
+def test_the_oldest_records_go_segment_by_segment_but_offsets_begin_where_it_was_said() -> None:
     log = PartitionLog()
+    size = append(log, batch(10)) or log.size_bytes
     append(log, batch(10))
+    log.roll(NOW_MS)
     append(log, batch(10))
     log.delete_before(13)
-    assert (log.start_offset, [one.base_offset for one in log], log.size_bytes) == (13, [10], len(log.batches[0].data))
+    assert (log.start_offset, [one.base_offset for one in log], log.size_bytes) == (13, [10, 20], 3 * size)
+    log.delete_before(20)
+    assert (log.start_offset, [one.base_offset for one in log], log.size_bytes) == (20, [20], size)
+    log.delete_before(30)
+    assert (log.start_offset, [one.base_offset for one in log], log.size_bytes, log.next_offset) == (30, [], 0, 30)
 
 
 def test_ends_of_leader_epochs_are_known() -> None:

@@ -1,0 +1,61 @@
+"""What a partition's log heeds of its topic's settings, as numbers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from quorate.cluster.settings import Settings
+
+__all__ = ["NEVER", "LogConfig"]
+
+NEVER = 0x7FFF_FFFF_FFFF_FFFF
+"""What Kafka says for "never" where a number of ms or messages is asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogConfig:
+    """Kafka's settings of a topic, with Kafka's defaults; -1 in `retention_ms` and `retention_bytes` keeps everything.
+
+    `flush_messages`, `flush_ms`: after so many records, or so long after one, what was written is brought to the disk (`fsync`).
+    """
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 604_800_000
+    index_interval_bytes: int = 4096
+    delete: bool = True
+    retention_ms: int = 604_800_000
+    retention_bytes: int = -1
+    compact: bool = False
+    delete_retention_ms: int = 86_400_000
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = NEVER
+    max_message_bytes: int = 1_048_588
+    append_time: bool = False
+    flush_messages: int = NEVER
+    flush_ms: int = NEVER
+
+    @classmethod
+    def of(cls, settings: Settings, config: Mapping[str, str]) -> "LogConfig":
+        """From a topic's settings and those of the brokers, which were checked when they were given."""
+
+        def number(name: str) -> int:
+            return int(settings.of_topic(name, config))
+
+        policies = {each.strip() for each in settings.of_topic("cleanup.policy", config).split(",")}
+        return cls(
+            segment_bytes=number("segment.bytes"),
+            segment_ms=number("segment.ms"),
+            index_interval_bytes=number("index.interval.bytes"),
+            delete="delete" in policies,
+            retention_ms=number("retention.ms"),
+            retention_bytes=number("retention.bytes"),
+            compact="compact" in policies,
+            delete_retention_ms=number("delete.retention.ms"),
+            min_cleanable_dirty_ratio=float(settings.of_topic("min.cleanable.dirty.ratio", config)),
+            min_compaction_lag_ms=number("min.compaction.lag.ms"),
+            max_compaction_lag_ms=number("max.compaction.lag.ms"),
+            max_message_bytes=number("max.message.bytes"),
+            append_time=settings.of_topic("message.timestamp.type", config) == "LogAppendTime",
+            flush_messages=number("flush.messages"),
+            flush_ms=number("flush.ms"),
+        )

@@ -1,0 +1,130 @@
+"""What brokers do with their logs from time to time: delete what is old or too much, compact, flush, forget producers, note how far the disk is.
+
+Everything happens in the loop of the cluster, by the cluster's clock. Compaction is done in slices, so that nobody waits for it.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from quorate.cluster.clock import Handle
+from quorate.cluster.log import PartitionLog
+from quorate.cluster.log_config import NEVER
+from quorate.cluster.producers import Refused
+from quorate.cluster.storage.cleaning import clean, is_due
+from quorate.cluster.storage.retention import expire
+from quorate.codecs import LogError
+
+if TYPE_CHECKING:
+    from quorate.cluster.core import ClusterCore
+
+__all__ = ["Maintenance"]
+
+_SLICE_S = 0.005
+
+
+class Maintenance:
+    """The tasks of a cluster that come again. They begin with `start`."""
+
+    def __init__(self, cluster: "ClusterCore") -> None:
+        self.cluster = cluster
+        self._timers: dict[object, Handle] = {}
+        self._cleaning: Iterator[None] | None = None
+
+    def start(self) -> None:
+        """Begin, in a loop that runs."""
+        if self._timers:
+            return
+        self._every("log.retention.check.interval.ms", self.retain)
+        self._every("producer.id.expiration.check.interval.ms", self.expire_producers)
+        self._every("transaction.remove.expired.transaction.cleanup.interval.ms", self.cluster.transactions.expire)
+        if self.cluster.settings.truth("log.cleaner.enable"):
+            self._every("log.cleaner.backoff.ms", self.compact)
+        if self.cluster.data is not None:
+            self._every("log.flush.offset.checkpoint.interval.ms", self.checkpoint)
+
+    def stop(self) -> None:
+        """End; what is half compacted stays as it was."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        self._cleaning = None
+
+    def _every(self, setting: str, action: Callable[[], object]) -> None:
+        def run() -> None:
+            self._later(setting, interval_ms, run)
+            try:
+                action()
+            except (OSError, LogError, Refused) as error:
+                self.cluster.note(f"{setting}: {error}")
+
+        interval_ms = max(self.cluster.settings.number(setting), 1)
+        self._later(setting, interval_ms, run)
+
+    def _later(self, key: object, in_ms: int, action: Callable[[], object]) -> None:
+        clock = self.cluster.clock
+        self._timers[key] = clock.call_at(clock.now_ms() + in_ms, action)
+
+    def _logs(self) -> list[tuple[str, PartitionLog]]:
+        topics = self.cluster.topics.values()
+        return [(f"{topic.name}-{one.index}", one.log) for topic in topics for one in topic.partitions]
+
+    # ---- tasks
+
+    def retain(self) -> None:
+        """Delete segments that are older or more than their topic keeps."""
+        now_ms = self.cluster.clock.now_ms()
+        for _, log in self._logs():
+            expire(log, now_ms)
+
+    def expire_producers(self) -> None:
+        """Forget producers that wrote nothing for `producer.id.expiration.ms`."""
+        before_ms = self.cluster.clock.now_ms() - self.cluster.settings.number("producer.id.expiration.ms")
+        for _, log in self._logs():
+            log.producers.expire(before_ms)
+
+    def checkpoint(self) -> None:
+        """Note how far the disk is."""
+        if self.cluster.data is not None:
+            self.cluster.data.checkpoint()
+
+    def compact(self) -> None:
+        """Compact the logs that have enough to be compacted, unless that is going on already."""
+        if self._cleaning is None:
+            self._cleaning = self._pass()
+            self._slice()
+
+    def _pass(self) -> Iterator[None]:
+        now_ms = self.cluster.clock.now_ms()
+        for name, log in self._logs():
+            if log.config.compact and is_due(log, now_ms):
+                try:
+                    yield from clean(log, now_ms=now_ms)
+                except (OSError, LogError) as error:
+                    self.cluster.note(f"{name} could not be compacted: {error}")
+
+    def _slice(self) -> None:
+        cleaning = self._cleaning
+        if cleaning is None:
+            return
+        until = time.perf_counter() + _SLICE_S
+        for _ in cleaning:
+            if time.perf_counter() > until:
+                self._later(self._slice, 0, self._slice)
+                return
+        self._cleaning = None
+
+    # ---- flushing
+
+    def unflushed(self, log: PartitionLog) -> None:
+        """Something was written and is not on the disk: bring it there within `flush.ms`."""
+        if log.config.flush_ms < NEVER and id(log) not in self._timers:
+            self._later(id(log), log.config.flush_ms, partial(self._flush, log))
+
+    def _flush(self, log: PartitionLog) -> None:
+        self._timers.pop(id(log), None)
+        try:
+            log.flush()
+        except Refused as refused:
+            self.cluster.note(f"a log could not be flushed: {refused}")

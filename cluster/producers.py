@@ -1,0 +1,198 @@
+"""What a partition knows of its producers (KIP-98): epochs, the sequences of their last batches, where their open transactions begin, and which were aborted.
+
+What may be appended is checked first, without changing anything; what was appended, or is read from a log, is then taken in. So a write that fails leaves nothing.
+"""
+
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from quorate.cluster.storage.files import AbortedTransaction, ProducerEntry
+from quorate.cluster.storage.segment import BatchFacts
+from quorate.codecs.api.error_codes import ErrorCode
+
+__all__ = ["KnownBatch", "Producer", "Producers", "Refused"]
+
+_REMEMBERED = 5
+"""So many batches of a producer are remembered, so that one that comes again is known (KIP-98)."""
+_SEQUENCES = 0x7FFFFFFF
+
+
+class Refused(Exception):
+    """A batch that is not taken: `code` is Kafka's."""
+
+    def __init__(self, code: ErrorCode, message: str = "") -> None:
+        super().__init__(message or code.name)
+        self.code = code
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class KnownBatch:
+    """A batch that a producer wrote."""
+
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset: int
+
+
+@dataclass(slots=True)
+class Producer:
+    """What is known of a producer: its epoch, its last batches, when it wrote last, where its open transaction begins, and who ended the last one."""
+
+    epoch: int
+    batches: deque[KnownBatch] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    last_timestamp_ms: int = -1
+    transaction_start: int | None = None
+    coordinator_epoch: int = -1
+
+    @property
+    def last_sequence(self) -> int:
+        """Of its last record; -1 before the first."""
+        return self.batches[-1].last_sequence if self.batches else -1
+
+
+class Producers:
+    """All producers of a partition, by id. `open`: producer id → where its transaction begins; `aborted`: in the order of their markers."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[int, Producer] = {}
+        self.open: dict[int, int] = {}
+        self.aborted: list[AbortedTransaction] = []
+
+    # ---- asking
+
+    def known(self, facts: BatchFacts) -> KnownBatch | None:
+        """The batch, if it came before."""
+        producer = self.by_id.get(facts.producer_id)
+        if producer is None or producer.epoch != facts.producer_epoch:
+            return None
+        asked = (facts.base_sequence, _last_sequence(facts))
+        return next((one for one in producer.batches if (one.first_sequence, one.last_sequence) == asked), None)
+
+    def check(self, facts: BatchFacts) -> None:
+        """Raises `Refused` unless the batch is the producer's next one.
+
+        Of a producer that is not known any sequence is taken: its batches may have been deleted (KIP-360).
+        """
+        producer = self.by_id.get(facts.producer_id)
+        if producer is None:
+            return
+        epoch, sequence = facts.producer_epoch, facts.base_sequence
+        if epoch < producer.epoch:
+            raise Refused(ErrorCode.INVALID_PRODUCER_EPOCH, f"producer epoch {epoch} is older than {producer.epoch}")
+        if not facts.transactional and producer.transaction_start is not None:
+            raise Refused(ErrorCode.INVALID_TXN_STATE, "a batch outside the producer's open transaction")
+        if epoch > producer.epoch:
+            if sequence != 0:
+                raise Refused(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"sequence {sequence} is the first of a new epoch, not 0"
+                )
+            return
+        expected = (producer.last_sequence + 1) & _SEQUENCES
+        if producer.batches and sequence != expected:
+            raise Refused(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"sequence {sequence}, but {expected} would be the next"
+            )
+
+    def aborted_between(self, first: int, until: int) -> list[tuple[int, int]]:
+        """Producer id and first offset of the transactions that were aborted in a range of offsets, as a fetch response has them."""
+        start = bisect_left(self.aborted, first, key=lambda one: one.last_offset)
+        return [(one.producer_id, one.first_offset) for one in self.aborted[start:] if one.first_offset < until]
+
+    # ---- taking in
+
+    def take(self, facts: BatchFacts) -> None:
+        """A batch of a producer is in the log."""
+        producer = self._at_epoch(facts.producer_id, facts.producer_epoch)
+        if facts.base_sequence >= 0:
+            producer.batches.append(
+                KnownBatch(facts.base_sequence, _last_sequence(facts), facts.base_offset, facts.last_offset)
+            )
+        producer.last_timestamp_ms = facts.max_timestamp_ms
+        # What compaction has emptied opens no transaction: its marker may be gone, too.
+        if facts.transactional and producer.transaction_start is None and facts.count:
+            producer.transaction_start = self.open[facts.producer_id] = facts.base_offset
+
+    def take_marker(self, facts: BatchFacts, *, commit: bool, coordinator_epoch: int) -> AbortedTransaction | None:
+        """A marker is in the log; returns the transaction that it aborted."""
+        producer = self._at_epoch(facts.producer_id, facts.producer_epoch)
+        producer.coordinator_epoch = coordinator_epoch
+        producer.last_timestamp_ms = facts.max_timestamp_ms
+        producer.transaction_start = None
+        start = self.open.pop(facts.producer_id, None)
+        if start is None or commit:
+            return None
+        stable = min(self.open.values(), default=facts.last_offset + 1)
+        aborted = AbortedTransaction(facts.last_offset, facts.producer_id, start, stable)
+        if not self.aborted or self.aborted[-1] < aborted:
+            self.aborted.append(aborted)
+        elif aborted not in self.aborted:
+            insort(self.aborted, aborted)
+        return aborted
+
+    def _at_epoch(self, producer_id: int, epoch: int) -> Producer:
+        producer = self.by_id.get(producer_id)
+        if producer is None:
+            producer = self.by_id[producer_id] = Producer(epoch)
+        elif epoch > producer.epoch:
+            producer.epoch = epoch
+            producer.batches.clear()
+        return producer
+
+    def expire(self, before_ms: int) -> None:
+        """Forget producers that wrote nothing since, unless their transaction is open (`producer.id.expiration.ms`)."""
+        gone = [
+            producer_id
+            for producer_id, one in self.by_id.items()
+            if one.transaction_start is None and one.last_timestamp_ms <= before_ms
+        ]
+        for producer_id in gone:
+            del self.by_id[producer_id]
+
+    def forget_aborted(self, before: int) -> None:
+        """Transactions that ended before an offset are gone with their records."""
+        del self.aborted[: bisect_left(self.aborted, before, key=lambda one: one.last_offset)]
+
+    # ---- snapshots
+
+    def entries(self) -> list[ProducerEntry]:
+        """What a snapshot says: of each producer the last batch only, as in Kafka."""
+        found = []
+        for producer_id, one in self.by_id.items():
+            last = one.batches[-1] if one.batches else None
+            found.append(
+                ProducerEntry(
+                    producer_id=producer_id,
+                    epoch=one.epoch,
+                    last_sequence=-1 if last is None else last.last_sequence,
+                    last_offset=-1 if last is None else last.last_offset,
+                    offset_delta=0 if last is None else last.last_offset - last.base_offset,
+                    timestamp_ms=one.last_timestamp_ms,
+                    coordinator_epoch=one.coordinator_epoch,
+                    transaction_start=-1 if one.transaction_start is None else one.transaction_start,
+                )
+            )
+        return found
+
+    def restore(self, entries: Iterable[ProducerEntry]) -> None:
+        """Know what a snapshot says, and nothing else."""
+        self.by_id.clear()
+        self.open.clear()
+        for one in entries:
+            producer = self.by_id[one.producer_id] = Producer(one.epoch)
+            if one.last_offset >= 0:
+                first = (one.last_sequence - one.offset_delta) & _SEQUENCES
+                producer.batches.append(
+                    KnownBatch(first, one.last_sequence, one.last_offset - one.offset_delta, one.last_offset)
+                )
+            producer.last_timestamp_ms = one.timestamp_ms
+            producer.coordinator_epoch = one.coordinator_epoch
+            if one.transaction_start >= 0:
+                producer.transaction_start = self.open[one.producer_id] = one.transaction_start
+
+
+def _last_sequence(facts: BatchFacts) -> int:
+    return (facts.base_sequence + facts.last_offset - facts.base_offset) & _SEQUENCES

@@ -1,0 +1,133 @@
+"""Compaction of a partition's log, in memory or in files: `quorate.coordinator.log_compaction` on its closed segments.
+
+The head that may be compacted ends before the segment that is written to, before the first open transaction, and before what is younger than
+`min.compaction.lag.ms`. It is worth it when the part that was never compacted is `min.cleanable.dirty.ratio` of it, or older than `max.compaction.lag.ms`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from quorate.cluster.log import PartitionLog
+from quorate.cluster.log_config import NEVER
+from quorate.cluster.storage.segment import BatchFacts, Segment
+from quorate.cluster.storage.stores import MemoryStore
+from quorate.codecs.batches import Batch, BatchProblem, read_batches
+from quorate.coordinator.log_compaction import Cleaning
+
+__all__ = ["clean", "is_due"]
+
+
+def _cleanable(log: PartitionLog, now_ms: int) -> list[Segment]:
+    closed = log.segments[:-1]
+    stable = log.last_stable_offset
+    found = []
+    for segment in closed:
+        young = now_ms - segment.max_timestamp_ms < log.config.min_compaction_lag_ms
+        if segment.last_offset >= stable or (log.config.min_compaction_lag_ms and young):
+            break
+        found.append(segment)
+    return found
+
+
+def is_due(log: PartitionLog, now_ms: int) -> bool:
+    """Whether a log is to be compacted now (LogToClean). A newest segment that is older than `max.compaction.lag.ms` is closed for it. Raises `Refused`."""
+    lag_ms = log.config.max_compaction_lag_ms
+    if lag_ms < NEVER and log.active.size and now_ms - log.active.first_timestamp_ms > lag_ms:
+        log.roll(now_ms)
+    cleanable = _cleanable(log, now_ms)
+    dirty = [one for one in cleanable if one.last_offset >= log.first_dirty_offset and one.size]
+    if not dirty:
+        return False
+    if lag_ms < NEVER and now_ms - dirty[0].first_timestamp_ms > lag_ms:
+        return True
+    total = sum(one.size for one in cleanable)
+    return sum(one.size for one in dirty) >= log.config.min_cleanable_dirty_ratio * total
+
+
+@dataclass(frozen=True, slots=True)
+class _Closed:
+    """A segment for `Cleaning`."""
+
+    segment: Segment
+
+    @property
+    def base_offset(self) -> int:
+        return self.segment.base_offset
+
+    @property
+    def place(self) -> str:
+        return f"segment {self.base_offset}"
+
+    def batches(self) -> Iterator[Batch]:
+        return _read(self.segment)
+
+
+def _read(segment: Segment) -> Iterator[Batch]:
+    for one in segment.batches():
+        batch = next(read_batches(one.data))
+        assert not isinstance(batch, BatchProblem), batch.detail
+        yield batch
+
+
+def clean(log: PartitionLog, *, now_ms: int) -> Iterator[None]:
+    """Compact a log, in steps between which it may be written to, and deleted from. Raises `LogError` and `OSError`."""
+    closed = _cleanable(log, now_ms)
+    if not closed:
+        return
+    behind = log.segments[len(closed) :]
+    cleaning = Cleaning(
+        now_ms=now_ms, tombstone_retention_ms=log.config.delete_retention_ms, retain=lambda batch: _is_last(log, batch)
+    )
+    newest = (batch for segment in behind for batch in _read(segment))
+    yield from cleaning.look([_Closed(one) for one in closed], newest, behind[0].base_offset)
+    for one in cleaning.segments:
+        assert isinstance(one, _Closed)
+        made = Segment(
+            one.base_offset, MemoryStore(), created_ms=one.segment.created_ms, interval_bytes=one.segment.interval_bytes
+        )
+        for data in cleaning.cleaned(one):
+            facts = BatchFacts.of(data)
+            made.append(data, facts.last_offset, facts.max_timestamp_ms)
+            yield
+        if not _put(log, one.segment, made):
+            return
+    log.first_dirty_offset = max(log.first_dirty_offset, behind[0].base_offset)
+
+
+def _is_last(log: PartitionLog, batch: Batch) -> bool:
+    """Whether a batch is the last one of a producer that is known: its epoch and sequence must not be lost (KIP-98)."""
+    header = batch.header
+    producer = log.producers.by_id.get(header.producer_id)
+    return (
+        producer is not None
+        and bool(producer.batches)
+        and producer.batches[-1].last_offset == header.base_offset + header.last_offset_delta
+    )
+
+
+def _put(log: PartitionLog, old: Segment, made: Segment) -> bool:
+    """Put a compacted segment into the old one's place. Returns whether the old one was still there.
+
+    One of which nothing is left goes, but for the first: where the log begins does not change by compaction.
+    """
+    try:
+        place = log.segments.index(old)
+    except ValueError:
+        return False
+    made.last_offset = max(made.last_offset, made.base_offset - 1)
+    made.close_time_index()
+    gone = not made.size and place > 0
+    if log.files is not None:
+        if gone:
+            old.store.delete()
+            log.files.delete_segment(old.base_offset)
+        else:
+            beside = log.files.path(old).with_suffix(".log.cleaned")
+            beside.write_bytes(made.store.read(0, made.size))
+            aborted = [one for one in log.producers.aborted if old.base_offset <= one.last_offset <= made.last_offset]
+            old.store.delete()
+            log.files.replace_segment(old, beside, aborted)
+            made.store = log.files.segment(old.base_offset, old.created_ms).store
+            log.files.write_indexes(made)
+    log.replace_segments([*log.segments[:place], *([] if gone else [made]), *log.segments[place + 1 :]])
+    return True

@@ -1,0 +1,259 @@
+"""`LogFiles`: the folder of a partition, TOPIC-PARTITION, with the files that Kafka's brokers keep there; one in the directory of each broker that has a replica.
+
+Replicas of the embedded cluster share one log, so their folders share the files, too, as hard links: what is written is written once. A file that is replaced is
+linked anew. Where the file system has no hard links, only the first replica's folder has everything.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quorate.cluster.producers import Producers
+from quorate.cluster.storage.files import (
+    AbortedTransaction,
+    encode_aborted,
+    encode_checkpoint,
+    encode_index,
+    encode_partition_metadata,
+    encode_producers,
+    encode_time_index,
+)
+from quorate.cluster.storage.segment import Segment
+from quorate.cluster.storage.stores import Descriptors, FileStore
+from quorate.codecs import Uuid
+from quorate.coordinator.log_segments import segment_path, segments_in
+
+if TYPE_CHECKING:
+    from quorate.cluster.log import PartitionLog
+
+__all__ = ["EPOCHS", "LogFiles", "write_atomically"]
+
+EPOCHS = "leader-epoch-checkpoint"
+_METADATA = "partition.metadata"
+_OF_SEGMENT = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Replace a file as a whole: whoever reads it finds the old one or the new one. Raises `OSError`."""
+    beside = path.with_name(path.name + ".tmp")
+    beside.write_bytes(data)
+    beside.replace(path)
+
+
+class LogFiles:
+    """The files of one partition in `folders`, of which the first is written to. `on_start_offset`: where the log begins is to be noted."""
+
+    def __init__(
+        self,
+        folders: Sequence[Path],
+        topic_id: Uuid,
+        descriptors: Descriptors,
+        on_start_offset: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.folders = list(folders)
+        self.descriptors = descriptors
+        self._on_start_offset = on_start_offset
+        for folder in self.folders:
+            folder.mkdir(parents=True, exist_ok=True)
+            metadata = folder / _METADATA
+            if not metadata.exists():
+                write_atomically(metadata, encode_partition_metadata(topic_id))
+        self._share_all()
+
+    @property
+    def home(self) -> Path:
+        """The folder that is written to."""
+        return self.folders[0]
+
+    # ---- links
+
+    def _share_all(self) -> None:
+        """Have the other folders be as the first one. Copies that no link leads to any more, as after copying the directory, become links again."""
+        there = {path.name for path in self.home.iterdir()}
+        for folder in self.folders[1:]:
+            for path in folder.iterdir():
+                if path.name not in there:
+                    path.unlink()
+        for name in there - {_METADATA}:
+            self._share(name)
+
+    def _share(self, name: str) -> None:
+        source = self.home / name
+        for folder in self.folders[1:]:
+            target = folder / name
+            with suppress(FileNotFoundError):
+                if target.samefile(source):
+                    continue
+                target.unlink()
+            with suppress(OSError):  # a file system without hard links
+                os.link(source, target)
+
+    def _write(self, name: str, data: bytes) -> None:
+        write_atomically(self.home / name, data)
+        self._share(name)
+
+    def _remove(self, name: str) -> None:
+        self.descriptors.close(self.home / name)
+        for folder in self.folders:
+            (folder / name).unlink(missing_ok=True)
+
+    def move(self, folders: Sequence[Path], log: "PartitionLog") -> None:
+        """Other brokers have the replicas from now on."""
+        gone = [one for one in self.folders if one not in folders]
+        kept = [one for one in folders if one in self.folders] or [self.home]
+        self.folders = [*kept, *(one for one in folders if one not in kept)]
+        source = self.home
+        metadata = (source / _METADATA).read_bytes()
+        for folder in self.folders[1:]:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_atomically(folder / _METADATA, metadata)
+        self._share_all()
+        if kept[0] not in folders:  # all are new: the first of them is home, now that it has the files
+            self.folders = list(folders)
+            gone.append(source)
+        for segment in log.segments:
+            assert isinstance(segment.store, FileStore)
+            self.descriptors.close(segment.store.path)
+            segment.store.path = self._path(segment.base_offset, ".log")
+        for folder in dict.fromkeys(gone):
+            _remove_folder(folder)
+
+    def delete(self, log: "PartitionLog") -> None:
+        """The topic is gone. Folders are renamed first, as brokers do it, so that a crash in between leaves nothing that looks like a log."""
+        for segment in log.segments:
+            segment.store.delete()
+        for folder in self.folders:
+            renamed = folder.with_name(f"{folder.name}-delete")
+            _remove_folder(renamed)
+            with suppress(FileNotFoundError):
+                folder.rename(renamed)
+            _remove_folder(renamed)
+
+    def tidy(self) -> None:
+        """Delete what a crash left half written."""
+        for path in self.home.iterdir():
+            if path.suffix in (".tmp", ".cleaned"):
+                self._remove(path.name)
+
+    # ---- segments
+
+    def _path(self, offset: int, suffix: str) -> Path:
+        return segment_path(self.home, offset).with_suffix(suffix)
+
+    def bases(self) -> list[int]:
+        """The base offsets of the segments that are there, in their order."""
+        return [int(path.stem) for path in segments_in(self.home)]
+
+    def new_segment(self, base_offset: int, now_ms: int) -> Segment:
+        """A segment without anything in it. Raises `OSError`."""
+        for suffix in (".log", ".index", ".timeindex"):
+            path = self._path(base_offset, suffix)
+            self.descriptors.close(path)
+            path.write_bytes(b"")
+            self._share(path.name)
+        return self.segment(base_offset, now_ms)
+
+    def segment(self, base_offset: int, now_ms: int) -> Segment:
+        """A segment that is there, with nothing in its indexes yet."""
+        return Segment(base_offset, FileStore(self._path(base_offset, ".log"), self.descriptors), created_ms=now_ms)
+
+    def path(self, segment: Segment) -> Path:
+        """The file of a segment."""
+        return self._path(segment.base_offset, ".log")
+
+    def read(self, offset: int, suffix: str) -> bytes:
+        """A file beside a segment; empty if there is none."""
+        try:
+            return self._path(offset, suffix).read_bytes()
+        except FileNotFoundError:
+            return b""
+
+    def cut(self, segment: Segment, size: int) -> None:
+        """Cut off what is behind a place in a segment. Raises `OSError`."""
+        assert isinstance(segment.store, FileStore)
+        segment.store.size = size
+        os.ftruncate(self.descriptors.of(segment.store.path), size)
+
+    def write_indexes(self, segment: Segment) -> None:
+        """`.index` and `.timeindex`, in place, so that links stay. Raises `OSError`."""
+        base = segment.base_offset
+        for suffix, data in (
+            (".index", encode_index(base, segment.offsets, segment.positions)),
+            (".timeindex", encode_time_index(base, segment.times, segment.time_offsets)),
+        ):
+            path = self._path(base, suffix)
+            new = not path.exists()
+            path.write_bytes(data)
+            if new:
+                self._share(path.name)
+
+    def delete_segment(self, base_offset: int) -> None:
+        """Its files go."""
+        for suffix in _OF_SEGMENT:
+            self._remove(self._path(base_offset, suffix).name)
+
+    def replace_segment(self, segment: Segment, content: Path, aborted: Iterable[AbortedTransaction]) -> None:
+        """Put a compacted file, which is beside the segment, in its place. Raises `OSError`."""
+        path = self.path(segment)
+        self.descriptors.close(path)
+        content.replace(path)
+        self._share(path.name)
+        self.write_aborted(segment.base_offset, aborted)
+
+    # ---- beside segments
+
+    def write_producers(self, offset: int, producers: Producers) -> None:
+        """What was known of producers when the log ended at `offset`. Raises `OSError`."""
+        self._write(self._path(offset, ".snapshot").name, encode_producers(producers.entries()))
+
+    def snapshots(self) -> list[int]:
+        """The offsets that there are snapshots for, in their order."""
+        return sorted(int(path.stem) for path in self.home.glob("*.snapshot") if path.stem.isdigit())
+
+    def delete_snapshot(self, offset: int) -> None:
+        """It is of no use any more."""
+        self._remove(self._path(offset, ".snapshot").name)
+
+    def write_epochs(self, epochs: Sequence[tuple[int, int]]) -> None:
+        """Where each leader's epoch begins. Raises `OSError`."""
+        self._write(EPOCHS, encode_checkpoint(epochs))
+
+    def add_aborted(self, segment: Segment, aborted: AbortedTransaction) -> None:
+        """An entry of the `.txnindex` of the segment with the marker. Raises `OSError`."""
+        path = self._path(segment.base_offset, ".txnindex")
+        with path.open("ab") as file:
+            file.write(encode_aborted(aborted))
+        self._share(path.name)
+
+    def write_aborted(self, base_offset: int, aborted: Iterable[AbortedTransaction]) -> None:
+        """The `.txnindex` of a segment as a whole. Raises `OSError`."""
+        data = b"".join(map(encode_aborted, aborted))
+        name = self._path(base_offset, ".txnindex").name
+        if data:
+            self._write(name, data)
+        else:
+            self._remove(name)
+
+    # ---- what goes
+
+    def start_offset_changed(self, log: "PartitionLog") -> None:
+        """Records before an offset count as deleted, although they are there."""
+        self._on_start_offset()
+
+    def dropped(self, log: "PartitionLog", segments: Sequence[Segment]) -> None:
+        """The oldest segments are gone; that the log begins later is noted first."""
+        self._on_start_offset()
+        for segment in segments:
+            segment.store.delete()
+            self.delete_segment(segment.base_offset)
+        if log.epochs:
+            self.write_epochs(log.epochs)
+
+
+def _remove_folder(folder: Path) -> None:
+    if folder.is_dir():
+        for path in folder.iterdir():
+            path.unlink()
+        folder.rmdir()

@@ -1,0 +1,223 @@
+"""What there is in a cluster, as values: what records of `__cluster_metadata` say one after the other, and which records lead from one state to another.
+
+Applying the difference of two states to the first gives the second: so nothing in the cluster has to remember what it must write down.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from quorate.codecs import Uuid
+from quorate.codecs.message import Message
+from quorate.codecs.metadata_records import (
+    BrokerEndpoint,
+    BrokerRegistrationChangeRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    UnregisterBrokerRecord,
+)
+
+__all__ = ["GROUP_CONFIG", "TOPIC_CONFIG", "BrokerFacts", "MetadataState", "PartitionFacts", "TopicFacts", "difference"]
+
+TOPIC_CONFIG, GROUP_CONFIG = 2, 32
+"""Types of resources with settings (ConfigResource.Type)."""
+_PLAINTEXT = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerFacts:
+    """A broker: `epoch` is the offset of its registration, `directory` the id of its log directory."""
+
+    rack: str | None
+    host: str
+    port: int
+    directory: Uuid
+    fenced: bool = False
+    epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFacts:
+    """A partition: brokers with replicas, those in sync, the leader (-1: none) and its epoch."""
+
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+
+
+@dataclass(slots=True)
+class TopicFacts:
+    """A topic with its partitions and its own settings."""
+
+    name: str
+    partitions: list[PartitionFacts] = field(default_factory=list)
+    config: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class MetadataState:
+    """Everything. `next_producer_id`: the first that no producer can have had."""
+
+    features: dict[str, int] = field(default_factory=dict)
+    brokers: dict[int, BrokerFacts] = field(default_factory=dict)
+    topics: dict[Uuid, TopicFacts] = field(default_factory=dict)
+    groups: dict[str, dict[str, str]] = field(default_factory=dict)
+    next_producer_id: int = 0
+
+    def apply(self, record: object, offset: int) -> None:
+        """What the record at an offset says. Records of other kinds change nothing. Raises `KeyError` or `IndexError` if it is about what is not there."""
+        match record:
+            case FeatureLevelRecord():
+                self.features[record.name] = record.feature_level
+            case RegisterBrokerRecord():
+                end = record.end_points[0] if record.end_points else None
+                self.brokers[record.broker_id] = BrokerFacts(
+                    rack=record.rack,
+                    host="" if end is None else end.host,
+                    port=0 if end is None else end.port,
+                    directory=record.log_dirs[0] if record.log_dirs else Uuid.ZERO,
+                    fenced=record.fenced,
+                    epoch=offset,
+                )
+            case BrokerRegistrationChangeRecord() if record.fenced:
+                known = self.brokers[record.broker_id]
+                self.brokers[record.broker_id] = replace(known, fenced=record.fenced > 0)
+            case UnregisterBrokerRecord():
+                del self.brokers[record.broker_id]
+            case TopicRecord():
+                self.topics[record.topic_id] = TopicFacts(record.name)
+            case RemoveTopicRecord():
+                del self.topics[record.topic_id]
+            case PartitionRecord():
+                made = PartitionFacts(record.replicas, record.isr, record.leader, record.leader_epoch)
+                partitions = self.topics[record.topic_id].partitions
+                if record.partition_id < len(partitions):
+                    partitions[record.partition_id] = made
+                elif record.partition_id == len(partitions):
+                    partitions.append(made)
+                else:
+                    raise IndexError(record.partition_id)
+            case PartitionChangeRecord():
+                self._change(record)
+            case ConfigRecord():
+                self._configure(record)
+            case ProducerIdsRecord():
+                self.next_producer_id = record.next_producer_id
+
+    def _change(self, record: PartitionChangeRecord) -> None:
+        partitions = self.topics[record.topic_id].partitions
+        was = partitions[record.partition_id]
+        partitions[record.partition_id] = PartitionFacts(
+            replicas=was.replicas if record.replicas is None else record.replicas,
+            in_sync=was.in_sync if record.isr is None else record.isr,
+            leader=was.leader if record.leader == -2 else record.leader,
+            leader_epoch=was.leader_epoch + (record.leader != -2),
+        )
+
+    def _configure(self, record: ConfigRecord) -> None:
+        if record.resource_type == TOPIC_CONFIG:
+            config = next(one for one in self.topics.values() if one.name == record.resource_name).config
+        elif record.resource_type == GROUP_CONFIG:
+            config = self.groups.setdefault(record.resource_name, {})
+        else:
+            return
+        if record.value is None:
+            config.pop(record.name, None)
+            if record.resource_type == GROUP_CONFIG and not config:
+                del self.groups[record.resource_name]
+        else:
+            config[record.name] = record.value
+
+
+def difference(old: MetadataState, new: MetadataState, offset: int) -> Iterator[Message]:
+    """The records that lead from one state to another, the first of which will be at `offset`. Brokers' epochs in `new` are not looked at."""
+    for place, record in enumerate(_records(old, new), offset):
+        yield replace(record, broker_epoch=place) if isinstance(record, RegisterBrokerRecord) else record
+
+
+def _records(old: MetadataState, new: MetadataState) -> Iterator[Message]:
+    for name, level in new.features.items():
+        if old.features.get(name) != level:
+            yield FeatureLevelRecord(name=name, feature_level=level)
+    yield from _brokers(old, new)
+    for topic_id in old.topics:
+        if topic_id not in new.topics:
+            yield RemoveTopicRecord(topic_id=topic_id)
+    for topic_id, topic in new.topics.items():
+        known = old.topics.get(topic_id)
+        if known is None:
+            yield TopicRecord(name=topic.name, topic_id=topic_id)
+        yield from _settings(TOPIC_CONFIG, topic.name, {} if known is None else known.config, topic.config)
+        for index, partition in enumerate(topic.partitions):
+            was = known.partitions[index] if known is not None and index < len(known.partitions) else None
+            if was != partition:
+                yield _partition(topic_id, index, was, partition, new)
+    for group in dict.fromkeys((*old.groups, *new.groups)):
+        yield from _settings(GROUP_CONFIG, group, old.groups.get(group, {}), new.groups.get(group, {}))
+    if old.next_producer_id != new.next_producer_id:
+        yield ProducerIdsRecord(broker_id=min(new.brokers, default=0), next_producer_id=new.next_producer_id)
+
+
+def _brokers(old: MetadataState, new: MetadataState) -> Iterator[Message]:
+    for number, known in old.brokers.items():
+        if number not in new.brokers:
+            yield UnregisterBrokerRecord(broker_id=number, broker_epoch=known.epoch)
+    for number, broker in new.brokers.items():
+        was = old.brokers.get(number)
+        if was is None or replace(was, fenced=broker.fenced, epoch=broker.epoch) != broker:
+            yield RegisterBrokerRecord(
+                broker_id=number,
+                incarnation_id=Uuid.ZERO,
+                broker_epoch=-1,
+                end_points=(
+                    BrokerEndpoint(name="PLAINTEXT", host=broker.host, port=broker.port, security_protocol=_PLAINTEXT),
+                ),
+                features=(),
+                rack=broker.rack,
+                fenced=broker.fenced,
+                log_dirs=(broker.directory,),
+            )
+        elif was.fenced != broker.fenced:
+            fenced = 1 if broker.fenced else -1
+            yield BrokerRegistrationChangeRecord(broker_id=number, broker_epoch=was.epoch, fenced=fenced)
+
+
+def _settings(kind: int, name: str, old: dict[str, str], new: dict[str, str]) -> Iterator[Message]:
+    for setting in dict.fromkeys((*old, *new)):
+        if old.get(setting) != new.get(setting):
+            yield ConfigRecord(resource_type=kind, resource_name=name, name=setting, value=new.get(setting))
+
+
+def _partition(
+    topic_id: Uuid, index: int, old: PartitionFacts | None, new: PartitionFacts, state: MetadataState
+) -> Message:
+    # A record can raise the leader's epoch by one at a time: if it went up more often since, the partition is described anew.
+    step = 0 if old is None else new.leader_epoch - old.leader_epoch
+    if old is None or step not in (0, 1) or (step == 0 and old.leader != new.leader):
+        return PartitionRecord(
+            partition_id=index,
+            topic_id=topic_id,
+            replicas=new.replicas,
+            isr=new.in_sync,
+            removing_replicas=(),
+            adding_replicas=(),
+            leader=new.leader,
+            leader_epoch=new.leader_epoch,
+            partition_epoch=new.leader_epoch,
+            directories=tuple(
+                state.brokers[one].directory if one in state.brokers else Uuid.ZERO for one in new.replicas
+            ),
+        )
+    return PartitionChangeRecord(
+        partition_id=index,
+        topic_id=topic_id,
+        isr=None if old.in_sync == new.in_sync else new.in_sync,
+        leader=new.leader if step else -2,
+        replicas=None if old.replicas == new.replicas else new.replicas,
+    )

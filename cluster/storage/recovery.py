@@ -1,0 +1,182 @@
+"""From the files of a partition to its log: at once after a clean stop, by reading the batches that may be damaged after a crash.
+
+What is read is checked batch by batch, as Kafka's LogLoader does: the first that is cut off or damaged ends the log, and later segments go. What is known
+to be on the disk (`flushed_offset`), and everything after a clean stop, is taken as it is.
+"""
+
+import google_crc32c
+
+from quorate.cluster.log import PartitionLog
+from quorate.cluster.log_config import LogConfig
+from quorate.cluster.storage.files import (
+    BadFileError,
+    decode_aborted,
+    decode_checkpoint,
+    decode_index,
+    decode_producers,
+    decode_time_index,
+)
+from quorate.cluster.storage.log_files import EPOCHS, LogFiles
+from quorate.cluster.storage.segment import Batch, BatchFacts, Segment
+from quorate.codecs.batches import BatchProblem, BatchRecord, control_record, read_batches
+from quorate.codecs.batches.frames import frames
+from quorate.codecs.batches.v2 import CRC_START, HEADER_BYTES
+
+__all__ = ["load"]
+
+
+def load(
+    files: LogFiles, config: LogConfig, *, clean: bool, start_offset: int, flushed_offset: int, now_ms: int
+) -> tuple[PartitionLog, int]:
+    """The log, and how many bytes of it were cut off. Raises `OSError`."""
+    log = PartitionLog(config, files)
+    cut = 0
+    trusted_until: int | None = None
+    files.tidy()
+    bases = files.bases()
+    if not bases:
+        log.add_segment(files.new_segment(start_offset, now_ms))
+        log.start_offset = log.next_offset = start_offset
+    for place, base in enumerate(bases):
+        segment = files.segment(base, now_ms)
+        segment.interval_bytes = config.index_interval_bytes
+        following = bases[place + 1] if place + 1 < len(bases) else None
+        trusted = clean or (following is not None and following <= flushed_offset)
+        if not (trusted and _indexed(files, segment)):
+            trusted_until = base if trusted_until is None else trusted_until
+            cut = _scanned(files, segment)
+        log.add_segment(segment)
+        if cut or (following is not None and segment.last_offset >= following):
+            for later in bases[place + 1 :]:
+                cut += files.segment(later, now_ms).size
+                files.delete_segment(later)
+            break
+    log.next_offset = log.active.last_offset + 1
+    log.start_offset = min(max(start_offset, log.segments[0].base_offset), log.next_offset)
+    log.flushed_offset = log.next_offset if clean else min(flushed_offset, log.next_offset)
+    log.first_dirty_offset = log.segments[0].base_offset
+    _load_epochs(files, log)
+    _load_producers(files, log, log.next_offset if trusted_until is None else trusted_until)
+    return log, cut
+
+
+def _indexed(files: LogFiles, segment: Segment) -> bool:
+    """Take a segment's indexes as they are; what is behind their last entry is walked over. Returns whether that was possible."""
+    base = segment.base_offset
+    try:
+        segment.offsets, segment.positions = decode_index(base, files.read(base, ".index"))
+        segment.times, segment.time_offsets = decode_time_index(base, files.read(base, ".timeindex"))
+    except BadFileError:
+        return False
+    if segment.positions and segment.positions[-1] + HEADER_BYTES > segment.size:
+        return False
+    if not segment.positions and segment.size > 64 * segment.interval_bytes:
+        return False  # an index that was never written
+    if segment.size:
+        first = next(segment.batches(), None)
+        if first is None:
+            return False
+        segment.first_timestamp_ms = first.max_timestamp_ms
+    if segment.times:
+        segment.max_timestamp_ms, segment.max_timestamp_offset = segment.times[-1], segment.time_offsets[-1]
+    unindexed = 0
+    position = segment.positions[-1] if segment.positions else 0
+    for batch in segment.batches(position):
+        segment.last_offset = batch.last_offset
+        if batch.max_timestamp_ms > segment.max_timestamp_ms:
+            segment.max_timestamp_ms, segment.max_timestamp_offset = batch.max_timestamp_ms, batch.last_offset
+        unindexed += len(batch.data)
+        position += len(batch.data)
+    segment.unindexed = unindexed
+    return position == segment.size
+
+
+def _scanned(files: LogFiles, segment: Segment) -> int:
+    """Make a segment's indexes anew from its batches; returns how many bytes were cut off behind the last whole one."""
+    end = 0
+    segment.offsets, segment.positions, segment.times, segment.time_offsets = [], [], [], []
+    with files.path(segment).open("rb") as file:
+        for frame in frames(file, segment.size):
+            if isinstance(frame, BatchProblem):
+                break
+            buffer, start, stop, position = frame
+            if stop - start < HEADER_BYTES or buffer[start + 16] != 2:
+                break
+            crc = int.from_bytes(buffer[start + 17 : start + CRC_START])
+            if google_crc32c.value(buffer[start + CRC_START : stop]) != crc:
+                break
+            facts = BatchFacts.of(buffer, start)
+            if facts.base_offset <= segment.last_offset or facts.last_offset < facts.base_offset:
+                break
+            segment.note(position, stop - start, facts.last_offset, facts.max_timestamp_ms)
+            end = position + stop - start
+    cut = segment.size - end
+    if cut:
+        files.cut(segment, end)
+    files.write_indexes(segment)
+    return cut
+
+
+def _load_epochs(files: LogFiles, log: PartitionLog) -> None:
+    try:
+        read = [(int(epoch), int(start)) for epoch, start in decode_checkpoint((files.home / EPOCHS).read_bytes())]
+    except (BadFileError, OSError, ValueError):
+        read = []
+    log.epochs = [(epoch, start) for epoch, start in read if start < log.next_offset]
+    if not log.epochs and log.next_offset > log.start_offset:
+        for batch in log:
+            if not log.epochs or batch.leader_epoch > log.epochs[-1][0]:
+                log.epochs.append((batch.leader_epoch, batch.base_offset))
+    if log.epochs != read:
+        files.write_epochs(log.epochs)
+
+
+def _load_producers(files: LogFiles, log: PartitionLog, trusted_until: int) -> None:
+    """Producers from the last snapshot that is of use, and the batches behind it; aborted transactions from their indexes up to there, which may be wrong behind it."""
+    known_from = log.segments[0].base_offset
+    useful = [one for one in files.snapshots() if one <= log.next_offset]
+    for offset in reversed([one for one in useful if one <= trusted_until]):
+        try:
+            log.producers.restore(decode_producers(files.read(offset, ".snapshot")))
+        except BadFileError:
+            continue
+        known_from = max(offset, known_from)
+        break
+    bases = [one.base_offset for one in log.segments]
+    for offset in files.snapshots():
+        if offset not in bases and (offset not in useful or offset != known_from):
+            files.delete_snapshot(offset)
+    for segment, end in zip(log.segments, [*bases[1:], log.next_offset + 1], strict=True):
+        if segment.base_offset < known_from:
+            _load_aborted(files, segment, log, known_from)
+        if end <= known_from:
+            continue
+        for batch in segment.batches(segment.position_of(known_from) if known_from > segment.base_offset else 0):
+            if batch.base_offset >= known_from and batch.producer_id >= 0:
+                _replay(batch, log)
+        if segment.base_offset >= trusted_until:
+            mine = [one for one in log.producers.aborted if segment.base_offset <= one.last_offset < end]
+            files.write_aborted(segment.base_offset, mine)
+
+
+def _load_aborted(files: LogFiles, segment: Segment, log: PartitionLog, before: int) -> None:
+    try:
+        found = decode_aborted(files.read(segment.base_offset, ".txnindex"))
+    except BadFileError:
+        found = []
+    log.producers.aborted += [one for one in found if one.last_offset < before]
+
+
+def _replay(batch: Batch, log: PartitionLog) -> None:
+    if not batch.control:
+        log.producers.take(batch)
+        return
+    read = next(read_batches(batch.data))
+    if isinstance(read, BatchProblem):
+        return
+    for record in read.records():
+        if isinstance(record, BatchRecord) and record.value is not None:
+            kind = control_record(record.key, record.value).name
+            if kind in ("COMMIT", "ABORT"):
+                epoch = int.from_bytes(record.value[2:6], signed=True)
+                log.producers.take_marker(batch, commit=kind == "COMMIT", coordinator_epoch=epoch)

@@ -1,0 +1,128 @@
+"""Where the bytes of a segment are: in memory, or in a file. Knows nothing of what the bytes mean.
+
+Files are opened when they are needed; `Descriptors` keeps the last ones open, so that thousands of partitions need no thousands of file descriptors.
+"""
+
+import os
+from collections import OrderedDict
+from pathlib import Path
+from typing import Protocol
+
+__all__ = ["Descriptors", "FileStore", "MemoryStore", "Store"]
+
+
+class Store(Protocol):
+    """Bytes that grow at their end."""
+
+    size: int
+
+    def append(self, data: bytes) -> None:
+        """Add all of it, or nothing. Raises `OSError`."""
+
+    def read(self, position: int, count: int) -> bytes:
+        """Up to so many bytes. Raises `OSError`."""
+
+    def flush(self) -> None:
+        """Bring everything to the disk. Raises `OSError`."""
+
+    def delete(self) -> None:
+        """There is no such segment any more. What was read stays readable."""
+
+
+class MemoryStore:
+    """Bytes in memory."""
+
+    __slots__ = ("_data", "size")
+
+    def __init__(self, data: bytes = b"") -> None:
+        self._data = bytearray(data)
+        self.size = len(data)
+
+    def append(self, data: bytes) -> None:
+        """Add it."""
+        self._data += data
+        self.size += len(data)
+
+    def read(self, position: int, count: int) -> bytes:
+        """Up to so many bytes."""
+        with memoryview(self._data) as view:
+            return bytes(view[position : position + count])
+
+    def flush(self) -> None:
+        """There is no disk."""
+
+    def delete(self) -> None:
+        """Nothing is left behind."""
+
+
+class Descriptors:
+    """Open files, the `most` that were used last."""
+
+    def __init__(self, most: int = 256) -> None:
+        self.most = most
+        self._open: OrderedDict[Path, int] = OrderedDict()
+
+    def of(self, path: Path) -> int:
+        """A file that is open for reading and writing. Raises `OSError`."""
+        found = self._open.get(path)
+        if found is None:
+            while len(self._open) >= self.most:
+                os.close(self._open.popitem(last=False)[1])
+            found = self._open[path] = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        else:
+            self._open.move_to_end(path)
+        return found
+
+    def close(self, path: Path) -> None:
+        """The file is not needed any more, or is another one from now on."""
+        found = self._open.pop(path, None)
+        if found is not None:
+            os.close(found)
+
+    def close_all(self) -> None:
+        """None is needed any more."""
+        while self._open:
+            os.close(self._open.popitem()[1])
+
+
+class FileStore:
+    """Bytes in a file, up to `size`; what is behind that is the rest of a write that failed, and is overwritten."""
+
+    __slots__ = ("descriptors", "path", "size")
+
+    def __init__(self, path: Path, descriptors: Descriptors, size: int | None = None) -> None:
+        self.path = path
+        self.descriptors = descriptors
+        self.size = (path.stat().st_size if path.exists() else 0) if size is None else size
+
+    def append(self, data: bytes) -> None:
+        """Write behind the end. After an `OSError` the file is as before, or at least what counts of it."""
+        descriptor = self.descriptors.of(self.path)
+        done = 0
+        try:
+            while done < len(data):
+                done += os.pwrite(descriptor, data[done:] if done else data, self.size + done)
+        except OSError:
+            if done:
+                self.cut()
+            raise
+        self.size += len(data)
+
+    def cut(self) -> None:
+        """Cut off what is behind the end. If that cannot be, it is overwritten by what comes, or cut off when the log is opened again."""
+        try:
+            os.ftruncate(self.descriptors.of(self.path), self.size)
+        except OSError:
+            return
+
+    def read(self, position: int, count: int) -> bytes:
+        """Up to so many bytes."""
+        return os.pread(self.descriptors.of(self.path), min(count, self.size - position), position)
+
+    def flush(self) -> None:
+        """Bring everything to the disk."""
+        os.fsync(self.descriptors.of(self.path))
+
+    def delete(self) -> None:
+        """Close the file; who deletes it is the partition's folder, which knows of its names."""
+        self.descriptors.close(self.path)

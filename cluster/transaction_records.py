@@ -1,0 +1,120 @@
+"""Transactions as records of `__transaction_state`, and back: what Kafka's coordinators write, in their order of partitions (a HashSet, grouped in a HashMap)."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from quorate.assignors.java_order import JavaHashSet
+from quorate.codecs import CoordinatorRecord
+from quorate.codecs.message import TRANSACTION_STATE
+from quorate.codecs.messages.transaction import PartitionsSchema, TransactionLogKey, TransactionLogValue
+
+__all__ = ["ENDED", "STATUS_NAMES", "Status", "Transaction", "record_of", "tombstone_of", "transaction_of"]
+
+
+class Status(IntEnum):
+    """States of a transaction, by Kafka's numbers."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    DEAD = 6
+    PREPARE_EPOCH_FENCE = 7
+
+
+ENDED = {Status.PREPARE_COMMIT: Status.COMPLETE_COMMIT, Status.PREPARE_ABORT: Status.COMPLETE_ABORT}
+"""What a transaction is once its markers are written."""
+
+STATUS_NAMES = {
+    Status.EMPTY: "Empty",
+    Status.ONGOING: "Ongoing",
+    Status.PREPARE_COMMIT: "PrepareCommit",
+    Status.PREPARE_ABORT: "PrepareAbort",
+    Status.COMPLETE_COMMIT: "CompleteCommit",
+    Status.COMPLETE_ABORT: "CompleteAbort",
+    Status.DEAD: "Dead",
+    Status.PREPARE_EPOCH_FENCE: "PrepareEpochFence",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction:
+    """What is known of a transactional id. `partitions`: (topic, partition) of the open transaction, in the order in which they were added.
+
+    `previous_producer_id`: what `producer_id` was before the last change; `next_producer_id`: what it will be once the transaction has ended, -1: the same; `last_epoch`: the epoch before the last one, not in the log; `version`: that of
+    transactions as the client knows them (2: KIP-890).
+    """
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    timeout_ms: int
+    status: Status = Status.EMPTY
+    partitions: tuple[tuple[str, int], ...] = ()
+    start_ms: int = -1
+    updated_ms: int = -1
+    previous_producer_id: int = -1
+    next_producer_id: int = -1
+    last_epoch: int = -1
+    version: int = 0
+
+    @property
+    def commits(self) -> bool:
+        """Whether it is being committed, or was."""
+        return self.status in (Status.PREPARE_COMMIT, Status.COMPLETE_COMMIT)
+
+
+def record_of(one: Transaction, version: int) -> CoordinatorRecord:
+    """The record that says so. `version`: 1 if the feature `transaction.version` is at least 1, else 0."""
+    topics: dict[str, list[int]] = {}
+    found: JavaHashSet[tuple[str, int]] = JavaHashSet()
+    names: JavaHashSet[str] = JavaHashSet()
+    for each in one.partitions:
+        found.add(each)
+    for topic, index in found:
+        names.add(topic)
+        topics.setdefault(topic, []).append(index)
+    partitions = tuple(PartitionsSchema(topic=name, partition_ids=tuple(topics[name])) for name in names)
+    value = TransactionLogValue(
+        producer_id=one.producer_id,
+        previous_producer_id=one.previous_producer_id if version else -1,
+        next_producer_id=one.next_producer_id if version else -1,
+        producer_epoch=one.epoch,
+        transaction_timeout_ms=one.timeout_ms,
+        transaction_status=int(one.status),
+        transaction_partitions=None if one.status is Status.EMPTY else partitions,
+        transaction_last_update_timestamp_ms=one.updated_ms,
+        transaction_start_timestamp_ms=one.start_ms,
+        client_transaction_version=one.version if version else 0,
+    )
+    return CoordinatorRecord(key=_key(one.transactional_id), value=value, version=version, topic=TRANSACTION_STATE)
+
+
+def tombstone_of(transactional_id: str) -> CoordinatorRecord:
+    """The record that forgets a transactional id."""
+    return CoordinatorRecord(key=_key(transactional_id), value=None, version=None, topic=TRANSACTION_STATE)
+
+
+def _key(transactional_id: str) -> TransactionLogKey:
+    return TransactionLogKey(transactional_id=transactional_id)
+
+
+def transaction_of(key: TransactionLogKey, value: TransactionLogValue) -> Transaction:
+    """What a record says."""
+    status = Status(value.transaction_status)
+    listed = () if status is Status.EMPTY else value.transaction_partitions or ()
+    return Transaction(
+        transactional_id=key.transactional_id,
+        producer_id=value.producer_id,
+        epoch=value.producer_epoch,
+        timeout_ms=value.transaction_timeout_ms,
+        status=status,
+        partitions=tuple((topic.topic, index) for topic in listed for index in topic.partition_ids),
+        start_ms=value.transaction_start_timestamp_ms,
+        updated_ms=value.transaction_last_update_timestamp_ms,
+        previous_producer_id=value.previous_producer_id,
+        next_producer_id=value.next_producer_id,
+        version=value.client_transaction_version,
+    )

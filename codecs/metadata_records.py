@@ -1,0 +1,235 @@
+"""Records of `__cluster_metadata` (KIP-631): what there is in a cluster, as KRaft's controllers write it, as far as quorate writes and reads it.
+
+A record has no key; its value begins with a frame version, the record's type and its version, as unsigned varints. A type or version that is not declared
+here comes back as an `UnknownMetadata` with its bytes.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, dataclass_transform
+
+from quorate.codecs.errors import DecodeError, Reason
+from quorate.codecs.exact import decode_exactly
+from quorate.codecs.fast_decode import message_decoder
+from quorate.codecs.fast_encode import encode_message
+from quorate.codecs.message import Message, field, message, struct, tagged
+from quorate.codecs.wire import Array, Bool, Int8, Int16, Int32, Int64, String, UInt16, Uuid
+
+__all__ = [
+    "METADATA_TYPES",
+    "BrokerEndpoint",
+    "BrokerFeature",
+    "BrokerRegistrationChangeRecord",
+    "ConfigRecord",
+    "FeatureLevelRecord",
+    "PartitionChangeRecord",
+    "PartitionRecord",
+    "ProducerIdsRecord",
+    "RegisterBrokerRecord",
+    "RemoveTopicRecord",
+    "TopicRecord",
+    "UnknownMetadata",
+    "UnregisterBrokerRecord",
+    "decode_metadata",
+    "encode_metadata",
+]
+
+CLUSTER_METADATA = "__cluster_metadata"
+_FRAME_VERSION = 1
+
+METADATA_TYPES: dict[int, type[Message]] = {}
+"""Type of record → its message."""
+_TYPE_OF: dict[type[Message], int] = {}
+
+M = TypeVar("M", bound=Message)
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field, tagged))
+def _record(type_id: int, versions: range) -> Callable[[type[M]], type[M]]:
+    """Declare a record type; all are flexible from version 0 on."""
+
+    def declare(cls: type[M]) -> type[M]:
+        built = message(versions=versions, flexible_since=0)(cls)
+        METADATA_TYPES[type_id] = built
+        _TYPE_OF[built] = type_id
+        return built
+
+    return declare
+
+
+@struct
+class BrokerEndpoint(Message):
+    """Where a broker listens. `security_protocol`: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
+
+    name: String = field(map_key=True)
+    host: String
+    port: UInt16
+    security_protocol: Int16
+
+
+@struct
+class BrokerFeature(Message):
+    """A feature with the levels that a broker knows."""
+
+    name: String = field(map_key=True)
+    min_supported_version: Int16
+    max_supported_version: Int16
+
+
+@_record(0, range(0, 5))
+class RegisterBrokerRecord(Message):
+    """A broker has come (anew). Version 3 has log directories (KIP-858), 4 those that are cordoned (4.3)."""
+
+    broker_id: Int32
+    is_migrating_zk_broker: Bool = field(since=2, default=False)
+    incarnation_id: Uuid
+    broker_epoch: Int64
+    end_points: Array[BrokerEndpoint]
+    features: Array[BrokerFeature]
+    rack: String | None
+    fenced: Bool = field(default=True)
+    in_controlled_shutdown: Bool = field(since=1, default=False)
+    log_dirs: Array[Uuid] = tagged(0, since=3, default=())
+    cordoned_log_dirs: Array[Uuid] | None = tagged(1, since=4, default=None)
+
+
+@_record(1, range(0, 1))
+class UnregisterBrokerRecord(Message):
+    """A broker is not part of the cluster any more."""
+
+    broker_id: Int32
+    broker_epoch: Int64
+
+
+@_record(2, range(0, 1))
+class TopicRecord(Message):
+    """A topic has come."""
+
+    name: String
+    topic_id: Uuid
+
+
+@_record(3, range(0, 3))
+class PartitionRecord(Message):
+    """A partition has come. Version 1 has log directories (KIP-858), 2 eligible leader replicas (KIP-966)."""
+
+    partition_id: Int32 = field(default=-1)
+    topic_id: Uuid
+    replicas: Array[Int32]
+    isr: Array[Int32]
+    removing_replicas: Array[Int32]
+    adding_replicas: Array[Int32]
+    leader: Int32 = field(default=-1)
+    leader_recovery_state: Int8 = tagged(0, default=0)
+    leader_epoch: Int32 = field(default=-1)
+    partition_epoch: Int32 = field(default=-1)
+    directories: Array[Uuid] = field(since=1, default=())
+    eligible_leader_replicas: Array[Int32] | None = tagged(1, since=2, default=None)
+    last_known_elr: Array[Int32] | None = tagged(2, since=2, default=None)
+
+
+@_record(4, range(0, 1))
+class ConfigRecord(Message):
+    """A setting has another value; null: it is taken back. `resource_type`: 2 topic, 4 broker, 32 group."""
+
+    resource_type: Int8
+    resource_name: String
+    name: String
+    value: String | None
+
+
+@_record(5, range(0, 3))
+class PartitionChangeRecord(Message):
+    """What has changed of a partition. A new leader raises the leader's epoch by one, and everything the partition's."""
+
+    partition_id: Int32 = field(default=-1)
+    topic_id: Uuid
+    isr: Array[Int32] | None = tagged(0, default=None)
+    leader: Int32 = tagged(1, default=-2)
+    replicas: Array[Int32] | None = tagged(2, default=None)
+    removing_replicas: Array[Int32] | None = tagged(3, default=None)
+    adding_replicas: Array[Int32] | None = tagged(4, default=None)
+    leader_recovery_state: Int8 = tagged(5, default=-1)
+    directories: Array[Uuid] | None = tagged(8, since=1, default=None)
+    eligible_leader_replicas: Array[Int32] | None = tagged(6, since=2, default=None)
+    last_known_elr: Array[Int32] | None = tagged(7, since=2, default=None)
+
+
+@_record(9, range(0, 1))
+class RemoveTopicRecord(Message):
+    """A topic has gone, with its partitions and settings."""
+
+    topic_id: Uuid
+
+
+@_record(12, range(0, 1))
+class FeatureLevelRecord(Message):
+    """The level of a feature, such as `metadata.version`, that the cluster is at."""
+
+    name: String
+    feature_level: Int16
+
+
+@_record(15, range(0, 1))
+class ProducerIdsRecord(Message):
+    """A block of producer ids is given to a broker; `next_producer_id` is the first one behind it."""
+
+    broker_id: Int32
+    broker_epoch: Int64 = field(default=-1)
+    next_producer_id: Int64
+
+
+@_record(17, range(0, 4))
+class BrokerRegistrationChangeRecord(Message):
+    """A broker is fenced (1), or not any more (-1)."""
+
+    broker_id: Int32
+    broker_epoch: Int64
+    fenced: Int8 = tagged(0, default=0)
+    in_controlled_shutdown: Int8 = tagged(1, since=1, default=0)
+    log_dirs: Array[Uuid] = tagged(2, since=2, default=())
+    cordoned_log_dirs: Array[Uuid] | None = tagged(3, since=3, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownMetadata:
+    """A record of a type or version that is not declared here."""
+
+    type_id: int
+    version: int
+    data: bytes
+
+
+def encode_metadata(record: Message, version: int) -> bytes:
+    """The value of a record, in one version. Raises `EncodeError` for what the version cannot carry."""
+    return bytes((_FRAME_VERSION, _TYPE_OF[type(record)], version)) + encode_message(record, version)
+
+
+def decode_metadata(data: bytes) -> Message | UnknownMetadata:
+    """The record of a value. Raises `DecodeError` for bytes that are none."""
+    frame, position = _varint(data, 0)
+    type_id, position = _varint(data, position)
+    version, position = _varint(data, position)
+    if frame != _FRAME_VERSION:
+        raise DecodeError(Reason.UNKNOWN_VERSION, where="frame version", position=0, detail=f"{frame} is not 1")
+    cls = METADATA_TYPES.get(type_id)
+    if cls is None or cls.spec.versions is None or version not in cls.spec.versions:
+        return UnknownMetadata(type_id, version, data)
+    try:
+        found: Any = message_decoder(cls.spec, version)(data, position)
+    except Exception:  # noqa: BLE001  # whatever the fast path stumbled over, `decode_exactly` names it or reads it
+        found, _ = decode_exactly(cls.spec, version, data, position, cls.spec.name)
+    assert isinstance(found, Message)
+    return found
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while position < len(data):
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+    raise DecodeError(Reason.TRUNCATED, where="frame", position=position, detail="the record ends in its head")
