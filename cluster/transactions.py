@@ -206,10 +206,10 @@ class Transactions:
             self._set_timer(coordinator, found)
 
     def check_open(self, transactional_id: str, producer_id: int, epoch: int, where: tuple[str, int]) -> None:
-        """Raises `Refusal` unless the producer's open transaction has the partition."""
+        """Raises `Refusal` unless the producer's open transaction has the partition (KIP-890)."""
         found = self._checked(self._need(transactional_id), transactional_id, producer_id, epoch)
         if found.status is not Status.ONGOING or where not in found.partitions:
-            raise Refusal(ErrorCode.INVALID_TXN_STATE)
+            raise Refusal(ErrorCode.TRANSACTION_ABORTABLE)
 
     def end(
         self, transactional_id: str, producer_id: int, epoch: int, *, commit: bool, raise_epoch: bool

@@ -149,8 +149,6 @@ def _appended(
         batch,
         leader_epoch=partition.leader_epoch,
         now_ms=context.now_ms,
-        append_time=append_time,
-        max_batch_bytes=int(setting("max.message.bytes")),
     )
     return PartitionProduceResponse(
         index=partition.index,
