@@ -16,7 +16,7 @@ PYTEST := .venv/bin/pytest --numprocesses $(WORKERS) --no-loadscope-reorder
 PIP := .venv/bin/python -P -m pip --disable-pip-version-check
 SWEEPS := bench/assignor_differential.py bench/coordinator_differential.py
 BENCHES := $(filter-out $(SWEEPS),$(wildcard bench/[!_]*.py))
-DEV_EXTRAS := arrow,aiokafka,secure,spark,testcontainers,dev
+DEV_EXTRAS := arrow,aiokafka,metrics,secure,spark,testcontainers,dev
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

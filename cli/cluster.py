@@ -5,14 +5,22 @@ labels say what there is.
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import click
 
 from quorate.cli.cluster_brokers import COMMANDS
-from quorate.cli.cluster_options import NO_RACK, name_option, option_for, version_option
+from quorate.cli.cluster_options import (
+    NO_RACK,
+    name_option,
+    option_for,
+    properties_option,
+    read_properties,
+    read_racks,
+    version_option,
+)
 from quorate.cli.errors import UserError, note
 
 if TYPE_CHECKING:
@@ -73,7 +81,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="As JSON.")
     metavar="N",
     help="So many controllers of their own.  [default: none, the first three brokers are]",
 )
-@click.option("--property", "properties", multiple=True, metavar="KEY=VALUE", help="For every server.properties.")
+@properties_option
 @click.option("--sasl", is_flag=True, help="Clients need TLS and a password (SASL_SSL, SCRAM-SHA-512).")
 @click.option(
     "--port",
@@ -115,11 +123,11 @@ def up(
     }
     wanted = Wanted(
         brokers=brokers,
-        racks=_racks(racks),
+        racks=read_racks(racks),
         version=version,
         image=image,
         controllers=controllers,
-        properties=_properties(properties),
+        properties=read_properties(properties),
         sasl=sasl,
         port=port,
         heap_mb=heap_mb,
@@ -264,23 +272,6 @@ def _shown(lab: "KafkaCluster", as_json: bool, news: str = "") -> list[str]:
 def _print(lines: Iterable[str]) -> None:
     for line in lines:
         click.echo(line)
-
-
-def _racks(text: str) -> list[str | None]:
-    names = [name.strip() for name in text.split(",")]
-    if not all(names):
-        raise UserError(f"--racks {text}: a name is missing", f"use {NO_RACK} for no rack: --racks a,b,{NO_RACK}")
-    return [None if name == NO_RACK else name for name in names]
-
-
-def _properties(texts: Sequence[str]) -> dict[str, str]:
-    found = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals or not key.strip():
-            raise UserError(f"--property {text}: is not KEY=VALUE", "for example --property log.retention.ms=60000")
-        found[key.strip()] = value.strip()
-    return found
 
 
 for _one in COMMANDS:

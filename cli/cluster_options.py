@@ -1,18 +1,32 @@
 """Options that commands of `quorate cluster` have in common."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from quorate.cli.errors import UserError
+
 if TYPE_CHECKING:
     from quorate.integration.containers import KafkaCluster
 
-__all__ = ["NO_RACK", "name_option", "option_for", "version_option"]
+__all__ = [
+    "FOR_PEOPLE",
+    "NO_RACK",
+    "name_option",
+    "option_for",
+    "properties_option",
+    "read_properties",
+    "read_racks",
+    "version_option",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 NO_RACK = "-"
+
+FOR_PEOPLE: Mapping[str, str] = {"auto.create.topics.enable": "true", "num.partitions": "6"}
+"""What people expect of a cluster to try things on: a topic that is written to is there, and has partitions to look at."""
 
 
 def name_option(command: F) -> F:
@@ -37,3 +51,30 @@ def version_option(what: str) -> Callable[[F], F]:
 def option_for(lab: "KafkaCluster") -> str:
     """What a command that is shown needs behind it to mean this lab."""
     return "" if lab.lab_name == "lab" else f" --name {lab.lab_name}"
+
+
+def properties_option(command: F) -> F:
+    """Settings of brokers."""
+    option: Callable[[F], F] = click.option(
+        "--property", "properties", multiple=True, metavar="KEY=VALUE", help="For every broker, by Kafka's names."
+    )
+    return option(command)
+
+
+def read_properties(texts: Sequence[str]) -> dict[str, str]:
+    """What `properties_option` was given. Raises `UserError`."""
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise UserError(f"--property {text}: is not KEY=VALUE", "for example --property log.retention.ms=60000")
+        found[key.strip()] = value.strip()
+    return found
+
+
+def read_racks(text: str) -> list[str | None]:
+    """Racks as they are given with --racks. Raises `UserError`."""
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise UserError(f"--racks {text}: a name is missing", f"use {NO_RACK} for no rack: --racks a,b,{NO_RACK}")
+    return [None if name == NO_RACK else name for name in names]

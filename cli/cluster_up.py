@@ -4,15 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from quorate.cli.cluster_options import FOR_PEOPLE
 from quorate.cli.errors import UserError
 
 if TYPE_CHECKING:
     from quorate.integration.containers import KafkaCluster
 
 __all__ = ["Wanted", "differences", "start"]
-
-# What people expect of a cluster to try things on: a topic that is written to is there, and has partitions and replicas to look at.
-_FOR_PEOPLE = {"auto.create.topics.enable": "true", "num.partitions": "6"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +53,7 @@ def start(name: str, wanted: Wanted, tell: Callable[[str], None]) -> "KafkaClust
         image=wanted.image,
         controllers=wanted.controllers or 0,
         properties={
-            **_FOR_PEOPLE,
+            **FOR_PEOPLE,
             "default.replication.factor": str(min(2, wanted.count)),
             **wanted.properties,
         },

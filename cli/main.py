@@ -28,6 +28,7 @@ COMMANDS = {
     "hash": "Compute metadata hashes of topics and groups, and compare them with those stored.",
     "encode": "Turn JSON into the bytes of records.",
     "assign": "Try assignors on a group: who would get what, and why.",
+    "serve": "Run a Kafka for development in this process, without Java.",
     "cluster": "Run a Kafka cluster with racks in containers, to try things on.",
     "pipeline": "Analyse months of logs with Spark: states, rebalances, lags, racks.",
     "records": "List the record types, or the fields of one.",

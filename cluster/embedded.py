@@ -139,23 +139,27 @@ class EmbeddedCluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self, *, grace_ms: int = 250) -> None:
+        """End a cluster that runs in a thread of its own; `grace_ms` as for `stop`."""
         loop, thread = self._loop, self._thread
         assert loop is not None
         assert thread is not None
-
-        asyncio.run_coroutine_threadsafe(self.stop(), loop).result()
+        asyncio.run_coroutine_threadsafe(self.stop(grace_ms=grace_ms), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
 
-    def call(self, action: Callable[[], T]) -> T:
-        """Do something to the cluster in its thread, and wait for it; with a loop of one's own, call it directly."""
+    def call(self, action: Callable[[], T], *, timeout_ms: int | None = None) -> T:
+        """Do something to the cluster in its thread, and wait for it; with a loop of one's own, call it directly. Raises `TimeoutError` if its turn does not come in time."""
         if self._loop is None or threading.current_thread() is self._thread:
             return action()
 
         async def run() -> T:
             return action()
 
-        return asyncio.run_coroutine_threadsafe(run(), self._loop).result()
+        waiting = asyncio.run_coroutine_threadsafe(run(), self._loop)
+        return waiting.result(None if timeout_ms is None else timeout_ms / 1000)
 
     # ---- the owner's doings
 

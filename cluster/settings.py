@@ -1,11 +1,12 @@
 """Settings of brokers and topics, by Kafka's names with Kafka's defaults, as far as the embedded cluster follows them. What it does not follow is kept and shown."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 from quorate.cluster.topic_settings import TOPIC_SETTINGS
-from quorate.coordinator.config import CoordinatorConfig
+from quorate.coordinator.config import ConfigError, CoordinatorConfig
 
 __all__ = ["BROKER_DEFAULTS", "Settings"]
 
@@ -48,6 +49,8 @@ BROKER_DEFAULTS: Mapping[str, str] = {
 }
 """Settings of brokers that mean something here, besides those of the group coordinator (`CoordinatorConfig`)."""
 
+_NUMBER = re.compile(r"-?\d+", re.ASCII)
+
 
 @dataclass(slots=True)
 class Settings:
@@ -58,9 +61,17 @@ class Settings:
 
     @classmethod
     def of(cls, properties: Mapping[str, Any]) -> "Settings":
-        """From what the owner gave. Raises `ConfigError` for values that the group coordinator cannot have."""
+        """From what the owner gave. Raises `ConfigError` for values that a setting cannot have."""
         known = {field.name.replace("_", ".") for field in fields(CoordinatorConfig) if field.init}
         given = {name: str(value) for name, value in properties.items()}
+        for name, value in given.items():
+            default = BROKER_DEFAULTS.get(name, "")
+            if default in ("true", "false"):
+                fits = value.lower() in ("true", "false")
+            else:
+                fits = not _NUMBER.fullmatch(default) or _NUMBER.fullmatch(value.strip()) is not None
+            if not fits:
+                raise ConfigError(f"{name} cannot be {value!r}")
         return cls(given, CoordinatorConfig.from_properties({k: v for k, v in given.items() if k in known}))
 
     def get(self, name: str) -> str:

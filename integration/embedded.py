@@ -10,7 +10,10 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, Literal
 
+from quorate.assignors.kafka_version import KafkaVersion
 from quorate.cluster import ClusterStateError, EmbeddedCluster, Security, make_certificate
+from quorate.cluster.broker import LOOPBACK
+from quorate.cluster.meter import Meter
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.coordinator.config import ConfigError
 from quorate.integration.cluster import BrokerInfo, Cluster
@@ -29,14 +32,18 @@ _DEFAULTS: Mapping[str, object] = {
 }
 """Those of the containers, as far as they mean something here."""
 
-VERSION = "4.3.1"
+VERSION = str(KafkaVersion.NEWEST)
+_USER = "quorate"
+_MECHANISM = "SCRAM-SHA-512"
 
 
 class EmbeddedKafka(Cluster):
     """A cluster in this process.
 
     `racks`: taken by turns for `brokers` brokers, one for each by default; `version`: the release that coordinators behave like;
-    `properties`: brokers' settings by Kafka's names; `ports`: of each broker; `security`: what clients need. Raises `ClusterError` for what cannot be.
+    `properties`: brokers' settings by Kafka's names; `ports`: of each broker; `host`, `advertised_host`: where they listen, and what clients are told; `security`: what
+    clients need, and `client_config` has (`password`: of the user quorate, made up by default); `metered`: whether `embedded.core.meter` counts. Raises `ClusterError` for
+    what cannot be.
     """
 
     def __init__(
@@ -47,7 +54,11 @@ class EmbeddedKafka(Cluster):
         version: str = VERSION,
         properties: Mapping[str, object] | None = None,
         ports: Sequence[int] | None = None,
-        security: Literal["PLAINTEXT", "SASL_SSL"] = "PLAINTEXT",
+        host: str = LOOPBACK,
+        advertised_host: str | None = None,
+        security: Literal["PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL"] = "PLAINTEXT",
+        password: str | None = None,
+        metered: bool = False,
         timeout_ms: int = 60_000,
         on_progress: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -64,27 +75,47 @@ class EmbeddedKafka(Cluster):
                 racks=list(islice(cycle(racks), count)) if racks else None,
                 ports=ports,
                 properties=given,
-                security=self._secured() if security == "SASL_SSL" else None,
+                host=host,
+                advertised_host=advertised_host,
+                security=None if security == "PLAINTEXT" else self._secured(security, password),
                 on_note=on_progress,
             )
+            if metered:
+                self.embedded.core.meter = Meter()
             self.embedded.__enter__()
         except (ClusterStateError, ConfigError) as error:
+            self._forget_files()
             raise ClusterError(str(error)) from None
         self.wait_ready()
 
-    def _secured(self) -> Security:
-        """A certificate and a user, made anew for each cluster, and good for nothing else."""
-        self._folder = tempfile.TemporaryDirectory(prefix="quorate-cluster-")
-        context, ca_file = make_certificate(Path(self._folder.name))
-        password = secrets.token_hex(16)
-        self._login = {
-            "security_protocol": "SASL_SSL",
-            "sasl_mechanism": "SCRAM-SHA-512",
-            "sasl_plain_username": "quorate",
-            "sasl_plain_password": password,
-            "ssl_cafile": str(ca_file),
-        }
-        return Security(users={"quorate": password}, mechanisms=("SCRAM-SHA-512",), tls=context)
+    def _secured(self, protocol: str, password: str | None) -> Security:
+        """A certificate, and a user, made anew for each cluster, and good for nothing else."""
+        context = None
+        users = {}
+        self._login = {"security_protocol": protocol}
+        try:
+            if protocol.endswith("SSL"):
+                self._folder = tempfile.TemporaryDirectory(prefix="quorate-cluster-")
+                context, ca_file = make_certificate(Path(self._folder.name))
+                self._login["ssl_cafile"] = str(ca_file)
+            if protocol.startswith("SASL"):
+                users = {_USER: password or secrets.token_hex(16)}
+                self._login |= {
+                    "sasl_mechanism": _MECHANISM,
+                    "sasl_plain_username": _USER,
+                    "sasl_plain_password": users[_USER],
+                }
+                import scramp  # noqa: F401  # now, not when the first client logs in
+        except ModuleNotFoundError as error:
+            self._forget_files()
+            raise ClusterError(
+                f"{protocol} needs the package {error.name}", "install it: pip install 'quorate[secure]'"
+            ) from None
+        return Security(users=users, mechanisms=(_MECHANISM,), tls=context)
+
+    def _forget_files(self) -> None:
+        if self._folder is not None:
+            self._folder.cleanup()
 
     @property
     def client_config(self) -> dict[str, Any]:
@@ -218,12 +249,11 @@ class EmbeddedKafka(Cluster):
         """Have `__consumer_offsets`, as brokers in containers do by then."""
         self.embedded.call(lambda: self.embedded.core.internal_topic(CONSUMER_OFFSETS))
 
-    def close(self) -> None:
-        """End the cluster."""
+    def close(self, *, grace_ms: int = 250) -> None:
+        """End the cluster; answers that are there are still sent, for as long as `grace_ms`."""
         if self._closed:
             return
         self._closed = True
         self.close_admin()
-        self.embedded.__exit__(None, None, None)
-        if self._folder is not None:
-            self._folder.cleanup()
+        self.embedded.close(grace_ms=grace_ms)
+        self._forget_files()

@@ -1,11 +1,15 @@
-"""Pages of the documentation that are made from the code: a mkdocs hook that fills in `<!-- records -->`, `<!-- apis -->` and `<!-- api: MODULE -->`."""
+"""Pages of the documentation that are made from the code: a mkdocs hook that fills in `<!-- records -->`, `<!-- apis -->`, `<!-- embedded apis -->` and `<!-- api: MODULE -->`."""
 
 import importlib
 import inspect
 import re
 from typing import Any
 
+from quorate.cluster import EmbeddedCluster
+from quorate.cluster.apis import ANSWERS
+from quorate.cluster.apis.versions import advertised
 from quorate.codecs.api import APIS, broker  # noqa: F401  # enters the APIs of brokers
+from quorate.codecs.api.releases import NAMES, RELEASES, last_versions
 from quorate.codecs.message import RECORD_TYPES, Message, MessageSpec
 
 RECORD_COLUMNS = ["field", "type", "versions", "default", "tag", "since"]
@@ -16,6 +20,11 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     """Called by mkdocs for every page."""
     markdown = markdown.replace("<!-- records -->", _records()) if "<!-- records -->" in markdown else markdown
     markdown = markdown.replace("<!-- apis -->", _apis()) if "<!-- apis -->" in markdown else markdown
+    markdown = (
+        markdown.replace("<!-- embedded apis -->", embedded_apis())
+        if "<!-- embedded apis -->" in markdown
+        else markdown
+    )
     return _API.sub(lambda match: _api(match[1]), markdown)
 
 
@@ -51,6 +60,26 @@ def _apis() -> str:
             out += [f"### {spec.name}", "", inspect.getdoc(spec.cls) or "", ""]
             out += [*_table(RECORD_COLUMNS[:4], _rows(spec, "")), ""]
     return "\n".join(out)
+
+
+def embedded_apis() -> str:
+    """What embedded clusters answer, what is missing of it, and what brokers of the newest release answer besides."""
+    told = advertised(EmbeddedCluster().core)
+    rows = []
+    for answer in sorted(ANSWERS.values(), key=lambda answer: answer.api.key):
+        api = answer.api
+        versions = _span(told[api.key]) if api.key in told else f"{_span(api.versions)}, where it is enabled"
+        rows.append([api.name, str(api.key), versions, answer.lacks])
+    newest = last_versions(RELEASES[-1])
+    missing = [NAMES[key] for key in newest if key not in {answer.api.key for answer in ANSWERS.values()}]
+    major, minor = RELEASES[-1]
+    return "\n".join(
+        [
+            *_table(["API", "key", "versions", "what it lacks"], rows),
+            "",
+            f"Brokers of {major}.{minor} also tell of these, which are not answered: {', '.join(missing)}.",
+        ]
+    )
 
 
 def _rows(spec: MessageSpec, prefix: str, around: range | None = None) -> list[list[str]]:

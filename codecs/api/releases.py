@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["FEATURES", "RELEASES", "Features", "last_versions"]
+__all__ = ["FEATURES", "NAMES", "RELEASES", "Features", "last_versions"]
 
 Release = tuple[int, int]
 """Major and minor number: patches of a release do not differ."""
@@ -19,84 +19,94 @@ RELEASES: Final[tuple[Release, ...]] = ((3, 9), (4, 0), (4, 1), (4, 2), (4, 3))
 _NONE = -1
 """In a row below: brokers of that release do not tell of the API."""
 
-# API key: the last version in 3.9, 4.0, 4.1, 4.2, 4.3. Rows of one number are the same in all of them.
-_LAST: Final[Mapping[int, tuple[int, ...]]] = {
-    0: (11, 12, 13, 13, 13),  # Produce: 12 transactions of KIP-890, 13 topic ids
-    1: (17, 17, 18, 18, 18),  # Fetch
-    2: (9, 10, 10, 11, 11),  # ListOffsets
-    3: (12, 13, 13, 13, 13),  # Metadata
-    8: (9, 9, 9, 10, 10),  # OffsetCommit: 10 topic ids
-    9: (9, 9, 9, 10, 10),  # OffsetFetch
-    10: (6,),
-    11: (9,),
-    12: (4,),
-    13: (5,),
-    14: (5,),
-    15: (5, 6, 6, 6, 6),  # DescribeGroups
-    16: (5,),
-    17: (1,),
-    18: (4,),
-    19: (7,),
-    20: (6,),
-    21: (2,),
-    22: (5,),  # InitProducerId: 6, two-phase commit (KIP-939), is not stable in any
-    23: (4,),
-    24: (5,),
-    25: (4,),
-    26: (4, 5, 5, 5, 5),  # EndTxn: 5 KIP-890
-    27: (1, 1, 1, 2, 2),  # WriteTxnMarkers
-    28: (4, 5, 5, 5, 5),  # TxnOffsetCommit: 5 KIP-890
-    29: (3,),
-    30: (3,),
-    31: (3,),
-    32: (4,),
-    33: (2,),
-    34: (2,),
-    35: (4, 4, 4, 4, 5),  # DescribeLogDirs
-    36: (2,),
-    37: (3,),
-    38: (3,),
-    39: (2,),
-    40: (2,),
-    41: (3,),
-    42: (2,),
-    43: (2,),
-    44: (1,),
-    45: (0, 0, 1, 1, 1),  # AlterPartitionReassignments
-    46: (0,),
-    47: (0,),
-    48: (1,),
-    49: (1,),
-    50: (0,),
-    51: (0,),
-    55: (2,),
-    57: (1, 2, 2, 2, 2),  # UpdateFeatures
-    60: (1, 2, 2, 2, 2),  # DescribeCluster
-    61: (0,),
-    64: (0,),
-    65: (0,),
-    66: (1, 1, 2, 2, 2),  # ListTransactions
-    68: (0, 1, 1, 1, 1),  # ConsumerGroupHeartbeat: 1 expressions
-    69: (0, 1, 1, 1, 1),  # ConsumerGroupDescribe
-    74: (0, 0, 1, 1, 1),  # ListConfigResources
-    75: (0,),
-    76: (_NONE, _NONE, 1, 1, 1),  # share groups (KIP-932): the APIs of 3.9 and 4.0 were not stable
-    77: (_NONE, _NONE, 1, 1, 1),
-    78: (_NONE, _NONE, 1, 2, 2),
-    79: (_NONE, _NONE, 1, 2, 2),
-    80: (0, 0, 0, 1, 1),  # AddRaftVoter
-    81: (0,),
-    83: (_NONE, _NONE, 0, 0, 0),
-    84: (_NONE, _NONE, 0, 0, 0),
-    85: (_NONE, _NONE, 0, 1, 1),
-    86: (_NONE, _NONE, 0, 0, 0),
-    87: (_NONE, _NONE, 0, 1, 1),
-    88: (_NONE, _NONE, _NONE, 0, 0),  # streams groups (KIP-1071)
-    89: (_NONE, _NONE, _NONE, 0, 0),
-    90: (_NONE, _NONE, 0, 1, 1),
-    91: (_NONE, _NONE, 0, 0, 0),
-    92: (_NONE, _NONE, 0, 0, 0),
+# API key: its name, and the last version in 3.9, 4.0, 4.1, 4.2, 4.3. Rows of one number are the same in all of them.
+_LAST: Final[Mapping[int, tuple[str, *tuple[int, ...]]]] = {
+    0: ("Produce", 11, 12, 13, 13, 13),  # 12 transactions of KIP-890, 13 topic ids
+    1: ("Fetch", 17, 17, 18, 18, 18),
+    2: ("ListOffsets", 9, 10, 10, 11, 11),
+    3: ("Metadata", 12, 13, 13, 13, 13),
+    8: ("OffsetCommit", 9, 9, 9, 10, 10),  # 10 topic ids
+    9: ("OffsetFetch", 9, 9, 9, 10, 10),
+    10: ("FindCoordinator", 6),
+    11: ("JoinGroup", 9),
+    12: ("Heartbeat", 4),
+    13: ("LeaveGroup", 5),
+    14: ("SyncGroup", 5),
+    15: ("DescribeGroups", 5, 6, 6, 6, 6),
+    16: ("ListGroups", 5),
+    17: ("SaslHandshake", 1),
+    18: ("ApiVersions", 4),
+    19: ("CreateTopics", 7),
+    20: ("DeleteTopics", 6),
+    21: ("DeleteRecords", 2),
+    22: ("InitProducerId", 5),  # 6, two-phase commit (KIP-939), is not stable in any
+    23: ("OffsetForLeaderEpoch", 4),
+    24: ("AddPartitionsToTxn", 5),
+    25: ("AddOffsetsToTxn", 4),
+    26: ("EndTxn", 4, 5, 5, 5, 5),  # 5 KIP-890
+    27: ("WriteTxnMarkers", 1, 1, 1, 2, 2),
+    28: ("TxnOffsetCommit", 4, 5, 5, 5, 5),  # 5 KIP-890
+    29: ("DescribeAcls", 3),
+    30: ("CreateAcls", 3),
+    31: ("DeleteAcls", 3),
+    32: ("DescribeConfigs", 4),
+    33: ("AlterConfigs", 2),
+    34: ("AlterReplicaLogDirs", 2),
+    35: ("DescribeLogDirs", 4, 4, 4, 4, 5),
+    36: ("SaslAuthenticate", 2),
+    37: ("CreatePartitions", 3),
+    38: ("CreateDelegationToken", 3),
+    39: ("RenewDelegationToken", 2),
+    40: ("ExpireDelegationToken", 2),
+    41: ("DescribeDelegationToken", 3),
+    42: ("DeleteGroups", 2),
+    43: ("ElectLeaders", 2),
+    44: ("IncrementalAlterConfigs", 1),
+    45: ("AlterPartitionReassignments", 0, 0, 1, 1, 1),
+    46: ("ListPartitionReassignments", 0),
+    47: ("OffsetDelete", 0),
+    48: ("DescribeClientQuotas", 1),
+    49: ("AlterClientQuotas", 1),
+    50: ("DescribeUserScramCredentials", 0),
+    51: ("AlterUserScramCredentials", 0),
+    55: ("DescribeQuorum", 2),
+    57: ("UpdateFeatures", 1, 2, 2, 2, 2),
+    60: ("DescribeCluster", 1, 2, 2, 2, 2),
+    61: ("DescribeProducers", 0),
+    64: ("UnregisterBroker", 0),
+    65: ("DescribeTransactions", 0),
+    66: ("ListTransactions", 1, 1, 2, 2, 2),
+    68: ("ConsumerGroupHeartbeat", 0, 1, 1, 1, 1),  # 1 expressions
+    69: ("ConsumerGroupDescribe", 0, 1, 1, 1, 1),
+    74: ("ListConfigResources", 0, 0, 1, 1, 1),
+    75: ("DescribeTopicPartitions", 0),
+    76: (
+        "ShareGroupHeartbeat",
+        _NONE,
+        _NONE,
+        1,
+        1,
+        1,
+    ),  # share groups (KIP-932): the APIs of 3.9 and 4.0 were not stable
+    77: ("ShareGroupDescribe", _NONE, _NONE, 1, 1, 1),
+    78: ("ShareFetch", _NONE, _NONE, 1, 2, 2),
+    79: ("ShareAcknowledge", _NONE, _NONE, 1, 2, 2),
+    80: ("AddRaftVoter", 0, 0, 0, 1, 1),
+    81: ("RemoveRaftVoter", 0),
+    83: ("InitializeShareGroupState", _NONE, _NONE, 0, 0, 0),
+    84: ("ReadShareGroupState", _NONE, _NONE, 0, 0, 0),
+    85: ("WriteShareGroupState", _NONE, _NONE, 0, 1, 1),
+    86: ("DeleteShareGroupState", _NONE, _NONE, 0, 0, 0),
+    87: ("ReadShareGroupStateSummary", _NONE, _NONE, 0, 1, 1),
+    88: ("StreamsGroupHeartbeat", _NONE, _NONE, _NONE, 0, 0),  # streams groups (KIP-1071)
+    89: ("StreamsGroupDescribe", _NONE, _NONE, _NONE, 0, 0),
+    90: ("DescribeShareGroupOffsets", _NONE, _NONE, 0, 1, 1),
+    91: ("AlterShareGroupOffsets", _NONE, _NONE, 0, 0, 0),
+    92: ("DeleteShareGroupOffsets", _NONE, _NONE, 0, 0, 0),
 }
+
+NAMES: Final[Mapping[int, str]] = {key: name for key, (name, *_) in _LAST.items()}
+"""API key → Kafka's name of the API."""
 
 Features = Mapping[str, tuple[int, int, int]]
 """Name → the lowest level that brokers support, the highest, and the one that a new cluster has agreed on (0: none)."""
@@ -146,5 +156,5 @@ def last_versions(release: Release) -> Mapping[int, int]:
     if release not in RELEASES:
         raise KeyError(release)
     column = RELEASES.index(release)
-    found = {key: row[min(column, len(row) - 1)] for key, row in _LAST.items()}
+    found = {key: last[min(column, len(last) - 1)] for key, (_, *last) in _LAST.items()}
     return {key: last for key, last in found.items() if last != _NONE}

@@ -1,0 +1,171 @@
+"""What `quorate serve` says over HTTP: /metrics for Prometheus, /health and /ready for whoever starts and stops it. Changes nothing.
+
+Everything is read in the cluster's own thread, in one go, so that the figures of one answer belong together.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from quorate.cluster.meter import BUCKETS_S, Meter
+
+if TYPE_CHECKING:
+    from quorate.integration.embedded import EmbeddedKafka
+
+__all__ = ["ClusterCollector", "serving_http"]
+
+TIMEOUT_MS = 2_000
+"""A cluster that does not come to answer for so long is not healthy."""
+
+
+class ClusterCollector(Collector):
+    """The figures of a cluster, made when they are asked for."""
+
+    def __init__(self, kafka: "EmbeddedKafka") -> None:
+        self._kafka = kafka
+
+    def describe(self) -> list[Metric]:
+        """Nothing: what there is is known only to the cluster, which need not run yet."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """All figures. Raises `TimeoutError` if the cluster does not answer."""
+        yield from self._kafka.embedded.call(lambda: list(self._figures()), timeout_ms=TIMEOUT_MS)
+
+    def _figures(self) -> Iterator[Metric]:
+        core = self._kafka.embedded.core
+        up = GaugeMetricFamily("quorate_broker_up", "Whether a broker may lead.", labels=["broker", "rack"])
+        connections = GaugeMetricFamily("quorate_connections", "Open connections of clients.", labels=["broker"])
+        for broker in core.brokers.values():
+            up.add_metric([str(broker.id), broker.rack or ""], int(broker.alive))
+            connections.add_metric([str(broker.id)], len(broker.connections))
+        yield up
+        yield connections
+        yield from _counted(core.meter) if core.meter is not None else ()
+        groups = GaugeMetricFamily("quorate_groups", "Groups, by kind and state.", labels=["kind", "state"])
+        kinds = Counter(
+            (str(group.kind), group.state)
+            for runtime in core.groups.runtimes().values()
+            for group in runtime.shard.state.groups.values()
+        )
+        for (kind, state), number in sorted(kinds.items()):
+            groups.add_metric([kind, state], number)
+        yield groups
+        ends = GaugeMetricFamily("quorate_log_end_offset", "The offset that comes next.", labels=["topic", "partition"])
+        starts = GaugeMetricFamily(
+            "quorate_log_start_offset", "The first offset that is there.", labels=["topic", "partition"]
+        )
+        for topic in core.topics.values():
+            for partition in topic.partitions:
+                where = [topic.name, str(partition.index)]
+                ends.add_metric(where, partition.log.next_offset)
+                starts.add_metric(where, partition.log.start_offset)
+        yield ends
+        yield starts
+        yield CounterMetricFamily(
+            "quorate_failures", "Requests that failed by a fault of quorate's own.", value=len(core.failures)
+        )
+
+
+def _counted(meter: Meter) -> Iterator[Metric]:
+    requests = CounterMetricFamily("quorate_requests", "Requests answered.", labels=["broker", "api", "version"])
+    for (broker, api, version), number in sorted(meter.requests.items()):
+        requests.add_metric([str(broker), api, str(version)], number)
+    yield requests
+    errors = CounterMetricFamily(
+        "quorate_errors", "Error codes in answers, wherever they are in them.", labels=["broker", "api", "error"]
+    )
+    for (broker, api, error), number in sorted(meter.errors.items()):
+        errors.add_metric([str(broker), api, error], number)
+    yield errors
+    seconds = HistogramMetricFamily(
+        "quorate_request_seconds", "How long requests took, waiting included.", labels=["broker", "api"]
+    )
+    for (broker, api), timing in sorted(meter.timings.items()):
+        total = 0
+        buckets = []
+        for bound, number in zip([*map(str, BUCKETS_S), "+Inf"], timing.buckets, strict=True):
+            total += number
+            buckets.append((bound, total))
+        seconds.add_metric([str(broker), api], buckets, timing.sum_s)
+    yield seconds
+    for name, help_, counts in (
+        ("quorate_received_bytes", "Bytes of requests.", meter.received_bytes),
+        ("quorate_sent_bytes", "Bytes of answers.", meter.sent_bytes),
+        ("quorate_connections_accepted", "Connections that clients made.", meter.accepted),
+        ("quorate_connections_refused", "Connections that were too many.", meter.refused),
+    ):
+        family = CounterMetricFamily(name, help_, labels=["broker"])
+        for number_of, count in sorted(counts.items()):
+            family.add_metric([str(number_of)], count)
+        yield family
+
+
+def _ready(kafka: "EmbeddedKafka") -> str:
+    """What keeps the cluster from serving; nothing if it does."""
+    down = [str(broker.id) for broker in kafka.embedded.core.brokers.values() if not broker.alive]
+    return f"brokers {', '.join(down)} do not serve" if down else ""
+
+
+@contextmanager
+def serving_http(kafka: "EmbeddedKafka", host: str, port: int) -> Iterator[int]:
+    """Answer HTTP while the block runs; yields the port. Raises `OSError` if it is taken."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(ClusterCollector(kafka))
+
+    class Handler(BaseHTTPRequestHandler):
+        """GET, and three paths."""
+
+        def do_GET(self) -> None:
+            """Answer one request."""
+            path = self.path.partition("?")[0]
+            try:
+                if path == "/metrics":
+                    encode, kind = choose_encoder(self.headers.get("Accept", ""))
+                    self._say(200, kind, encode(registry))
+                elif path in ("/health", "/ready"):
+                    missing = kafka.embedded.call(lambda: _ready(kafka), timeout_ms=TIMEOUT_MS)
+                    if path == "/health":
+                        missing = ""
+                    self._status(503 if missing else 200, missing or "ok")
+                else:
+                    self._status(404, "there are /metrics, /health and /ready")
+            except TimeoutError:
+                self._status(503, f"the cluster did not answer within {TIMEOUT_MS} ms")
+
+        def _status(self, code: int, text: str) -> None:
+            self._say(code, "application/json", (json.dumps({"status": text}) + "\n").encode())
+
+        def _say(self, code: int, kind: str, body: bytes) -> None:
+            self.send_response(code)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class's name
+            """Say nothing: stderr is for what the cluster has to say."""
+
+    class Server(ThreadingHTTPServer):
+        """One whose threads do not hold up the end."""
+
+        daemon_threads = True
+
+    server = Server((host, port), Handler)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, name="quorate-http", daemon=True)
+    thread.start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
