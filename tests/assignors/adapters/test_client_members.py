@@ -1,0 +1,147 @@
+"""What members say when they join, by both clients' own coordinators without a broker."""
+
+import pytest
+from aiokafka.errors import KafkaConfigurationError
+from kafka.coordinator.consumer import ConsumerCoordinator
+
+from quorate.assignors import server_assignor
+from quorate.assignors.adapters import aiokafka, kafka_python
+from quorate.assignors.adapters.fits import UnfitError
+from quorate.assignors.range import RangeAssignor
+from tests.assignors.adapters.coordinators import RACKS, SIX, told
+from tests.assignors.adapters.offline import OfflineAio, OfflineKafkaPython
+
+
+@pytest.mark.parametrize("name", ["Range", "RoundRobin", "Sticky", "CooperativeSticky", "LagAware"])
+def test_a_member_says_where_it_is(client, name):
+    with client.consumer(getattr(client, name)(client_rack="a"), topics=["u", "t"]) as consumer:
+        message = told(consumer.subscription())
+        assert message.topics == ("t", "u")
+        assert message.rack_id == "a"
+        assert message.generation_id == -1
+        assert message.owned_partitions == ()
+
+
+def test_an_empty_rack_is_no_rack(client):
+    with client.consumer(client.Range(client_rack="")) as consumer:
+        assert told(consumer.subscription()).rack_id is None
+
+
+def test_an_eager_member_says_its_generation_and_owns_nothing(client):
+    with client.consumer(client.Range()) as consumer:
+        consumer.metadata(RACKS, SIX)
+        consumer.subscription()
+        consumer.complete("range", [("t", 1)], 5)
+        message = told(consumer.subscription())
+        assert (message.generation_id, message.owned_partitions, message.user_data) == (5, (), None)
+
+
+def test_a_sticky_member_says_in_its_user_data_what_it_had(client, oracle):
+    with client.consumer(client.Sticky(), topics=["t", "u"]) as consumer:
+        consumer.metadata(RACKS, {**SIX, "u": {0: [1]}})
+        assert told(consumer.subscription()).user_data is None
+        consumer.complete("sticky", [("t", 4), ("t", 1), ("u", 0)], 5)
+        message = told(consumer.subscription())
+        assert message.owned_partitions == ()
+        java = oracle.call(
+            "stickyUserData",
+            assignor="sticky",
+            generation=5,
+            partitions=[{"topic": "t", "partition": 4}, {"topic": "t", "partition": 1}, {"topic": "u", "partition": 0}],
+        )
+        assert message.user_data.hex() == java["hex"]
+
+
+def test_a_cooperative_member_says_what_it_keeps(client, oracle):
+    with client.consumer(client.CooperativeSticky(client_rack="a")) as consumer:
+        consumer.metadata(RACKS, SIX)
+        assert told(consumer.subscription()).user_data.hex() == "ffffffff"
+        consumer.complete("cooperative-sticky", [("t", 4), ("t", 1)], 5)
+        data = consumer.subscription()
+        assert told(data).user_data.hex() == "00000005"
+        java = oracle.call("subscription", hex=data.hex())
+        assert (java["version"], java["remaining"]) == (3, 0)
+        assert java["value"]["ownedPartitions"] == [{"topic": "t", "partitions": [1, 4]}]
+        assert (java["value"]["generationId"], java["value"]["rackId"]) == (5, "a")
+
+
+def test_a_member_with_an_assignor_that_java_lacks_says_what_it_had(client):
+    with client.consumer(client.LagAware()) as consumer:
+        consumer.metadata(RACKS, SIX)
+        consumer.subscription()
+        consumer.complete("lag-aware", [("t", 4), ("t", 1)], 5)
+        [owned] = told(consumer.subscription()).owned_partitions
+        assert (owned.topic, owned.partitions) == ("t", (1, 4))
+
+
+def test_consumers_with_the_same_instance_share_nothing(
+    client,
+):  # in aiokafka's own sticky assignor they do: its issues #1175, #1176
+    shared = client.CooperativeSticky(client_rack="a")
+    with client.consumer(shared) as one, client.consumer(shared) as two:
+        for consumer in one, two:
+            consumer.metadata(RACKS, SIX)
+            consumer.subscription()
+        one.complete("cooperative-sticky", [("t", 0)], 3)
+        two.complete("cooperative-sticky", [("t", 1)], 7)
+        first, second = told(one.subscription()), told(two.subscription())
+        assert (first.owned_partitions[0].partitions, first.generation_id) == ((0,), 3)
+        assert (second.owned_partitions[0].partitions, second.generation_id) == ((1,), 7)
+
+
+def test_two_racks_for_one_consumer_are_refused(client):
+    with (
+        pytest.raises(Exception, match="'a' and 'b': a consumer has one, give it once"),
+        client.consumer(client.Range(client_rack="a"), client.RoundRobin(client_rack="b")) as consumer,
+    ):
+        consumer.subscription()
+
+
+def test_two_assignors_of_one_name_are_refused(client):
+    for two in ([client.Range(client_rack="a"), client.Range()], [client.Adapter(RangeAssignor()), client.Range()]):
+        with (
+            pytest.raises(
+                Exception, match="2 assignors called 'range': a group tells them apart by their names, give it once"
+            ),
+            client.consumer(*two) as consumer,
+        ):
+            consumer.subscription()
+
+
+def test_aiokafka_is_told_where_classes_are_given_for_instances():
+    with (
+        pytest.raises(KafkaConfigurationError, match=r"given as instances, not as classes: \[CooperativeSticky\(\)\]"),
+        OfflineAio(aiokafka.CooperativeSticky) as consumer,
+    ):
+        consumer.subscription()
+    with pytest.raises(TypeError, match="given as instances"):
+        aiokafka.options(aiokafka.Range, client_rack="a")
+    with pytest.raises(ValueError, match="no assignor is given"):
+        aiokafka.options(client_rack="a")
+    with pytest.raises(ValueError, match="2 assignors called 'range'"):
+        aiokafka.options(aiokafka.Range(), aiokafka.Range(), client_rack="a")
+
+
+def test_a_coordinator_that_asks_no_protocols_is_none_that_the_adapter_knows(monkeypatch):
+    monkeypatch.setattr(ConsumerCoordinator, "_validate_rebalance_protocol", lambda self: None)
+    with (
+        pytest.raises(UnfitError, match="it has not asked for supported_protocols"),
+        OfflineKafkaPython(kafka_python.Range()) as consumer,
+    ):
+        consumer.subscription()
+
+
+def test_aiokafka_joins_once_with_all_assignors():
+    # By itself it sends a JoinGroup for each, the first with one assignor, the second with two: a rebalance each.
+    with OfflineAio(aiokafka.CooperativeSticky(), aiokafka.Range(), aiokafka.Sticky()) as consumer:
+        consumer.subscription("range")
+        assert [[name for name, _ in one] for one in consumer.joined] == [["cooperative-sticky", "range", "sticky"]]
+
+
+def test_a_java_assignor_cannot_be_made_cooperative(client):
+    with pytest.raises(ValueError, match="range is eager in every client"):
+        client.Adapter(RangeAssignor(), cooperative=True)
+    with pytest.raises(TypeError, match="is not an assignor"):
+        client.Adapter(RangeAssignor)
+    with pytest.raises(TypeError, match="ServerRangeAssignor is for brokers"):
+        client.Adapter(server_assignor("range"))

@@ -1,0 +1,305 @@
+"""Replay by single records: what comes of each, one kind of group or record after the other."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from quorate.assignors.kafka_version import KafkaVersion
+from quorate.codecs import CoordinatorRecord
+from quorate.codecs.batches.model import ControlRecord
+from quorate.codecs.messages import consumer_group as consumer
+from quorate.codecs.messages import share_group as share
+from quorate.codecs.messages import streams_group as streams
+from quorate.codecs.messages.classic_group import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from quorate.codecs.messages.consumer_group import TopicPartitions
+from quorate.codecs.messages.offsets import OffsetCommitKey, OffsetCommitValue
+from quorate.coordinator.behaviour import Behaviour
+from quorate.coordinator.state import (
+    ClassicGroup,
+    ConsumerGroup,
+    CoordinatorState,
+    MemberState,
+    ShareGroup,
+)
+from quorate.coordinator.state.classic import topics_of
+from quorate.coordinator.state.consumer import owned_of
+from quorate.coordinator.state.streams import STABLE
+from tests.coordinator.single_records import Log, T, U, member, refused
+
+
+def test_a_partition_has_one_owner_at_an_epoch() -> None:
+    """KAFKA-19862: whoever has it at an earlier epoch has lost it."""
+    log = Log()
+    log.group_at(5)
+    log.current("a", 3, 0)
+    for epoch in (2, 3):
+        with refused(f"group g: partition {T}-0 is given at epoch {epoch}, but has an owner at epoch 3"):
+            log.current("b", epoch, 0)
+    log.current("c", 4, 0)
+    assert log.group.partition_epoch(T, 0) == 4
+    log.write("CurrentMemberAssignment", None, "g", "a")  # what it had is another's by now
+    assert log.group.partition_epoch(T, 0) == 4
+    assert (log.group.partition_epoch(T, 1), log.group.partition_epoch(U, 0)) == (-1, -1)
+
+
+def test_a_partition_is_free_once_nobody_has_it_also_where_topics_are_missing() -> None:
+    log = Log()
+    log.group_at(5)
+    log.write(
+        "CurrentMemberAssignment",
+        log.value(
+            "CurrentMemberAssignment",
+            member_epoch=3,
+            previous_member_epoch=2,
+            state=1,
+            assigned_partitions=(
+                TopicPartitions(topic_id=T, partitions=(0, 1)),
+                TopicPartitions(topic_id=U, partitions=(1,)),
+            ),
+            partitions_pending_revocation=(TopicPartitions(topic_id=U, partitions=(2,)),),
+        ),
+        "g",
+        "m",
+    )
+    assert log.group.partition_epochs == {T: {0: 3, 1: 3}, U: {1: 3, 2: 3}}
+    log.current("n", 4, 0, 1)
+    log.write("CurrentMemberAssignment", None, "g", "n")
+    log.write("CurrentMemberAssignment", None, "g", "m")
+    assert log.group.partition_epochs == {}
+    assert log.group.members["m"].state is MemberState.STABLE
+
+
+def test_assignment_epochs_are_the_members_where_the_record_has_none_or_another_number() -> None:
+    def read(*epochs: int, none: bool = False, member: int = 4) -> dict[int, int]:
+        given = None if none else epochs
+        owned = owned_of([TopicPartitions(topic_id=T, partitions=(3, 1), assignment_epochs=given)], member)
+        return dict(owned[T])
+
+    assert read(7, 8) == {3: 7, 1: 8}
+    assert read(7) == read() == read(none=True) == {3: 4, 1: 4}
+    assert read(member=0) == read(member=-1) == {3: 0, 1: 0}
+
+
+def test_states_of_newer_releases_are_unknown() -> None:
+    assert [MemberState.of(value) for value in (0, 1, 2, 3, 127, -1)] == [0, 1, 2, 127, 127, 127]
+    assert all(isinstance(MemberState.of(value), MemberState) for value in range(5))
+
+
+def test_share_state_is_kept_by_group() -> None:
+    log = Log("share")
+    value = share.ShareGroupStatePartitionMetadataValue(
+        initializing_topics=(), initialized_topics=(), deleting_topics=()
+    )
+    log.write("StatePartitionMetadata", value)
+    assert (dict(log.state.share_states), type(log.group)) == ({"g": value}, ShareGroup)
+    log.write("StatePartitionMetadata", None)
+    log.write("StatePartitionMetadata", None)
+    assert not log.state.share_states
+
+
+def test_a_streams_topology_comes_and_goes() -> None:
+    log = Log("streams")
+    log.group_at(1)
+    value = streams.StreamsGroupTopologyValue(epoch=2, subtopologies=())
+    log.write("Topology", value)
+    assert log.group.topology is value
+    log.write("Topology", None)
+    assert log.group.topology is None
+    Log("streams").write("Topology", None)
+
+
+def test_what_is_known_of_members_is_found_out_again_when_they_change_not_when_matches_do() -> None:
+    """Kafka asks when a member comes, changes or goes; what expressions match later does not count before the next of these."""
+    log = Log()
+    log.group_at(1)
+    log.write("MemberMetadata", member(subscribed_topic_names=("a",)), "g", "m")
+    assert log.group.subscribes_alike is True
+    log.write("MemberMetadata", member(subscribed_topic_names=("b",)), "g", "n")
+    assert log.group.subscribes_alike is False
+    log.write("CurrentMemberAssignment", None, "g", "n")
+    log.write("MemberMetadata", None, "g", "n")
+    assert log.group.subscribes_alike is True
+    log.write("MemberMetadata", member(subscribed_topic_regex="x.*"), "g", "m")
+    value = consumer.ConsumerGroupRegularExpressionValue(topics=("x1",), version=1, timestamp=2)
+    log.write("RegularExpression", value, "g", "x.*")
+    assert log.group.subscribes_alike is True
+    other = consumer.ConsumerGroupRegularExpressionValue(topics=("x1",), version=1, timestamp=2)
+    log.write("RegularExpression", other, "g", "y.*")  # matches the same topic, so it is counted twice
+    assert dict(log.group.topic_subscribers) == {"x1": (0, 2)}
+    assert log.group.subscribes_alike is True
+    log.write("MemberMetadata", member(subscribed_topic_regex="x.*", rack_id="r"), "g", "m")
+    assert log.group.subscribes_alike is False
+
+
+def test_a_new_group_is_due_for_everything() -> None:
+    for group in (ConsumerGroup("g"), ShareGroup("g")):
+        assert group.may_assign(1000, 5)
+        assert (group.refresh_at_ms, group.refresh_epoch) == (0, 0)
+    assert ShareGroup("g").initializing_since_ms == 0
+    assert ConsumerGroup("g").computed_by is None
+    assert repr(ConsumerGroup("g")) == "ConsumerGroup('g', Empty)"
+
+
+def test_a_member_of_a_share_group_in_a_state_of_another_release_is_unknown() -> None:
+    log = Log("share")
+    log.group_at(1)
+    value = replace(log.current_value(1), state=5)
+    log.write("CurrentMemberAssignment", value, "g", "m")
+    assert log.group.members["m"].state is MemberState.UNKNOWN
+
+
+def test_share_state_is_that_of_a_share_group() -> None:
+    log = Log("consumer")
+    log.group_at(1)
+    with refused("group g is a consumer group, not a share group"):
+        Log("share", log.state).write("StatePartitionMetadata", None)
+
+
+def test_a_streams_member_keeps_its_tasks_when_it_announces_something_else() -> None:
+    log = Log("streams")
+    log.group_at(1)
+    log.write("CurrentMemberAssignment", replace(log.current_value(4), state=STABLE), "g", "m")
+    announced: Any = streams.StreamsGroupMemberMetadataValue(
+        instance_id=None,
+        rack_id=None,
+        client_id="c",
+        client_host="/h",
+        rebalance_timeout_ms=1,
+        topology_epoch=1,
+        process_id="p",
+        user_endpoint=None,
+        client_tags=(),
+    )
+    log.write("MemberMetadata", announced, "g", "m")
+    found = log.group.members["m"]
+    assert (found.member_id, found.epoch, found.metadata) == ("m", 4, announced)
+    assert (found.is_reconciled_to(4), found.is_reconciled_to(5)) == (True, False)
+    log.write("CurrentMemberAssignment", replace(log.current_value(5), state=STABLE + 1), "g", "m")
+    assert not log.group.members["m"].is_reconciled_to(5)
+
+
+def test_who_computed_a_target_and_what_it_tells_members_is_kept_with_the_target() -> None:
+    log = Log()
+    log.group_at(3)
+    by = consumer.ComputedBy(assignor="own", member_id="m", error=0)
+    log.write(
+        "TargetAssignmentMetadata",
+        log.value("TargetAssignmentMetadata", assignment_epoch=3, assignment_timestamp=9, computed_by=by),
+    )
+    assert (log.group.computed_by, log.group.assignment_timestamp_ms) == (by, 9)
+    told = consumer.TargetMetadata(version=1, data=b"x")
+    log.write(
+        "TargetAssignmentMember", log.value("TargetAssignmentMember", topic_partitions=(), metadata=told), "g", "m"
+    )
+    assert dict(log.group.target_metadata) == {"m": told}
+    log.target("m")
+    assert not log.group.target_metadata
+    log.write("TargetAssignmentMember", None, "g", "m")
+    log.write("TargetAssignmentMetadata", None)
+    assert log.group.computed_by is None
+
+
+def test_control_records_that_end_no_transaction_end_none() -> None:
+    state = CoordinatorState()
+    value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=1)
+    key = OffsetCommitKey(group="g", topic="t", partition=0)
+    for producer_id in (7, 8):
+        state.replay(CoordinatorRecord(key=key, value=value, version=4), offset=1, producer_id=producer_id)
+
+    def control(name: str, producer_id: int | None) -> None:
+        record = ControlRecord(type_id=0, name=name, version=0, coordinator_epoch=0, key_bytes=b"", value_bytes=b"")
+        state.replay(record, producer_id=producer_id, strict=True)
+
+    control("LEADER_CHANGE", 7)
+    control("COMMIT", None)
+    assert set(state.offsets.pending) == {7, 8}
+    control("ABORT", 7)
+    assert (set(state.offsets.pending), state.offsets.is_pending("g", "t", 0)) == ({8}, True)
+    assert list(state.offsets.of_group("g")) == list(state.offsets.of_group("nobody")) == []
+    control("COMMIT", 8)
+    assert not state.offsets.has_pending("g")
+    assert [(topic, number) for topic, number, _ in state.offsets.of_group("g")] == [("t", 0)]
+
+
+@pytest.mark.parametrize("producers", [(1, 1 << 32 | 1), (1 << 32 | 1, 1)])
+def test_transactions_are_kept_in_the_order_of_javas_longs(producers: tuple[int, int]) -> None:
+    state = CoordinatorState()
+    value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=1)
+    key = OffsetCommitKey(group="g", topic="t", partition=0)
+    for producer_id in producers:  # whose hashes are 1 and 0
+        state.replay(CoordinatorRecord(key=key, value=value, version=4), producer_id=producer_id)
+    assert [producer_id for producer_id, _ in state.offsets.pending.ordered()] == [1 << 32 | 1, 1]
+
+
+def test_a_transaction_whose_offsets_were_all_deleted_keeps_its_place_until_its_marker() -> None:
+    state = CoordinatorState()
+    value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=1)
+
+    def commit(producer_id: int, group: str) -> None:
+        key = OffsetCommitKey(group=group, topic="t", partition=0)
+        state.replay(CoordinatorRecord(key=key, value=value, version=4), producer_id=producer_id)
+
+    def order() -> list[int]:
+        return [producer_id for producer_id, _ in state.offsets.pending.ordered()]
+
+    commit(1, "g")
+    state.replay(CoordinatorRecord(key=OffsetCommitKey(group="g", topic="t", partition=0), value=None, version=None))
+    assert not state.offsets.has_pending("g")
+    assert order() == [1]
+    commit(3, "g")
+    commit(1, "h")
+    assert order() == [3, 1]  # in one slot, the newest first
+    state.offsets.end_transaction(1, commit=True)
+    commit(1, "h")
+    assert order() == [1, 3]
+
+
+def test_a_classic_group_that_is_not_there_can_be_deleted() -> None:
+    state = CoordinatorState()
+    state.replay(CoordinatorRecord(key=GroupMetadataKey(group="g"), value=None, version=None), strict=True)
+    assert not state.groups
+
+
+def test_topics_of_subscriptions_are_read_as_kafka_reads_them() -> None:
+    """Only the fields that version 0 has, whatever comes behind them."""
+    names = bytes.fromhex("00000002000161000162ffffffff")
+    assert topics_of([b"\0\0" + names]) == {"a", "b"}
+    assert topics_of([b"\0\1" + names + b"\xff"]) == {"a", "b"}  # what version 1 adds cannot be read
+    assert topics_of([b"\0\0" + names, b"\0"]) is None
+    assert topics_of([]) == set()
+
+
+def test_loaders_of_kafka_4_0_skip_streams_groups_and_refuse_share_groups() -> None:
+    state = CoordinatorState(Behaviour.of(KafkaVersion(4, 0, 2)))
+    record = Log("streams").record("Metadata", None)
+    for _ in range(2):
+        state.replay(record, strict=True)
+    assert state.skipped == {"StreamsGroupMetadataKey is not known to this release of Kafka": 2}
+    with refused("ShareGroupMetadataKey of Kafka 4.1 or later cannot be read by this release of Kafka"):
+        state.replay(Log("share").record("Metadata", None), strict=True)
+    log = Log(state=state)
+    log.group_at(1)
+    assert list(state.groups) == ["g"]
+
+
+def test_a_commit_whose_producer_is_not_known_counts_at_once() -> None:
+    """Clients of a live cluster are not told who wrote, and are given committed records only."""
+    state = CoordinatorState()
+    value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=1)
+    key = OffsetCommitKey(group="g", topic="t", partition=0)
+    state.replay(CoordinatorRecord(key=key, value=value, version=4), producer_id=None)
+    assert [offset.value for _, _, offset in state.offsets.of_group("g")] == [value]
+    assert not state.offsets.pending
+
+
+def test_a_static_member_of_a_classic_group_is_found_by_its_name() -> None:
+    def one(member_id: str, instance_id: str | None) -> MemberMetadata:
+        times = {"rebalance_timeout": 1, "session_timeout": 1}
+        who = {"member_id": member_id, "group_instance_id": instance_id, "client_id": "c", "client_host": "/h"}
+        return MemberMetadata(**who, **times, subscription=b"", assignment=b"")
+
+    members = (one("a", None), one("b", "i"))
+    value = GroupMetadataValue(protocol_type="consumer", generation=1, protocol="range", leader="a", members=members)
+    group = ClassicGroup("g", value)
+    assert (group.static_member("i"), group.static_member("j")) == ("b", None)
