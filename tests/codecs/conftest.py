@@ -1,3 +1,22 @@
-"""The fixture `oracle`: Kafka's own classes."""
+"""The fixtures `oracle`, Kafka's own classes, and `write`, which makes segment files."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
 
 from tests.oracle.fixtures import oracle as oracle
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write segments into a partition's folder; the last one may be named by its base offset."""
+
+    def write(*segments: bytes, folder: str = "__consumer_offsets-0", bases: Iterable[int] | None = None) -> Path:
+        place = tmp_path / folder
+        place.mkdir(parents=True, exist_ok=True)
+        for base, data in zip(bases or range(0, 100 * len(segments), 100), segments, strict=True):
+            (place / f"{base:020}.log").write_bytes(data)
+        return place
+
+    return write

@@ -1,11 +1,9 @@
-"""Logs as files: where segments are found, what comes out of them in which order, and what is said of what is not a record."""
+"""Logs as files: where segments are found, what comes out of them in which order, what is said of what is not a record, and what reading costs."""
 
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import google_crc32c
 import pytest
@@ -17,60 +15,16 @@ from quorate.codecs import (
     CoordinatorRecord,
     MalformedRecord,
     UnknownRecord,
-    encode_record,
 )
-from quorate.codecs.batches import BatchRecord, ControlRecord, ProblemReason, TimestampType, encode_batch, encode_marker
+from quorate.codecs.batches import BatchRecord, ProblemReason, TimestampType, encode_batch
 from quorate.codecs.log import read_log, read_segment
 from quorate.codecs.log_model import LogEntry, LogError, LogProblem
 from quorate.codecs.messages import ConsumerGroupMetadataKey, ConsumerGroupMetadataValue
 from tests.codecs.captures import CAPTURES
+from tests.codecs.segments import batch, damaged, group_epoch, offsets
 
 UPGRADE = CAPTURES / "upgrade-4.0-to-4.3-and-back"
 SEGMENT = "00000000000000000000.log"
-
-
-def group_epoch(epoch: int, group: str = "g") -> tuple[bytes, bytes]:
-    key, value = ConsumerGroupMetadataKey(group_id=group), ConsumerGroupMetadataValue(epoch=epoch)
-    return encode_record(CoordinatorRecord(key=key, value=value, version=0))
-
-
-def record(offset: int, timestamp_ms: int | None = None) -> BatchRecord:
-    """A group epoch that is the offset, at 1000 ms per offset."""
-    key, value = group_epoch(offset)
-    timestamp_ms = 1000 * offset if timestamp_ms is None else timestamp_ms
-    return BatchRecord(offset=offset, timestamp_ms=timestamp_ms, key=key, value=value)
-
-
-def batch(*offsets: int, **fields: Any) -> bytes:
-    return encode_batch([record(offset) for offset in offsets], **fields)
-
-
-def transactional(producer_id: int, *offsets: int, **fields: Any) -> bytes:
-    return batch(*offsets, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True, **fields)
-
-
-def marker(producer_id: int, offset: int, *, commit: bool) -> bytes:
-    return encode_marker(commit=commit, offset=offset, timestamp_ms=0, producer_id=producer_id, producer_epoch=0)
-
-
-@pytest.fixture
-def write(tmp_path):
-    """Write segments into a partition's folder; the last one may be named by its base offset."""
-
-    def write(*segments: bytes, folder: str = "__consumer_offsets-0", bases: Iterable[int] | None = None) -> Path:
-        place = tmp_path / folder
-        place.mkdir(parents=True, exist_ok=True)
-        for base, data in zip(bases or range(0, 100 * len(segments), 100), segments, strict=True):
-            (place / f"{base:020}.log").write_bytes(data)
-        return place
-
-    return write
-
-
-def offsets(entries: Iterable[LogEntry | LogProblem]) -> list[int]:
-    found = list(entries)
-    assert [entry for entry in found if isinstance(entry, LogProblem)] == []
-    return [entry.offset for entry in found]
 
 
 # ---- entries
@@ -284,12 +238,6 @@ def test_a_segment_that_another_follows_is_not_torn_but_cut_off(write):
     assert problem.detail.endswith("; a later segment follows, so no broker was still writing this one")
 
 
-def damaged(*batches: bytes, index: int = 1) -> bytes:
-    spoiled = bytearray(batches[index])
-    spoiled[-1] ^= 0xFF
-    return b"".join([*batches[:index], bytes(spoiled), *batches[index + 1 :]])
-
-
 def test_a_bad_crc_ends_its_file_unless_it_is_skipped(write):
     folder = write(damaged(batch(0), batch(1), batch(2)), batch(100))
     first, problem, last = read_log(folder)
@@ -379,87 +327,6 @@ def test_bounds_hold_within_batches(write, bounds, expected, fields):
 def test_segments_before_the_start_offset_are_not_opened(write):
     folder = write(b"rubbish that would be a problem", batch(100))
     assert offsets(read_log(folder, start_offset=100)) == [100]
-
-
-# ---- transactions
-
-LOG = b"".join(
-    [
-        batch(0),
-        transactional(1, 1, 2),
-        transactional(2, 3),
-        marker(1, 4, commit=False),
-        transactional(1, 5),
-        marker(2, 6, commit=True),
-        marker(1, 7, commit=True),
-        batch(8),
-    ]
-)
-OPEN = transactional(3, 9) + batch(10) + transactional(4, 11) + marker(4, 12, commit=True)
-
-
-def test_read_uncommitted_gives_everything_with_the_markers(write):
-    entries = list(read_log(write(LOG + OPEN)))
-    assert offsets(entries) == list(range(13))
-    assert [(entry.offset, entry.record.name) for entry in entries if isinstance(entry.record, ControlRecord)] == [
-        (4, "ABORT"),
-        (6, "COMMIT"),
-        (7, "COMMIT"),
-        (12, "COMMIT"),
-    ]
-    assert offsets(read_log(write(LOG), control_records=False)) == [0, 1, 2, 3, 5, 8]
-
-
-def test_read_committed_leaves_out_aborted_transactions(write):
-    """Only that one: the producer's later transaction was committed."""
-    assert offsets(read_log(write(LOG), isolation_level="read_committed")) == [0, 3, 5, 8]
-    with_markers = read_log(write(LOG), isolation_level="read_committed", control_records=True)
-    assert offsets(with_markers) == [0, 3, 4, 5, 6, 7, 8]
-
-
-def test_read_committed_ends_where_the_first_open_transaction_begins(write):
-    """As a consumer does: even what was committed behind it waits (the last stable offset)."""
-    assert offsets(read_log(write(LOG + OPEN), isolation_level="read_committed")) == [0, 3, 5, 8]
-    done = OPEN + marker(3, 13, commit=True)
-    assert offsets(read_log(write(LOG + done), isolation_level="read_committed")) == [0, 3, 5, 8, 9, 10, 11]
-
-
-def test_transactions_run_across_segments(write):
-    folder = write(transactional(1, 0), batch(100), marker(1, 200, commit=False) + batch(201))
-    assert offsets(read_log(folder, isolation_level="read_committed")) == [100, 201]
-    assert offsets(read_log(folder, isolation_level="read_committed", start_offset=100)) == [100, 201]
-    (entry,) = read_segment(folder / f"{100:020}.log", isolation_level="read_committed")
-    assert entry.offset == 100
-
-
-def test_partitions_have_their_own_transactions(write, tmp_path):
-    write(transactional(1, 0) + marker(1, 1, commit=False), folder="__consumer_offsets-0")
-    write(transactional(1, 0) + marker(1, 1, commit=True), folder="__consumer_offsets-1")
-    entries = list(read_log(tmp_path, isolation_level="read_committed"))
-    assert [(entry.partition, entry.offset) for entry in entries] == [(1, 0)]
-
-
-def test_a_batch_that_compaction_emptied_opens_no_transaction(write):
-    """The cleaner keeps it for the producer's sequence number, and may have removed its marker already."""
-    emptied = encode_batch([], base_offset=0, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
-    assert offsets(read_log(write(emptied + batch(1)), isolation_level="read_committed")) == [1]
-
-
-def test_a_damaged_marker_settles_nothing(write):
-    folder = write(damaged(transactional(1, 0), marker(1, 1, commit=True), batch(2)))
-    (problem,) = read_log(folder, isolation_level="read_committed", skip_corrupt=True)
-    assert problem.reason is ProblemReason.CRC_MISMATCH
-
-
-def test_compressed_transactions(write):
-    log = transactional(1, 0, compression="zstd") + marker(1, 1, commit=False) + transactional(1, 2, compression="lz4")
-    assert offsets(read_log(write(log + marker(1, 3, commit=True)), isolation_level="read_committed")) == [2]
-
-
-def test_a_problem_behind_the_last_stable_offset_is_still_reported(write):
-    folder = write(batch(0) + transactional(1, 1) + batch(2)[:30])
-    entry, problem = read_log(folder, isolation_level="read_committed")
-    assert (entry.offset, problem.reason) == (0, ProblemReason.TORN_TAIL)
 
 
 # ---- what it costs

@@ -1,0 +1,204 @@
+"""Everything that can go wrong on the way to a running cluster: nobody there, other answers, certificates, credentials, options that cannot be."""
+
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quorate.codecs.live import LiveError, read_live
+from tests.broker.broker import Broker
+from tests.broker.fixtures import broker as broker
+from tests.broker.fixtures import need_broker
+
+with_broker = pytest.mark.oracle
+
+
+def failure(servers: str, **how: Any) -> str:
+    started = time.monotonic()
+    with pytest.raises(LiveError) as caught:
+        list(read_live(servers, connect_timeout_ms=1_500, **how))
+    assert time.monotonic() - started < 6
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def test_nothing_listens():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    message = failure(f"127.0.0.1:{port}")
+    assert message.startswith(f"127.0.0.1:{port} (PLAINTEXT): no broker could be used within 1,500 ms: ")
+    assert message.endswith("nothing listens there")
+
+
+def test_something_listens_that_does_not_answer():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert "Request timed out" in failure(f"127.0.0.1:{server.getsockname()[1]}")
+
+
+def test_something_listens_that_does_not_answer_tls():
+    """A handshake without an answer has no deadline in kafka-python."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        started = time.monotonic()
+        message = failure(f"127.0.0.1:{server.getsockname()[1]}", security_protocol="SSL")
+    assert time.monotonic() - started < 3.5
+    assert "no broker could be used within 1,500 ms" in message
+    assert "is it a TLS listener" in message
+
+
+def test_a_host_that_has_no_address():
+    assert failure("nowhere.invalid:9092").endswith("is the host name right?")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"topic": "orders"}, "'orders' is not a coordinator topic; use one of __consumer_offsets"),
+        ({"group_id": "g"}, "group_id: cannot be set"),
+        ({"security_protocol": "TLS"}, "security_protocol 'TLS' is not known; use one of PLAINTEXT, SSL"),
+        ({"fetch_max_byte": 1}, "Unrecognized configs: {'fetch_max_byte'}; the options are those of kafka-python"),
+        ({"isolation_level": "serializable"}, "isolation level 'serializable' is not known; use read_uncommitted"),
+    ],
+)
+def test_options_that_cannot_be(arguments, message):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert message in failure(f"127.0.0.1:{server.getsockname()[1]}", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("servers", "message"),
+    [
+        ("", "'': has no port; an address is HOST:PORT"),
+        ([], "'': has no port; an address is HOST:PORT"),
+        ("localhost", "'localhost': has no port"),
+        ("a:b:c", "'a:b:c': an address is HOST:PORT"),
+        ("localhost:1,http://localhost:9092", "'http://localhost:9092': an address is HOST:PORT, without http://"),
+        (["localhost:0"], "the port '0' is not a number from 1 to 65535"),
+        ("localhost:65536", "the port '65536' is not a number"),
+        ("localhost:", "the port '' is not a number"),
+        ("[::1]", "has no port"),
+    ],
+)
+def test_addresses_that_are_none_are_refused_at_the_call(servers, message):
+    with pytest.raises(LiveError) as caught:
+        read_live(servers)
+    assert message in str(caught.value)
+
+
+def test_addresses_of_all_kinds_are_taken():
+    read_live(["127.0.0.1:9092, [::1]:9092", "broker-1.example:65535"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"security_protocol": "SSL", "ssl_cafile": "no/such.pem"}, "ssl_cafile: there is no file no/such.pem"),
+        ({"security_protocol": "SSL", "ssl_keyfile": "no/such.key"}, "ssl_keyfile: there is no file no/such.key"),
+        ({"security_protocol": "SASL_PLAINTEXT"}, "SASL_PLAINTEXT needs a sasl_mechanism"),
+        (
+            {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN"},
+            "sasl_mechanism PLAIN needs sasl_plain_username, which is not given",
+        ),
+        (
+            {"security_protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-256", "sasl_plain_username": "u"},
+            "sasl_mechanism SCRAM-SHA-256 needs sasl_plain_password, which is not given",
+        ),
+    ],
+)
+def test_security_that_is_not_complete_is_refused_at_the_call(options, message):
+    with pytest.raises(LiveError) as caught:
+        read_live("localhost:9092", **options)
+    assert message in str(caught.value)
+
+
+def test_a_failure_is_told_once_and_not_by_the_clients_own_log(capfd):
+    """kafka-python warns about every attempt; a program that has not set logging up would print all that."""
+    failure("nowhere.invalid:9092")
+    assert capfd.readouterr() == ("", "")
+
+
+@with_broker
+def test_tls_to_a_listener_without_it(broker):
+    message = failure(broker.bootstrap_servers, security_protocol="SSL")
+    assert "Handshake failed" in message
+    assert message.endswith("does this listener speak TLS?")
+
+
+@with_broker
+def test_sasl_to_a_listener_without_it(broker):
+    message = failure(broker.bootstrap_servers, **sasl("a", "b"))
+    assert "this listener does not take SASL" in message
+
+
+def sasl(username: str, password: str, mechanism: str = "PLAIN") -> dict[str, Any]:
+    return {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+        "sasl_plain_username": username,
+        "sasl_plain_password": password,
+    }
+
+
+@with_broker
+def test_credentials_and_permissions():
+    need_broker()
+    users = 'username="admin" password="a" user_admin="a" user_nobody="n"'
+    settings = {
+        "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "listener.name.client.plain.sasl.jaas.config": f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:admin;User:ANONYMOUS",
+    }
+    with Broker(settings, listener="SASL_PLAINTEXT") as own:
+        servers = own.bootstrap_servers
+        with pytest.raises(LiveError, match="there is no __consumer_offsets on this cluster; brokers create it"):
+            next(read_live(servers, **sasl("admin", "a")))
+        assert "not allowed to describe __consumer_offsets" in failure(servers, **sasl("nobody", "n"))
+        message = failure(servers, **sasl("admin", "wrong"))
+        assert "Invalid username or password" in message or "does this listener take" in message
+        message = failure(servers, **sasl("admin", "a", "SCRAM-SHA-256"))
+        assert "does not offer this sasl_mechanism" in message or "does this listener take" in message
+        assert "does this listener take the security_protocol and credentials given?" in failure(servers)
+
+
+@pytest.fixture(scope="session")
+def key_store(tmp_path_factory) -> tuple[Path, Path]:
+    """A key store with a certificate for 127.0.0.1, and that certificate in PEM."""
+    need_broker()
+    if shutil.which("keytool") is None:
+        pytest.skip("no keytool on the PATH: it is part of a JDK")
+    folder = tmp_path_factory.mktemp("tls")
+    store, certificate = folder / "broker.p12", folder / "broker.pem"
+    common = ["-keystore", str(store), "-storepass", "changeit", "-alias", "broker"]
+    distinguished = ["-dname", "CN=localhost", "-ext", "san=ip:127.0.0.1,dns:localhost"]
+    for arguments in (
+        ["-genkeypair", "-keyalg", "RSA", "-validity", "2", "-storetype", "PKCS12", *distinguished],
+        ["-exportcert", "-rfc", "-file", str(certificate)],
+    ):
+        subprocess.run(["keytool", *arguments, *common], check=True, capture_output=True)
+    return store, certificate
+
+
+@with_broker
+def test_tls(key_store):
+    store, certificate = key_store
+    settings = {
+        "listener.name.client.ssl.keystore.location": store,
+        "listener.name.client.ssl.keystore.password": "changeit",
+        "listener.name.client.ssl.key.password": "changeit",
+        "listener.name.client.ssl.truststore.location": store,
+        "listener.name.client.ssl.truststore.password": "changeit",
+    }
+    with Broker(settings, listener="SSL") as own:
+        with pytest.raises(LiveError, match="there is no __consumer_offsets on this cluster"):
+            next(read_live(own.bootstrap_servers, security_protocol="SSL", ssl_cafile=str(certificate)))
+        message = failure(own.bootstrap_servers, security_protocol="SSL")
+        assert "CERTIFICATE_VERIFY_FAILED" in message
+        assert message.endswith("give the certificate of its authority as ssl_cafile")
+        message = failure(own.bootstrap_servers)
+        assert "this listener may want TLS" in message or "does this listener take" in message
