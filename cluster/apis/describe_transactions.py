@@ -1,0 +1,140 @@
+"""DescribeProducers v0, DescribeTransactions v0, ListTransactions v0–2: who writes to partitions, and which transactions there are (KIP-664).
+
+ListTransactions chooses by state and producer, since version 1 by duration (KIP-994), since 2 by a pattern of ids (KIP-1152).
+"""
+
+from typing import TYPE_CHECKING
+
+from quorate.cluster.apis import Context, answers
+from quorate.cluster.errors import Refusal
+from quorate.cluster.topics import PartitionState
+from quorate.cluster.transaction_records import STATUS_NAMES, Status, Transaction
+from quorate.codecs.api.broker import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from quorate.codecs.api.broker.describe_producers import PartitionResponse, ProducerState, TopicResponse
+from quorate.codecs.api.broker.describe_transactions import TopicData
+from quorate.codecs.api.broker.describe_transactions import TransactionState as Described
+from quorate.codecs.api.broker.list_transactions import TransactionState as Listed
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.coordinator.consumer.patterns import PatternError, compiled
+
+if TYPE_CHECKING:
+    from quorate.cluster.broker import Broker
+
+__all__: list[str] = []
+
+
+@answers(DescribeProducersRequest)
+def describe_producers(
+    broker: "Broker", request: DescribeProducersRequest, context: Context
+) -> DescribeProducersResponse:
+    """Tell what each partition knows of its producers."""
+    return DescribeProducersResponse(
+        topics=tuple(
+            TopicResponse(
+                name=topic.name,
+                partitions=tuple(
+                    _producers(broker, broker.cluster.partition(topic.name, index), index)
+                    for index in topic.partition_indexes
+                ),
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def _producers(broker: "Broker", partition: PartitionState | None, index: int) -> PartitionResponse:
+    if partition is None:
+        return PartitionResponse(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if broker.id not in partition.replicas:
+        return PartitionResponse(partition_index=index, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    return PartitionResponse(
+        partition_index=index,
+        active_producers=tuple(
+            ProducerState(
+                producer_id=producer_id,
+                producer_epoch=one.epoch,
+                last_sequence=one.last_sequence,
+                last_timestamp=one.last_timestamp_ms,
+                coordinator_epoch=one.coordinator_epoch,
+                current_txn_start_offset=-1 if one.transaction_start is None else one.transaction_start,
+            )
+            for producer_id, one in sorted(partition.log.producers.by_id.items())
+        ),
+    )
+
+
+@answers(DescribeTransactionsRequest)
+def describe_transactions(
+    broker: "Broker", request: DescribeTransactionsRequest, context: Context
+) -> DescribeTransactionsResponse:
+    """Tell the state of each id that this broker coordinates."""
+    return DescribeTransactionsResponse(
+        transaction_states=tuple(_described(broker, one) for one in request.transactional_ids)
+    )
+
+
+def _described(broker: "Broker", transactional_id: str) -> Described:
+    transactions = broker.cluster.transactions
+    error = ErrorCode.NONE
+    found = None
+    try:
+        if not transactional_id:
+            raise Refusal(ErrorCode.INVALID_REQUEST)
+        transactions.check_coordinator(broker.id, transactional_id)
+        found = transactions.find(transactional_id)
+    except Refusal as refusal:
+        error = refusal.code
+    if error or found is None:
+        return Described(error_code=error or ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, transactional_id=transactional_id)
+    topics: dict[str, list[int]] = {}
+    for topic, index in found.partitions:
+        topics.setdefault(topic, []).append(index)
+    return Described(
+        transactional_id=transactional_id,
+        transaction_state=STATUS_NAMES[found.status],
+        transaction_timeout_ms=found.timeout_ms,
+        transaction_start_time_ms=found.start_ms,
+        producer_id=found.producer_id,
+        producer_epoch=found.epoch,
+        topics=tuple(TopicData(topic=topic, partitions=tuple(sorted(ids))) for topic, ids in topics.items()),
+    )
+
+
+@answers(ListTransactionsRequest)
+def list_transactions(broker: "Broker", request: ListTransactionsRequest, context: Context) -> ListTransactionsResponse:
+    """Tell the ids that this broker coordinates, as far as the filters let them through."""
+    by_name = {name: status for status, name in STATUS_NAMES.items()}
+    wanted = {by_name[one] for one in request.state_filters if one in by_name}
+    try:
+        pattern = compiled(request.transactional_id_pattern) if request.transactional_id_pattern else None
+    except PatternError:
+        return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+
+    def is_wanted(one: Transaction) -> bool:
+        return (
+            one.status is not Status.DEAD
+            and (not request.producer_id_filters or one.producer_id in request.producer_id_filters)
+            and (not request.state_filters or one.status in wanted)
+            and (request.duration_filter < 0 or context.now_ms - one.start_ms > request.duration_filter)
+            and (pattern is None or pattern.fullmatch(one.transactional_id) is not None)
+        )
+
+    return ListTransactionsResponse(
+        unknown_state_filters=tuple(one for one in request.state_filters if one not in by_name),
+        transaction_states=tuple(
+            Listed(
+                transactional_id=one.transactional_id,
+                producer_id=one.producer_id,
+                transaction_state=STATUS_NAMES[one.status],
+            )
+            for one in broker.cluster.transactions.led_by(broker.id)
+            if is_wanted(one)
+        ),
+    )

@@ -1,0 +1,312 @@
+"""A partition's folder: what is there after a stop, and after a crash at any byte, is what was written, up to where it ended."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from quorate.cluster.log import PartitionLog, Refused
+from quorate.cluster.log_config import LogConfig
+from quorate.cluster.storage.cleaning import clean
+from quorate.cluster.storage.files import BadFileError, decode_checkpoint, decode_properties, encode_checkpoint
+from quorate.cluster.storage.log_files import LogFiles
+from quorate.cluster.storage.recovery import load
+from quorate.cluster.storage.stores import Descriptors
+from quorate.codecs import Uuid
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.batches import BatchRecord, encode_batch
+
+NOW_MS = 1_700_000_000_000
+TOPIC_ID = Uuid(b"0123456789abcdef")
+SMALL = LogConfig(segment_bytes=1500, index_interval_bytes=200)
+
+
+def batch(
+    count: int,
+    *,
+    producer: int = -1,
+    sequence: int = -1,
+    at_ms: int = NOW_MS,
+    value: bytes = b"v",
+    transactional: bool = False,
+) -> bytes:
+    records = [BatchRecord(offset=at, timestamp_ms=at_ms + at, key=b"k%d" % at, value=value) for at in range(count)]
+    epoch = 0 if producer >= 0 else -1
+    return encode_batch(
+        records, producer_id=producer, producer_epoch=epoch, base_sequence=sequence, transactional=transactional
+    )
+
+
+@dataclass
+class Folder:
+    """A partition's folders under `root`, in `brokers` directories."""
+
+    root: Path
+    brokers: int = 1
+
+    @contextmanager
+    def opened(self, config: LogConfig = SMALL, *, clean: bool = False, flushed: int = 0) -> Iterator[PartitionLog]:
+        descriptors = Descriptors()
+        folders = [self.root / f"broker-{one}" / "t-0" for one in range(self.brokers)]
+        files = LogFiles(folders, TOPIC_ID, descriptors)
+        log, self.cut = load(files, config, clean=clean, start_offset=0, flushed_offset=flushed, now_ms=NOW_MS)
+        try:
+            yield log
+        finally:
+            descriptors.close_all()
+
+    @property
+    def path(self) -> Path:
+        return self.root / "broker-0" / "t-0"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+def facts(log: PartitionLog) -> dict[str, object]:
+    """All that a log tells anybody."""
+    return {
+        "batches": [one.data for one in log],
+        "ends": (log.start_offset, log.next_offset, log.last_stable_offset),
+        "epochs": list(log.epochs),
+        "producers": sorted(log.producers.entries(), key=lambda one: one.producer_id),
+        "aborted": list(log.producers.aborted),
+    }
+
+
+class Writer:
+    """Writes to a log, and notes what it told after each batch. `acknowledged`: the end of what was brought to the disk."""
+
+    def __init__(self, log: PartitionLog) -> None:
+        self.log = log
+        self.sequences: dict[int, int] = {}
+        self.after = {0: facts(log)}
+        self.ends: dict[int, tuple[int, int]] = {0: (0, 0)}
+
+    def write(self, producer: int, count: int, epoch: int, transactional: bool, size: int) -> None:
+        sequence = self.sequences.get(producer, 0)
+        data = batch(
+            count,
+            producer=producer,
+            sequence=sequence if producer >= 0 else -1,
+            value=b"x" * size,
+            transactional=transactional and producer >= 0,
+        )
+        try:
+            self.log.append(data, leader_epoch=epoch, now_ms=NOW_MS)
+        except Refused:  # outside the transaction that is open
+            return
+        self.sequences[producer] = sequence + count
+        self._note()
+
+    def end(self, producer: int, epoch: int, commit: bool) -> None:
+        if producer in self.log.producers.open:
+            self.log.append_marker(producer, 0, commit=commit, now_ms=NOW_MS, leader_epoch=epoch, coordinator_epoch=7)
+            self._note()
+
+    def _note(self) -> None:
+        self.after[self.log.next_offset] = facts(self.log)
+        self.ends[self.log.next_offset] = (self.log.active.base_offset, self.log.active.size)
+
+
+writes = st.tuples(
+    st.just("write"), st.integers(-1, 2), st.integers(1, 4), st.integers(0, 1), st.booleans(), st.integers(0, 300)
+)
+ends = st.tuples(st.just("end"), st.integers(0, 2), st.booleans())
+steps = st.lists(
+    st.one_of(writes, writes, ends, st.tuples(st.just("flush")), st.tuples(st.just("reopen"))), max_size=25
+)
+
+
+@given(steps=steps, data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_after_a_crash_at_any_byte_the_log_is_as_it_was_after_one_of_the_last_writes_and_has_what_was_flushed(
+    steps: list[tuple[object, ...]], data: st.DataObject
+) -> None:
+    with TemporaryDirectory() as root:
+        folder = Folder(Path(root))
+        context = folder.opened()
+        log = context.__enter__()
+        writer = Writer(log)
+        epoch = 0
+        flushed = 0
+        for name, *arguments in steps:
+            match name:
+                case "write":
+                    producer, count, raised, transactional, size = arguments
+                    epoch += raised  # type: ignore[operator]
+                    writer.write(producer, count, epoch, transactional, size)  # type: ignore[arg-type]
+                case "end":
+                    writer.end(arguments[0], epoch, arguments[1])  # type: ignore[arg-type]
+                case "flush":
+                    log.flush()
+                    flushed = log.next_offset
+                case "reopen":
+                    log.close()
+                    context.__exit__(None, None, None)
+                    context = folder.opened(clean=True)
+                    log = writer.log = context.__enter__()
+                    flushed = log.next_offset
+                    assert facts(log) == writer.after[log.next_offset]
+        base, size = writer.ends[flushed]
+        segments = {one.base_offset: one.size for one in log.segments}
+        context.__exit__(None, None, None)
+
+        victim = data.draw(st.sampled_from([one for one in segments if one >= base]), label="segment")
+        least = size if victim == base else 0
+        cut_at = data.draw(st.integers(least, segments[victim]), label="byte")
+        path = folder.path / f"{victim:020}.log"
+        rest = data.draw(st.sampled_from([b"", b"\0" * 100, b"rubbish" * 20]), label="behind it")
+        path.write_bytes(path.read_bytes()[:cut_at] + rest)
+        for later in [one for one in segments if one > victim]:
+            if data.draw(st.booleans(), label="later segments are there"):
+                (folder.path / f"{later:020}.log").unlink()
+        for suffix in (".index", ".timeindex", ".txnindex", ".snapshot"):
+            for found in folder.path.glob(f"*{suffix}"):
+                if int(found.stem) >= victim and data.draw(st.booleans(), label=f"damage {found.name}"):
+                    found.write_bytes(found.read_bytes()[:-3] + b"?")
+        known = data.draw(st.sampled_from([0, flushed]), label="recovery point")
+        with folder.opened(flushed=known) as again:
+            note(f"flushed {flushed}, wrote {log.next_offset}, found {again.next_offset}")
+            assert flushed <= again.next_offset <= log.next_offset
+            assert facts(again) == writer.after[again.next_offset]
+            offset = again.next_offset
+            assert again.append(batch(1), leader_epoch=epoch, now_ms=NOW_MS).base_offset == offset
+            again.close()
+            expected = facts(again)
+        with folder.opened(clean=True) as once_more:
+            assert facts(once_more) == expected
+
+
+def test_a_log_in_a_folder_reads_as_one_in_memory(folder: Folder) -> None:
+    memory = PartitionLog(SMALL)
+    with folder.opened() as log:
+        for number in range(60):
+            for one in (memory, log):
+                one.append(batch(1 + number % 3, value=b"y" * number), leader_epoch=0, now_ms=NOW_MS)
+        assert len(log.segments) > 3
+        for offset in range(0, log.next_offset, 7):
+            for limit in (1, 300, 10_000):
+                for until in (offset + 5, log.next_offset):
+                    asked = {"until": until, "at_least_one": bool(limit % 2)}
+                    assert log.read(offset, limit, **asked) == memory.read(offset, limit, **asked)  # type: ignore[arg-type]
+        everything = b"".join(one.data for one in log)
+        assert everything == b"".join(path.read_bytes() for path in sorted(folder.path.glob("*.log")))
+
+
+def test_folders_of_replicas_are_one_log_that_is_written_once(tmp_path: Path) -> None:
+    folder = Folder(tmp_path, brokers=3)
+    with folder.opened() as log:
+        for _ in range(10):
+            log.append(batch(3, value=b"z" * 300), leader_epoch=0, now_ms=NOW_MS)
+        log.close()
+    names = {path.name for path in folder.path.iterdir()}
+    assert len([one for one in names if one.endswith(".log")]) > 1
+    for broker in ("broker-1", "broker-2"):
+        mine = {path.name: path for path in (tmp_path / broker / "t-0").iterdir()}
+        assert mine.keys() == names
+        assert all(mine[name].samefile(folder.path / name) for name in names if name != "partition.metadata")
+
+
+def test_a_copy_of_a_directory_without_links_is_taken_and_linked_again(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "a", brokers=2)
+    with folder.opened() as log:
+        log.append(batch(3), leader_epoch=0, now_ms=NOW_MS)
+        log.close()
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    copied = Folder(tmp_path / "b", brokers=2)
+    with copied.opened(clean=True) as again:
+        again.append(batch(2), leader_epoch=0, now_ms=NOW_MS)
+        assert again.next_offset == 5
+    first, second = (tmp_path / "b" / f"broker-{one}" / "t-0" / f"{0:020}.log" for one in (0, 1))
+    assert first.samefile(second)
+
+
+def test_records_that_were_deleted_stay_deleted_with_their_epochs_and_aborted_transactions(folder: Folder) -> None:
+    with folder.opened() as log:
+        writer = Writer(log)
+        for epoch in range(3):
+            writer.write(0, 2, epoch, True, 700)
+            writer.end(0, epoch, False)
+        log.delete_before(log.segments[1].base_offset)
+        log.close()
+        expected = facts(log)
+        assert log.segments[0].base_offset == log.start_offset > 0
+    with folder.opened(clean=True) as again:
+        assert facts(again) == expected
+        assert again.epochs[0][1] == again.start_offset
+
+
+def test_a_full_disk_takes_nothing_and_says_so(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    with folder.opened() as log:
+        log.append(batch(1, producer=1, sequence=0), leader_epoch=0, now_ms=NOW_MS)
+        before = facts(log)
+
+        def full(descriptor: int, data: bytes, position: int) -> int:
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patched:
+            patched.setattr("quorate.cluster.storage.stores.os.pwrite", full)
+            with pytest.raises(Refused, match="No space left") as refusal:
+                log.append(batch(1, producer=1, sequence=1), leader_epoch=0, now_ms=NOW_MS)
+        assert refusal.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert facts(log) == before
+        assert not log.append(batch(1, producer=1, sequence=1), leader_epoch=0, now_ms=NOW_MS).duplicate
+
+
+@pytest.mark.parametrize(("messages", "flushes"), [(1, 4), (3, 1), (100, 0)])
+def test_the_disk_has_what_the_flush_interval_says(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, messages: int, flushes: int
+) -> None:
+    done = []
+    monkeypatch.setattr("quorate.cluster.storage.stores.os.fsync", done.append)
+    with folder.opened(LogConfig(flush_messages=messages)) as log:
+        for _ in range(4):
+            log.append(batch(1), leader_epoch=0, now_ms=NOW_MS)
+        assert len(done) == flushes
+        assert log.flushed_offset == {1: 4, 3: 3, 100: 0}[messages]
+
+
+def test_compaction_on_the_disk_and_in_memory_leaves_the_same(folder: Folder) -> None:
+    config = LogConfig(segment_bytes=1500, compact=True, delete=False, delete_retention_ms=0)
+    memory = PartitionLog(config)
+    with folder.opened(config) as log:
+        for one in (log, memory):
+            writer = Writer(one)
+            for number in range(30):
+                writer.write(number % 3, 1 + number % 4, 0, number % 3 == 0, 100)
+                if number % 9 == 0:
+                    writer.end(0, 0, number % 2 == 0)
+            writer.end(0, 0, True)
+            writer.write(1, 1, 0, False, 1400)
+            before = one.size_bytes
+            for _ in range(2):
+                for _ in clean(one, now_ms=NOW_MS):
+                    pass
+            assert one.size_bytes < before / 2
+        assert facts(log) == facts(memory)
+        expected = facts(log)
+    with folder.opened(config) as again:  # as after a crash
+        assert facts(again)["batches"] == expected["batches"]
+        assert [one.epoch for one in again.producers.by_id.values()] == [0, 0, 0]
+        assert [again.producers.by_id[one].last_sequence for one in (0, 1, 2)] == [
+            log.producers.by_id[one].last_sequence for one in (0, 1, 2)
+        ]
+
+
+def test_checkpoints_and_properties_are_read_as_kafka_writes_them() -> None:
+    assert encode_checkpoint([("orders", 0, 17)]) == b"0\n1\norders 0 17\n"
+    assert decode_checkpoint(b"0\n2\norders 0 17\n1 2\n") == [("orders", "0", "17"), ("1", "2")]
+    for damaged in (b"", b"0\n2\norders 0 17\n", b"1\n0\n", b"\xff\xfe"):
+        with pytest.raises(BadFileError):
+            decode_checkpoint(damaged)
+    text = b"#\n#Sat Nov 21 10:00:00 UTC 2026\ncluster.id=abc\nversion=1\nversion: 0\n"
+    assert decode_properties(text) == {"cluster.id": "abc", "version": "0"}
