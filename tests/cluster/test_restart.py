@@ -1,0 +1,281 @@
+"""Clusters that were stopped, or that crashed, and go on: what clients find, and what Kafka's own tools read in the directory."""
+
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from random import Random
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from quorate.cluster import ClusterStateError, EmbeddedCluster, ManualClock
+from quorate.cluster.core import ClusterCore
+from quorate.codecs import read_log
+from quorate.codecs.batches import Batch, BatchRecord, read_batches
+from tests.broker.broker import LIB as BROKER_LIB
+from tests.broker.fixtures import need_broker
+from tests.cluster.conftest import QUICK
+from tests.cluster.test_clients import VALUES, fill, read
+from tests.codecs.test_captures import dump_batch_line, dump_record_line
+from tests.oracle.client import LIB
+
+DUMP = ["java", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
+DUMP += ["-cp", f"{LIB}/*:{BROKER_LIB}/*", "org.apache.kafka.tools.DumpLogSegments"]
+
+
+def running(data: Path, **options: object) -> EmbeddedCluster:
+    return EmbeddedCluster(brokers=3, racks=["a", "b", "c"], properties=QUICK, data=data, seed=1, **options)  # type: ignore[arg-type]
+
+
+def quiet_core(data: Path | None, clock: ManualClock, **properties: object) -> ClusterCore:
+    """A cluster without sockets, whose brokers count as up."""
+    core = ClusterCore({1: "a", 2: "b"}, data=data, clock=clock, seed=1, properties={**QUICK, **properties})
+    for broker in core.brokers.values():
+        broker.serving = True
+    core.started()
+    return core
+
+
+def consumer(cluster: EmbeddedCluster, protocol: str) -> Consumer:
+    made = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": f"group-{protocol}",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "group.protocol": protocol,
+        }
+    )
+    made.subscribe(["orders"])
+    return made
+
+
+def write_transactions(cluster: EmbeddedCluster) -> Producer:
+    """One that commits, one that aborts, one that stays open."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "t"})
+    producer.init_transactions(20)
+    for value, end in (
+        (b"committed", producer.commit_transaction),
+        (b"aborted", producer.abort_transaction),
+        (b"open", None),
+    ):
+        producer.begin_transaction()
+        producer.produce("payments", value, key=b"k")
+        producer.flush(20)
+        if end is not None:
+            end(20)
+    return producer
+
+
+def test_clients_go_on_where_they_were_after_a_stop_and_after_a_crash(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with running(data) as cluster:
+        cluster.call(lambda: cluster.core.create_topic("orders", partitions=6, replicas=3))
+        cluster.call(lambda: cluster.core.create_topic("payments", partitions=1, replicas=2))
+        fill(cluster, "orders")
+        for protocol in ("classic", "consumer"):
+            member = consumer(cluster, protocol)
+            assert sorted(read(member, len(VALUES))) == sorted(VALUES)
+            member.commit(asynchronous=False)
+            member.close()
+        fill(cluster, "orders")
+        producer = write_transactions(cluster)
+        cluster_id, topic_id = cluster.core.cluster_id, cluster.core.topics["orders"].id
+        crashed = tmp_path / "crashed"
+        cluster.call(lambda: shutil.copytree(data, crashed))  # what a process that is killed leaves behind
+        del producer
+    for directory in (data, crashed):
+        with running(directory) as again:
+            core = again.core
+            assert (core.cluster_id, core.topics["orders"].id) == (cluster_id, topic_id)
+            for protocol in ("classic", "consumer"):
+                member = consumer(again, protocol)
+                assert sorted(read(member, len(VALUES))) == sorted(VALUES)  # those behind the committed offsets
+                member.close()
+            assert core.topics["payments"].partitions[0].log.last_stable_offset == 4  # where the open one begins
+            producer = Producer({"bootstrap.servers": again.bootstrap_servers, "transactional.id": "t"})
+            producer.init_transactions(20)  # which aborts it
+            log = core.topics["payments"].partitions[0].log
+            assert log.last_stable_offset == log.next_offset == 6
+            assert len(log.producers.aborted) == 2
+            fresh = Producer({"bootstrap.servers": again.bootstrap_servers, "enable.idempotence": True})
+            fresh.produce("payments", b"later")
+            assert fresh.flush(20) == 0
+            assert not core.failures
+        assert core.transactions.next_block > 1000  # no producer id is given out twice
+
+
+def test_metadata_is_as_it_was(tmp_path: Path) -> None:
+    clock = ManualClock()
+    core = quiet_core(tmp_path, clock)
+    core.create_topic("a", partitions=3, replicas=2, config={"retention.ms": "5000"})
+    core.create_topic("gone", partitions=2)
+    core.delete_topic("gone")
+    core.add_partitions("a", 4)
+    core.group_settings["g"] = {"consumer.session.timeout.ms": "50000"}
+    core.topics["a"].config = {"segment.ms": "7000"}
+    core.settings_changed()
+    partition = core.topics["a"].partitions[0]
+    core.reassign(partition, [partition.replicas[1]])
+    ids = [core.transactions.new_producer_id() for _ in range(1001)]
+    before = {one.index: (one.replicas, one.leader_epoch) for one in core.topics["a"].partitions}
+    core.close()
+
+    again = quiet_core(tmp_path, clock)
+    assert again.cluster_id == core.cluster_id
+    assert list(again.topics) == ["a"]
+    topic = again.topics["a"]
+    assert (topic.id, topic.config, again.topics_by_id[topic.id]) == (
+        core.topics["a"].id,
+        {"segment.ms": "7000"},
+        topic,
+    )
+    assert {one.index: (one.replicas, one.leader_epoch - 1) for one in topic.partitions} == before
+    assert topic.partitions[0].log.config.segment_ms == 7000
+    assert again.group_configs["g"].consumer_session_timeout_ms == 50_000
+    assert again.transactions.new_producer_id() not in ids
+    assert not list(tmp_path.glob("*/gone-*"))
+    folders = {path.parent.name for path in tmp_path.glob("*/a-0")}
+    assert folders == {f"broker-{topic.partitions[0].replicas[0]}"}
+    again.close()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_crash_at_any_byte_of_the_metadata_leaves_what_was_there_before_a_change_or_after_it(
+    tmp_path: Path, seed: int
+) -> None:
+    random = Random(seed)
+    clock = ManualClock()
+    core = quiet_core(tmp_path, clock)
+    states = [{}]
+    for number in range(6):
+        core.create_topic(f"t{number}", partitions=1 + number % 3, config={"retention.ms": str(number)})
+        states.append({topic.name: len(topic.partitions) for topic in core.topics.values()})
+        if number % 2:
+            core.delete_topic(f"t{number - 1}")
+            states.append({topic.name: len(topic.partitions) for topic in core.topics.values()})
+    assert core.data is not None
+    core.data.release()
+    path = tmp_path / "controller" / "__cluster_metadata-0" / f"{0:020}.log"
+    content = path.read_bytes()
+    path.write_bytes(content[: random.randrange(len(content) // 4, len(content))])
+    again = quiet_core(tmp_path, clock)
+    found = {topic.name: len(topic.partitions) for topic in again.topics.values()}
+    assert found in states, f"seed {seed}"
+    there = {path.name for path in tmp_path.glob("broker-*/t*") if not path.name.endswith("-stray")}
+    assert there == {f"{name}-{index}" for name, count in found.items() for index in range(count)}
+    again.close()
+
+
+def test_a_directory_is_for_one_cluster_at_a_time_with_as_many_brokers(tmp_path: Path) -> None:
+    core = quiet_core(tmp_path, ManualClock())
+    with pytest.raises(ClusterStateError, match="in use by another cluster"):
+        quiet_core(tmp_path, ManualClock())
+    core.close()
+    with pytest.raises(
+        ClusterStateError, match="is of a cluster with brokers 1, 2, there is no broker 2 now; use 2 brokers"
+    ):
+        ClusterCore({1: None}, data=tmp_path)
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(ClusterStateError, match="choose another directory"):
+        ClusterCore({1: None}, data=file)
+    more = ClusterCore({1: None, 2: None, 3: None}, data=tmp_path)
+    assert [one.rack for one in more.brokers.values()] == ["a", "b", None]
+
+
+def test_metadata_that_grew_is_written_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quorate.cluster.storage.metadata._AT_LEAST_BYTES", 1000)
+    clock = ManualClock()
+    core = quiet_core(tmp_path, clock)
+    topic = core.create_topic("a", partitions=2)
+    for number in range(300):
+        topic.config = {"retention.ms": str(number)}
+        core.settings_changed()
+    core.close()
+    path = tmp_path / "controller" / "__cluster_metadata-0" / f"{0:020}.log"
+    size = path.stat().st_size
+    again = quiet_core(tmp_path, clock)
+    assert path.stat().st_size < size / 8
+    assert again.topics["a"].config == {"retention.ms": "299"}
+    again.close()
+    assert quiet_core(tmp_path, clock).topics["a"].id == topic.id
+
+
+# ---- Kafka's own tool
+
+
+def dumped(paths: Iterable[Path], *options: str) -> list[str]:
+    """What `kafka-dump-log.sh` prints. The tool ends with 0 whatever it finds: what is wrong, it says."""
+    command = [*DUMP, *options, "--files", ",".join(map(str, sorted(paths)))]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "Exception" not in done.stderr
+    return done.stdout.splitlines()
+
+
+def lines_of(paths: Iterable[Path], topic: str) -> list[str]:
+    """What it prints of batches and records, from our own reader."""
+    lines = []
+    for path in sorted(paths):
+        for batch in read_batches(path.read_bytes()):
+            assert isinstance(batch, Batch)
+            lines.append(dump_batch_line(batch.header))
+            lines += [
+                dump_record_line(topic, batch.header, one) for one in batch.records() if isinstance(one, BatchRecord)
+            ]
+    return lines
+
+
+@pytest.mark.oracle
+def test_kafkas_tool_reads_every_file_of_the_directory(tmp_path: Path) -> None:
+    need_broker()
+    with running(tmp_path) as cluster:
+        small = {"segment.bytes": "20000", "index.interval.bytes": "1000"}
+        cluster.call(lambda: cluster.core.create_topic("orders", partitions=2, replicas=3, config=small))
+        cluster.call(lambda: cluster.core.create_topic("payments", partitions=1, replicas=2))
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "batch.num.messages": 10})
+        sent = [f"{number}-{'x' * (number % 150)}" for number in range(1200)]
+        for place, value in enumerate(sent):
+            producer.produce("orders", value, partition=place % 2, key=str(place))
+        assert producer.flush(20) == 0
+        member = consumer(cluster, "consumer")
+        assert len(read(member, len(sent))) == len(sent)
+        member.commit(asynchronous=False)
+        member.close()
+        write_transactions(cluster)
+    broker = next(one.parent for one in tmp_path.glob("broker-*/payments-0"))
+    indexes = [*broker.glob("*/*.index"), *broker.glob("*/*.timeindex")]
+    assert len(list(broker.glob("orders-0/*.index"))) > 2
+    checked = dumped(indexes, "--index-sanity-check")
+    assert sum("passed sanity check" in line or line.endswith("is empty.") for line in checked) == len(indexes)
+    everything = dumped([*indexes, *broker.glob("*/*.txnindex"), *broker.glob("*/*.snapshot")])
+    assert not [line for line in everything if "mismatch" in line.lower() or "out of order" in line.lower()]
+    assert any(line.startswith("version: 0 producerId:") for line in everything)
+
+    printed = dumped(broker.glob("orders-*/*.log"), "--print-data-log")
+    payloads = {line.rpartition("payload: ")[2] for line in printed if line.startswith("| offset")}
+    assert payloads == set(sent)
+    assert all("isvalid: true" in line for line in printed if line.startswith("baseOffset"))
+    for topic, decoder in (
+        ("__consumer_offsets", "--offsets-decoder"),
+        ("__transaction_state", "--transaction-log-decoder"),
+    ):
+        logs = list(broker.glob(f"{topic}-*/*.log"))
+        found = [one for one in dumped(logs, decoder) if one.startswith(("baseOffset: ", "| offset: "))]
+        assert sorted(found) == sorted(lines_of(logs, topic))
+        assert len(found) > 4
+    metadata = dumped(tmp_path.glob("controller/__cluster_metadata-0/*.log"), "--cluster-metadata-decoder")
+    kinds = {
+        kind
+        for kind in ("TOPIC_RECORD", "PARTITION_RECORD", "CONFIG_RECORD", "REGISTER_BROKER_RECORD")
+        if any(kind in line for line in metadata)
+    }
+    assert len(kinds) == 4
+    assert not [line for line in metadata if "Error" in line or "Could not" in line]
+    groups = {
+        getattr(entry.record.key, "group", None) or entry.record.key.group_id
+        for entry in read_log(broker, topic="__consumer_offsets")
+    }  # type: ignore[union-attr]
+    assert groups == {"group-consumer"}
