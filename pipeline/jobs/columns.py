@@ -2,13 +2,15 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
+from pyspark.sql.types import StructType
 
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, RecordType
 from quorate.codecs.wire import StringType
-from quorate.pipeline.schema import COMMON, CONTROL, GROUP_FIELDS, OptionError, column_of
+from quorate.pipeline.schema import CONTROL, GROUP_FIELDS, OptionError, column_of, struct_of
 
 __all__ = [
     "COMMIT_TYPES",
@@ -34,6 +36,9 @@ LOG = ("topic", "partition")
 
 COMMIT_TYPES = ("OffsetCommit", "LegacyOffsetCommit")
 """Offsets; all others are records of groups."""
+
+NEEDED = ("topic", "partition", "offset", "timestamp", "producer_id", "transactional", "type", "value_version", "group", "tombstone")  # fmt: skip
+"""The common columns that jobs ask about."""
 
 NO_TIME = "records without a timestamp do not say which of them were written together: give a DataFrame with the column `timestamp` filled"
 NO_ORDER = "records without an offset have no order: give a DataFrame with the column `offset` filled"
@@ -64,14 +69,18 @@ def check_uses(df: DataFrame) -> None:
         )
 
 
-def present_types(df: DataFrame, wanted: Collection[str] | None = None) -> list[RecordType]:
-    """The record types that a DataFrame has columns for. Raises `OptionError` for one that lacks common columns, or all of `wanted`."""
+def present_types(
+    df: DataFrame, wanted: Collection[str] | None = None, fields: Collection[str] | None = None
+) -> list[RecordType]:
+    """The record types that a DataFrame has columns for. Raises `OptionError` for one that lacks common columns, all of `wanted`, or fields of those that it has.
+
+    `fields`: those that matter, where not all do.
+    """
     check_uses(df)
-    if missing := [
-        field.name for field in COMMON if field.name not in df.columns and field.name not in ("key", "value")
-    ]:
+    if missing := [name for name in NEEDED if name not in df.columns]:
         raise OptionError(
-            f"the DataFrame has no column {', '.join(missing)}: give one of spark.read.format('consumer-offsets') or of decode()"
+            f"the DataFrame has no column {', '.join(missing)}: give one of spark.read.format('consumer-offsets') or of decode(), "
+            "and if that has the option `columns`, name them there"
         )
     found = [
         one
@@ -81,6 +90,14 @@ def present_types(df: DataFrame, wanted: Collection[str] | None = None) -> list[
     if not found:
         names = ", ".join(wanted) if wanted is not None else "any record type"
         raise OptionError(f"the DataFrame has no columns of {names}: read it without the option `types`, or with these")
+    for one in found:
+        column, kind = column_of(one.name), df.schema[column_of(one.name)].dataType
+        there = kind.names if isinstance(kind, StructType) else []
+        needed = [field.name for field in struct_of(one) if fields is None or field.name in fields]
+        if lacking := [name for name in needed if name not in there]:
+            raise OptionError(
+                f"the column {column} has no {', '.join(lacking)}: read it without the option `columns`, or with {column} as a whole"
+            )
     return found
 
 
@@ -138,7 +155,7 @@ def moment_of(as_of: datetime | int) -> datetime:
     """A time with its zone. Raises `OptionError` for what is none."""
     if isinstance(as_of, datetime):
         return as_of if as_of.tzinfo is not None else as_of.replace(tzinfo=UTC)
-    if isinstance(as_of, int):
+    if isinstance(as_of, int) and not isinstance(as_of, bool):
         try:
             return datetime.fromtimestamp(as_of / 1000, UTC)
         except (ValueError, OverflowError, OSError) as error:
@@ -161,13 +178,31 @@ def membership(df: DataFrame) -> DataFrame:
 
 def _until_offsets(df: DataFrame, as_of: Mapping[int, int] | Mapping[tuple[str, int], int]) -> DataFrame:
     """The rows up to the last one that counts of each partition."""
-    named = {isinstance(at, tuple) for at in as_of}
-    if len(named) != 1:
-        raise OptionError("as_of needs partitions, either all as numbers or all with their topic")
-    ends = [(*at, offset) if isinstance(at, tuple) else (at, offset) for at, offset in as_of.items()]
-    columns = ["last_topic string"] * named.pop() + ["last_partition int", "last_offset long"]
+    ends = _last_offsets(as_of)
+    columns = ["last_topic string"] * (len(ends[0]) - 2) + ["last_partition int", "last_offset long"]
     last = df.sparkSession.createDataFrame(ends, ", ".join(columns))
     same = (F.col("partition") == F.col("last_partition")) & (F.col("offset") <= F.col("last_offset"))
     if "last_topic" in last.columns:
         same = same & (F.col("topic") == F.col("last_topic"))
     return df.join(F.broadcast(last), same, "left_semi")
+
+
+def _last_offsets(as_of: Mapping[Any, Any]) -> list[tuple[Any, ...]]:
+    """Topic (if it is named), partition and offset. Raises `OptionError` for what are none."""
+    ends = []
+    for at, offset in as_of.items():
+        match at, offset:
+            case (bool(), _) | ((_, bool()), _) | (_, bool()):
+                pass
+            case int(), int():
+                ends.append((at, offset))
+                continue
+            case (str(topic), int(partition)), int():
+                ends.append((topic, partition, offset))
+                continue
+        raise OptionError(
+            f"as_of has {at!r}: {offset!r}, which is not the offset of a partition: give {{17: 4711}} or {{('__consumer_offsets', 17): 4711}}"
+        )
+    if len({len(one) for one in ends}) != 1:
+        raise OptionError("as_of needs partitions, either all as numbers or all with their topic")
+    return ends

@@ -7,15 +7,18 @@ from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
+from pyspark.sql.types import IntegralType
 
 from quorate.pipeline.jobs.columns import COMMIT_TYPES, AsOf, key_columns, known_offset, moment_of, present_types, until
 from quorate.pipeline.jobs.survivors import has_markers, is_in_transaction, with_outcomes
 from quorate.pipeline.schema import OptionError, column_of
 
-__all__ = ["commits", "lag"]
+__all__ = ["FIELDS", "commits", "lag", "snapshots"]
 
 END_OFFSETS = ("topic", "partition", "timestamp", "end_offset")
 PARTITION = ("group", "topic", "partition")
+FIELDS = ("topic", "partition", "offset")
+"""What is asked of a commit."""
 
 
 def lag(
@@ -23,7 +26,8 @@ def lag(
 ) -> DataFrame:
     """Lags of each group on each partition that it has committed, at each snapshot of the partition's end offset.
 
-    `df`: rows of the source or of `decode`, of one cluster. `end_offsets`: `topic`, `partition`, `timestamp`, `end_offset` (what `kafka-get-offsets.sh` tells, with the time).
+    `df`: rows of the source or of `decode`, of one cluster. `end_offsets`: `topic`, `partition`, `timestamp`, `end_offset` (what `kafka-get-offsets.sh` tells, with the time:
+    a timestamp, text of one, or ms since 1970).
     `as_of`: as for `group_state`; a time also leaves out later snapshots.
     `isolation_level`: as for `group_state`; an offset of a transaction counts from its commit marker on.
 
@@ -33,17 +37,14 @@ def lag(
     * `production_rate`, `consumption_rate`: records per second since the snapshot before; null for the first;
     * `drain_seconds`: how long until the lag is 0, if both rates stay; null if it will not be, 0 if it is.
 
-    Rows are missing where the group's offset had been deleted or had expired. Raises `OptionError` for columns that are missing.
+    Rows are missing where the group's offset had been deleted or had expired. Raises `OptionError` for columns that are missing; text that is no time or number
+    ends the job.
     """
-    if missing := [name for name in END_OFFSETS if name not in end_offsets.columns]:
-        raise OptionError(f"the end offsets have no column {', '.join(missing)}: they need {', '.join(END_OFFSETS)}")
+    # What is there twice counts once: the later one, if it is not the same.
+    ends = (
+        snapshots(end_offsets).groupBy("topic", "partition", "timestamp").agg(F.max("end_offset").alias("end_offset"))
+    )
     written = commits(until(df, as_of), isolation_level)
-    ends = end_offsets.select(
-        F.col("topic"),
-        F.col("partition").cast("int").alias("partition"),
-        F.col("timestamp").cast("timestamp").alias("timestamp"),
-        F.col("end_offset").cast("long").alias("end_offset"),
-    ).where("end_offset is not null and timestamp is not null")
     if as_of is not None and not isinstance(as_of, Mapping):
         ends = ends.where(F.col("timestamp") <= F.lit(moment_of(as_of)))
     # Every snapshot of a partition is one of each group that reads it.
@@ -89,12 +90,38 @@ def lag(
     )
 
 
+def snapshots(end_offsets: DataFrame) -> DataFrame:
+    """The end offsets with the types that they need, without rows of which something is missing. Raises `OptionError` for columns that are missing."""
+    if missing := [name for name in END_OFFSETS if name not in end_offsets.columns]:
+        raise OptionError(f"the end offsets have no column {', '.join(missing)}: they need {', '.join(END_OFFSETS)}")
+    is_number = isinstance(end_offsets.schema["timestamp"].dataType, IntegralType)
+    time = (
+        F.timestamp_millis("timestamp")
+        if is_number
+        else _parsed("timestamp", "timestamp", "a time such as 2026-11-21T08:00:00Z")
+    )
+    found = end_offsets.select(
+        "topic",
+        _parsed("partition", "int", "a number").alias("partition"),
+        time.alias("timestamp"),
+        _parsed("end_offset", "bigint", "a number").alias("end_offset"),
+    )
+    return found.where("end_offset is not null and timestamp is not null")
+
+
+def _parsed(name: str, kind: str, wanted: str) -> Column:
+    """A column with another type; text that does not have it ends the job."""
+    found = F.col(name).try_cast(kind)
+    told = F.concat(F.lit(f"end offsets: {name} is '"), F.col(name).cast("string"), F.lit(f"', which is not {wanted}"))
+    return F.when(found.isNotNull() | F.col(name).isNull(), found).otherwise(F.raise_error(told).cast(kind))
+
+
 def commits(df: DataFrame, isolation_level: str | None = None) -> DataFrame:
     """Every commit that came to count: `group`, `topic`, `partition`, `log_offset`, `timestamp` (for one in a transaction, that of the marker), `committed_offset`.
 
     `committed_offset` is null where the offset was deleted. What was committed in a transaction that was aborted, or is still open, is left out.
     """
-    types = present_types(df, COMMIT_TYPES)
+    types = present_types(df, COMMIT_TYPES, FIELDS)
     topic, partition = key_columns(types)
     value = F.coalesce(*[F.col(f"{column_of(one.name)}.offset") for one in types])
     columns: list[Column | str] = [

@@ -186,7 +186,17 @@ def _rates(throughput: DataFrame | Throughput | None) -> dict[Any, float] | None
     wanted = ("topic", "partition", "bytes_per_second")
     if missing := [name for name in wanted if name not in throughput.columns]:
         raise OptionError(f"the throughput has no column {', '.join(missing)}: it needs {', '.join(wanted)}")
-    return {(row[0], int(row[1])): float(row[2]) for row in throughput.select(*wanted).collect() if row[2] is not None}
+    found = throughput.select(
+        "topic", F.col("partition").try_cast("int"), F.col("bytes_per_second").try_cast("double"), *wanted
+    )
+    rates = {}
+    for topic, partition, rate, *told in found.collect():
+        if told[2] is None:
+            continue
+        if None in (topic, partition, rate):
+            raise OptionError(f"the throughput has {told}, which is not a topic, a partition and bytes per second")
+        rates[topic, partition] = rate
+    return rates
 
 
 def _with_ids(topology: Topology) -> Topology:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Sp
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from quorate.pipeline.jobs.columns import COMMIT_TYPES, is_control, present_types
-from quorate.pipeline.jobs.lag import END_OFFSETS, commits
+from quorate.pipeline.jobs.lag import FIELDS, commits, snapshots
 from quorate.pipeline.schema import OptionError
 from quorate.pipeline.streaming.keyed import Frames, changes, frame
 from quorate.pipeline.streaming.state import latest
@@ -65,13 +65,12 @@ def latest_lag(found: DataFrame) -> DataFrame:
 
 def lag_rows(df: DataFrame, end_offsets: DataFrame) -> DataFrame:
     """Commits and snapshots, one below the other. Raises `OptionError` for columns that are missing, or a snapshot that is no stream."""
-    if missing := [name for name in END_OFFSETS if name not in end_offsets.columns]:
-        raise OptionError(f"the end offsets have no column {', '.join(missing)}: they need {', '.join(END_OFFSETS)}")
+    ends = snapshots(end_offsets)
     if not end_offsets.isStreaming:
         raise OptionError(
             "the end offsets are no stream: read them with spark.readStream, for example from a folder of CSV files"
         )
-    present_types(df, COMMIT_TYPES)
+    present_types(df, COMMIT_TYPES, FIELDS)
     marker = F.raise_error(
         F.lit("the stream has transaction markers: read with isolation.level=read_committed, the default")
     )
@@ -87,14 +86,14 @@ def lag_rows(df: DataFrame, end_offsets: DataFrame) -> DataFrame:
         F.coalesce("committed_offset", F.lit(-1)).alias("committed_offset"),
         F.lit(-1).cast("long").alias("end_offset"),
     ).unionByName(
-        end_offsets.where("timestamp is not null and end_offset is not null").select(
+        ends.select(
             "topic",
-            F.col("partition").cast("int").alias("partition"),
+            "partition",
             nothing.cast("string").alias("group"),
-            F.unix_millis(F.col("timestamp").cast("timestamp")).alias("ms"),
+            F.unix_millis("timestamp").alias("ms"),
             F.lit(-1).cast("long").alias("log_offset"),
             F.lit(-1).cast("long").alias("committed_offset"),
-            F.col("end_offset").cast("long").alias("end_offset"),
+            "end_offset",
         )
     )
 

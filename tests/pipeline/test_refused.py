@@ -1,0 +1,107 @@
+"""What jobs refuse in words: columns that were left out, moments that are none, end offsets that cannot be read."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from quorate.pipeline import OptionError, group_state, lag, rebalances, spark_schema, upgrade_audit
+from quorate.pipeline.jobs.columns import NEEDED, until
+from quorate.pipeline.jobs.locality import _rates
+from tests.coordinator.captures import folders
+from tests.pipeline.jobs import rows_of, table_of
+
+ENDS = "topic string, partition string, timestamp string, end_offset string"
+UPGRADE = "upgrade-4.0-to-4.3-and-back"
+
+
+def nothing(spark: SparkSession, columns: list[str], types: list[str] | None = None) -> DataFrame:
+    """No rows, of the schema that the options make."""
+    return spark.createDataFrame([], spark_schema(types=types, columns=columns))
+
+
+@pytest.mark.parametrize("job", [group_state, rebalances, upgrade_audit])
+def test_fields_that_the_option_columns_left_out_are_named_with_the_option(spark: SparkSession, job: Any) -> None:
+    columns = [*NEEDED, "group_metadata.generation", "group_metadata.protocol"]
+    with pytest.raises(OptionError, match=r"column group_metadata has no protocol_type, leader, .* option `columns`"):
+        job(nothing(spark, columns, ["GroupMetadata"]))
+    with pytest.raises(OptionError, match=r"has no column offset, value_version: .* option `columns`"):
+        job(nothing(spark, [*(set(NEEDED) - {"offset", "value_version"}), "group_metadata"]))
+
+
+def test_a_lag_needs_three_fields_of_a_commit_only(spark: SparkSession) -> None:
+    fields = ["offset_commit.topic", "offset_commit.partition", "offset_commit.offset"]
+    ends = spark.createDataFrame([], ENDS)
+    assert lag(nothing(spark, [*NEEDED, *fields]), ends, isolation_level="read_committed").columns[:2] == [
+        "group",
+        "topic",
+    ]
+    with pytest.raises(OptionError, match="column offset_commit has no partition: read it without"):
+        lag(nothing(spark, [*NEEDED, *fields[::2]]), ends)
+
+
+@pytest.mark.parametrize(
+    ("as_of", "told"),
+    [
+        (True, "as_of is True: give a datetime"),
+        ("2026-11-21", "as_of is '2026-11-21': give a datetime"),
+        ({}, "as_of needs partitions"),
+        ({"1": 5}, "as_of has '1': 5, which is not the offset of a partition: give {17: 4711}"),
+        ({1: "5"}, "as_of has 1: '5', which"),
+        ({True: 5}, "as_of has True: 5"),
+        ({1: False}, "as_of has 1: False"),
+        ({("t", "1"): 5}, r"as_of has \('t', '1'\): 5"),
+        ({1: 5, ("t", 1): 5}, "either all as numbers or all with their topic"),
+    ],
+)
+def test_what_is_no_moment_is_said(spark: SparkSession, as_of: Any, told: str) -> None:
+    with pytest.raises(OptionError, match=told):
+        until(nothing(spark, [*NEEDED]), as_of)
+
+
+@pytest.fixture(scope="module")
+def commits(spark: SparkSession) -> DataFrame:
+    """The rows of one partition of a capture."""
+    return rows_of(spark, [table_of(folders(UPGRADE)[0], UPGRADE, "read_committed")]).cache()
+
+
+def lags(commits: DataFrame, ends: list[tuple[Any, ...]], schema: str = ENDS) -> list[Any]:
+    found = lag(commits, commits.sparkSession.createDataFrame(ends, schema), isolation_level="read_committed")
+    return found.orderBy("group", "timestamp").collect()
+
+
+def test_a_snapshot_that_is_there_twice_counts_once_and_times_may_be_numbers(commits: DataFrame) -> None:
+    row = (
+        commits.where("type = 'OffsetCommit' and not tombstone")
+        .selectExpr("offset_commit.topic", "offset_commit.partition")
+        .first()
+    )
+    assert row is not None
+    time, ms = "2026-11-21T09:00:00Z", int(datetime(2026, 11, 21, 9, tzinfo=UTC).timestamp() * 1000)
+    once = lags(commits, [(*row, time, "900")])
+    assert once
+    assert lags(commits, [(*row, time, "900"), (*row, time, "900"), (*row, time, "899")]) == once
+    assert lags(commits, [(*row, ms, 900)], "topic string, partition int, timestamp long, end_offset long") == once
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        (("t", "0", "yesterday", "5"), "end offsets: timestamp is 'yesterday', which is not a time such as 2026"),
+        (("t", "0", "2026-11-21", "many"), "end offsets: end_offset is 'many', which is not a number"),
+        (("t", "first", "2026-11-21", "5"), "end offsets: partition is 'first', which is not a number"),
+    ],
+)
+def test_end_offsets_that_cannot_be_read_are_said(commits: DataFrame, end: tuple[str, ...], told: str) -> None:
+    with pytest.raises(PySparkException, match=told):
+        lags(commits, [end])
+
+
+def test_throughput_that_cannot_be_read_is_said(spark: SparkSession) -> None:
+    schema = StructType.fromDDL("topic string, partition string, bytes_per_second string")
+    assert _rates(spark.createDataFrame([("t", "1", "2.5"), ("t", "2", None)], schema)) == {("t", 1): 2.5}
+    with pytest.raises(OptionError, match=r"the throughput has \['t', '1', 'fast'\], which is not a topic"):
+        _rates(spark.createDataFrame([("t", "1", "fast")], schema))
