@@ -81,7 +81,7 @@ def reading_options(command: F) -> F:
             click.option(
                 "--at",
                 metavar="TIME|[PARTITION:]OFFSET",
-                help="As it was then: ISO time (UTC), ms since 1970, an age such as 2h; or after the record at an offset.",
+                help="As it was then: ISO time (UTC), ms since 1970, an age such as 2h; or after the record at an offset (0:5,1:6: of several partitions).",
             ),
             click.option(
                 "--topology", metavar="FILE", help="Of a SOURCE: topics with their partitions, racks and ids."

@@ -84,16 +84,25 @@ class Found:
         return None if rack is None or not racks or not any(racks) else rack in racks
 
 
-def read_moment(text: str | None) -> Moment:
-    """`--at`: an ISO time, ms since 1970, an age (2h), PARTITION:OFFSET, or an offset where one partition is read. Raises `UserError`."""
+def read_moment(text: str | None, option: str = "--at") -> Moment:
+    """An ISO time, ms since 1970, an age (2h), PARTITION:OFFSET (several with commas), or an offset where one partition is read. Raises `UserError`."""
     if text is None:
         return Moment()
-    place = re.fullmatch(r"(\d{1,10}):(\d+)", text)
-    if place is not None:
-        return Moment(offsets={int(place[1]): int(place[2])})
+    places = [re.fullmatch(r"(\d{1,10}):(\d{1,18})", one.strip()) for one in text.split(",")]
+    if all(places):
+        offsets: dict[int | None, int] = {}
+        for place in filter(None, places):
+            if int(place[1]) in offsets:
+                raise UserError(f"{option} {text}: partition {int(place[1])} is there twice")
+            offsets[int(place[1])] = int(place[2])
+        return Moment(offsets=offsets)
+    if any(places):
+        raise UserError(
+            f"{option} {text}: is neither a time nor offsets of partitions", "give these as in 17:4711,18:42"
+        )
     if re.fullmatch(r"\d{1,10}", text):
         return Moment(offset=int(text))
-    return Moment(timestamp_ms=read_time("--at", text, datetime.now(UTC)))
+    return Moment(timestamp_ms=read_time(option, text, datetime.now(UTC)))
 
 
 def read_files(

@@ -68,15 +68,15 @@ _INPUT = (
     ),
     click.option(
         "--as-of",
-        metavar="TIME|PARTITION:OFFSET",
-        help="As it was then: ISO time (UTC), ms since 1970, an age such as 2h; or one partition after an offset.",
+        metavar="TIME|PARTITION:OFFSET[,...]",
+        help="As it was then: ISO time (UTC), ms since 1970, an age such as 2h; or these partitions, each after the record at an offset.",
     ),
     click.option("--master", metavar="URL", help="Where Spark runs. [default: what spark-submit says, else local[*]]"),
     click.option("--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark."),
 )
 _OUTPUT = (
     click.option("--output", metavar="PLACE", help="Write it there instead of showing it; of several tables each into a folder of its own."),
-    click.option("--format", "output_format", type=click.Choice(FORMATS), default="parquet", show_default=True, help="How to write it."),
+    click.option("--format", "output_format", type=click.Choice(FORMATS), default="parquet", show_default=True, help="How to write it; what is nested is JSON in CSV."),
     click.option("--overwrite", is_flag=True, help="Replace what is there."),
     click.option("--json", "as_json", is_flag=True, help="Show it as JSON, with all there is."),
     click.option("--limit", type=click.IntRange(min=1), default=1000, show_default=True, metavar="N", help="Rows to show at most."),
@@ -95,7 +95,7 @@ class _Job:
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         from quorate.cli.groups_read import read_moment
-        from quorate.cli.pipeline_spark import read_rows, started
+        from quorate.cli.pipeline_spark import check_source, check_table, read_rows, started
 
         self.options = options
         given = dict(_pair("--option", one) for one in options["options"])
@@ -104,16 +104,19 @@ class _Job:
             raise click.UsageError("give either -b or a SOURCE, not both")
         if servers is None and not sources:
             raise click.UsageError("nothing to read: give a segment file, a log directory, or -b for a live cluster")
-        moment = read_moment(options["as_of"])
+        moment = read_moment(options["as_of"], "--as-of")
         if moment.offset is not None:
             raise UserError(f"--as-of {moment.offset}: say of which partition, as in --as-of 17:{moment.offset}")
         offsets = moment.offsets
         self.as_of: Any = (
             moment.timestamp_ms if offsets is None else {one: at for one, at in offsets.items() if one is not None}
         )
-        self.spark: SparkSession = started(options["master"], dict(_pair("--conf", one) for one in options["conf"]))
         if servers is not None:
             given["kafka.bootstrap.servers"] = servers
+        for option in ("end_offsets", "throughput"):
+            check_table(f"--{option.replace('_', '-')}", options.get(option))
+        check_source(options["input_format"], sources, given)
+        self.spark: SparkSession = started(options["master"], dict(_pair("--conf", one) for one in options["conf"]))
         self.rows: DataFrame = read_rows(self.spark, options["input_format"], sources, given)
 
     def deliver(self, tables: Mapping[str, "DataFrame"], shown: str) -> None:
@@ -203,7 +206,7 @@ def lag(**options: Any) -> None:
         from quorate.cli.pipeline_spark import read_table
         from quorate.pipeline import lag
 
-        ends = read_table(job.spark, "--end-offsets", options["end_offsets"])
+        ends = read_table(job.spark, options["end_offsets"])
         job.deliver(
             {"lag": lag(job.rows, ends, as_of=job.as_of).orderBy("group", "topic", "partition", "timestamp")}, "lag"
         )
@@ -244,7 +247,7 @@ def _locality(job: _Job, topology: Any, options: Mapping[str, Any]) -> Any:
     return locality(
         job.rows,
         topology,
-        None if throughput is None else read_table(job.spark, "--throughput", throughput),
+        None if throughput is None else read_table(job.spark, throughput),
         options["price_per_gb"],
         as_of=job.as_of,
         assignors=options.get("assignors") or None,
@@ -289,7 +292,7 @@ def report(**options: Any) -> None:
         ends = options["end_offsets"]
         page = report(
             job.rows,
-            end_offsets=None if ends is None else read_table(job.spark, "--end-offsets", ends),
+            end_offsets=None if ends is None else read_table(job.spark, ends),
             topology=topology,
             locality=None if topology is None else _locality(job, topology, options),
             as_of=job.as_of,

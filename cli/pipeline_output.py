@@ -23,11 +23,55 @@ MOST_LETTERS = 60
 
 
 def write(tables: Mapping[str, "DataFrame"], place: str, form: str, *, overwrite: bool) -> None:
-    """Have Spark write the tables: one straight to `place`, several each into a folder of its name there. Says on stderr what was written."""
+    """Have Spark write the tables: one straight to `place`, several each into a folder of its name there. Says on stderr what was written.
+
+    CSV has no nested values: they are JSON there. Raises `UserError` for a format that Spark lacks, and for places where something is.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    if form == "iceberg" and "/" in place:
+        raise UserError(
+            f"--output {place}: Iceberg has tables in catalogs, not in folders",
+            "give the namespace, or for a single table its name, such as --output lake.groups, and the catalog: --conf spark.sql.catalog.lake=…",
+        )
     for name, table in tables.items():
-        where = place if len(tables) == 1 else f"{place.rstrip('/')}/{name}"
-        table.write.format(form).mode("overwrite" if overwrite else "errorifexists").save(where)
+        where = place if len(tables) == 1 else f"{place.rstrip('/')}{'.' if form == 'iceberg' else '/'}{name}"
+        try:
+            _save(table, where, form, overwrite=overwrite)
+        except (PySparkException, Py4JError) as error:
+            if "DATA_SOURCE_NOT_FOUND" in str(error):
+                raise UserError(
+                    f"--format {form}: this Spark has no such format",
+                    f"name the package that brings {form} for this release of Spark: --conf spark.jars.packages=GROUP:ARTIFACT:VERSION",
+                ) from error
+            if "already exist" in str(error):  # each format has a condition of its own
+                raise UserError(
+                    f"{where} already exists", "give --overwrite to replace it, or another --output"
+                ) from error
+            raise
         note(f"{name}: {where}")
+
+
+def _save(table: "DataFrame", where: str, form: str, *, overwrite: bool) -> None:
+    match form:
+        case "iceberg":
+            writer = table.writeTo(where).using(form)
+            (writer.createOrReplace if overwrite else writer.create)()
+            return
+        case "csv":
+            writing = _flat(table).write.option("header", "true")
+        case _:
+            writing = table.write
+    writing.format(form).mode("overwrite" if overwrite else "errorifexists").save(where)
+
+
+def _flat(table: "DataFrame") -> "DataFrame":
+    from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    nested = [field.name for field in table.schema if isinstance(field.dataType, ArrayType | MapType | StructType)]
+    return table.withColumns({name: F.to_json(name) for name in nested})
 
 
 def write_text(path: str, text: str) -> None:

@@ -1,23 +1,46 @@
 """Spark for `quorate pipeline`: start it, or say in one line why not; read what the options name; and say in one line what went wrong in a job."""
 
+import json
 import os
 import re
 import shutil
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quorate.cli.errors import UserError
+from quorate.codecs.log_model import LogError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["in_one_line", "read_rows", "read_table", "started"]
+__all__ = ["check_source", "check_table", "in_one_line", "read_rows", "read_table", "started"]
 
+_TABLES = {"csv": "csv", "json": "json", "jsonl": "json", "ndjson": "json", "parquet": "parquet"}
 _RAISED = re.compile(r"^(?:: )?[\w.]+(?:Error|Exception): (.+)$", re.MULTILINE)
 _CLASS = re.compile(r"^\[[A-Z0-9_.]+\] ")
+_STATE = re.compile(r" SQLSTATE: \w+$")
+_USUAL = re.compile(r"WARNING: |Using Spark's default|Setting |To adjust logging|\d\d/\d\d/\d\d |\s")
+
+
+def check_source(input_format: str, sources: Sequence[str], options: Mapping[str, str]) -> None:
+    """Find out what is wrong with the sources before Spark takes its seconds to start. Raises `UserError`, also without pyspark."""
+    try:
+        from quorate.pipeline.files import find_files
+        from quorate.pipeline.options import parse_options
+        from quorate.pipeline.source import FORMAT
+    except ImportError as error:
+        raise _missing(error) from error
+    if input_format != FORMAT:
+        if not sources:
+            raise UserError(f"--from {input_format} needs a SOURCE")
+        return
+    parsed = parse_options(dict(options) | ({"paths": json.dumps(list(sources))} if sources else {}))
+    if parsed.paths:
+        find_files(parsed)
 
 
 def started(master: str | None, conf: Mapping[str, str]) -> "SparkSession":
@@ -28,10 +51,7 @@ def started(master: str | None, conf: Mapping[str, str]) -> "SparkSession":
 
         from quorate.pipeline import register
     except ImportError as error:
-        raise UserError(
-            f"pipeline needs Spark, and {(error.name or 'pyspark').partition('.')[0]} is not installed",
-            "pip install 'quorate[spark]'",
-        ) from error
+        raise _missing(error) from error
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not submitted and not _java():
         raise UserError(
@@ -40,26 +60,78 @@ def started(master: str | None, conf: Mapping[str, str]) -> "SparkSession":
         )
     # Workers have to have what this process has, not what `python3` happens to be.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName("quorate pipeline")
     # Spark keeps filters that it pushed to a Python source for all later uses of the rows, and jobs use them more than once.
     settings = {"spark.sql.session.timeZone": "UTC", "spark.sql.python.filterPushdown.enabled": "false"}
     if not submitted:
         settings |= {
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
-            "spark.log.level": "ERROR",
+            # What goes wrong is told in one line. Spark would tell it again and again: --conf spark.log.level=ERROR has it do so.
+            "spark.log.level": "OFF",
+            "spark.master": "local[*]",
         }
-        builder = builder.master(master or "local[*]")
-    elif master is not None:
-        builder = builder.master(master)
-    for name, value in (settings | dict(conf)).items():
-        builder = builder.config(name, value)
+    settings |= {"spark.master": master} if master is not None else {}
+    settings |= dict(conf)
+    builder = SparkSession.builder.appName("quorate pipeline").config(map=settings)
+    started_up = _Chatter()
     try:
+        if not submitted:
+            started_up.launch(settings)
         session = builder.getOrCreate()
     except PySparkException as error:
-        raise UserError(f"Spark does not start: {_told(str(error))}") from error
+        # What the JVM said before it ended tells more than Spark's Python side, which only knows that it did.
+        raise UserError(f"Spark does not start: {started_up.told or _told(str(error))}") from error
+    started_up.over = True
     register(session)
     return session
+
+
+def _missing(error: ImportError) -> UserError:
+    missing = (error.name or "pyspark").partition(".")[0]
+    return UserError(f"pipeline needs Spark, and {missing} is not installed", "pip install 'quorate[spark]'")
+
+
+class _Chatter:
+    """Keeps what a JVM says on stderr while it starts, which no level of logging silences; passes on what it says once it is `over`."""
+
+    def __init__(self) -> None:
+        self.over = False
+        self._kept = b""
+
+    @property
+    def told(self) -> str:
+        """The first line that a JVM does not always say."""
+        lines = self._kept.decode("utf-8", "replace").splitlines()
+        return next((line for line in lines if line and not _USUAL.match(line)), "")
+
+    def launch(self, settings: Mapping[str, str]) -> None:
+        """Start the JVM, if this process has none, and the context. Raises what pyspark raises."""
+        from pyspark import SparkConf, SparkContext
+        from pyspark.java_gateway import launch_gateway
+
+        if SparkContext._gateway is not None:
+            return
+        conf = SparkConf(loadDefaults=False).setAppName("quorate pipeline").setAll(list(settings.items()))
+        stderr, writes = os.pipe()
+        listener = threading.Thread(target=self._listen, args=(stderr,), name="spark-stderr", daemon=True)
+        listener.start()
+        try:
+            gateway = launch_gateway(conf, {"stderr": writes})
+        except BaseException:
+            os.close(writes)
+            listener.join(5)
+            raise
+        os.close(writes)
+        SparkContext(conf=conf, gateway=gateway)
+
+    def _listen(self, stderr: int) -> None:
+        with open(stderr, "rb", buffering=0) as said:
+            while chunk := said.read(1 << 16):
+                if self.over:
+                    sys.stderr.buffer.write(chunk)
+                    sys.stderr.flush()
+                else:
+                    self._kept += chunk
 
 
 def _java() -> str | None:
@@ -70,11 +142,9 @@ def _java() -> str | None:
 def read_rows(
     spark: "SparkSession", input_format: str, sources: Sequence[str], options: Mapping[str, str]
 ) -> "DataFrame":
-    """The decoded rows: by our source, or those that were written before. Raises `UserError` for files that are not there."""
+    """The decoded rows: by our source, or those that were written before."""
     from quorate.pipeline.source import FORMAT
 
-    if input_format != FORMAT and not sources:
-        raise UserError(f"--from {input_format} needs a SOURCE")
     reader = spark.read.format(input_format).options(**options)
     if input_format == FORMAT:
         return reader.load(list(sources)) if sources else reader.load()
@@ -85,17 +155,21 @@ def read_rows(
     return whole
 
 
-def read_table(spark: "SparkSession", option: str, path: str) -> "DataFrame":
-    """A small table, by its suffix. Times without a zone are UTC. Raises `UserError` for another suffix."""
-    suffix = Path(path).suffix.removeprefix(".").lower()
-    match suffix:
-        case "csv":
-            return spark.read.csv(path, header=True, inferSchema=True)
-        case "json" | "jsonl" | "ndjson":
-            return spark.read.json(path)
-        case "parquet":
-            return spark.read.parquet(path)
-    raise UserError(f"{option} {path}: is not a .csv, .jsonl or .parquet file")
+def check_table(option: str, path: str | None) -> None:
+    """Raises `UserError` for a file that `read_table` does not read."""
+    if path is not None and _suffix(path) not in _TABLES:
+        raise UserError(f"{option} {path}: is not a .csv, .jsonl or .parquet file")
+
+
+def read_table(spark: "SparkSession", path: str) -> "DataFrame":
+    """A small table, by its suffix. Times without a zone are UTC."""
+    form = _TABLES[_suffix(path)]
+    options = {"header": "true", "inferSchema": "true"} if form == "csv" else {}
+    return spark.read.format(form).options(**options).load(path)
+
+
+def _suffix(path: str) -> str:
+    return Path(path).suffix.removeprefix(".").lower()
 
 
 @contextmanager
@@ -107,11 +181,11 @@ def in_one_line() -> Iterator[None]:
 
         from quorate.pipeline.schema import OptionError
     except ImportError:
-        yield  # `started` says what is missing
+        yield  # `check_source` says what is missing
         return
     try:
         yield
-    except OptionError as error:
+    except (OptionError, LogError) as error:
         raise UserError(str(error)) from error
     except (PySparkException, Py4JError) as error:
         raise UserError(_told(str(error))) from error
@@ -124,4 +198,4 @@ def _told(text: str) -> str:
         line: str = raised[-1 if "Traceback (most recent call last)" in text else 0]
     else:
         line = next(iter(text.strip().splitlines()), "Spark failed without a word")
-    return _CLASS.sub("", line).strip()
+    return _STATE.sub("", _CLASS.sub("", line)).strip()

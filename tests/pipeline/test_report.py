@@ -1,5 +1,6 @@
 """The report, and `quorate pipeline`: one session of Spark serves all."""
 
+import csv
 import json
 import os
 import re
@@ -73,8 +74,32 @@ def test_tables_are_written_and_read_again(run: Any, spark: SparkSession, tmp_pa
     assert f"members: {tmp_path}/state/members" in err
     assert spark.read.parquet(str(tmp_path / "state" / "groups")).count() == 8
     status, _, err = run("state", UPGRADE, "--output", tmp_path / "state")
-    assert status == 1
-    assert "already exists" in err
+    assert (status, err.splitlines()) == (
+        1,
+        [
+            f"error: {tmp_path}/state/groups already exists",
+            "       give --overwrite to replace it, or another --output",
+        ],
+    )
+
+
+def test_offsets_of_several_partitions_are_a_moment(run: Any) -> None:
+    names = [
+        {row["group"] for row in json.loads(run("state", UPGRADE, "--table", "groups", "--json", "--as-of", as_of)[1])}
+        for as_of in ("1:54", "2:60", "1:54,2:60")
+    ]
+    assert names[0] | names[1] == names[2]
+    assert names[0] != names[2] != names[1]
+
+
+def test_nested_columns_are_json_in_csv(run: Any, tmp_path: Path) -> None:
+    status, _, err = run(
+        "rebalances", UPGRADE, "--option", "partitions=1", "--output", tmp_path / "csv", "--format", "csv"
+    )
+    assert status == 0, err
+    (file,) = (tmp_path / "csv").glob("*.csv")
+    rows = list(csv.DictReader(file.read_text("utf-8").splitlines(), escapechar="\\"))
+    assert {"joined"} in [set(json.loads(row["causes"])) for row in rows]
 
 
 def test_decoded_rows_that_were_written_are_as_good_as_the_log(run: Any, spark: SparkSession, tmp_path: Path) -> None:
@@ -91,7 +116,14 @@ def test_decoded_rows_that_were_written_are_as_good_as_the_log(run: Any, spark: 
         (["state", UPGRADE, "--option", "types"], "--option types: is not NAME=VALUE"),
         (["state", UPGRADE, "--option", "mode=LOOSE"], "mode"),
         (["state", UPGRADE / "nowhere"], "nowhere"),
-        (["state", UPGRADE, "--as-of", "12"], "say of which partition"),
+        (["state", UPGRADE, "--as-of", "12"], "--as-of 12: say of which partition"),
+        (["state", UPGRADE, "--as-of", "0:5,soon"], "--as-of 0:5,soon: is neither a time nor offsets of partitions"),
+        (["state", UPGRADE, "--as-of", "0:5,0:6"], "--as-of 0:5,0:6: partition 0 is there twice"),
+        (["state", UPGRADE, "--as-of", "soon"], "--as-of 'soon' is not a time"),
+        (
+            ["audit", UPGRADE, "--output", "/dev/null/x", "--format", "delta"],
+            "--format delta: this Spark has no such format",
+        ),
         (["lag", UPGRADE], "--end-offsets is needed"),
         (["lag", UPGRADE, "--end-offsets", "ends.xls"], "is not a .csv, .jsonl or .parquet file"),
         (["locality", UPGRADE], "--topology is needed"),
@@ -107,7 +139,7 @@ def test_mistakes_are_said_in_one_line(run: Any, arguments: list[object], told: 
     assert len(err.splitlines()[0]) < 400
 
 
-def test_without_java_or_pyspark_it_says_what_to_install(tmp_path: Path) -> None:
+def test_what_keeps_spark_from_starting_is_all_that_is_said(tmp_path: Path) -> None:
     command = [sys.executable, "-P", "-m", "quorate.pipeline", "state", str(UPGRADE)]
     clean = {name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "PYSPARK_GATEWAY_PORT")}
     done = subprocess.run(command, env=clean | {"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=60)
@@ -116,6 +148,15 @@ def test_without_java_or_pyspark_it_says_what_to_install(tmp_path: Path) -> None
         done.stderr.splitlines()[0]
         == "error: pipeline needs Java, and there is none: neither JAVA_HOME nor PATH has it"
     )
+    # With Spark started, nothing of what a JVM says while it starts.
+    quick = ["--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"]
+    command = [sys.executable, "-P", "-m", "quorate.pipeline", "audit", str(UPGRADE), "--from", "no-such", *quick]
+    done = subprocess.run(command, env=clean, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+    assert done.stderr.startswith("error: Failed to find the data source: no-such.")
+    command += ["--conf", "spark.driver.memory=lots"]
+    done = subprocess.run(command, env=clean, capture_output=True, text=True, timeout=120)
+    assert done.stderr == "error: Spark does not start: Invalid maximum heap size: -Xmxlots\n"
     hidden = (
         "import sys; sys.modules['pyspark'] = None; from quorate.cli.main import main; main(['pipeline', 'state', 'x'])"
     )
