@@ -1,4 +1,4 @@
-"""Writes the tables of options and columns into docs/reference/spark-source.md, from the code; with --check, says whether they are as they should be."""
+"""Writes the tables of options and columns into docs/reference/spark-source.md and spark-streams.md, from the code; with --check, says whether they are as they should be."""
 
 import sys
 from pathlib import Path
@@ -8,8 +8,9 @@ import pyarrow as pa
 from quorate.codecs.message import RECORD_TYPES
 from quorate.pipeline.options import OPTIONS
 from quorate.pipeline.schema import COMMON, CONTROL_STRUCT, column_of, record_types, struct_of
+from quorate.pipeline.streaming import ALERTS, LAG_CHANGES, REBALANCE_CHANGES, STATE_CHANGES
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "spark-source.md"
+REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 
 MEANINGS = {
     "topic": "the topic that the record was in",
@@ -28,6 +29,108 @@ MEANINGS = {
     "key": "the bytes, in rows with an error, or with `includeRaw` in all",
     "value": "likewise",
 }
+
+OF_LOG = {
+    "log_topic": "key: the coordinator topic",
+    "log_partition": "key: its partition; null for a segment outside a partition's folder",
+    "group": "key",
+}
+STREAMS = {
+    "group state": (
+        STATE_CHANGES,
+        OF_LOG
+        | {
+            "kind": "Classic, Consumer, Share or Streams; null where only offsets are left",
+            "protocol_type": "as ListGroups tells it",
+            "state": "likewise",
+            "epoch": "the group's; of classic groups the generation",
+            "assignment_epoch": "the target assignment's",
+            "assigned_at": "when that was computed, where it is recorded",
+            "metadata_hash": "KIP-1101; 0 for none, null in classic groups",
+            "assignor": "the protocol that was chosen, or the server-side assignor that most members ask for",
+            "leader": "of a classic group",
+            "topics": "what the group subscribes to",
+            "has_topic_record": "a record of type 4 waits for its tombstone",
+            "regexes": "resolved expressions",
+            "members": "with what each has, gives up, and is to have",
+            "offsets": "that were committed",
+            "version": "offset of the last record that is in the row",
+            "changed_at": "the time of that record",
+            "deleted": "nothing is left of the group; all columns but the key, `version` and `changed_at` are null then",
+        },
+    ),
+    "rebalances": (
+        REBALANCE_CHANGES,
+        OF_LOG
+        | {
+            "kind": "of the group",
+            "epoch_before": "0 for none",
+            "epoch": "or generation",
+            "log_offset": "key: of the first record of the write",
+            "started_at": "when the epoch went up; of a classic group, when all members had joined",
+            "completed_at": "when all members had what the target assignment gives them; null until then",
+            "superseded_at": "when the next epoch began, if that was before",
+            "duration_ms": "from `started_at` to `completed_at`",
+            "causes": "a word for each: see [the job](spark-jobs.md#rebalances)",
+            "why": "a sentence",
+            "members": "how many there were then",
+            "joined": "member ids",
+            "left_or_fenced": "likewise",
+            "replaced": "members whose place a static member of the same name took",
+            "away": "static members that may come back",
+            "partitions_moved": "from one member to another",
+            "partitions_gained": "that nobody had",
+            "partitions_lost": "that nobody has now",
+            "version": "offset of the last record that is in the row",
+            "deleted": "what was taken for a rebalance was none, as the rest of the write shows",
+        },
+    ),
+    "lags": (
+        LAG_CHANGES,
+        {
+            "group": "key",
+            "topic": "key",
+            "partition": "key",
+            "timestamp": "key: of the snapshot",
+            "committed_offset": "the last one before the snapshot",
+            "committed_at": "when it was written",
+            "end_offset": "of the snapshot",
+            "lag": "in records, at least 0",
+            "production_rate": "records per second since the snapshot before; null for the first",
+            "consumption_rate": "likewise, of commits",
+            "drain_seconds": "until the lag is 0 at these rates; null if never",
+            "version": "counts the micro-batches that changed the partition",
+            "deleted": "a deletion of the offset came late: there is no lag at this snapshot",
+        },
+    ),
+    "alerts": (
+        ALERTS,
+        {
+            "alert": "`storm`, `no-commits`, `not-reconciled` or `lag`",
+            "group": "which one",
+            "at": "the time in the log, or of the snapshot, at which it was noticed",
+            "since": "the first rebalance of the storm, the last commit, the target assignment, or the commit that the lag is behind",
+            "member_id": "of `not-reconciled`",
+            "topic": "of `lag`",
+            "partition": "of `lag`",
+            "value": "rebalances; ms without a commit; ms since the target assignment; records",
+            "limit": "that `value` is above, or has reached",
+            "message": "in words",
+            "log_topic": "not of `lag`",
+            "log_partition": "not of `lag`",
+            "log_offset": "of the record at which it was noticed; not of `lag`",
+        },
+    ),
+}
+"""The columns of each stream, and what they mean."""
+
+
+def stream(name: str) -> list[str]:
+    """A row for each column of a stream."""
+    schema, meanings = STREAMS[name]
+    assert schema.names == list(meanings), (name, schema.names)
+    rows = [f"| `{field.name}` | `{spark_name(field.type)}` | {meanings[field.name]} |" for field in schema]
+    return ["| column | type | |", "|---|---|---|", *rows]
 
 
 def options() -> list[str]:
@@ -58,15 +161,24 @@ def spark_name(kind: pa.DataType) -> str:
     """A type as Spark writes it."""
     if pa.types.is_struct(kind):
         return "struct"
+    if pa.types.is_list(kind):
+        return f"array<{spark_name(kind.value_type)}>"
     names = {"int16": "smallint", "int32": "int", "int64": "bigint", "bool": "boolean"}
     return "timestamp" if pa.types.is_timestamp(kind) else names.get(str(kind), str(kind))
 
 
-def filled(page: str) -> str:
+PAGES = {
+    "spark-source.md": {"options": options(), "columns": columns(), "structs": structs()},
+    "spark-streams.md": {name: stream(name) for name in STREAMS},
+}
+
+
+def filled(page: str, tables: dict[str, list[str]]) -> str:
     """The page with its tables."""
-    for name, lines in (("options", options()), ("columns", columns()), ("structs", structs())):
+    for name, lines in tables.items():
         begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
-        before, _, rest = page.partition(begin)
+        before, found, rest = page.partition(begin)
+        assert found, f"there is no place for {name}"
         _, _, after = rest.partition(end)
         page = before + begin + "\n" + "\n".join(lines) + "\n\n" + end + after
     return page
@@ -74,14 +186,17 @@ def filled(page: str) -> str:
 
 def main() -> int:
     """Fill in the tables, or check them."""
-    before = PAGE.read_text("utf-8")
-    after = filled(before)
-    if "--check" in sys.argv:
-        if after != before:
-            print(f"{PAGE.name}: the tables are not as the code has them; run scripts/fill_spark_tables.py")
-        return int(after != before)
-    PAGE.write_text(after, "utf-8")
-    return 0
+    status = 0
+    for name, tables in PAGES.items():
+        page = REFERENCE / name
+        before = page.read_text("utf-8")
+        after = filled(before, tables)
+        if "--check" not in sys.argv:
+            page.write_text(after, "utf-8")
+        elif after != before:
+            print(f"{name}: the tables are not as the code has them; run scripts/fill_spark_tables.py")
+            status = 1
+    return status
 
 
 if __name__ == "__main__":
