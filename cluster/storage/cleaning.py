@@ -1,7 +1,7 @@
 """Compaction of a partition's log, in memory or in files: `quorate.coordinator.log_compaction` on its closed segments.
 
 The head that may be compacted ends before the segment that is written to, before the first open transaction, and before what is younger than
-`min.compaction.lag.ms`. It is worth it when the part that was never compacted is `min.cleanable.dirty.ratio` of it, or older than `max.compaction.lag.ms`.
+`min.compaction.lag.ms`. It is worth it when the part that was never compacted is more than `min.cleanable.dirty.ratio` of it, or older than `max.compaction.lag.ms`.
 """
 
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ def is_due(log: PartitionLog, now_ms: int) -> bool:
     if lag_ms < NEVER and now_ms - dirty[0].first_timestamp_ms > lag_ms:
         return True
     total = sum(one.size for one in cleanable)
-    return sum(one.size for one in dirty) >= log.config.min_cleanable_dirty_ratio * total
+    return sum(one.size for one in dirty) > log.config.min_cleanable_dirty_ratio * total
 
 
 @dataclass(frozen=True, slots=True)

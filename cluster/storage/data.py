@@ -56,6 +56,7 @@ class DataDirectory:
         self._note = on_note
         self._logs: dict[Key, tuple[PartitionLog, tuple[int, ...]]] = {}
         self._directories: dict[int, Uuid] = {}
+        self._written: dict[Path, bytes] = {}
         self._lock = -1
         try:
             self._controller = self.path / "controller"
@@ -217,7 +218,10 @@ class DataDirectory:
                 for key, (_, replicas) in self._logs.items()
                 if number in replicas and key in offsets
             ]
-            write_atomically(self.broker(number) / name, encode_checkpoint(mine))
+            path, text = self.broker(number) / name, encode_checkpoint(mine)
+            if self._written.get(path) != text:
+                write_atomically(path, text)
+                self._written[path] = text
 
     def _write_start_offsets(self) -> None:
         starts = {key: log.start_offset for key, (log, _) in self._logs.items()}

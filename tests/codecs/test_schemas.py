@@ -16,6 +16,7 @@ from quorate.codecs.message import (
     MessageSpec,
 )
 from quorate.codecs.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from quorate.codecs.metadata_records import METADATA_TYPES
 from quorate.codecs.wire import ArrayType, StructType, Uuid, WireType, default_of
 from tests.oracle.fixtures import need_oracle
 from tests.oracle.schemas import Schema, SchemaField, facts, kafka_version, schema, schema_names
@@ -121,6 +122,12 @@ def test_declaration_equals_schema(topic: str, name: str) -> None:
     type_id, spec = declared(topic)[name]
     kind = "coordinator-key" if name.endswith("Key") else "coordinator-value"
     assert facts(as_schema(spec, kind, type_id)) == facts(schema(ARTIFACTS[topic], name))
+
+
+@pytest.mark.parametrize("type_id", METADATA_TYPES)
+def test_metadata_declaration_equals_schema(type_id: int) -> None:
+    spec = METADATA_TYPES[type_id].spec
+    assert facts(as_schema(spec, "metadata", type_id)) == facts(schema("kafka-metadata", spec.name, "metadata"))
 
 
 @pytest.mark.parametrize("cls", PROTOCOL)

@@ -1,4 +1,4 @@
-"""Reads the message schemas that Kafka's jars carry (`common/message/*.json`), with the rules of Kafka's message generator.
+"""Reads the message schemas that Kafka's jars carry (`common/message/*.json`, and `common/metadata` for KRaft's records), with the rules of Kafka's message generator.
 
 Knows nothing of our declarations; tests/codecs/test_schemas.py compares the two.
 """
@@ -55,10 +55,10 @@ def schema_names(artifact: str) -> frozenset[str]:
         return frozenset(match[1] for match in found if match is not None)
 
 
-def schema(artifact: str, name: str) -> Schema:
+def schema(artifact: str, name: str, folder: str = "message") -> Schema:
     """One schema of an artifact's jar. Raises `KeyError` if there is none of that name."""
     with zipfile.ZipFile(jar(artifact)) as archive:
-        text = archive.read(f"common/message/{name}.json").decode()
+        text = archive.read(f"common/{folder}/{name}.json").decode()
     return _schema(json.loads(_without_comments(text)))
 
 

@@ -1,0 +1,234 @@
+"""Transaction coordinators know what their log says: wherever it is read, whoever leads, and they end what nobody ends (KIP-98, KIP-890)."""
+
+from pathlib import Path
+
+import pytest
+
+from quorate.cluster import ManualClock
+from quorate.cluster.core import ClusterCore
+from quorate.cluster.errors import Refusal
+from quorate.cluster.groups import PartitionCoordinatorLog
+from quorate.cluster.transaction_records import Status, record_of, transaction_of
+from quorate.codecs import CoordinatorRecord
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.batches import BatchRecord, encode_batch
+from quorate.codecs.message import TRANSACTION_STATE
+from quorate.coordinator.runtime import StoredRecord
+from tests.cluster.test_restart import quiet_core
+
+MINUTE_MS = 60_000
+
+
+def with_topics(data: Path | None, clock: ManualClock) -> ClusterCore:
+    core = quiet_core(data, clock)
+    core.internal_topic(TRANSACTION_STATE)
+    core.create_topic("orders", partitions=2)
+    return core
+
+
+def write(core: ClusterCore, producer_id: int, epoch: int, partition: int = 0, sequence: int = 0) -> None:
+    log = core.topics["orders"].partitions[partition].log
+    record = BatchRecord(offset=0, timestamp_ms=core.clock.now_ms(), key=b"k", value=b"v")
+    data = encode_batch(
+        [record], producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, transactional=True
+    )
+    log.append(data, leader_epoch=0, now_ms=core.clock.now_ms())
+
+
+def begin(core: ClusterCore, transactional_id: str = "t", timeout_ms: int = MINUTE_MS) -> tuple[int, int]:
+    """A producer with an open transaction in one partition."""
+    producer_id, epoch = core.transactions.begin(transactional_id, timeout_ms, -1, -1)
+    core.transactions.add(transactional_id, producer_id, epoch, [("orders", 0)])
+    write(core, producer_id, epoch)
+    return producer_id, epoch
+
+
+def stable(core: ClusterCore) -> tuple[int, int]:
+    log = core.topics["orders"].partitions[0].log
+    return log.last_stable_offset, log.next_offset
+
+
+def records(core: ClusterCore, transactional_id: str = "t") -> list[tuple[str, int, int]]:
+    """Status, producer id and epoch, record by record."""
+    partition = core.transactions.partition_for(transactional_id)
+    assert partition is not None
+    found = []
+    for stored in PartitionCoordinatorLog(partition).read():
+        assert isinstance(stored, StoredRecord)
+        assert isinstance(stored.record, CoordinatorRecord)
+        one = stored.record
+        if one.value is None:
+            found.append(("gone", -1, -1))
+        else:
+            read = transaction_of(one.key, one.value)  # type: ignore[arg-type]
+            assert record_of(read, 1) == one
+            found.append((read.status.name, read.producer_id, read.epoch))
+    return found
+
+
+def test_a_transaction_is_written_down_step_by_step_as_kafka_does() -> None:
+    core = with_topics(None, ManualClock())
+    producer_id, epoch = begin(core)
+    assert core.transactions.end("t", producer_id, epoch, commit=True, raise_epoch=True) == (0, 1)
+    core.transactions.add("t", 0, 1, [("orders", 1)], version=0)
+    assert core.transactions.end("t", 0, 1, commit=False, raise_epoch=False) == (0, 1)
+    assert records(core) == [
+        ("EMPTY", 0, 0),
+        ("ONGOING", 0, 0),
+        ("PREPARE_COMMIT", 0, 1),  # with KIP-890 the markers have the next epoch
+        ("COMPLETE_COMMIT", 0, 1),
+        ("ONGOING", 0, 1),
+        ("PREPARE_ABORT", 0, 1),
+        ("COMPLETE_ABORT", 0, 1),
+    ]
+    assert stable(core) == (2, 2)
+
+
+def test_the_next_leader_of_the_log_knows_what_the_last_one_knew() -> None:
+    core = with_topics(None, ManualClock())
+    producer_id, epoch = begin(core)
+    before = core.transactions.find("t")
+    partition = core.transactions.partition_for("t")
+    assert partition is not None
+    was = partition.leader
+    core.brokers[was].serving = False
+    core.broker_changed()
+    assert partition.leader != was
+    assert [one.transactional_id for one in core.transactions.led_by(partition.leader)] == ["t"]
+    assert core.transactions.find("t") == before
+    with pytest.raises(Refusal) as refusal:
+        core.transactions.check_coordinator(was, "t")
+    assert refusal.value.code is ErrorCode.NOT_COORDINATOR
+    core.transactions.end("t", producer_id, epoch, commit=True, raise_epoch=True)
+    assert stable(core) == (2, 2)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_transaction_that_nobody_ends_is_aborted_in_time_and_its_producer_fenced(
+    tmp_path: Path, restarted: bool
+) -> None:
+    clock = ManualClock()
+    core = with_topics(tmp_path, clock)
+    producer_id, epoch = begin(core)
+    clock.advance(MINUTE_MS // 2)
+    if restarted:
+        assert core.data is not None
+        core.data.release()
+        core = quiet_core(tmp_path, clock)
+    assert stable(core) == (0, 1)
+    clock.advance(MINUTE_MS // 2 - 1)
+    assert stable(core) == (0, 1)
+    clock.advance(1)
+    assert stable(core) == (2, 2)
+    log = core.topics["orders"].partitions[0].log
+    assert log.aborted_between(0, 2) == [(producer_id, 0)]
+    with pytest.raises(Refusal) as refusal:
+        core.transactions.end("t", producer_id, epoch, commit=True, raise_epoch=True)
+    assert refusal.value.code is ErrorCode.PRODUCER_FENCED
+
+
+def test_what_was_about_to_be_committed_when_the_process_ended_is_committed_by_the_next(tmp_path: Path) -> None:
+    clock = ManualClock()
+    core = with_topics(tmp_path, clock)
+    producer_id, epoch = begin(core)
+    core.transactions.end("t", producer_id, epoch, commit=True, raise_epoch=True)
+    assert core.data is not None
+    core.data.release()
+    partition = core.transactions.partition_for("t")
+    assert partition is not None
+    # The crash was before the marker, and before the record that everything is done.
+    for folder, cut in ((f"{TRANSACTION_STATE}-{partition.index}", 1), ("orders-0", 1)):
+        for path in list(tmp_path.glob(f"*/{folder}/{0:020}.log"))[:1]:
+            content = path.read_bytes()
+            (*_, last) = _positions(content)
+            with path.open("r+b") as file:
+                file.truncate(last)
+            assert cut
+    again = quiet_core(tmp_path, clock)
+    assert stable(again) == (2, 2)
+    log = again.topics["orders"].partitions[0].log
+    assert log.producers.aborted == []
+    found = again.transactions.find("t")
+    assert found is not None
+    assert (found.status, found.epoch) == (Status.COMPLETE_COMMIT, epoch + 1)
+
+
+def _positions(content: bytes) -> list[int]:
+    found = [0]
+    while found[-1] < len(content):
+        found.append(found[-1] + 12 + int.from_bytes(content[found[-1] + 8 : found[-1] + 12]))
+    return found[:-1]
+
+
+def test_the_last_epoch_is_followed_by_another_producer_id_and_the_markers_close_what_the_old_one_wrote() -> None:
+    core = with_topics(None, ManualClock())
+    producer_id, epoch = begin(core)
+    for _ in range(3):
+        producer_id, epoch = core.transactions.end("t", producer_id, epoch, commit=False, raise_epoch=True)
+    coordinator = core.transactions._running[core.transactions.partition_for("t").index]  # type: ignore[union-attr]
+    from dataclasses import replace
+
+    last = 0x7FFE
+    coordinator.by_id["t"] = replace(coordinator.by_id["t"], epoch=last)
+    core.transactions.add("t", producer_id, last, [("orders", 0)])
+    write(core, producer_id, last)
+    new_id, new_epoch = core.transactions.end("t", producer_id, last, commit=True, raise_epoch=True)
+    assert new_id != producer_id
+    assert new_epoch == 0
+    assert stable(core)[0] == stable(core)[1]
+    assert records(core)[-2:] == [("PREPARE_COMMIT", producer_id, 0x7FFF), ("COMPLETE_COMMIT", new_id, 0)]
+    # The producer did not get the answer, and asks again.
+    assert core.transactions.end("t", producer_id, last, commit=True, raise_epoch=True) == (new_id, 0)
+
+
+def test_ids_that_nobody_uses_are_forgotten() -> None:
+    clock = ManualClock()
+    core = with_topics(None, clock)
+    core.transactions.begin("idle", MINUTE_MS, -1, -1)
+    begin(core, "busy", timeout_ms=900_000)
+    clock.advance(8 * 24 * 60 * MINUTE_MS)
+    assert "idle" not in core.transactions.by_id
+    assert ("gone", -1, -1) in records(core, "idle")
+    assert core.transactions.begin("idle", MINUTE_MS, -1, -1)[1] == 0
+
+
+def test_a_transaction_that_cannot_be_written_down_has_not_happened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core = with_topics(tmp_path, ManualClock())
+    producer_id, epoch = begin(core)
+    before = core.transactions.find("t")
+
+    def full(descriptor: int, data: bytes, position: int) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("quorate.cluster.storage.stores.os.pwrite", full)
+        with pytest.raises(Refusal) as refusal:
+            core.transactions.end("t", producer_id, epoch, commit=True, raise_epoch=True)
+    assert refusal.value.code is ErrorCode.NOT_COORDINATOR  # the client looks for another, and asks again
+    assert core.transactions.find("t") == before
+    core.transactions.end("t", producer_id, epoch, commit=True, raise_epoch=True)
+    assert stable(core) == (2, 2)
+
+
+def test_markers_that_cannot_be_written_are_written_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    from quorate.cluster.log import PartitionLog, Refused
+
+    clock = ManualClock()
+    core = with_topics(None, clock)
+    producer_id, epoch = begin(core)
+    with monkeypatch.context() as patched:
+
+        def refuse(*arguments: object, **options: object) -> int:
+            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR)
+
+        patched.setattr(PartitionLog, "append_marker", refuse)
+        core.transactions.end("t", producer_id, epoch, commit=True, raise_epoch=True)
+        with pytest.raises(Refusal) as refusal:
+            core.transactions.add("t", producer_id, epoch + 1, [("orders", 0)])
+        assert refusal.value.code is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert stable(core) == (0, 1)
+    clock.advance(1000)
+    assert stable(core) == (2, 2)
+    core.transactions.add("t", producer_id, epoch + 1, [("orders", 0)])
