@@ -176,7 +176,7 @@ class Transactions:
             found = self._end(coordinator, self._raised(found), commit=False)
         if producer_id < 0 or producer_id != found.producer_id or epoch != found.last_epoch:
             found = self._raised(found)  # else the same request again: the producer did not get the answer
-        found = replace(found, timeout_ms=timeout_ms, status=Status.EMPTY, partitions=(), start_ms=-1, version=0)
+        found = replace(found, timeout_ms=timeout_ms, status=Status.EMPTY, partitions=(), start_ms=-1)
         found = self._put(coordinator, found)
         return found.producer_id, found.epoch
 

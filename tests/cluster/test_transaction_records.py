@@ -1,0 +1,100 @@
+"""What our transaction coordinators write is what brokers wrote: the histories of the captures, played again."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from quorate.cluster import ManualClock
+from quorate.cluster.transaction_records import Status, Transaction, record_of, transaction_of
+from quorate.codecs import CoordinatorRecord, encode_record, read_log
+from quorate.codecs.message import TRANSACTION_STATE
+from quorate.codecs.messages.transaction import TransactionLogKey, TransactionLogValue
+from tests.cluster.test_restart import quiet_core
+from tests.codecs.captures import PARTITIONS, CapturedPartition
+
+CAPTURED = [one for one in PARTITIONS if one.topic == TRANSACTION_STATE]
+
+
+def written(captured: CapturedPartition) -> list[tuple[CoordinatorRecord, bytes | None, bytes | None]]:
+    found = []
+    for entry in read_log(captured.folder):
+        assert isinstance(entry.record, CoordinatorRecord)
+        found.append((entry.record, entry.key_bytes, entry.value_bytes))
+    return found
+
+
+def states(captured: CapturedPartition) -> list[Transaction]:
+    found = []
+    for record, _, _ in written(captured):
+        assert isinstance(record.key, TransactionLogKey)
+        assert isinstance(record.value, TransactionLogValue)
+        found.append(transaction_of(record.key, record.value))
+    return found
+
+
+@pytest.mark.parametrize("captured", CAPTURED, ids=str)
+def test_records_of_brokers_come_back_byte_for_byte_in_whatever_order_partitions_were_added(
+    captured: CapturedPartition,
+) -> None:
+    random = Random(1)
+    for (record, key, value), state in zip(written(captured), states(captured), strict=True):
+        shuffled = list(state.partitions)
+        random.shuffle(shuffled)
+        assert record.version is not None
+        again = record_of(replace(state, partitions=tuple(shuffled)), record.version)
+        assert encode_record(again) == (key, value)
+
+
+@pytest.mark.parametrize("captured", CAPTURED, ids=str)
+def test_requests_that_led_to_the_records_of_brokers_lead_to_the_same_here(captured: CapturedPartition) -> None:
+    """Producer ids and times are the brokers'; a fencing producer aborts and begins in one turn here, so times are not compared."""
+    newer = not captured.folder.parent.name.startswith("classic")
+    clock = ManualClock()
+    core = quiet_core(None, clock)
+    core.features["transaction.version"] = 2 if newer else 0
+    core.internal_topic(TRANSACTION_STATE)
+    put = core.transactions._put
+    ours: list[Transaction] = []
+
+    def noted(coordinator: object, found: Transaction) -> Transaction:
+        ours.append(put(coordinator, found))  # type: ignore[arg-type]
+        return ours[-1]
+
+    core.transactions._put = noted  # type: ignore[method-assign,assignment]
+    theirs = states(captured)
+    known: dict[str, Transaction] = {}
+    for place, state in enumerate(theirs):
+        name = state.transactional_id
+        was = known.get(name)
+        known[name] = state
+        match state.status:
+            case Status.EMPTY:
+                core.transactions.new_producer_id = lambda fresh=state.producer_id: fresh  # type: ignore[method-assign,misc]
+                core.transactions.begin(name, state.timeout_ms, -1, -1)
+            case Status.ONGOING:
+                added = [one for one in state.partitions if was is None or one not in was.partitions]
+                core.transactions.add(name, state.producer_id, state.epoch, added, version=state.version)
+            case Status.PREPARE_COMMIT | Status.PREPARE_ABORT:
+                assert was is not None
+                timed_out = state.updated_ms - state.start_ms > state.timeout_ms
+                later = [one for one in theirs[place + 1 :] if one.transactional_id == name][1:2]
+                fenced = bool(later) and later[0].status is Status.EMPTY
+                if timed_out:
+                    clock.advance(state.timeout_ms)
+                elif not fenced:  # else `begin` does it
+                    commit = state.status is Status.PREPARE_COMMIT
+                    raised = state.version >= 2
+                    core.transactions.end(name, was.producer_id, was.epoch, commit=commit, raise_epoch=raised)
+
+    def bare(found: list[Transaction]) -> dict[str, list[Transaction]]:
+        """By id, without what may differ, and as a record has it."""
+        by_id: dict[str, list[Transaction]] = {}
+        for one in found:
+            kept = replace(one, start_ms=0, updated_ms=0, last_epoch=0, partitions=tuple(sorted(one.partitions)))
+            kept = kept if newer else replace(kept, previous_producer_id=-1)
+            by_id.setdefault(one.transactional_id, []).append(kept)
+        return by_id
+
+    assert bare(ours) == bare(theirs)
+    assert len(ours) == len(theirs) > 4
