@@ -15,15 +15,18 @@ from quorate.codecs.batches.frames import MAX_BATCH_BYTES
 from quorate.codecs.batches.v2 import TRANSACTIONAL
 from quorate.codecs.columnar.batches import Batches, Records
 from quorate.codecs.columnar.columns import decode_slots
+from quorate.codecs.columnar.frame import Ints
 from quorate.codecs.columnar.log import BLOCK_BYTES, CONTROL_RECORDS, FoundRecords, PartitionColumns
+from quorate.codecs.columnar.schema import PROBLEMS
 from quorate.codecs.columnar.slots import binary_array
 from quorate.codecs.log_files import PartitionFiles, Segment, find_partitions
 from quorate.codecs.log_isolation import Transactions
 from quorate.codecs.log_model import LogError, LogProblem, is_damage
 from quorate.pipeline.files import Piece, check_offset
 from quorate.pipeline.filters import Wanted
+from quorate.pipeline.needs import Needs
 from quorate.pipeline.options import Mode
-from quorate.pipeline.rows import Rows, timestamps
+from quorate.pipeline.rows import MAX_ROWS, Rows, timestamps
 
 __all__ = ["Reading", "read_piece"]
 
@@ -38,6 +41,7 @@ class Reading:
     mode: Mode
     include_raw: bool = False
     fail_on_data_loss: bool = True
+    needs: Needs | None = None
 
 
 def read_piece(piece: Piece, reading: Reading, file: BinaryIO | None = None) -> Iterator[pa.RecordBatch]:
@@ -164,11 +168,45 @@ def _whole_rows(piece: Piece, found: FoundRecords, reader: _PieceColumns, readin
     records = wanted.of_records(found.records, piece.topic, piece.start_offset, piece.end_offset)
     if not len(records):
         return
-    batches = decode_slots(records.keys, records.values, topic=piece.topic)
+    records, batches = _decoded(records, found.data, piece, reading)
     common = columns_of(records, found.data, piece.topic, piece.partition)
     if reading.include_raw:
         common |= {"key": binary_array(records.keys), "value": binary_array(records.values)}
-    yield from checked(rows.of_batches(batches, common), reading.mode)
+    found = checked(rows.of_batches(batches, common), reading.mode)
+    yield from found if reading.needs is None else _joined(found)
+
+
+def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Few rows of many types in one batch: each costs the JVM some time."""
+    together = list(batches)
+    if sum(batch.num_rows for batch in together) > MAX_ROWS:
+        yield from together
+    elif together:
+        yield from pa.Table.from_batches(together).combine_chunks().to_batches()
+
+
+def _decoded(
+    records: Records, data: Batches, piece: Piece, reading: Reading
+) -> tuple[Records, dict[str, pa.RecordBatch]]:
+    """The records that are needed, and what they are."""
+    if reading.needs is None:
+        return records, decode_slots(records.keys, records.values, topic=piece.topic)
+    choice = reading.needs.choice(records, data, piece.topic, piece.partition, read_committed=reading.read_committed)
+    while True:
+        places = choice.places()
+        needed = choice.of_places(places)
+        batches = decode_slots(needed.keys, needed.values, topic=piece.topic) if len(needed) else {}
+        # What cannot be decoded is no record, so that what was written before it may be needed.
+        if not choice.leave_out(places[_undecoded(batches)]):
+            return needed, batches
+
+
+def _undecoded(batches: Mapping[str, pa.RecordBatch]) -> Ints:
+    """The rows that have a problem and nothing else."""
+    if PROBLEMS not in batches:
+        return np.empty(0, np.int64)
+    rows = [np.asarray(batch.column("row")) for name, batch in batches.items() if name != PROBLEMS]
+    return np.setdiff1d(np.asarray(batches[PROBLEMS].column("row")), np.concatenate(rows) if rows else [])
 
 
 def columns_of(records: Records, data: Batches, topic: str, partition: int | None) -> dict[str, pa.Scalar | pa.Array]:

@@ -12,9 +12,20 @@ from difflib import get_close_matches
 from typing import Any, Final, Literal, TypeAlias
 
 from quorate.codecs.message import CONSUMER_OFFSETS
+from quorate.pipeline.needs import Needs
 from quorate.pipeline.schema import CONTROL, OptionError, arrow_schema, record_types
 
-__all__ = ["OPTIONS", "Mode", "Option", "Options", "parse_columns", "parse_mode", "parse_options", "parse_types"]
+__all__ = [
+    "NEEDS",
+    "OPTIONS",
+    "Mode",
+    "Option",
+    "Options",
+    "parse_columns",
+    "parse_mode",
+    "parse_options",
+    "parse_types",
+]
 
 Mode: TypeAlias = Literal["PERMISSIVE", "FAILFAST", "DROPMALFORMED"]
 
@@ -97,6 +108,9 @@ OPTIONS: Final = (
 )
 """Every option, in the order in which the documentation shows them."""
 
+NEEDS: Final = "quorate.needs"
+"""What our own jobs tell the source, and nobody else does: see `quorate.pipeline.needs`."""
+
 _NAMES: Final = {option.name.lower(): option.name for option in OPTIONS}
 
 
@@ -121,6 +135,7 @@ class Options:
     max_split_bytes: int = 32 << 20
     max_offsets_per_trigger: int | None = None
     fail_on_data_loss: bool = True
+    needs: Needs | None = None
 
     def wants(self, partition: int | None) -> bool:
         """Whether a partition was asked for."""
@@ -135,6 +150,8 @@ def parse_options(given: Mapping[str, str]) -> Options:
         lower = name.lower()
         if lower == "kafka.isolation.level":
             known["isolation.level"] = value
+        elif lower == NEEDS:
+            known[NEEDS] = value
         elif lower in _NAMES and lower != "kafka.bootstrap.servers":
             known[_NAMES[lower]] = value
         elif lower.startswith(_KAFKA):
@@ -173,6 +190,7 @@ def parse_options(given: Mapping[str, str]) -> Options:
         max_split_bytes=_size("maxSplitBytes", known.get("maxSplitBytes", "32m")),
         max_offsets_per_trigger=None if limit is None else _number("maxOffsetsPerTrigger", limit),
         fail_on_data_loss=_boolean("failOnDataLoss", known.get("failOnDataLoss", "true")),
+        needs=Needs.parsed(known[NEEDS]) if NEEDS in known else None,
     )
 
 

@@ -22,7 +22,7 @@ from quorate.codecs.wire import ArrayType, BytesType, StructType, Uuid, UuidType
 from quorate.pipeline.jobs.columns import NO_ORDER
 from quorate.pipeline.schema import GROUP_FIELDS, column_of
 
-__all__ = ["PACKED", "Row", "entries", "entry_of", "packed", "record_of", "rows_in_order"]
+__all__ = ["PACKED", "Row", "entries", "entry_of", "packed", "packed_columns", "record_of", "rows_in_order"]
 
 Row = dict[str, Any]
 Convert = Callable[[Any], Any]
@@ -36,9 +36,13 @@ _TYPES = {found.name: found for found in RECORD_TYPES[CONSUMER_OFFSETS].values()
 
 def packed(df: DataFrame, *also: Column | str) -> DataFrame:
     """The rows of records as `rows_in_order` takes them, with columns `also`; those of transaction markers and of what could not be decoded are not for it."""
+    return df.select(*packed_columns(df), *also)
+
+
+def packed_columns(df: DataFrame) -> list[Column | str]:
+    """The columns of packed rows."""
     structs = [column_of(name) for name in _TYPES if column_of(name) in df.columns]
-    one = F.coalesce(*[F.to_json(F.col(name)) for name in structs])
-    return df.select(*_COMMON, *also, one.alias(PACKED))
+    return [*_COMMON, F.coalesce(*[F.to_json(F.col(name)) for name in structs]).alias(PACKED)]
 
 
 def rows_in_order(table: pa.Table) -> Iterator[tuple[Row, CoordinatorRecord]]:

@@ -20,8 +20,8 @@ from quorate.coordinator.history.words import Partition, learn_names
 from quorate.coordinator.state import CoordinatorState
 from quorate.coordinator.state.modern import ModernGroup
 from quorate.pipeline.jobs.columns import LOG, AsOf
-from quorate.pipeline.jobs.records import packed, rows_in_order
-from quorate.pipeline.jobs.survivors import ABORTED, PENDING_OF, survivors
+from quorate.pipeline.jobs.records import rows_in_order
+from quorate.pipeline.jobs.survivors import ABORTED, PENDING_OF, packed_survivors
 
 __all__ = ["STATE", "GroupState", "group_state", "replayed", "state_rows"]
 
@@ -185,9 +185,9 @@ def group_state(df: DataFrame, as_of: AsOf | None = None, *, isolation_level: st
 
     Raises `OptionError` for columns that are missing, or a moment that is none.
     """
-    found = survivors(df, as_of, isolation_level)
+    found = packed_survivors(df, as_of, isolation_level)
     schema = from_arrow_schema(STATE)
-    return GroupState(packed(found, PENDING_OF, ABORTED).groupBy(*LOG).applyInArrow(_replay, schema))
+    return GroupState(found.groupBy(*LOG).applyInArrow(_replay, schema))
 
 
 def _replay(table: pa.Table) -> pa.Table:

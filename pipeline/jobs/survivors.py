@@ -8,6 +8,8 @@ hash what has no fixed size: with 2 M rows of Parquet this way is 1.5 times as f
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
 
+from quorate.codecs.message import RecordType
+from quorate.pipeline.jobs.at_source import loaded
 from quorate.pipeline.jobs.columns import (
     COMMIT_TYPES,
     LOG,
@@ -19,9 +21,18 @@ from quorate.pipeline.jobs.columns import (
     until,
     with_same_log,
 )
+from quorate.pipeline.jobs.records import packed, packed_columns
 from quorate.pipeline.schema import CONTROL, OptionError, column_of
 
-__all__ = ["ABORTED", "PENDING_OF", "has_markers", "is_in_transaction", "survivors", "with_outcomes"]
+__all__ = [
+    "ABORTED",
+    "PENDING_OF",
+    "has_markers",
+    "is_in_transaction",
+    "packed_survivors",
+    "survivors",
+    "with_outcomes",
+]
 
 PENDING_OF = "pending_of"
 """The column with the producer whose transaction was still open, null for all other rows."""
@@ -40,9 +51,30 @@ def survivors(df: DataFrame, as_of: AsOf | None = None, isolation_level: str | N
     the last row of each key, and that key's last tombstone, which makes the transaction forget it. `isolation_level`: see `group_state`.
     """
     types = present_types(df)
-    rows = until(df, as_of)
-    commit = F.col("type").isin(*COMMIT_TYPES) & ~F.col("tombstone")
-    decoded = F.col("group").isNotNull()
+    with_markers = has_markers(df, isolation_level)
+    found = _found(until(df, as_of), types, with_markers)
+    picks = _picks(found.withColumnRenamed("offset", "place"), with_markers)
+    at_offset = picks.select(*LOG, F.col("place").alias("offset"), PENDING_OF, ABORTED)
+    return with_same_log(df, F.broadcast(at_offset.distinct()), "inner", ["offset"])
+
+
+def packed_survivors(df: DataFrame, as_of: AsOf | None = None, isolation_level: str | None = None) -> DataFrame:
+    """The same, packed for `rows_in_order`. Of what `load()` gave, the source leaves most out, and the rest is looked at once."""
+    types = present_types(df)
+    source = loaded(df, "state", as_of)
+    if source is None:
+        return packed(survivors(df, as_of, isolation_level), PENDING_OF, ABORTED)
+    if isolation_level is None and source.options.read_committed:
+        isolation_level = "read_committed"
+    with_markers = has_markers(source.rows, isolation_level)
+    found = _found(until(source.rows, as_of), types, with_markers, F.struct(*packed_columns(df)).alias("row"))
+    # Where rows are compared, the offset counts.
+    picks = _picks(found.withColumn("place", F.struct("offset", "row")), with_markers)
+    return picks.select("place.row.*", PENDING_OF, ABORTED).distinct()
+
+
+def _found(rows: DataFrame, types: list[RecordType], with_markers: bool, *also: Column) -> DataFrame:
+    """What decides on each row: the log, the offset, the key, and how its transaction ended."""
     text, number = key_columns(types)
     keys: list[Column | str] = [
         *LOG,
@@ -52,26 +84,31 @@ def survivors(df: DataFrame, as_of: AsOf | None = None, isolation_level: str | N
         "tombstone",
         text.alias("key_text"),
         number.alias("key_number"),
+        *also,
     ]
-    with_markers = has_markers(df, isolation_level)
-    if with_markers:
-        settled = rows.where(decoded & ~is_in_transaction())
-        found = settled.select(
-            *keys, F.lit(None).cast("long").alias(PENDING_OF), F.lit(False).alias(ABORTED)
-        ).unionByName(
+    decoded = F.col("group").isNotNull()
+    nobody, counts = F.lit(None).cast("long").alias(PENDING_OF), F.lit(False).alias(ABORTED)
+    if not with_markers:
+        return rows.where(decoded).select(*keys, nobody, counts)
+    return (
+        rows.where(decoded & ~is_in_transaction())
+        .select(*keys, nobody, counts)
+        .unionByName(
             with_outcomes(rows).select(
                 *keys,
                 F.when(F.col("outcome").isNull(), F.col("producer_id")).alias(PENDING_OF),
                 F.col("outcome").eqNullSafe("ABORT").alias(ABORTED),
             )
         )
-    else:
-        found = rows.where(decoded).select(
-            *keys, F.lit(None).cast("long").alias(PENDING_OF), F.lit(False).alias(ABORTED)
-        )
+    )
+
+
+def _picks(found: DataFrame, with_markers: bool) -> DataFrame:
+    """The `place` of each row that decides, with its log, `PENDING_OF` and `ABORTED`. A place is what rows are compared by: the offset, or a struct that begins with it."""
+    commit = F.col("type").isin(*COMMIT_TYPES) & ~F.col("tombstone")
 
     def last(condition: Column) -> Column:
-        return F.max(F.when(condition, F.col("offset")))
+        return F.max(F.when(condition, F.col("place")))
 
     per_key = found.groupBy(*LOG, "group", "type", "key_text", "key_number", PENDING_OF).agg(
         last(~F.col(ABORTED)).alias("last"),
@@ -82,22 +119,23 @@ def survivors(df: DataFrame, as_of: AsOf | None = None, isolation_level: str | N
     # What is left is small. One commit of each group is enough to make it, unless the group went later.
     nobody = F.lit(None).cast("long").alias(PENDING_OF)
     counts, is_aborted = F.lit(False).alias(ABORTED), F.lit(True).alias(ABORTED)
-    picked = [F.struct(F.col("last").alias("offset"), PENDING_OF, counts)]
+    picked = [F.struct(F.col("last").alias("place"), PENDING_OF, counts)]
     if with_markers:
-        picked.append(F.struct(F.col("deleted").alias("offset"), nobody, counts))
+        picked.append(F.struct(F.col("deleted").alias("place"), nobody, counts))
     made = F.greatest(
-        F.when(F.col("made").isNotNull(), F.struct(F.col("made").alias("offset"), PENDING_OF, counts)),
-        F.when(F.col("made_aborted").isNotNull(), F.struct(F.col("made_aborted").alias("offset"), nobody, is_aborted)),
+        F.when(F.col("made").isNotNull(), F.struct(F.col("made").alias("place"), PENDING_OF, counts)),
+        F.when(F.col("made_aborted").isNotNull(), F.struct(F.col("made_aborted").alias("place"), nobody, is_aborted)),
     )
     per_group = per_key.groupBy(*LOG, "group").agg(
         F.flatten(F.collect_list(F.array(*picked))).alias("picks"),
         F.max(made).alias("made"),
         F.max(F.when(F.col("type").isin(*OF_GROUPS), F.col("deleted"))).alias("removed"),
     )
-    makes = F.col("made.offset") > F.coalesce(F.col("removed"), F.lit(-1))
-    chosen = F.concat("picks", F.when(makes, F.array("made")).otherwise(F.array()))
-    at_offset = per_group.select(*LOG, F.explode(chosen).alias("pick")).where("pick.offset is not null")
-    return with_same_log(df, F.broadcast(at_offset.select(*LOG, "pick.*").distinct()), "inner", ["offset"])
+    makes = F.col("removed").isNull() | (F.col("made.place") > F.col("removed"))
+    chosen = F.concat("picks", F.when(F.col("made").isNotNull() & makes, F.array("made")).otherwise(F.array()))
+    return (
+        per_group.select(*LOG, F.explode(chosen).alias("pick")).where("pick.place is not null").select(*LOG, "pick.*")
+    )
 
 
 def has_markers(df: DataFrame, isolation_level: str | None) -> bool:

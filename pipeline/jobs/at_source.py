@@ -1,0 +1,75 @@
+"""Telling the source what a job needs, as Spark tells its own sources: it hands neither columns nor aggregates down to one that is written in Python.
+
+A DataFrame that is just what `load()` gave is loaded anew with an option that nobody else sets (`quorate.pipeline.needs`). The results are the same; they come sooner.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from pyspark.sql import DataFrame
+
+from quorate.codecs.log_model import LogError
+from quorate.pipeline.files import find_files
+from quorate.pipeline.jobs.columns import FORMAT, AsOf, moment_of
+from quorate.pipeline.needs import Needs, What
+from quorate.pipeline.options import NEEDS, Options, parse_options
+from quorate.pipeline.schema import OptionError
+
+__all__ = ["AtSource", "loaded", "milliseconds_until"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class AtSource:
+    """Rows of a source that was told what is needed, and its options."""
+
+    rows: DataFrame
+    options: Options
+
+
+def loaded(df: DataFrame, what: What, as_of: AsOf | None, times_ms: tuple[int, ...] = ()) -> AtSource | None:
+    """The rows of `df` that are needed up to a moment, or some more.
+
+    `None` where that cannot be had: for streams, for what is cached, for anything but the result of `load()`, and where two folders have the same partition, because
+    then it has to be seen whether these are copies. Raises `OptionError` for what is not a moment.
+    """
+    plan = getattr(df, "_jdf", None)  # Spark Connect has none
+    if plan is None or df.isStreaming or df.storageLevel.useMemory or df.storageLevel.useDisk:
+        return None
+    needs = _needs(what, as_of, times_ms)
+    relation = plan.queryExecution().analyzed()
+    if needs is None or relation.getClass().getSimpleName() != "DataSourceV2Relation":
+        return None
+    if relation.table().name() != FORMAT:
+        return None
+    given = dict(relation.options().asCaseSensitiveMap())
+    try:
+        options = parse_options(given)
+        if options.mode == "FAILFAST" or (not options.kafka and _has_copies(options)):
+            return None
+    except (OptionError, LogError, OSError):
+        return None  # whoever reads it says so
+    rows = df.sparkSession.read.format(FORMAT).options(**{**given, "pushFilters": "false", NEEDS: needs.text()}).load()
+    return AtSource(rows, options) if rows.schema == df.schema else None
+
+
+def _has_copies(options: Options) -> bool:
+    files = find_files(options)
+    return len({(one.topic, one.partition) for one in files}) < len(files)
+
+
+def _needs(what: What, as_of: AsOf | None, times_ms: tuple[int, ...]) -> Needs | None:
+    if as_of is None:
+        return Needs(what=what, times_ms=times_ms)
+    if not isinstance(as_of, Mapping):
+        return Needs(what=what, times_ms=times_ms, until_ms=milliseconds_until(moment_of(as_of)))
+    ends = {at if isinstance(at, tuple) else (None, at): offset for at, offset in as_of.items()}
+    whole = all(isinstance(number, int) and isinstance(offset, int) for (_, number), offset in ends.items())
+    return Needs(what=what, times_ms=times_ms, until_offsets=ends) if whole and ends else None
+
+
+def milliseconds_until(moment: datetime) -> int:
+    """The last millisecond that is not later than a moment."""
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
