@@ -4,6 +4,7 @@ Files are opened when they are needed; `Descriptors` keeps the last ones open, s
 """
 
 import os
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from pathlib import Path
 from typing import Protocol
@@ -30,23 +31,35 @@ class Store(Protocol):
 
 
 class MemoryStore:
-    """Bytes in memory."""
+    """Bytes in memory, in the pieces in which they came: so nothing is copied when they grow, and a piece is given out as it is."""
 
-    __slots__ = ("_data", "size")
+    __slots__ = ("_pieces", "_starts", "size")
 
-    def __init__(self, data: bytes = b"") -> None:
-        self._data = bytearray(data)
-        self.size = len(data)
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._starts: list[int] = []
+        self.size = 0
 
     def append(self, data: bytes) -> None:
         """Add it."""
-        self._data += data
+        self._pieces.append(data)
+        self._starts.append(self.size)
         self.size += len(data)
 
     def read(self, position: int, count: int) -> bytes:
         """Up to so many bytes."""
-        with memoryview(self._data) as view:
-            return bytes(view[position : position + count])
+        end = min(position + count, self.size)
+        if position >= end:
+            return b""
+        first = bisect_right(self._starts, position) - 1
+        last = bisect_left(self._starts, end)
+        pieces = self._pieces[first:last]
+        over = self._starts[last - 1] + len(pieces[-1]) - end
+        if over:
+            pieces[-1] = pieces[-1][: len(pieces[-1]) - over]
+        if position > self._starts[first]:
+            pieces[0] = pieces[0][position - self._starts[first] :]
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def flush(self) -> None:
         """There is no disk."""

@@ -17,7 +17,7 @@ from quorate.cluster.storage.cleaning import clean
 from quorate.cluster.storage.files import BadFileError, decode_checkpoint, decode_properties, encode_checkpoint
 from quorate.cluster.storage.log_files import LogFiles
 from quorate.cluster.storage.recovery import load
-from quorate.cluster.storage.stores import Descriptors
+from quorate.cluster.storage.stores import Descriptors, MemoryStore
 from quorate.codecs import Uuid
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches import BatchRecord, encode_batch
@@ -202,6 +202,17 @@ def test_a_log_in_a_folder_reads_as_one_in_memory(folder: Folder) -> None:
                     assert log.read(offset, limit, **asked) == memory.read(offset, limit, **asked)  # type: ignore[arg-type]
         everything = b"".join(one.data for one in log)
         assert everything == b"".join(path.read_bytes() for path in sorted(folder.path.glob("*.log")))
+
+
+@given(pieces=st.lists(st.binary(min_size=1, max_size=9), max_size=6), data=st.data())
+def test_bytes_in_memory_are_read_as_those_of_a_file(pieces: list[bytes], data: st.DataObject) -> None:
+    store = MemoryStore()
+    for piece in pieces:
+        store.append(piece)
+    whole = b"".join(pieces)
+    position, count = data.draw(st.integers(0, 60)), data.draw(st.integers(0, 60))
+    assert store.size == len(whole)
+    assert store.read(position, count) == whole[position : position + count]
 
 
 def test_folders_of_replicas_are_one_log_that_is_written_once(tmp_path: Path) -> None:
