@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
+from tempfile import TemporaryDirectory
 
 sys.path.append(str(Path(__file__).parent))  # behind everything: `codecs` stays the standard library's
 
@@ -32,7 +33,7 @@ SERVE = """
 import sys, time
 from quorate.cluster import EmbeddedCluster
 properties = {"offsets.topic.num.partitions": 4, "group.consumer.assignment.interval.ms": 0, "default.replication.factor": 1}
-with EmbeddedCluster(brokers=1, properties=properties) as cluster:
+with EmbeddedCluster(brokers=1, properties=properties, data=sys.argv[1] or None) as cluster:
     print(cluster.bootstrap_servers, flush=True)
     sys.stdin.readline()
 """
@@ -61,9 +62,10 @@ class Server:
 
 
 @contextmanager
-def embedded() -> Iterator[Server]:
+def embedded(data: str = "") -> Iterator[Server]:
+    """`data`: the directory that it keeps everything in; empty: memory."""
     with subprocess.Popen(
-        [sys.executable, "-P", "-c", SERVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-P", "-c", SERVE, data], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -205,6 +207,18 @@ def life(report: Report) -> None:
     report.cost("three brokers stopped", 1000 * min(stops), None, "", "ms", "< 5")
 
 
+def disk(report: Report) -> None:
+    """Produce to a directory and to memory, by turns; the best of each."""
+    rates: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
+    for turn in range(4 if report.quick else 6):
+        on_disk = turn % 2 == 1
+        with TemporaryDirectory() as folder, embedded(folder if on_disk else "") as server:
+            rates[on_disk].append(throughput(server, 16 if report.quick else 200))
+    for place, what in enumerate(("produce", "fetch")):
+        ours, memory = (max(one[place] for one in rates[on_disk]) for on_disk in (True, False))
+        report.rate(f"{what}, kept in a directory", ours, memory, "in memory", "MiB/s", "ratio ≥ 0.5")
+
+
 def both(measure: Callable[[Server], tuple[float, float]], peer: Server | None) -> tuple[tuple[float, float], ...]:
     """Ours and the peer's, by turns."""
     with embedded() as ours:
@@ -233,6 +247,7 @@ def main() -> None:
         ours, theirs = both(lambda server: throughput(server, 32 if report.quick else 200), peer)
         report.rate("produce, librdkafka", ours[0], theirs[0] or None, PEER, "MiB/s", "ratio ≥ 0.5")
         report.rate("fetch, librdkafka", ours[1], theirs[1] or None, PEER, "MiB/s", "ratio ≥ 0.5")
+    disk(report)
     with embedded() as server:
         report.cost("memory after the start", server.resident_mib, None, "", "MiB", "< 100")
         seconds, mib = connections(server, 1000)
