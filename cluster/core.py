@@ -89,7 +89,9 @@ class ClusterCore:
         self.data: DataDirectory | None = None
         self._has_started = False
         if data is not None:
-            self.data = DataDirectory(data, new_id=self.cluster_id, now_ms=self.clock.now_ms(), on_note=self.note)
+            durable = "log.flush.interval.messages" in self.settings.properties
+            now_ms = self.clock.now_ms()
+            self.data = DataDirectory(data, new_id=self.cluster_id, now_ms=now_ms, on_note=self.note, durable=durable)
             try:
                 self._restore(self.data)
             except BaseException:
@@ -177,7 +179,12 @@ class ClusterCore:
         topic.add_partitions(chosen, self.alive)
         if not only_check:
             self.topics[name] = self.topics_by_id[topic.id] = topic
-            self._publish()
+            try:
+                self._publish()
+            except OSError as error:
+                del self.topics[name], self.topics_by_id[topic.id]
+                self._publish()
+                raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror) from None
         return topic
 
     def internal_topic(self, name: str) -> TopicState:
@@ -199,6 +206,7 @@ class ClusterCore:
         del self.topics_by_id[topic.id]
         self._log_configs.pop(name, None)
         self._publish()
+        self._leaders_changed()  # coordinators of its partitions have nothing to do any more
         if self.data is not None:
             for partition in topic.partitions:
                 self.data.remove(name, partition.index)
@@ -237,7 +245,13 @@ class ClusterCore:
         """Give a partition other replicas; it has them at once, as replicas share a log. Raises `Refusal`."""
         if brokers is None:
             raise Refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-        (partition.replicas,) = self._checked_assignment([brokers])
+        (replicas,) = self._checked_assignment([brokers])
+        if self.data is not None:
+            try:
+                self.data.spread(partition.topic, partition.index, replicas)
+            except OSError as error:
+                raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror) from None
+        partition.replicas = replicas
         partition.in_sync = ()
         partition.elect(self.alive)
         self._leadership[partition.topic] = self._leadership.get(partition.topic, 0) + 1
@@ -358,7 +372,9 @@ class ClusterCore:
             self.note(f"the cluster's metadata could not be written: {refused}; free some space")
 
     def started(self) -> None:
-        """All brokers are up, in a loop that runs: leaders are chosen, and logs are looked after."""
+        """All brokers are up, in a loop that runs: leaders are chosen, and logs are looked after. Raises `ClusterStateError` after `close`."""
+        if self.data is not None and self.data.closed:
+            raise ClusterStateError(f"{self.data.path} was closed; make another cluster with it")
         self._has_started = True
         self.broker_changed()
         self.maintenance.start()

@@ -77,12 +77,12 @@ class EmbeddedCluster:
         try:
             for broker in self.core.brokers.values():
                 await broker.start()
+            self.core.started()
         except ClusterStateError:
             for broker in self.core.brokers.values():
                 broker.stop()
             self.core.close()
             raise
-        self.core.started()
 
     async def stop(self, *, grace_ms: int = 250) -> None:
         """Stop all brokers, in the loop that they run in: answers that are there are still sent, for as long as `grace_ms`; requests that wait get none."""

@@ -326,13 +326,16 @@ class PartitionLog:
         """The oldest records may go (DeleteRecords, KIP-107): segments that have only such go at once. Raises `Refused`."""
         if offset <= self.start_offset:
             return
-        self.start_offset = offset
-        if self.files is not None:
-            self.files.start_offset_changed(self)
-        last = self.active.size > 0 and offset >= self.next_offset
-        if last:
-            self.roll(self.active.created_ms)
-        self.drop([one for one, following in zip(self.segments, self._bases[1:], strict=False) if following <= offset])
+        try:
+            self.start_offset = offset
+            if self.files is not None:
+                self.files.start_offset_changed(self)
+            if offset >= self.next_offset and self.active.size:
+                self._roll(self.active.created_ms)
+            ends = self._bases[1:]
+            self.drop([one for one, following in zip(self.segments, ends, strict=False) if following <= offset])
+        except OSError as error:
+            raise _cannot_write(error) from None
 
     def drop(self, segments: list[Segment]) -> None:
         """Some of the oldest segments go, not the one that is written to."""
@@ -365,6 +368,7 @@ class PartitionLog:
         try:
             for segment in self.segments[max(bisect_right(self._bases, self.flushed_offset) - 1, 0) :]:
                 segment.store.flush()
+            self.files.sync()
         except OSError as error:
             raise _cannot_write(error) from None
         self._unflushed = 0

@@ -166,7 +166,9 @@ class _Turn:
             missing = topic is None and self.context.api_version >= 13
             code = ErrorCode.UNKNOWN_TOPIC_ID if missing else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             failed = _failed(asked, code)
-            return replace(failed, aborted_transactions=()) if topic is None else failed  # as Kafka's broker tells them apart
+            return (
+                replace(failed, aborted_transactions=()) if topic is None else failed
+            )  # as Kafka's broker tells them apart
         leads = partition.leader == self.broker.id
         if not leads and (self.broker.id not in partition.in_sync or self.context.api_version < 11):
             return _failed(asked, ErrorCode.NOT_LEADER_OR_FOLLOWER, partition, self.context.api_version)

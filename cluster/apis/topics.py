@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.apis.configs import check_topic_config, shown
 from quorate.cluster.errors import Refusal
+from quorate.cluster.producers import Refused
 from quorate.codecs import Uuid
 from quorate.codecs.api.broker import (
     CreatePartitionsRequest,
@@ -144,8 +145,11 @@ def delete_records(broker: "Broker", request: DeleteRecordsRequest, context: Con
                 if not 0 <= offset <= log.high_watermark:
                     error = ErrorCode.OFFSET_OUT_OF_RANGE
                 else:
-                    log.delete_before(offset)
-                    low = log.start_offset
+                    try:
+                        log.delete_before(offset)
+                        low = log.start_offset
+                    except Refused as refused:
+                        error = refused.code
             parts.append(
                 DeleteRecordsPartitionResult(partition_index=one.partition_index, low_watermark=low, error_code=error)
             )

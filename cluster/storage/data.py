@@ -45,17 +45,24 @@ Key = tuple[str, int]
 class DataDirectory:
     """The directory of a cluster, which one process has at a time. `new`: there was no cluster in it; `clean`: the last one was stopped in order.
 
-    `cluster_id`: of the cluster in it, or `new_id` if there is none. Raises `ClusterStateError` if another has it, or if it cannot be read or written.
+    `cluster_id`: of the cluster in it, or `new_id` if there is none; `durable`: changes of metadata are on the disk before anybody is told. Raises `ClusterStateError` if another has it, or if it cannot be read or written.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], *, new_id: str, now_ms: int, on_note: Callable[[str], object]
+        self,
+        path: str | os.PathLike[str],
+        *,
+        new_id: str,
+        now_ms: int,
+        on_note: Callable[[str], object],
+        durable: bool = False,
     ) -> None:
         self.path = Path(path)
         self.descriptors = Descriptors()
         self._note = on_note
         self._logs: dict[Key, tuple[PartitionLog, tuple[int, ...]]] = {}
         self._directories: dict[int, Uuid] = {}
+        self.closed = False
         self._written: dict[Path, bytes] = {}
         self._lock = -1
         try:
@@ -68,7 +75,7 @@ class DataDirectory:
             if self.new:
                 self._write_meta(self._controller, _CONTROLLER_ID)
             self.clean = all((one / _CLEAN).exists() for one in self.path.glob("broker-*") if one.is_dir())
-            self.metadata = MetadataLog(self._controller, self.descriptors, now_ms=now_ms)
+            self.metadata = MetadataLog(self._controller, self.descriptors, now_ms=now_ms, durable=durable)
             self._checkpoints = {name: self._read_checkpoint(name) for name in (_START_OFFSETS, _FLUSHED, _CLEANED)}
             for broker in self.path.glob("broker-*"):
                 (broker / _CLEAN).unlink(missing_ok=True)
@@ -163,8 +170,14 @@ class DataDirectory:
         self._logs[key] = (log, tuple(replicas))
         return log
 
+    def spread(self, topic: str, index: int, replicas: Sequence[int]) -> None:
+        """Other brokers will have replicas of a partition. Raises `OSError`."""
+        log, _ = self._logs[topic, index]
+        if log.files is not None:
+            log.files.spread(self._folders(topic, index, replicas))
+
     def moved(self, topic: str, index: int, replicas: Sequence[int]) -> None:
-        """Other brokers have the replicas of a partition now. Raises `OSError`."""
+        """They have them now, and others have not. Raises `OSError`."""
         log, was = self._logs[topic, index]
         if tuple(replicas) != was and log.files is not None:
             log.files.move(self._folders(topic, index, replicas), log)
@@ -240,7 +253,7 @@ class DataDirectory:
 
     def close(self) -> None:
         """Stop in order: everything is on the disk, and the next start takes it as it is. Raises `OSError` and `Refused`."""
-        if self._lock == -1 and not self._directories:
+        if self.closed:
             return
         for log, _ in self._logs.values():
             log.close()
@@ -248,12 +261,14 @@ class DataDirectory:
         self._write_start_offsets()
         self.checkpoint()
         for number in self._directories:
-            text = json.dumps({"version": 0, "brokerEpoch": self.metadata.state.brokers[number].epoch})
+            known = self.metadata.state.brokers.get(number)
+            text = json.dumps({"version": 0, "brokerEpoch": -1 if known is None else known.epoch})
             write_atomically(self.broker(number) / _CLEAN, text.encode())
         self.release()
 
     def release(self) -> None:
         """Let go of it without stopping in order, as a crash does."""
+        self.closed = True
         self.descriptors.close_all()
         self._directories.clear()
         self._logs.clear()

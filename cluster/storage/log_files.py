@@ -5,6 +5,7 @@ linked anew. Where the file system has no hard links, only the first replica's f
 """
 
 import os
+import shutil
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -23,7 +24,7 @@ from quorate.cluster.storage.files import (
 from quorate.cluster.storage.segment import Segment
 from quorate.cluster.storage.stores import Descriptors, FileStore
 from quorate.codecs import Uuid
-from quorate.coordinator.log_segments import segment_path, segments_in
+from quorate.coordinator.log_segments import segment_path, segments_in, sync_folder
 
 if TYPE_CHECKING:
     from quorate.cluster.log import PartitionLog
@@ -55,6 +56,7 @@ class LogFiles:
         self.folders = list(folders)
         self.descriptors = descriptors
         self._on_start_offset = on_start_offset
+        self._is_synced = False
         for folder in self.folders:
             folder.mkdir(parents=True, exist_ok=True)
             metadata = folder / _METADATA
@@ -80,15 +82,9 @@ class LogFiles:
             self._share(name)
 
     def _share(self, name: str) -> None:
-        source = self.home / name
         for folder in self.folders[1:]:
-            target = folder / name
-            with suppress(FileNotFoundError):
-                if target.samefile(source):
-                    continue
-                target.unlink()
             with suppress(OSError):  # a file system without hard links
-                os.link(source, target)
+                _link(self.home / name, folder / name)
 
     def _write(self, name: str, data: bytes) -> None:
         write_atomically(self.home / name, data)
@@ -99,20 +95,28 @@ class LogFiles:
         for folder in self.folders:
             (folder / name).unlink(missing_ok=True)
 
-    def move(self, folders: Sequence[Path], log: "PartitionLog") -> None:
-        """Other brokers have the replicas from now on."""
-        gone = [one for one in self.folders if one not in folders]
-        kept = [one for one in folders if one in self.folders] or [self.home]
-        self.folders = [*kept, *(one for one in folders if one not in kept)]
-        source = self.home
-        metadata = (source / _METADATA).read_bytes()
-        for folder in self.folders[1:]:
+    def spread(self, folders: Sequence[Path]) -> None:
+        """Have other folders have the files, too, before the cluster knows that brokers there will have replicas. Raises `OSError`."""
+        for folder in folders:
+            if folder in self.folders:
+                continue
             folder.mkdir(parents=True, exist_ok=True)
-            write_atomically(folder / _METADATA, metadata)
+            for path in self.home.iterdir():
+                target = folder / path.name
+                if path.name == _METADATA:
+                    shutil.copyfile(path, target)
+                    continue
+                try:
+                    _link(path, target)
+                except OSError:
+                    shutil.copyfile(path, target)
+
+    def move(self, folders: Sequence[Path], log: "PartitionLog") -> None:
+        """Other brokers have the replicas from now on; their folders have the files already (`spread`). Raises `OSError`."""
+        gone = [one for one in self.folders if one not in folders]
+        # Where there are links it does not matter which folder is written to; where there are none, it is to be one that has everything.
+        self.folders = sorted(folders, key=lambda one: one != self.home)
         self._share_all()
-        if kept[0] not in folders:  # all are new: the first of them is home, now that it has the files
-            self.folders = list(folders)
-            gone.append(source)
         for segment in log.segments:
             assert isinstance(segment.store, FileStore)
             self.descriptors.close(segment.store.path)
@@ -153,11 +157,19 @@ class LogFiles:
             self.descriptors.close(path)
             path.write_bytes(b"")
             self._share(path.name)
+        self._is_synced = False
         return self.segment(base_offset, now_ms)
 
     def segment(self, base_offset: int, now_ms: int) -> Segment:
         """A segment that is there, with nothing in its indexes yet."""
         return Segment(base_offset, FileStore(self._path(base_offset, ".log"), self.descriptors), created_ms=now_ms)
+
+    def sync(self) -> None:
+        """Bring to the disk which files there are. Raises `OSError`."""
+        if not self._is_synced:
+            for folder in self.folders:
+                sync_folder(folder)
+            self._is_synced = True
 
     def path(self, segment: Segment) -> Path:
         """The file of a segment."""
@@ -250,6 +262,15 @@ class LogFiles:
             self.delete_segment(segment.base_offset)
         if log.epochs:
             self.write_epochs(log.epochs)
+
+
+def _link(source: Path, target: Path) -> None:
+    """Have a second name for a file, in the place of whatever has it now."""
+    with suppress(FileNotFoundError):
+        if target.samefile(source):
+            return
+        target.unlink()
+    os.link(source, target)
 
 
 def _remove_folder(folder: Path) -> None:

@@ -4,6 +4,7 @@ Each change is one batch, so it is there as a whole or not at all. When the log 
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from quorate.cluster.log import PartitionLog
@@ -35,11 +36,15 @@ _CONFIG = LogConfig(delete=False, segment_bytes=(1 << 31) - 1, segment_ms=NEVER,
 
 
 class MetadataLog:
-    """The log in `directory`, and what it says: `state`. `cut_bytes`: of an unfinished write. Raises `LogError` for what cannot be read, and `OSError`."""
+    """The log in `directory`, and what it says: `state`.
 
-    def __init__(self, directory: Path, descriptors: Descriptors, *, now_ms: int) -> None:
+    `cut_bytes`: of an unfinished write; `durable`: changes are on the disk before anybody is told. Raises `LogError` for what cannot be read, and `OSError`.
+    """
+
+    def __init__(self, directory: Path, descriptors: Descriptors, *, now_ms: int, durable: bool = False) -> None:
         self._folder = directory / f"{CLUSTER_METADATA}-0"
         self._descriptors = descriptors
+        self._config = replace(_CONFIG, flush_messages=1) if durable else _CONFIG
         self.state = MetadataState()
         self.log, self.cut_bytes = self._opened(now_ms)
         for batch in self.log:
@@ -50,7 +55,7 @@ class MetadataLog:
 
     def _opened(self, now_ms: int) -> tuple[PartitionLog, int]:
         files = LogFiles([self._folder], _TOPIC_ID, self._descriptors)
-        return load(files, _CONFIG, clean=False, start_offset=0, flushed_offset=0, now_ms=now_ms)
+        return load(files, self._config, clean=False, start_offset=0, flushed_offset=0, now_ms=now_ms)
 
     def _take(self, data: bytes) -> None:
         batch = next(read_batches(data))

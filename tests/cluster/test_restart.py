@@ -2,21 +2,24 @@
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from random import Random
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Message, Producer
 
 from quorate.cluster import ClusterStateError, EmbeddedCluster, ManualClock
 from quorate.cluster.core import ClusterCore
 from quorate.codecs import read_log
 from quorate.codecs.batches import Batch, BatchRecord, read_batches
+from quorate.codecs.message import TRANSACTION_STATE
 from tests.broker.broker import LIB as BROKER_LIB
 from tests.broker.fixtures import need_broker
 from tests.cluster.conftest import QUICK
 from tests.cluster.test_clients import VALUES, fill, read
+from tests.cluster.test_log import batch
 from tests.codecs.test_captures import dump_batch_line, dump_record_line
 from tests.oracle.client import LIB
 
@@ -185,6 +188,48 @@ def test_a_directory_is_for_one_cluster_at_a_time_with_as_many_brokers(tmp_path:
     assert [one.rack for one in more.brokers.values()] == ["a", "b", None]
 
 
+def test_reassigned_replicas_take_their_files_along(tmp_path: Path) -> None:
+    clock = ManualClock()
+    core = quiet_core(tmp_path, clock)
+    partition = core.create_topic("a", partitions=1, replicas=1).partitions[0]
+    partition.log.append(batch(3), leader_epoch=0, now_ms=clock.now_ms())
+    for brokers in ([1, 2], [2], [1], [2, 1]):
+        core.reassign(partition, brokers)
+        partition.log.append(batch(2), leader_epoch=0, now_ms=clock.now_ms())
+        assert {int(path.parent.name[-1]) for path in tmp_path.glob("broker-*/a-0")} == set(brokers)
+    content = [one.data for one in partition.log]
+    assert core.data is not None
+    core.data.release()
+    again = quiet_core(tmp_path, clock)
+    assert [one.data for one in again.topics["a"].partitions[0].log] == content
+    assert partition.log.next_offset == 11
+
+
+def test_a_topic_of_coordinators_that_is_deleted_is_begun_anew(tmp_path: Path) -> None:
+    clock = ManualClock()
+    core = quiet_core(tmp_path, clock)
+    core.internal_topic(TRANSACTION_STATE)
+    core.create_topic("a", partitions=1)
+    producer_id, epoch = core.transactions.begin("t", 60_000, -1, -1)
+    core.transactions.add("t", producer_id, epoch, [("a", 0)])
+    core.delete_topic(TRANSACTION_STATE)
+    clock.advance(120_000)
+    assert core.notes == []
+    core.internal_topic(TRANSACTION_STATE)
+    assert core.transactions.find("t") is None
+    assert core.transactions.begin("t", 60_000, -1, -1) == (producer_id + 1, 0)
+
+
+def test_a_cluster_that_was_closed_does_not_begin_again(tmp_path: Path) -> None:
+    cluster = running(tmp_path)
+    with cluster:
+        pass
+    with pytest.raises(ClusterStateError, match="was closed; make another cluster with it"):
+        cluster.__enter__()
+    with running(tmp_path):
+        pass
+
+
 def test_metadata_that_grew_is_written_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("quorate.cluster.storage.metadata._AT_LEAST_BYTES", 1000)
     clock = ManualClock()
@@ -203,6 +248,43 @@ def test_metadata_that_grew_is_written_anew(tmp_path: Path, monkeypatch: pytest.
     assert quiet_core(tmp_path, clock).topics["a"].id == topic.id
 
 
+SERVE = """
+import sys
+from quorate.cluster import EmbeddedCluster
+with EmbeddedCluster(data=sys.argv[1]) as kafka:
+    print(kafka.bootstrap_servers, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_what_was_acknowledged_is_there_after_the_process_was_killed(tmp_path: Path) -> None:
+    acknowledged: set[bytes] = set()
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", SERVE, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        producer = Producer({"bootstrap.servers": address, "linger.ms": 0, "message.timeout.ms": 1000})
+
+        def told(error: object, message: Message) -> None:
+            if error is None:
+                acknowledged.add(message.value() or b"")
+
+        number = 0
+        while len(acknowledged) < 3000:
+            producer.produce("orders", str(number).encode(), on_delivery=told)
+            producer.poll(0.01 if number - len(acknowledged) > 500 else 0)
+            number += 1
+        process.kill()
+        producer.flush(0.5)
+        producer.purge()
+    with EmbeddedCluster(data=tmp_path) as again:
+        log = again.core.topics["orders"].partitions[0].log
+        values = [one.value for batch in read_batches(b"".join(one.data for one in log)) for one in batch.records()]  # type: ignore[union-attr]
+        assert acknowledged <= set(values)
+        assert len(values) == len(set(values)) <= number
+
+
 # ---- Kafka's own tool
 
 
@@ -219,11 +301,11 @@ def lines_of(paths: Iterable[Path], topic: str) -> list[str]:
     """What it prints of batches and records, from our own reader."""
     lines = []
     for path in sorted(paths):
-        for batch in read_batches(path.read_bytes()):
-            assert isinstance(batch, Batch)
-            lines.append(dump_batch_line(batch.header))
+        for one in read_batches(path.read_bytes()):
+            assert isinstance(one, Batch)
+            lines.append(dump_batch_line(one.header))
             lines += [
-                dump_record_line(topic, batch.header, one) for one in batch.records() if isinstance(one, BatchRecord)
+                dump_record_line(topic, one.header, each) for each in one.records() if isinstance(each, BatchRecord)
             ]
     return lines
 
