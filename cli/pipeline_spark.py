@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from quorate.cli.errors import UserError
 from quorate.codecs.log_model import LogError
@@ -61,7 +61,7 @@ def started(master: str | None, conf: Mapping[str, str]) -> "SparkSession":
     # Workers have to have what this process has, not what `python3` happens to be.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # Spark keeps filters that it pushed to a Python source for all later uses of the rows, and jobs use them more than once.
-    settings = {"spark.sql.session.timeZone": "UTC", "spark.sql.python.filterPushdown.enabled": "false"}
+    settings: dict[str, Any] = {"spark.sql.session.timeZone": "UTC", "spark.sql.python.filterPushdown.enabled": "false"}
     if not submitted:
         settings |= {
             "spark.ui.enabled": "false",
@@ -116,7 +116,7 @@ class _Chatter:
         listener = threading.Thread(target=self._listen, args=(stderr,), name="spark-stderr", daemon=True)
         listener.start()
         try:
-            gateway = launch_gateway(conf, {"stderr": writes})
+            gateway = launch_gateway(conf, {"stderr": writes})  # type: ignore[no-untyped-call]  # pyspark's
         except BaseException:
             os.close(writes)
             listener.join(5)

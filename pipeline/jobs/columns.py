@@ -151,7 +151,7 @@ def until(df: DataFrame, as_of: AsOf | None) -> DataFrame:
     return with_ends.where(F.col("first_later").isNull() | (F.col("offset") < F.col("first_later"))).drop("first_later")
 
 
-def moment_of(as_of: datetime | int) -> datetime:
+def moment_of(as_of: object) -> datetime:
     """A time with its zone. Raises `OptionError` for what is none."""
     if isinstance(as_of, datetime):
         return as_of if as_of.tzinfo is not None else as_of.replace(tzinfo=UTC)
@@ -189,7 +189,7 @@ def _until_offsets(df: DataFrame, as_of: Mapping[int, int] | Mapping[tuple[str, 
 
 def _last_offsets(as_of: Mapping[Any, Any]) -> list[tuple[Any, ...]]:
     """Topic (if it is named), partition and offset. Raises `OptionError` for what are none."""
-    ends = []
+    ends: list[tuple[Any, ...]] = []
     for at, offset in as_of.items():
         match at, offset:
             case (bool(), _) | ((_, bool()), _) | (_, bool()):
