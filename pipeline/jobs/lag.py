@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
 from pyspark.sql.types import IntegralType
 
+from quorate.pipeline.jobs.at_source import loaded
 from quorate.pipeline.jobs.columns import COMMIT_TYPES, AsOf, key_columns, known_offset, moment_of, present_types, until
 from quorate.pipeline.jobs.survivors import has_markers, is_in_transaction, with_outcomes
 from quorate.pipeline.schema import OptionError, column_of
@@ -20,6 +21,9 @@ PARTITION = ("group", "topic", "partition")
 FIELDS = ("topic", "partition", "offset")
 """What is asked of a commit."""
 
+MOST_TIMES = 20_000
+"""Up to so many different times of snapshots are told to the source."""
+
 
 def lag(
     df: DataFrame, end_offsets: DataFrame, *, as_of: AsOf | None = None, isolation_level: str | None = None
@@ -29,7 +33,8 @@ def lag(
     `df`: rows of the source or of `decode`, of one cluster. `end_offsets`: `topic`, `partition`, `timestamp`, `end_offset` (what `kafka-get-offsets.sh` tells, with the time:
     a timestamp, text of one, or ms since 1970).
     `as_of`: as for `group_state`; a time also leaves out later snapshots.
-    `isolation_level`: as for `group_state`; an offset of a transaction counts from its commit marker on.
+    `isolation_level`: as for `group_state`; an offset of a transaction counts from its commit marker on. For what `load()` gave, a short Spark job asks for the times
+    of the snapshots, so that the source can leave out what no snapshot sees.
 
     A row per group, topic, partition and `timestamp` of a snapshot, from the group's first commit on:
 
@@ -44,6 +49,10 @@ def lag(
     ends = (
         snapshots(end_offsets).groupBy("topic", "partition", "timestamp").agg(F.max("end_offset").alias("end_offset"))
     )
+    present_types(df, COMMIT_TYPES, FIELDS)
+    source = loaded(df, "commits", as_of, lambda: _times(ends))
+    if source is not None:
+        df, isolation_level = source.rows, source.isolation_level(isolation_level)
     written = commits(until(df, as_of), isolation_level)
     if as_of is not None and not isinstance(as_of, Mapping):
         ends = ends.where(F.col("timestamp") <= F.lit(moment_of(as_of)))
@@ -75,7 +84,9 @@ def lag(
         .select(*PARTITION, "timestamp", "commit.committed_offset", "commit.committed_at", "end_offset")
     )
     before = Window.partitionBy(*PARTITION).orderBy("timestamp")
-    seconds = (F.col("timestamp").cast("double") - F.lag("timestamp").over(before).cast("double")).alias("seconds")
+    # From whole numbers: the difference of two seconds since 1970 as doubles is off in the seventh digit.
+    micros = F.unix_micros("timestamp")
+    seconds = (micros - F.lag(micros).over(before)) / F.lit(1e6)
 
     def rate(name: str) -> Column:
         return (F.col(name) - F.lag(name).over(before)) / F.nullif(seconds, F.lit(0.0))
@@ -88,6 +99,14 @@ def lag(
         .withColumn("consumption_rate", rate("committed_offset"))
         .withColumn("drain_seconds", F.when(F.col("lag") == 0, F.lit(0.0)).when(gain > 0, F.col("lag") / gain))
     )
+
+
+def _times(ends: DataFrame) -> tuple[int, ...]:
+    """When there are snapshots, in ms; nothing if there are too many. This is a Spark job."""
+    rows = (
+        ends.select(F.floor(F.unix_micros("timestamp") / 1000).alias("ms")).distinct().limit(MOST_TIMES + 1).collect()
+    )
+    return tuple(sorted(row.ms for row in rows)) if len(rows) <= MOST_TIMES else ()
 
 
 def snapshots(end_offsets: DataFrame) -> DataFrame:

@@ -13,7 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from quorate.pipeline.schema import spark_schema
 from quorate.pipeline.streaming.keyed import PROVIDER, ROCKS_DB
 
-__all__ = ["cut", "run_killed", "stream_of", "write_parts"]
+__all__ = ["Killed", "cut", "run_killed", "stream_of", "write_parts"]
+
+SHUFFLE = "spark.sql.shuffle.partitions"
 
 
 def cut(table: pa.Table, parts: int, random: Random) -> list[pa.Table]:
@@ -41,28 +43,50 @@ def stream_of(spark: SparkSession, folder: Path, files: int = 1, schema: Any = N
     return reader.option("maxFilesPerTrigger", files).parquet(str(folder))
 
 
-def run_killed(found: DataFrame, folder: Path, random: Random | None = None) -> DataFrame:
-    """What a query writes, batch by batch, that is killed at random places and begun anew until it is at its end."""
+class Killed:
+    """A query that writes batch by batch, is killed at random places, and begun anew from its checkpoint. `kills`: how often. Without `random` it is never killed."""
 
-    def keep(batch: DataFrame, number: int) -> None:
-        if random is not None and random.random() < 0.25:
-            raise RuntimeError("killed before it wrote")
-        batch.write.mode("overwrite").parquet(str(folder / "out" / f"batch={number}"))
-        if random is not None and random.random() < 0.25:
-            raise RuntimeError("killed before Spark knows")
+    def __init__(self, found: DataFrame, folder: Path, random: Random | None = None, partitions: int = 1) -> None:
+        self.kills = 0
+        self._partitions = str(partitions)  # each has stores of its own
+        self._found, self._folder, self._random = found, folder, random
+        folder.mkdir(exist_ok=True)
 
-    folder.mkdir(exist_ok=True)
-    for _ in range(30):
-        stream = found.writeStream.foreachBatch(keep).trigger(availableNow=True)
-        settings = found.sparkSession.conf
-        settings.set("spark.sql.shuffle.partitions", "2")  # each has a store of its own
-        query = stream.option("checkpointLocation", str(folder / "checkpoint")).start()
-        settings.set("spark.sql.shuffle.partitions", "4")
+    def once(self) -> bool:
+        """Run it with what there is now. Whether it came to its end."""
+        settings = self._found.sparkSession.conf
+        before = settings.get(SHUFFLE)
+        settings.set(SHUFFLE, self._partitions)
+        stream = self._found.writeStream.foreachBatch(self._keep).trigger(availableNow=True)
+        query = stream.option("checkpointLocation", str(self._folder / "checkpoint")).start()
+        settings.set(SHUFFLE, before)
         try:
             query.awaitTermination()
         except Exception as error:
             if "killed" not in str(error):
                 raise
-        else:
-            return found.sparkSession.read.parquet(str(folder / "out"))
-    raise AssertionError("the query never came to its end")
+            self.kills += 1
+            return False
+        return True
+
+    def to_the_end(self, *, killed: bool = False) -> DataFrame:
+        """All that it has written, once it has come to its end; killed on the way as often as that happens, or no more."""
+        self._random = self._random if killed else None
+        for _ in range(30):
+            if self.once():
+                return self._found.sparkSession.read.parquet(str(self._folder / "out"))
+        raise AssertionError("the query never came to its end")
+
+    def _keep(self, batch: DataFrame, number: int) -> None:
+        self._kill("before it wrote")
+        batch.write.mode("overwrite").parquet(str(self._folder / "out" / f"batch={number}"))
+        self._kill("before Spark knows")
+
+    def _kill(self, when: str) -> None:
+        if self._random is not None and self._random.random() < 0.25:
+            raise RuntimeError(f"killed {when}")
+
+
+def run_killed(found: DataFrame, folder: Path, random: Random | None = None, partitions: int = 1) -> DataFrame:
+    """What such a query writes."""
+    return Killed(found, folder, random, partitions).to_the_end(killed=True)

@@ -1,0 +1,142 @@
+"""The streams on a live cluster while its groups rebalance, in queries that are killed and begun anew, against the batch jobs at the end."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from quorate.integration import Cluster
+from quorate.pipeline import group_state, lag, rebalances
+from quorate.pipeline.jobs.state import STATE
+from quorate.pipeline.streaming import (
+    latest_lag,
+    latest_rebalances,
+    latest_state,
+    stream_group_state,
+    stream_lag,
+    stream_rebalances,
+)
+from tests.pipeline.jobs import comparable
+from tests.pipeline.streams import Killed, stream_of, write_parts
+
+pytestmark = pytest.mark.containers
+
+ENDS = "topic string, partition int, timestamp timestamp, end_offset long"
+
+
+@contextmanager
+def restless(servers: str) -> Iterator[None]:
+    """A group of each protocol, of which one member stays, and another comes and goes while the block runs."""
+    from confluent_kafka import Consumer, Producer
+
+    done = threading.Event()
+
+    def member(protocol: str, stays: bool) -> None:
+        config = {
+            "bootstrap.servers": servers,
+            "group.id": f"{protocol}-group",
+            "group.protocol": protocol,
+            "auto.offset.reset": "earliest",
+        }
+        while not done.is_set():
+            consumer = Consumer(config)
+            consumer.subscribe(["orders"])
+            until = time.monotonic() + 2
+            while not done.is_set() and (stays or time.monotonic() < until):
+                consumer.consume(50, 0.5)
+            consumer.close()  # commits, and leaves
+
+    def produce() -> None:
+        producer = Producer({"bootstrap.servers": servers})
+        while not done.wait(0.2):
+            producer.produce("orders", b"an order")
+            producer.poll(0)
+        producer.flush(10)
+
+    threads = [
+        threading.Thread(target=member, args=how)
+        for how in [("classic", True), ("classic", False), ("consumer", True), ("consumer", False)]
+    ]
+    threads.append(threading.Thread(target=produce))
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+
+
+def snapshot(cluster: Cluster) -> pa.Table:
+    """The end offsets as they are now."""
+    from kafka import KafkaConsumer, TopicPartition
+
+    consumer = KafkaConsumer(**cluster.client_config)
+    try:
+        ends = consumer.end_offsets([TopicPartition("orders", partition) for partition in range(4)])
+    finally:
+        consumer.close()
+    at = sorted(ends.items())
+    return pa.table(
+        {
+            "topic": ["orders"] * 4,
+            "partition": pa.array([one.partition for one, _ in at], pa.int32()),
+            "timestamp": pa.array([time.time_ns() // 1_000_000 * 1000] * 4, pa.timestamp("us", "UTC")),
+            "end_offset": [offset for _, offset in at],
+        }
+    )
+
+
+def test_streams_of_a_live_cluster_are_what_the_batch_jobs_tell_at_the_end(
+    spark: SparkSession, kafka_cluster_factory: Callable[..., Cluster], tmp_path: Path
+) -> None:
+    seed = time.time_ns()
+    random = Random(seed)
+    with kafka_cluster_factory(brokers=1, racks=[None], properties={"offsets.topic.num.partitions": 2}) as cluster:
+        cluster.create_topic("orders", partitions=4)
+        source = {"kafka.bootstrap.servers": cluster.bootstrap_servers}
+        with restless(cluster.bootstrap_servers):
+            cluster.wait_ready()
+            write_parts(tmp_path / "ends", [snapshot(cluster)])
+            rows = spark.readStream.format("consumer-offsets").options(**source).load()
+            ends = stream_of(spark, tmp_path / "ends", schema=ENDS)
+            streams = {
+                "state": Killed(stream_group_state(rows), tmp_path / "state", random),
+                "rebalances": Killed(stream_rebalances(rows), tmp_path / "rebalances", random),
+                "lag": Killed(stream_lag(rows, ends, keep_ms=1 << 40), tmp_path / "lag", random),
+            }
+            while not any(stream.kills for stream in streams.values()):
+                for stream in streams.values():
+                    stream.once()
+                write_parts(tmp_path / "ends", [snapshot(cluster)])
+        found = {name: stream.to_the_end() for name, stream in streams.items()}
+        log = spark.read.format("consumer-offsets").options(**source).load().cache()
+        _check(spark, found, log, tmp_path / "ends", f"seed {seed}")
+        log.unpersist()
+
+
+def _check(spark: SparkSession, found: dict[str, DataFrame], log: DataFrame, ends: Path, seed: str) -> None:
+    def by_group(table: pa.Table) -> dict[str, Any]:
+        rows = comparable(row for row in table.to_pylist() if row["group"] is not None)
+        return {name: row | {"skipped": None} for name, row in rows.items()}
+
+    wanted = group_state(log, isolation_level="read_committed").rows
+    told = by_group(latest_state(found["state"]).rows.select(*STATE.names).toArrow().cast(STATE))
+    assert told == by_group(wanted.toArrow()), seed
+    assert {"classic-group", "consumer-group"} <= told.keys()
+    tables = {
+        "rebalances": (latest_rebalances(found["rebalances"]), rebalances(log)),
+        "lag": (latest_lag(found["lag"]), lag(log, spark.read.parquet(str(ends)), isolation_level="read_committed")),
+    }
+    for name, (stream, batch) in tables.items():
+        got, asked = (sorted(str(list(row)) for row in df.collect()) for df in (stream.select(*batch.columns), batch))
+        assert got == asked, (name, seed)
+        assert len(asked) >= 4, name
