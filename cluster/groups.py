@@ -178,8 +178,8 @@ class GroupCoordinators:
     def leaders_changed(self) -> None:
         """Coordinators whose partition is led elsewhere now stop, those elsewhere begin: sessions go on without being asked."""
         topic = self.cluster.topics.get(CONSUMER_OFFSETS)
-        for index, running in list(self._running.items()):
-            if topic is None or running.log.partition is not topic.partitions[index]:
+        for index, known in list(self._running.items()):
+            if topic is None or known.log.partition is not topic.partitions[index]:
                 self._unload(index)  # the topic was deleted
         for partition in topic.partitions if topic is not None else ():
             running = self._running.get(partition.index)
