@@ -3,6 +3,8 @@
 Each release has a virtual environment of its own, build/spark/RELEASE, with everything but pyspark as constraints.txt has it. The releases are those of
 `LINES`, the one that is pinned, and the newest that pip finds. With arguments only these are run, such as `4.0 pinned`; the table has what is
 in the reports of the last runs, and says so where there is none. Status 1 if a test failed.
+
+On one release the tests run beside what others make for Spark, too (`CONNECTED`), whose jars Maven fetches.
 """
 
 import argparse
@@ -21,6 +23,19 @@ LINES = ("4.0", "4.1")
 """Older minor releases, in their newest patch."""
 PINNED, NEWEST = "pinned", "newest"
 RELEASES = (*LINES, PINNED, NEWEST)
+
+CONNECTED = "4.0"
+"""The release for which Maven's repository has Spark's own Kafka source, Delta and Iceberg, in the versions of connectors.xml."""
+CONNECTORS = ROOT / "tests" / "pipeline" / "connectors.xml"
+JARS = FOLDER / "connectors"
+MAVEN = (
+    "mvn",
+    "-q",
+    "-B",
+    "-f",
+    str(CONNECTORS),
+    "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies",
+)
 
 NOT_PINNED = ("pyspark", "py4j")
 EXTRAS = "arrow,secure,spark"
@@ -55,12 +70,17 @@ def main() -> int:
         if not arguments.table:
             _install(release)
             _run(release)
-    outcomes = {release: _outcome(release) for release in RELEASES if _report(release).exists()}
+    outcomes = {release: _outcome(release, _report(release)) for release in RELEASES if _report(release).exists()}
     for release, outcome in outcomes.items():
         print(f"{release}: pyspark {outcome.versions[0]}: {outcome.passed} passed, {len(outcome.failed)} failed")
         print("".join(f"  {test}\n" for test in outcome.failed), end="")
     before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
-    page = before + BEGIN + "\n" + _table([*outcomes.values()]) + "\n" + END + rest.partition(END)[2]
+    told = "\n" + _table([*outcomes.values()]) + "\n"
+    if _report(f"{CONNECTED}-connectors").exists():
+        connected = outcomes["connectors"] = _outcome(CONNECTED, _report(f"{CONNECTED}-connectors"))
+        told += _sentence(connected) + "\n\n"
+        print(f"connectors: {connected.passed} passed, failed: {', '.join(connected.failed) or 'none'}")
+    page = before + BEGIN + told + END + rest.partition(END)[2]
     PAGE.write_text(page, "utf-8")
     return int(any(outcome.failed for outcome in outcomes.values()))
 
@@ -87,24 +107,32 @@ def _install(release: str) -> None:
     pip += ["--constraint", str(constraints)]
     subprocess.run([*pip, "setuptools"], check=True)
     subprocess.run([*pip, "--no-build-isolation", "--editable", f"{ROOT}[{EXTRAS}]", wanted, *TOOLS], check=True)
+    if release == CONNECTED:
+        subprocess.run([*MAVEN, f"-DoutputDirectory={JARS}"], check=True)
 
 
 def _run(release: str) -> None:
     """Run the tests; what became of them is in the report."""
     print(f"== {release}", flush=True)
-    _report(release).unlink(missing_ok=True)
+    _pytest(release, _report(release), "tests/pipeline")
+    if release == CONNECTED:
+        _pytest(release, _report(f"{release}-connectors"), str(CONNECTORS.with_suffix(".py")))
+
+
+def _pytest(release: str, report: Path, tests: str) -> None:
+    report.unlink(missing_ok=True)
     pytest = str(FOLDER / release / "bin" / "pytest")
     command = [pytest, "-m", "not fuzz and not containers", "-p", "no:cacheprovider"]
-    done = subprocess.run([*command, f"--junitxml={_report(release)}", "tests/pipeline"], cwd=ROOT, check=False)
+    done = subprocess.run([*command, f"--junitxml={report}", tests], cwd=ROOT, check=False)
     if done.returncode not in (0, 1):  # stopped, or not even begun: pytest writes a report of the part that it has run
-        _report(release).unlink(missing_ok=True)
+        report.unlink(missing_ok=True)
 
 
-def _outcome(release: str) -> Outcome:
-    """Read the report, and ask the environment for its versions."""
+def _outcome(release: str, report: Path) -> Outcome:
+    """Read a report, and ask the environment for its versions."""
     ask = f"from importlib.metadata import version; print(*map(version, {SHOWN}))"
     versions = subprocess.run([_python(release), "-P", "-c", ask], capture_output=True, text=True, check=True).stdout
-    suite = next(ET.parse(_report(release)).iter("testsuite"))
+    suite = next(ET.parse(report).iter("testsuite"))
     outcome = Outcome(versions.split(), suite.attrib["timestamp"][:10])
     for case in suite.iter("testcase"):
         name = f"{case.attrib['classname']}::{case.attrib['name']}"
@@ -134,6 +162,17 @@ def _table(outcomes: list[Outcome]) -> str:
         (pinned,) = (pin.removeprefix("pyspark==") for pin in pins if pin.startswith("pyspark=="))
         rows.append(f"| {pinned} | | not run apart: what `make test` runs | | |")
     return "\n".join([*rows[:2], *sorted(rows[2:])]) + "\n"
+
+
+def _sentence(connected: Outcome) -> str:
+    """What was run beside it."""
+    found = ET.parse(CONNECTORS).getroot()
+    spark, delta, iceberg = (one.text for one in found.find("{*}properties") or ())
+    became = f"{connected.passed} tests pass" if not connected.failed else f"**{len(connected.failed)} tests fail**"
+    return (
+        f"On Spark {connected.versions[0]}, `tests/pipeline/connectors.py` also ran beside Spark's own Kafka source {spark}, Delta {delta} and Iceberg {iceberg} "
+        f"({connected.day}): {became}."
+    )
 
 
 if __name__ == "__main__":
