@@ -11,7 +11,7 @@ from uuid import UUID
 from quorate.cluster.clock import Handle
 from quorate.cluster.producers import Refused
 from quorate.cluster.topics import PartitionState
-from quorate.codecs import CONSUMER_OFFSETS, CoordinatorRecord, decode_record, encode_record
+from quorate.codecs import CONSUMER_OFFSETS, CoordinatorRecord
 from quorate.codecs.api import (
     ConsumerGroupDescribeRequest,
     DeleteGroupsRequest,
@@ -24,8 +24,9 @@ from quorate.codecs.api import (
     api_of,
 )
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.codecs.batches import BatchProblem, BatchRecord, encode_batch, read_batches
+from quorate.codecs.batches import BatchProblem, read_batches
 from quorate.codecs.message import Message
+from quorate.coordinator.log_batches import batch_of, stored_in
 from quorate.coordinator.partitioning import partition_of
 from quorate.coordinator.results import Pending, RequestContext
 from quorate.coordinator.runtime import AppendError, CoordinatorRuntime, StoredMarker, StoredRecord
@@ -70,17 +71,14 @@ class PartitionCoordinatorLog:
         """Write one batch; returns the offset of its first record. Raises `AppendError`."""
         log = self.partition.log
         first = log.next_offset
-        pairs = [encode_record(record) for record in records]
-        data = encode_batch(
-            [
-                BatchRecord(offset=first + index, timestamp_ms=timestamp_ms, key=key, value=value)
-                for index, (key, value) in enumerate(pairs)
-            ],
+        data = batch_of(
+            records,
+            first_offset=first,
+            timestamp_ms=timestamp_ms,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
+            leader_epoch=self.partition.leader_epoch,
             base_sequence=self.base_sequence,
-            transactional=producer_id >= 0,
-            partition_leader_epoch=self.partition.leader_epoch,
         )
         try:
             log.append_own(data, timestamp_ms)
@@ -104,27 +102,11 @@ class PartitionCoordinatorLog:
 
     def read(self) -> Iterator[StoredRecord | StoredMarker]:
         """Everything, oldest first."""
+        place = f"{self.partition.topic}-{self.partition.index}"
         for stored in self.partition.log:
             batch = next(read_batches(stored.data))
             assert not isinstance(batch, BatchProblem)
-            for record in batch.records():
-                assert isinstance(record, BatchRecord)
-                if stored.control:
-                    yield StoredMarker(
-                        offset=record.offset,
-                        timestamp_ms=record.timestamp_ms,
-                        producer_id=batch.header.producer_id,
-                        producer_epoch=batch.header.producer_epoch,
-                        commit=record.key is not None and record.key[3] == 1,
-                    )
-                else:
-                    yield StoredRecord(
-                        offset=record.offset,
-                        timestamp_ms=record.timestamp_ms,
-                        record=decode_record(record.key, record.value, topic=self.partition.topic),
-                        producer_id=batch.header.producer_id if stored.transactional else -1,
-                        producer_epoch=batch.header.producer_epoch,
-                    )
+            yield from stored_in(batch, topic=self.partition.topic, place=place)
 
 
 @dataclass(slots=True)

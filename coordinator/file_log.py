@@ -14,19 +14,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from quorate.codecs import CoordinatorRecord, LogError, decode_record, encode_record
-from quorate.codecs.batches import (
-    Batch,
-    BatchProblem,
-    BatchRecord,
-    ProblemReason,
-    control_record,
-    encode_batch,
-    encode_marker,
-)
+from quorate.codecs import CoordinatorRecord
+from quorate.codecs.batches import ProblemReason, encode_marker
 from quorate.codecs.log_files import PartitionFiles, Segment
 from quorate.codecs.message import CONSUMER_OFFSETS
 from quorate.coordinator.errors import ErrorCode
+from quorate.coordinator.log_batches import batch_of, stored_in
 from quorate.coordinator.log_compaction import Compaction, compact
 from quorate.coordinator.log_segments import Fsync, batches, damaged, recovered, segment_path, segments_in, sync_folder
 from quorate.coordinator.runtime import AppendError, StoredMarker, StoredRecord
@@ -36,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FileLog"]
 
-_MARKERS = {"COMMIT": True, "ABORT": False}
 _LARGEST_SEGMENT_BYTES = (1 << 31) - 1
 """Kafka's positions in a file are int32."""
 
@@ -101,17 +93,13 @@ class FileLog:
         """
         first = self.next_offset
         if records:
-            pairs = [encode_record(record) for record in records]
-            batch = encode_batch(
-                [
-                    BatchRecord(offset=first + index, timestamp_ms=timestamp_ms, key=key, value=value)
-                    for index, (key, value) in enumerate(pairs)
-                ],
+            batch = batch_of(
+                records,
+                first_offset=first,
+                timestamp_ms=timestamp_ms,
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
-                base_sequence=0,  # as the broker's coordinator writes it, with and without a producer
-                transactional=producer_id >= 0,
-                partition_leader_epoch=self.leader_epoch,
+                leader_epoch=self.leader_epoch,
             )
             self._write(batch, len(records))
         return first
@@ -222,7 +210,7 @@ class FileLog:
     def _read(self, segments: list[Path], newest_size: int) -> Iterator[StoredRecord | StoredMarker]:
         for path in segments:
             for batch in batches(path, newest_size if path == segments[-1] else None):
-                yield from self._stored(path, batch)
+                yield from stored_in(batch, topic=self.topic, place=path)
 
     def _blocks(self, segments: list[Path], newest_size: int) -> Iterator["RawBlock"]:
         from quorate.codecs.columnar.raw import read_raw
@@ -234,28 +222,3 @@ class FileLog:
                 if problem.reason is not ProblemReason.OFFSET_ORDER:
                     raise damaged(problem.path, problem.position, problem.detail)
             yield block
-
-    def _stored(self, path: Path, batch: Batch) -> Iterator[StoredRecord | StoredMarker]:
-        header = batch.header
-        producer = (header.producer_id, header.producer_epoch) if header.transactional else (-1, -1)
-        for record in batch.records():
-            if isinstance(record, BatchProblem):
-                raise LogError(f"{path}, position {record.position:,}: {record.detail}; restore the file from a copy")
-            if not header.control:
-                yield StoredRecord(
-                    offset=record.offset,
-                    timestamp_ms=record.timestamp_ms,
-                    record=decode_record(record.key, record.value, topic=self.topic),
-                    producer_id=producer[0],
-                    producer_epoch=producer[1],
-                )
-                continue
-            commit = _MARKERS.get(control_record(record.key, record.value).name)
-            if commit is not None:  # leaders leave other control records in logs of brokers
-                yield StoredMarker(
-                    offset=record.offset,
-                    timestamp_ms=record.timestamp_ms,
-                    producer_id=producer[0],
-                    producer_epoch=producer[1],
-                    commit=commit,
-                )
