@@ -82,8 +82,9 @@ def clean(log: PartitionLog, *, now_ms: int) -> Iterator[None]:
     yield from cleaning.look([_Closed(one) for one in closed], newest, behind[0].base_offset)
     for one in cleaning.segments:
         assert isinstance(one, _Closed)
+        store = MemoryStore() if log.files is None else log.files.cleaned(one.segment)
         made = Segment(
-            one.base_offset, MemoryStore(), created_ms=one.segment.created_ms, interval_bytes=one.segment.interval_bytes
+            one.base_offset, store, created_ms=one.segment.created_ms, interval_bytes=one.segment.interval_bytes
         )
         for data in cleaning.cleaned(one):
             facts = BatchFacts.of(data)
@@ -113,21 +114,26 @@ def _put(log: PartitionLog, old: Segment, made: Segment) -> bool:
     try:
         place = log.segments.index(old)
     except ValueError:
+        _discard(log, made)
         return False
     made.last_offset = max(made.last_offset, made.base_offset - 1)
     made.close_time_index()
     gone = not made.size and place > 0
     if log.files is not None:
         if gone:
+            _discard(log, made)
             old.store.delete()
             log.files.delete_segment(old.base_offset)
         else:
-            beside = log.files.path(old).with_suffix(".log.cleaned")
-            beside.write_bytes(made.store.read(0, made.size))
+            if old.base_offset < log.flushed_offset:
+                made.store.flush()  # what takes its place is to be as safe as it was
             aborted = [one for one in log.producers.aborted if old.base_offset <= one.last_offset <= made.last_offset]
-            old.store.delete()
-            log.files.replace_segment(old, beside, aborted)
-            made.store = log.files.segment(old.base_offset, old.created_ms).store
-            log.files.write_indexes(made)
+            log.files.replace_segment(old, made, aborted)
     log.replace_segments([*log.segments[:place], *([] if gone else [made]), *log.segments[place + 1 :]])
     return True
+
+
+def _discard(log: PartitionLog, made: Segment) -> None:
+    if log.files is not None:
+        log.files.tidy()
+    made.store.delete()

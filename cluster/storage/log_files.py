@@ -59,9 +59,8 @@ class LogFiles:
         self._is_synced = False
         for folder in self.folders:
             folder.mkdir(parents=True, exist_ok=True)
-            metadata = folder / _METADATA
-            if not metadata.exists():
-                write_atomically(metadata, encode_partition_metadata(topic_id))
+        if not (self.home / _METADATA).exists():
+            write_atomically(self.home / _METADATA, encode_partition_metadata(topic_id))
         self._share_all()
 
     @property
@@ -78,7 +77,7 @@ class LogFiles:
             for path in folder.iterdir():
                 if path.name not in there:
                     path.unlink()
-        for name in there - {_METADATA}:
+        for name in there:
             self._share(name)
 
     def _share(self, name: str) -> None:
@@ -102,14 +101,10 @@ class LogFiles:
                 continue
             folder.mkdir(parents=True, exist_ok=True)
             for path in self.home.iterdir():
-                target = folder / path.name
-                if path.name == _METADATA:
-                    shutil.copyfile(path, target)
-                    continue
                 try:
-                    _link(path, target)
+                    _link(path, folder / path.name)
                 except OSError:
-                    shutil.copyfile(path, target)
+                    shutil.copyfile(path, folder / path.name)
 
     def move(self, folders: Sequence[Path], log: "PartitionLog") -> None:
         """Other brokers have the replicas from now on; their folders have the files already (`spread`). Raises `OSError`."""
@@ -155,7 +150,7 @@ class LogFiles:
         for suffix in (".log", ".index", ".timeindex"):
             path = self._path(base_offset, suffix)
             self.descriptors.close(path)
-            path.write_bytes(b"")
+            os.close(os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o644))
             self._share(path.name)
         self._is_synced = False
         return self.segment(base_offset, now_ms)
@@ -206,13 +201,24 @@ class LogFiles:
         for suffix in _OF_SEGMENT:
             self._remove(self._path(base_offset, suffix).name)
 
-    def replace_segment(self, segment: Segment, content: Path, aborted: Iterable[AbortedTransaction]) -> None:
-        """Put a compacted file, which is beside the segment, in its place. Raises `OSError`."""
-        path = self.path(segment)
+    def cleaned(self, segment: Segment) -> FileStore:
+        """An empty file beside a segment, for what compaction leaves of it. Raises `OSError`."""
+        path = self._path(segment.base_offset, ".log.cleaned")
         self.descriptors.close(path)
-        content.replace(path)
+        path.write_bytes(b"")
+        return FileStore(path, self.descriptors)
+
+    def replace_segment(self, old: Segment, made: Segment, aborted: Iterable[AbortedTransaction]) -> None:
+        """Put what compaction left, in a file that `cleaned` gave, in the segment's place. Raises `OSError`."""
+        assert isinstance(made.store, FileStore)
+        path = self.path(old)
+        self.descriptors.close(path)
+        self.descriptors.close(made.store.path)
+        made.store.path.replace(path)
+        made.store.path = path
         self._share(path.name)
-        self.write_aborted(segment.base_offset, aborted)
+        self.write_aborted(old.base_offset, aborted)
+        self.write_indexes(made)
 
     # ---- beside segments
 
