@@ -28,8 +28,9 @@ help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 	@echo "Variables: PYTHON=python3.13 (which Python .venv is made with), PYTEST_ARGS='-k batches -x' (handed to pytest), WORKERS=1 (tests at a time; 4 need 6 GB)"
 
-demo: .venv/.core ## Decode what real brokers wrote into __consumer_offsets during an upgrade (needs no Java)
-	@.venv/bin/quorate demo
+demo: .venv/.core ## A cluster with three racks in one process, consumers in it, and what happens to them (needs no Java; some seconds)
+	@mkdir -p build
+	@.venv/bin/quorate demo --html build/quorate-demo.html
 
 test: .venv/.dev java containers ## Everything, compared with Kafka's own classes and on real brokers in containers
 	$(PYTEST) $(PYTEST_ARGS)

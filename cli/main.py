@@ -32,7 +32,7 @@ COMMANDS = {
     "cluster": "Run a Kafka cluster with racks in containers, to try things on.",
     "pipeline": "Analyse months of logs with Spark: states, rebalances, lags, racks.",
     "records": "List the record types, or the fields of one.",
-    "demo": "See what an upgrade of real brokers wrote, record by record.",
+    "demo": "See racks, rebalances and an upgrade, in a few seconds.",
 }
 """Subcommands in the order of the help text; each is the function of its name in the module of its name."""
 
@@ -135,7 +135,7 @@ def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 HELP = """Kafka consumer groups, read as the brokers write them.
 
 \b
-quorate demo                                   a recorded upgrade, explained
+quorate demo                                   racks and rebalances, on a cluster in this process
 quorate decode kafka-logs/                     what is in __consumer_offsets
 quorate decode -b broker:9092 --group 'web-*'  the same from a live cluster
 quorate groups history kafka-logs --group web  what happened to a group

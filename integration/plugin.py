@@ -6,6 +6,7 @@ Fixtures: `kafka_cluster` (one per session), `kafka_cluster_factory`, `topic`, `
 Options: `pytest --help`, "kafka".
 """
 
+import inspect
 import re
 import uuid
 from collections.abc import Callable, Iterator
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RUNTIMES", "group_id", "kafka_cluster", "kafka_cluster_factory", "topic"]
 
-RUNTIMES = ("docker", "embedded")
-"""What a cluster can run on."""
+RUNTIMES = ("embedded", "docker")
+"""What a cluster can run on: in this process, or real brokers in containers."""
 
 _NO_RACK = "-"
 
@@ -31,13 +32,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """The options, all of which begin with --kafka-."""
     group = parser.getgroup("kafka", "Kafka clusters for tests (quorate)")
     group.addoption(
-        "--kafka-runtime", choices=RUNTIMES, default="docker", help="what clusters run on (default: %(default)s)"
+        "--kafka-runtime",
+        choices=RUNTIMES,
+        default="embedded",
+        help="what clusters run on: in the process of the tests, or real brokers in containers (default: %(default)s)",
     )
     group.addoption("--kafka-version", metavar="VERSION", help="version of Apache Kafka (default: 4.3.1)")
     group.addoption(
         "--kafka-image",
         metavar="IMAGE",
-        help="image to run it from; {version} is replaced (default: QUORATE_KAFKA_IMAGE, or apache/kafka:VERSION)",
+        help="image to run containers from; {version} is replaced (default: QUORATE_KAFKA_IMAGE, or apache/kafka:VERSION)",
     )
     group.addoption("--kafka-brokers", metavar="N", type=int, help="number of brokers (default: one per rack)")
     group.addoption(
@@ -59,7 +63,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def kafka_cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., "Cluster"]]:
-    """Starts clusters: a function of `KafkaCluster`'s arguments, for what is not given those of the command line. Ended with the session.
+    """Starts clusters: a function of the arguments of `EmbeddedKafka`, or of `KafkaCluster` with --kafka-runtime docker; those of the command line where none are given.
+
+    All of them end with the session. Both take `racks`, `brokers`, `version`, `properties`, `ports` and `security`.
 
     A test that wants its cluster gone earlier uses it as a context manager, or calls `close`.
     """
@@ -75,11 +81,17 @@ def kafka_cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[.
 
         def start(**arguments: Any) -> "Cluster":
             chosen = {**{name: value for name, value in given.items() if value is not None}, **arguments}
+            runtime = str(option("--kafka-runtime"))
+            made = _runtime(runtime)
             failure = None
-            try:
-                cluster = _runtime(str(option("--kafka-runtime")))(**chosen)
-            except ClusterError as error:
-                failure = str(error)
+            unknown = sorted(chosen.keys() - inspect.signature(made).parameters.keys())
+            if unknown and runtime == "embedded":
+                failure = f"{', '.join(unknown)} cannot be had of an embedded cluster; run on real brokers: --kafka-runtime docker"
+            else:
+                try:
+                    cluster = made(**chosen)
+                except ClusterError as error:
+                    failure = str(error)
             if failure is not None:  # not in the handler: pytest would show both, one after the other
                 pytest.fail(f"no Kafka cluster: {failure}", pytrace=False)
             clusters.callback(cluster.close)

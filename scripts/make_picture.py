@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from pathlib import Path
 
 from rich.console import Console
@@ -16,7 +17,7 @@ from rich.text import Text
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs" / "images" / "demo.svg"
-COLUMNS = 140
+COLUMNS = 116
 
 FRAME = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <style>
@@ -41,13 +42,16 @@ FRAME = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http
 
 
 def demo_output() -> str:
-    """What the demo prints, with colours."""
+    """What the demo prints, with colours. It is another play each time: who has what, and how long it took, are those of this one."""
     scripts = sysconfig.get_path("scripts")
-    command = [Path(scripts) / "quorate", "demo", "--width", str(COLUMNS)]
     environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"FORCE_COLOR": "1"}
     # Found by the shell, the command proposes others by its bare name, as the picture's first line has it.
     environment["PATH"] = os.pathsep.join((scripts, environment.get("PATH", os.defpath)))
-    return subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
+    with tempfile.TemporaryDirectory() as folder:
+        command = [Path(scripts) / "quorate", "demo"]
+        return subprocess.run(
+            command, cwd=folder, env=environment, check=True, stdout=subprocess.PIPE, text=True
+        ).stdout
 
 
 def picture(text: str) -> str:

@@ -1,4 +1,4 @@
-"""`quorate demo`: the story is found in the records, and it is the one that Kafka's upgrade wrote."""
+"""`quorate demo decode`: the story is found in the records, and it is the one that Kafka's upgrade wrote."""
 
 import json
 import re
@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from quorate.cli import demo as demo_module
+from quorate.cli import demo_decode as demo_module
 from quorate.cli.demo_story import stories
 from quorate.codecs.batches import read_batches
 from quorate.codecs.log import read_log
@@ -48,7 +48,7 @@ def test_the_packaged_log_is_that_of_the_capture(upgrade):
 
 
 def test_the_lines_that_matter_are_pointed_out(quorate):
-    lines = quorate("demo").lines
+    lines = quorate("demo", "decode").lines
     remarks = [(lines[i - 1].split(), line.strip()) for i, line in enumerate(lines) if line.strip().startswith("▲")]
     assert [(row[1], row[3], remark) for row, remark in remarks] == [
         ("1", "4", "▲ Kafka 4.0.2 writes out the partitions of the group's topics: ConsumerGroupPartitionMetadata"),
@@ -64,14 +64,14 @@ def test_the_lines_that_matter_are_pointed_out(quorate):
 
 
 def test_every_record_of_the_group_is_shown_or_counted(quorate, upgrade):
-    ended = quorate("demo")
+    ended = quorate("demo", "decode")
     rows = re.findall(r"^ +1 +\d+  0[78]:", ended.out, flags=re.MULTILINE)
     commits = [int(number) for number in re.findall(r"… (\d+) committed offsets", ended.out)]
     assert len(rows) + sum(commits) == len(quorate("decode", upgrade, "--group", "bill-orders").lines)
 
 
 def test_the_groups_are_compared(quorate):
-    out = quorate("demo").out
+    out = quorate("demo", "decode").out
     assert "bill-orders   2 → 3                0x4f3990f6b9f05e74  4 → 5     no" in out
     assert (
         "Kafka's console formatters print 539 of the 672 records; the other 133 are of types that none of them knows."
@@ -80,14 +80,14 @@ def test_the_groups_are_compared(quorate):
 
 
 def test_another_group(quorate):
-    assert "epoch 3 becomes 4" in quorate("demo", "--group", "ship-orders").out
-    ended = quorate("demo", "--group", "legacy-rr")
+    assert "epoch 3 becomes 4" in quorate("demo", "decode", "--group", "ship-orders").out
+    ended = quorate("demo", "decode", "--group", "legacy-rr")
     assert ended.status == 1
     assert ended.err.splitlines() == [
         "error: --group legacy-rr: the upgrade did nothing to it",
         "       use one of bill-orders, ship-orders, click-stream",
     ]
-    assert quorate("demo", "--group", "nope").err.splitlines() == [
+    assert quorate("demo", "decode", "--group", "nope").err.splitlines() == [
         "error: --group nope: there is no such group in the log",
         "       use one of bill-orders, ship-orders, click-stream",
     ]
@@ -100,14 +100,14 @@ def test_what_is_said_follows_the_records_and_not_this_text(quorate, tmp_path, m
     position = next(b.header.position for b in read_batches(segment.read_bytes()) if b.header.base_offset == 84)
     segment.write_bytes(segment.read_bytes()[:position])
     monkeypatch.setattr(demo_module, "DATA", tmp_path)
-    out = quorate("demo").out
+    out = quorate("demo", "decode").out
     assert out.count("▲") == 3
     assert re.search(r"bill-orders +2 → 3 +0x4f3990f6b9f05e74 +no", out)
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_it_fits_the_width(quorate, width):
-    lines = quorate("demo", "--width", width).lines
+    lines = quorate("demo", "decode", "--width", width).lines
     table = [line for line in lines if width >= 80 or not line.startswith(("group  ", "bill-", "ship-", "click-"))]
     proposed = [line for line in table if "kafka-logs" in line]  # a path may be as long as it is
     assert max(len(line) for line in table if line not in proposed) <= width
@@ -115,7 +115,7 @@ def test_it_fits_the_width(quorate, width):
 
 @pytest.mark.parametrize("width", [80, 100, 140])
 def test_nothing_is_cut_in_the_width_of_a_terminal(quorate, width):
-    text = " ".join(quorate("demo", "--width", width).out.split())
+    text = " ".join(quorate("demo", "decode", "--width", width).out.split())
     for part in (
         "KGdYfLNn…: instance inst-1, rack rack-b, client r1 at",
         "epoch 3, hash 0x4f3990f6b9f05e74",
@@ -128,7 +128,7 @@ def test_nothing_is_cut_in_the_width_of_a_terminal(quorate, width):
 
 def test_the_commands_that_it_proposes_work(quorate, monkeypatch):
     monkeypatch.chdir(demo_module.DATA.parent)
-    lines = quorate("demo").lines
+    lines = quorate("demo", "decode").lines
     proposed = [line.split("#")[0].split()[1:] for line in lines[lines.index("To try next") + 1 :]]
     assert len(proposed) == 4
     for command in proposed[:3]:
@@ -140,8 +140,8 @@ def test_the_commands_that_it_proposes_work(quorate, monkeypatch):
 
 @pytest.mark.parametrize(("path", "called"), [("/nowhere", ".venv/bin/quorate"), (None, "quorate")])
 def test_the_commands_that_it_proposes_can_be_typed_as_they_are(quorate, monkeypatch, tmp_path, path, called):
-    monkeypatch.setattr("sys.argv", [".venv/bin/quorate", "demo"])
+    monkeypatch.setattr("sys.argv", [".venv/bin/quorate", "demo", "decode"])
     (tmp_path / "quorate").touch(mode=0o755)
     monkeypatch.setenv("PATH", path or str(tmp_path))
-    lines = quorate("demo").lines
+    lines = quorate("demo", "decode").lines
     assert {line.split()[0] for line in lines[lines.index("To try next") + 1 :]} == {called}

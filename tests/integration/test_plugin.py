@@ -1,5 +1,6 @@
 """The pytest plugin in projects of other people: an empty folder, their own tests, and what they installed."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -86,10 +87,43 @@ def test_an_empty_project_gets_its_cluster(project: pytest.Pytester, users_pytho
     project.makeini("[pytest]\nfilterwarnings = error\nstrict = true\n")
     given(project, [(1, "x", "3.9.2"), (2, None, "3.9.2")])
     result = project.run(
-        users_python, "-m", "pytest",
+        users_python, "-m", "pytest", "--kafka-runtime", "docker",
         "--kafka-version", "3.9.2", "--kafka-racks", "x,-", timeout=300,
     )  # fmt: skip
     result.assert_outcomes(passed=2)
+
+
+@pytest.mark.without_containers
+def test_an_empty_project_gets_an_embedded_cluster_without_asking(project: pytest.Pytester) -> None:
+    project.makeini("[pytest]\nfilterwarnings = error\nstrict = true\n")
+    given(project, [(1, "x", "4.0.2"), (2, None, "4.0.2")])
+    result = project.runpytest_subprocess("--kafka-version", "4.0.2", "--kafka-racks", "x,-", timeout=60)
+    result.assert_outcomes(passed=2)
+
+
+@pytest.mark.without_containers
+def test_the_test_that_the_first_page_shows_passes_as_it_is(project: pytest.Pytester) -> None:
+    (shown,) = re.findall(r"```python\n(from kafka [^`]*def test_orders[^`]*)```", (ROOT / "README.md").read_text())
+    project.makepyfile(test_shown=shown)
+    project.runpytest_subprocess(timeout=60).assert_outcomes(passed=1)
+
+
+@pytest.mark.without_containers
+def test_what_only_containers_have_is_refused_in_one_line(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        """
+        def test_controllers(kafka_cluster_factory):
+            kafka_cluster_factory(controllers=1)
+        """
+    )
+    result = project.runpytest_subprocess()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "no Kafka cluster: controllers cannot be had of an embedded cluster; run on real brokers: --kafka-runtime docker"
+        ]
+    )
+    result.stdout.no_fnmatch_line("*Traceback*")
 
 
 @pytest.mark.without_containers
@@ -108,7 +142,7 @@ def test_without_an_engine_a_test_says_so_in_one_line(
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")  # nobody listens at the port for discarding
     given(project, [])
-    result = project.runpytest_subprocess()
+    result = project.runpytest_subprocess("--kafka-runtime", "docker")
     result.assert_outcomes(errors=2)
     result.stdout.fnmatch_lines(["no Kafka cluster: no container engine answers*DOCKER_HOST*"])
     result.stdout.no_fnmatch_line("*another exception occurred*")

@@ -1,0 +1,302 @@
+"""What happens in `quorate demo`: an embedded cluster with racks, a producer and consumers of kafka-python, and what is done to them.
+
+Everything that is told was seen: who owns a partition by what its member says, where it is read from by the requests that brokers got. How it is shown is not known here.
+"""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka import KafkaConsumer, KafkaProducer
+
+from quorate.assignors.adapters import kafka_python
+from quorate.codecs.api.broker import FetchRequest
+from quorate.integration.embedded import EmbeddedKafka
+
+__all__ = ["GROUP", "RACKS", "TOPIC", "Chapter", "Play", "Snapshot"]
+
+TOPIC = "orders"
+GROUP = "billing"
+RACKS = ("a", "b", "c")
+_TICK_S = 0.05
+_MESSAGES_PER_TICK = 6
+_SETTLED_S = 0.8
+_PATIENCE_S = 15.0
+
+# Rebalances in fractions of a second: heartbeats carry the news that a group rebalances, metadata that topics have changed.
+_QUICK: dict[str, Any] = {
+    "heartbeat_interval_ms": 100,
+    "session_timeout_ms": 6_000,
+    "metadata_max_age_ms": 1_000,
+    "fetch_max_wait_ms": 50,
+    "reconnect_backoff_ms": 20,
+    "retry_backoff_ms": 20,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A moment. `racks`: of brokers; `replicas`: brokers of each partition; `owners`: partition → member; `sources`: partition → broker it was last read from."""
+
+    at_s: float
+    racks: dict[int, str | None]
+    replicas: dict[int, tuple[int, ...]]
+    owners: dict[int, str]
+    sources: dict[int, int]
+    member_racks: dict[str, str]
+    consumed: dict[str, int]
+
+    def rack_of_source(self, partition: int) -> str | None:
+        """The rack that a partition is read from."""
+        return self.racks.get(self.sources.get(partition, -1))
+
+    def local(self, partition: int) -> bool:
+        """Whether a partition's owner reads it in its own rack."""
+        return self.rack_of_source(partition) == self.member_racks.get(self.owners.get(partition, ""), "?")
+
+
+@dataclass(slots=True, kw_only=True)
+class Chapter:
+    """A part of the play. `said`: what it came to, once it is over."""
+
+    title: str
+    began_s: float
+    said: str = ""
+
+
+@dataclass(slots=True)
+class _Member:
+    name: str
+    rack: str
+    owned: frozenset[int] = frozenset()
+    consumed: int = 0
+    thread: threading.Thread | None = None
+    ended: threading.Event = field(default_factory=threading.Event)
+
+
+class Play:
+    """The cluster and its clients. `on_change` is told whenever there is another snapshot or chapter, in the thread that plays."""
+
+    def __init__(self, on_change: Callable[["Play"], object] = lambda play: None) -> None:
+        self.chapters: list[Chapter] = []
+        self.snapshots: list[Snapshot] = []
+        self.seen: Counter[bytes] = Counter()
+        self.sent = 0
+        self.failures: list[str] = []
+        self._on_change = on_change
+        self._members: dict[str, _Member] = {}
+        self._lock = threading.Lock()
+        self._sources: dict[str, dict[int, int]] = {}
+        self._requests: dict[tuple[str, int], tuple[int, int]] = {}
+        self._began = time.monotonic()
+
+    @property
+    def now_s(self) -> float:
+        """Seconds since the beginning."""
+        return time.monotonic() - self._began
+
+    # ---- what is done
+
+    def run(self) -> None:
+        """All of it. Raises `TimeoutError` if a group does not come to rest."""
+        self._chapter("A cluster: three brokers in racks a, b and c, in this process")
+        before = time.monotonic()
+        self.kafka = EmbeddedKafka(racks=RACKS, properties={"group.initial.rebalance.delay.ms": 500})
+        took_ms = (time.monotonic() - before) * 1000
+        try:
+            self.kafka.embedded.core.faults.recording = True
+            self.kafka.create_topic(TOPIC, partitions=6, replicas=2)
+            self._end(f"ready in {took_ms:.0f} ms; topic {TOPIC}: 6 partitions, 2 replicas of each in different racks")
+            self._producer = KafkaProducer(**self.kafka.client_config, linger_ms=5, metadata_max_age_ms=200)
+            self._act()
+            self._drain()
+        finally:
+            for member in self._members.values():
+                member.ended.set()
+            for member in self._members.values():
+                if member.thread is not None:
+                    member.thread.join(5)
+            if hasattr(self, "_producer"):
+                self._producer.close(5)
+            self.kafka.close()
+
+    def _act(self) -> None:
+        self._chapter("Three consumers join, one in each rack, with quorate's cooperative-sticky assignor")
+        for rack in RACKS:
+            self._start(f"worker-{rack}", rack)
+        self._settle(6)
+        self._end(self._told_local())
+
+        self._chapter("The broker of rack c moves to rack b")
+        self.kafka.restart_broker(3, rack="b")
+        self._settle(6)
+        self._end(self._told_local())
+
+        self._chapter("And back to rack c")
+        self.kafka.restart_broker(3, rack="c")
+        self._settle(6)
+        self._end(self._told_local())
+
+        self._chapter("The topic gets three more partitions")
+        self.kafka.add_partitions(TOPIC, 9)
+        self._settle(9)
+        self._end(self._told_local())
+
+        self._chapter("worker-b ends, and the others take over")
+        kept = {name: member.owned for name, member in self._members.items()}
+        self._members["worker-b"].ended.set()
+        self._settle(9)
+        unmoved = all(kept[name] <= self._members[name].owned for name in ("worker-a", "worker-c"))
+        self._end(("nobody gave anything up; " if unmoved else "") + self._told_local())
+
+    def _start(self, name: str, rack: str) -> None:
+        member = self._members[name] = _Member(name, rack)
+        member.thread = threading.Thread(target=self._consume, args=[member], name=name, daemon=True)
+        member.thread.start()
+
+    def _consume(self, member: _Member) -> None:
+        try:
+            consumer = KafkaConsumer(
+                TOPIC,
+                **self.kafka.client_config,
+                **_QUICK,
+                group_id=GROUP,
+                client_id=member.name,
+                client_rack=member.rack,
+                auto_offset_reset="earliest",
+                enable_auto_commit=False,
+                partition_assignment_strategy=[kafka_python.CooperativeSticky()],
+            )
+            while not member.ended.is_set():
+                batches = consumer.poll(timeout_ms=50)
+                member.owned = frozenset(one.partition for one in consumer.assignment())
+                with self._lock:
+                    for records in batches.values():
+                        self.seen.update(record.value for record in records)
+                        member.consumed += len(records)
+                if batches:
+                    with suppress(
+                        Exception
+                    ):  # a rebalance: the next owner goes on from the last commit, and what is consumed twice is counted
+                        consumer.commit()
+            member.owned = frozenset()
+            consumer.close(autocommit=False)
+        except Exception as error:  # noqa: BLE001  # told at the end; a thread has nobody to raise to
+            self.failures.append(f"{member.name}: {error!r}")
+            member.owned = frozenset()
+
+    # ---- time passes
+
+    def _settle(self, partitions: int) -> None:
+        """Go on until all partitions are owned and read, and nothing has changed for a while."""
+        until = time.monotonic() + _PATIENCE_S
+        steady = time.monotonic()
+        state: object = None
+        while time.monotonic() < until:
+            self._tick()
+            last = self.snapshots[-1]
+            found = (tuple(sorted(last.owners.items())), tuple(sorted(last.sources.items())))
+            if found != state or len(last.owners) != partitions or len(last.sources) != partitions:
+                state, steady = found, time.monotonic()
+            elif time.monotonic() - steady >= _SETTLED_S:
+                return
+            if self.failures:
+                break
+        raise TimeoutError("; ".join(self.failures) or f"the group did not come to rest within {_PATIENCE_S:.0f} s")
+
+    def _tick(self) -> None:
+        known = sorted(self._producer.partitions_for(TOPIC))  # those that are new are known a little later
+        for _ in range(_MESSAGES_PER_TICK):
+            self._producer.send(TOPIC, str(self.sent).encode(), partition=known[self.sent % len(known)])
+            self.sent += 1
+        self._producer.flush(10)
+        time.sleep(_TICK_S)
+        self.snapshots.append(self._snapshot())
+        self._on_change(self)
+
+    def _drain(self) -> None:
+        """Wait until all that was sent is consumed."""
+        until = time.monotonic() + _PATIENCE_S
+        while len(self.seen) < self.sent and time.monotonic() < until:
+            time.sleep(_TICK_S)
+            self.snapshots.append(self._snapshot())
+            self._on_change(self)
+
+    # ---- what is seen
+
+    def _snapshot(self) -> Snapshot:
+        racks, replicas = self.kafka.embedded.call(self._look)
+        owners = {partition: member.name for member in self._members.values() for partition in sorted(member.owned)}
+        sources = {
+            partition: self._sources[name][partition]
+            for partition, name in owners.items()
+            if partition in self._sources.get(name, {})
+        }
+        return Snapshot(
+            at_s=self.now_s,
+            racks=racks,
+            replicas=replicas,
+            owners=owners,
+            sources=sources,
+            member_racks={member.name: member.rack for member in self._members.values()},
+            consumed={member.name: member.consumed for member in self._members.values()},
+        )
+
+    def _look(self) -> tuple[dict[int, str | None], dict[int, tuple[int, ...]]]:
+        """In the cluster's thread: racks and replicas, and who has fetched what from whom since the last time."""
+        core = self.kafka.embedded.core
+        topic = core.topics[TOPIC]
+        while core.faults.seen:
+            seen = core.faults.seen.popleft()
+            if isinstance(seen.request, FetchRequest):
+                for asked in seen.request.topics:
+                    if asked.topic == TOPIC or asked.topic_id == topic.id:
+                        for part in asked.partitions:
+                            self._asked(seen.client_id, part.partition, seen.broker, part.fetch_offset)
+        racks = {broker.id: broker.rack for broker in core.brokers.values() if broker.alive}
+        return racks, {one.index: one.replicas for one in topic.partitions}
+
+    def _asked(self, client: str, partition: int, broker: int, offset: int) -> None:
+        """A client asks a broker for a partition. A larger offset than before says that whom it asked before has given it something: leaders only name a replica (KIP-392)."""
+        before, reached = self._requests.get((client, partition), (broker, offset))
+        if offset > reached:
+            self._sources.setdefault(client, {})[partition] = before
+        self._requests[client, partition] = broker, offset
+
+    def _told_local(self) -> str:
+        last = self.snapshots[-1]
+        local = sum(last.local(partition) for partition in last.owners)
+        return f"{local} of {len(last.owners)} partitions are read in their consumer's rack, after {self.now_s - self.chapters[-1].began_s:.1f} s"
+
+    # ---- chapters
+
+    def _chapter(self, title: str) -> None:
+        self.chapters.append(Chapter(title=title, began_s=self.now_s))
+        self._on_change(self)
+
+    def _end(self, said: str) -> None:
+        self.chapters[-1].said = said
+        self._on_change(self)
+
+    @property
+    def duplicates(self) -> int:
+        """Messages that were consumed more than once, which a group may do when a member goes before it has committed."""
+        return sum(count - 1 for count in self.seen.values())
+
+    @property
+    def lost(self) -> int:
+        """Messages that nobody consumed."""
+        return self.sent - len(self.seen)
+
+    def moves(self) -> Iterator[tuple[float, int, str, str]]:
+        """Every time that a partition changed its owner: when, which, from whom, to whom."""
+        owners: dict[int, str] = {}
+        for snapshot in self.snapshots:
+            for partition, owner in snapshot.owners.items():
+                if owners.get(partition, owner) != owner:
+                    yield snapshot.at_s, partition, owners[partition], owner
+                owners[partition] = owner

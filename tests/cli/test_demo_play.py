@@ -1,0 +1,121 @@
+"""`quorate demo`: real consumers on an embedded cluster; what is told was seen, and the page has it, too."""
+
+import re
+import xml.etree.ElementTree as ET
+from types import SimpleNamespace
+
+import click
+import pytest
+
+from quorate.cli.demo_html import page
+from quorate.cli.demo_play import Chapter, Play, Snapshot
+from quorate.cli.demo_show import table_lines
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    """One play for all tests of what it says: it takes some seconds."""
+    from click.testing import CliRunner
+
+    from quorate.cli.main import main
+    from tests.cli.conftest import PLAIN
+
+    path = tmp_path_factory.mktemp("demo") / "demo.html"
+    result = CliRunner(catch_exceptions=False).invoke(main, ["demo", "--html", str(path)], env=PLAIN)
+    assert result.exit_code == 0, result.output
+    return SimpleNamespace(out=result.stdout, page=path.read_text(encoding="utf-8"))
+
+
+def test_every_message_is_consumed_and_all_chapters_come_to_something(played):
+    (sent, consumed) = re.search(r"([\d,]+) messages were sent and ([\d,]+) consumed", played.out).groups()
+    assert sent == consumed
+    assert int(sent.replace(",", "")) > 100
+    assert [line[:2] for line in played.out.splitlines() if re.match(r"\d\. ", line)] == [f"{n}." for n in range(1, 8)]
+    assert played.out.count("→ ") >= 7
+
+
+def test_reading_follows_racks(played):
+    said = re.findall(
+        r"→ (?:nobody gave anything up; )?(\d) of (\d) partitions are read in their consumer's rack", played.out
+    )
+    assert [total for _, total in said] == ["6", "6", "6", "9", "9"]
+    local = [int(one) for one, _ in said]
+    # Each member could have all it reads in its rack, unless a busy machine had one of them join late.
+    assert local[0] >= 5
+    assert local[1] < 6  # nothing is left in rack c
+    assert "(remote)" in played.out
+    assert local[2] > local[1]
+
+
+def test_members_own_all_partitions_and_no_partition_twice(played):
+    for table in re.findall(r"member +rack +owns.*?\n((?:   worker.*\n)+)", played.out):
+        owned = [
+            number
+            for line in table.splitlines()
+            for number in re.match(r"   worker-\w  \w     ([\d ]*?|-)  ", line + "  ")[1].replace("-", "").split()
+        ]
+        assert sorted(owned) == [str(n) for n in range(len(owned))]
+        assert len(owned) in (6, 9)
+
+
+def test_the_recorded_upgrade_is_told(played):
+    assert re.search(r"bill-orders +2 → 3 +0x4f3990f6b9f05e74 +4 → 5 +no", played.out)
+    assert (
+        "672 records of __consumer_offsets decoded; epochs go up, and no member was given other partitions"
+        in played.out
+    )
+
+
+def test_the_page_is_one_file_with_a_row_for_each_partition(played):
+    assert not re.findall(r"https?://", played.page)
+    assert "<script" not in played.page
+    assert "default-src 'none'" in played.page
+    svg = ET.fromstring(re.search(r"<svg.*</svg>", played.page, re.DOTALL)[0])
+    texts = ["".join(one.itertext()) for one in svg.iter("text")]
+    assert [text for text in texts if text.startswith("partition")] == [f"partition {n}" for n in range(9)]
+    titles = [one.text for one in svg.iter("title")]
+    assert any(re.match("worker-c, read from rack [ab],", title) for title in titles)
+    assert any("worker-c, read from rack c" in title for title in titles)
+
+
+def snapshot(**changed):
+    given = {
+        "at_s": 1.0,
+        "racks": {1: "a", 2: "b"},
+        "replicas": {0: (1, 2), 1: (2, 1)},
+        "owners": {0: "one", 1: "one"},
+        "sources": {0: 1, 1: 2},
+        "member_racks": {"one": "a", "two": "b"},
+        "consumed": {"one": 1_234, "two": 0},
+    }
+    return Snapshot(**{**given, **changed})
+
+
+def test_a_partition_is_remote_if_it_is_read_in_another_rack():
+    assert [snapshot().local(partition) for partition in (0, 1)] == [True, False]
+    assert not snapshot(sources={}).local(0)
+    lines = list(map(click.unstyle, table_lines(snapshot())))
+    assert "a: 0; b: 1 (remote)" in lines[1]
+    assert "1,234" in lines[1]
+
+
+def test_moves_are_counted_when_an_owner_changes_also_after_a_moment_without_one():
+    play = Play()
+    play.snapshots = [snapshot(), snapshot(owners={0: "one"}), snapshot(at_s=3.0, owners={0: "one", 1: "two"})]
+    assert list(play.moves()) == [(3.0, 1, "one", "two")]
+
+
+def test_names_in_the_page_are_text():
+    play = Play()
+    play.chapters = [Chapter(title="<b>bold</b>", began_s=0.0, said="&c")]
+    play.snapshots = [snapshot(member_racks={"one": "<a>", "two": "b"}), snapshot(at_s=2.0)]
+    made = page(play, "<summary>")
+    assert "<b>bold" not in made
+    assert "<summary>" not in made
+    assert "rack &lt;a&gt;" in made or "(rack a)" in made
+
+
+def test_a_folder_that_is_not_there(quorate):
+    ended = quorate("demo", "--html", "/nowhere/demo.html")
+    assert ended.status == 1
+    assert ended.err.splitlines()[0] == "error: --html /nowhere/demo.html: there is no folder /nowhere"
