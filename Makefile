@@ -32,8 +32,11 @@ demo: .venv/.core ## A cluster with three racks in one process, consumers in it,
 	@mkdir -p build
 	@.venv/bin/quorate demo --html build/quorate-demo.html
 
-test: .venv/.dev java containers ## Everything, compared with Kafka's own classes and on real brokers in containers
-	$(PYTEST) $(PYTEST_ARGS)
+test: .venv/.dev java containers ## Everything, compared with Kafka's own classes and on real brokers in containers; then what runs on these on embedded ones
+	$(PYTEST) --kafka-runtime docker $(PYTEST_ARGS)
+ifeq ($(PYTEST_ARGS),)
+	$(PYTEST) tests/integration --kafka-runtime embedded -m "not fuzz and not containers and not without_containers"
+endif
 
 test-quick: .venv/.dev java ## Everything but the tests on brokers in containers
 	$(PYTEST) -m "not fuzz and not containers" $(PYTEST_ARGS)

@@ -25,6 +25,7 @@ RACKS = ("a", "b", "c")
 _TICK_S = 0.05
 _MESSAGES_PER_TICK = 6
 _SETTLED_S = 0.8
+_FOLLOWED_S = 4.0
 _PATIENCE_S = 15.0
 
 # Rebalances in fractions of a second: heartbeats carry the news that a group rebalances, metadata that topics have changed.
@@ -53,6 +54,11 @@ class Snapshot:
     def rack_of_source(self, partition: int) -> str | None:
         """The rack that a partition is read from."""
         return self.racks.get(self.sources.get(partition, -1))
+
+    def could_be_local(self, partition: int) -> bool:
+        """Whether there is a replica in the rack of a partition's owner."""
+        rack = self.member_racks.get(self.owners.get(partition, ""))
+        return rack in (self.racks.get(broker) for broker in self.replicas[partition])
 
     def local(self, partition: int) -> bool:
         """Whether a partition's owner reads it in its own rack."""
@@ -192,9 +198,9 @@ class Play:
     # ---- time passes
 
     def _settle(self, partitions: int) -> None:
-        """Go on until all partitions are owned and read, and nothing has changed for a while."""
+        """Go on until all partitions are owned and read, and nothing has changed for a while; where to read is asked anew once a second (`metadata_max_age_ms`)."""
         until = time.monotonic() + _PATIENCE_S
-        steady = time.monotonic()
+        steady = began = time.monotonic()
         state: object = None
         while time.monotonic() < until:
             self._tick()
@@ -202,7 +208,10 @@ class Play:
             found = (tuple(sorted(last.owners.items())), tuple(sorted(last.sources.items())))
             if found != state or len(last.owners) != partitions or len(last.sources) != partitions:
                 state, steady = found, time.monotonic()
-            elif time.monotonic() - steady >= _SETTLED_S:
+            elif time.monotonic() - steady >= _SETTLED_S and (
+                all(last.local(one) or not last.could_be_local(one) for one in last.owners)
+                or time.monotonic() - began > _FOLLOWED_S
+            ):
                 return
             if self.failures:
                 break

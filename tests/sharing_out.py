@@ -22,6 +22,8 @@ class Scheduling(LoadScopeScheduling):
     """Hands out whole groups, in the order in which the tests were collected."""
 
     def _split_scope(self, nodeid: str) -> str:
+        if self.config.getoption("--kafka-runtime") == "embedded" and nodeid.startswith("tests/integration/"):
+            return nodeid  # a cluster is there in milliseconds, and each worker has its own
         return group_of(nodeid)
 
 

@@ -94,6 +94,8 @@ def snapshot(**changed):
 def test_a_partition_is_remote_if_it_is_read_in_another_rack():
     assert [snapshot().local(partition) for partition in (0, 1)] == [True, False]
     assert not snapshot(sources={}).local(0)
+    assert [snapshot().could_be_local(partition) for partition in (0, 1)] == [True, True]
+    assert not snapshot(racks={1: "x", 2: "b"}).could_be_local(0)
     lines = list(map(click.unstyle, table_lines(snapshot())))
     assert "a: 0; b: 1 (remote)" in lines[1]
     assert "1,234" in lines[1]

@@ -1,4 +1,7 @@
-"""Tests on real brokers: all need a container engine, which `make test` brings up, and print at the end which scenario ran on what."""
+"""Tests on clusters: on real brokers in containers (--kafka-runtime docker), and those that take the cluster they are given on embedded ones, too.
+
+`make test` does both. At the end it says which scenario ran on what.
+"""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,19 +31,20 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "scenario(name, versions=...): a row of the table at the end of the run")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    embedded = config.getoption("--kafka-runtime") == "embedded"
     for item in items:
         if HERE not in item.path.parents:
             continue
-        if "without_containers" not in item.keywords:
+        given = "kafka_cluster_factory" in getattr(item, "fixturenames", ())
+        if "without_containers" not in item.keywords and not (embedded and given):
             item.add_marker("containers")
         lacks = EMBEDDED_LACKS.get(getattr(item, "originalname", item.name))
-        if lacks is not None and item.config.getoption("--kafka-runtime") == "embedded":
+        if lacks is not None and embedded:
             item.add_marker(pytest.mark.xfail(strict=True, reason=lacks))
 
 
 EMBEDDED_LACKS = {
-    "test_controllers_may_be_nodes_of_their_own": "no brokers are controllers only",
     "test_configurations_of_one_broker_and_of_all_are_told_apart": "brokers' settings cannot be changed",
     "test_a_coordinator_whose_disk_is_full": "there are no disks",
     "test_only_a_disk_of_a_limited_size_is_filled": "there are no disks",
@@ -70,7 +74,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if not SCENARIOS:
         return
     runtime = config.getoption("--kafka-runtime")
-    terminalreporter.section("scenarios on real brokers")
+    terminalreporter.section("scenarios on embedded brokers" if runtime == "embedded" else "scenarios on real brokers")
     width = max(map(len, SCENARIOS))
     for name, versions in sorted(SCENARIOS.items()):
         for version, outcomes in versions.items():
