@@ -58,7 +58,7 @@ def test_examples_in_help_stand_on_lines_of_their_own(arguments, quorate):
     assert any(line.strip().startswith("quorate ") for line in shown.splitlines() if "Usage" not in line)
 
 
-@pytest.mark.parametrize("command", ["decode", "groups", "encode", "assign", "cluster", "records", "demo"])
+@pytest.mark.parametrize("command", ["decode", "groups", "encode", "assign", "serve", "cluster", "records", "demo"])
 def test_help_of_a_command_imports_nothing_heavy(command):
     assert imported_by(command, "--help") & (HEAVY - {"quorate.codecs"}) == set()
 
@@ -71,7 +71,12 @@ def test_jsonl_of_a_healthy_log_needs_no_heavy_library(upgrade):
 
 
 def test_the_demo_needs_the_core_only():
-    assert imported_by("demo") & {"construct", "kafka", "numpy", "pyarrow"} == set()
+    assert imported_by("demo", "decode") & {"construct", "kafka", "numpy", "pyarrow"} == set()
+    code = "import sys; from quorate.cli import demo_html, demo_play, demo_show; print(*sys.modules)"
+    command = [sys.executable, "-P", "-W", "ignore", "-c", code]
+    imported = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    extras = {"pyarrow", "pyspark", "aiokafka", "confluent_kafka", "docker", "prometheus_client", "scramp", "trustme"}
+    assert extras & set(imported) == set()
 
 
 def test_version_is_that_of_the_package(quorate):
@@ -80,7 +85,7 @@ def test_version_is_that_of_the_package(quorate):
 
 def test_the_list_of_commands_is_that_of_the_modules(quorate):
     shown = quorate("--help").out
-    for command in ("decode", "groups", "encode", "assign", "cluster", "records", "demo"):
+    for command in ("decode", "groups", "encode", "assign", "serve", "cluster", "records", "demo"):
         assert f"  {command} " in shown
         assert quorate(command, "--help").status == 0
 
@@ -101,7 +106,7 @@ def test_usage_errors_end_with_status_1(quorate, arguments):
         ["decode", "{log}", "--format", "table"],
         ["decode", "{log}", "--format", "kafka", "--summary"],
         ["records"],
-        ["demo"],
+        ["demo", "decode"],
     ],
 )
 def test_a_reader_that_has_had_enough_gets_no_complaint(start, upgrade, command):
