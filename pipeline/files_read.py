@@ -172,8 +172,8 @@ def _whole_rows(piece: Piece, found: FoundRecords, reader: _PieceColumns, readin
     common = columns_of(records, found.data, piece.topic, piece.partition)
     if reading.include_raw:
         common |= {"key": binary_array(records.keys), "value": binary_array(records.values)}
-    found = checked(rows.of_batches(batches, common), reading.mode)
-    yield from found if reading.needs is None else _joined(found)
+    whole = checked(rows.of_batches(batches, common), reading.mode)
+    yield from whole if reading.needs is None else _joined(whole)
 
 
 def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -3,20 +3,20 @@
 A DataFrame that is just what `load()` gave is loaded anew with an option that nobody else sets (`quorate.pipeline.needs`). The results are the same; they come sooner.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import DataFrame
 
 from quorate.codecs.log_model import LogError
 from quorate.pipeline.files import find_files
-from quorate.pipeline.jobs.columns import FORMAT, AsOf, moment_of
+from quorate.pipeline.jobs.columns import FORMAT, AsOf, membership, moment_of, until
 from quorate.pipeline.needs import Needs, What
 from quorate.pipeline.options import NEEDS, Options, parse_options
 from quorate.pipeline.schema import OptionError
 
-__all__ = ["AtSource", "loaded", "milliseconds_until"]
+__all__ = ["AtSource", "loaded", "of_groups"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -28,17 +28,30 @@ class AtSource:
     rows: DataFrame
     options: Options
 
+    def isolation_level(self, given: str | None) -> str | None:
+        """The level that a job has to go by, if it can be told without looking for markers."""
+        return "read_committed" if given is None and self.options.read_committed else given
 
-def loaded(df: DataFrame, what: What, as_of: AsOf | None, times_ms: tuple[int, ...] = ()) -> AtSource | None:
-    """The rows of `df` that are needed up to a moment, or some more.
 
-    `None` where that cannot be had: for streams, for what is cached, for anything but the result of `load()`, and where two folders have the same partition, because
-    then it has to be seen whether these are copies. Raises `OptionError` for what is not a moment.
+def of_groups(df: DataFrame, as_of: AsOf | None) -> DataFrame:
+    """The rows up to a moment that tell of groups other than by offsets. Raises `OptionError` for columns that are missing, and for what is not a moment."""
+    rows = membership(until(df, as_of))
+    source = loaded(df, "groups", as_of)
+    return rows if source is None else membership(until(source.rows, as_of))
+
+
+def loaded(
+    df: DataFrame, what: What, as_of: AsOf | None, times_ms: Callable[[], tuple[int, ...]] = tuple
+) -> AtSource | None:
+    """The rows of `df` that are needed up to a moment, or some more. `times_ms` is only asked if that can be had.
+
+    `None` where it cannot: for streams, for what is cached, for anything but the result of `load()`, and where two folders have the same partition, because then it has
+    to be seen whether these are copies. Raises `OptionError` for what is not a moment.
     """
     plan = getattr(df, "_jdf", None)  # Spark Connect has none
     if plan is None or df.isStreaming or df.storageLevel.useMemory or df.storageLevel.useDisk:
         return None
-    needs = _needs(what, as_of, times_ms)
+    needs = _needs(what, as_of)
     relation = plan.queryExecution().analyzed()
     if needs is None or relation.getClass().getSimpleName() != "DataSourceV2Relation":
         return None
@@ -51,6 +64,7 @@ def loaded(df: DataFrame, what: What, as_of: AsOf | None, times_ms: tuple[int, .
             return None
     except (OptionError, LogError, OSError):
         return None  # whoever reads it says so
+    needs = replace(needs, times_ms=times_ms())
     rows = df.sparkSession.read.format(FORMAT).options(**{**given, "pushFilters": "false", NEEDS: needs.text()}).load()
     return AtSource(rows, options) if rows.schema == df.schema else None
 
@@ -60,16 +74,11 @@ def _has_copies(options: Options) -> bool:
     return len({(one.topic, one.partition) for one in files}) < len(files)
 
 
-def _needs(what: What, as_of: AsOf | None, times_ms: tuple[int, ...]) -> Needs | None:
+def _needs(what: What, as_of: AsOf | None) -> Needs | None:
     if as_of is None:
-        return Needs(what=what, times_ms=times_ms)
+        return Needs(what=what)
     if not isinstance(as_of, Mapping):
-        return Needs(what=what, times_ms=times_ms, until_ms=milliseconds_until(moment_of(as_of)))
+        return Needs(what=what, until_ms=(moment_of(as_of) - _EPOCH) // timedelta(milliseconds=1))
     ends = {at if isinstance(at, tuple) else (None, at): offset for at, offset in as_of.items()}
     whole = all(isinstance(number, int) and isinstance(offset, int) for (_, number), offset in ends.items())
-    return Needs(what=what, times_ms=times_ms, until_offsets=ends) if whole and ends else None
-
-
-def milliseconds_until(moment: datetime) -> int:
-    """The last millisecond that is not later than a moment."""
-    return (moment - _EPOCH) // timedelta(milliseconds=1)
+    return Needs(what=what, until_offsets=ends) if whole and ends else None

@@ -19,7 +19,8 @@ from quorate.coordinator.history.facts import Cause, EpochBumped, Fact, GroupCon
 from quorate.coordinator.history.upgrade import findings
 from quorate.coordinator.history.words import learn_names
 from quorate.coordinator.state import GroupKind
-from quorate.pipeline.jobs.columns import LOG, AsOf, membership, until
+from quorate.pipeline.jobs.at_source import of_groups
+from quorate.pipeline.jobs.columns import LOG, AsOf
 from quorate.pipeline.jobs.records import entries, packed
 
 __all__ = ["AUDIT", "upgrade_audit"]
@@ -74,7 +75,7 @@ def upgrade_audit(
         found = rows_of_group(entries(table), group_id, settings, topics)
         return pa.Table.from_pylist([at | row for row in found], AUDIT)
 
-    return packed(membership(until(df, as_of))).groupBy(*LOG, "group").applyInArrow(audit, from_arrow_schema(AUDIT))
+    return packed(of_groups(df, as_of)).groupBy(*LOG, "group").applyInArrow(audit, from_arrow_schema(AUDIT))
 
 
 def rows_of_group(

@@ -28,7 +28,8 @@ from quorate.coordinator.history.facts import (
 from quorate.coordinator.history.words import learn_names
 from quorate.coordinator.state import ClassicGroup, Group
 from quorate.coordinator.state.modern import ModernGroup
-from quorate.pipeline.jobs.columns import LOG, AsOf, known_timestamp, membership, until
+from quorate.pipeline.jobs.at_source import of_groups
+from quorate.pipeline.jobs.columns import LOG, AsOf, known_timestamp
 from quorate.pipeline.jobs.records import entries, packed
 from quorate.pipeline.schema import OptionError
 
@@ -80,7 +81,7 @@ def rebalances(df: DataFrame, as_of: AsOf | None = None) -> DataFrame:
     What one write to the log did counts together, so that a member that joins makes one row. Raises `OptionError` for columns that are missing;
     a row without a timestamp ends the job with an error.
     """
-    records = packed(membership(until(df, as_of)).withColumn("timestamp", known_timestamp()))
+    records = packed(of_groups(df, as_of).withColumn("timestamp", known_timestamp()))
     return records.groupBy(*LOG, "group").applyInArrow(_rebalances, from_arrow_schema(REBALANCES))
 
 

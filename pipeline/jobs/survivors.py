@@ -64,9 +64,7 @@ def packed_survivors(df: DataFrame, as_of: AsOf | None = None, isolation_level: 
     source = loaded(df, "state", as_of)
     if source is None:
         return packed(survivors(df, as_of, isolation_level), PENDING_OF, ABORTED)
-    if isolation_level is None and source.options.read_committed:
-        isolation_level = "read_committed"
-    with_markers = has_markers(source.rows, isolation_level)
+    with_markers = has_markers(source.rows, source.isolation_level(isolation_level))
     found = _found(until(source.rows, as_of), types, with_markers, F.struct(*packed_columns(df)).alias("row"))
     # Where rows are compared, the offset counts.
     picks = _picks(found.withColumn("place", F.struct("offset", "row")), with_markers)

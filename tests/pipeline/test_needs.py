@@ -15,6 +15,8 @@ from quorate.codecs import CoordinatorRecord, encode_record
 from quorate.codecs.batches import BatchRecord, encode_batch, encode_marker
 from quorate.coordinator.runtime import StoredMarker
 from quorate.pipeline.jobs.at_source import loaded
+from quorate.pipeline.jobs.lag import lag
+from quorate.pipeline.jobs.rebalances import rebalances
 from quorate.pipeline.jobs.state import STATE, group_state
 from quorate.pipeline.needs import Needs
 from quorate.pipeline.source import ConsumerOffsets
@@ -160,7 +162,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Logs:
     """A folder with logs that are made up, one a partition."""
     folder = tmp_path_factory.mktemp("logs")
     seed = Random().randrange(1 << 30)
-    stored = {number: (random_commits if number % 4 else random_groups)(seed + number) for number in range(24)}
+    stored = {number: (random_commits if number % 4 else random_groups)(seed + number) for number in range(12)}
     for number, log in stored.items():
         write(folder / f"__consumer_offsets-{number}", log)
     return folder, seed, stored
@@ -203,3 +205,21 @@ def test_only_what_load_gave_is_told_and_only_where_that_changes_nothing(
     write(tmp_path / "__consumer_offsets-1", stored[2])
     copies = spark.read.format("consumer-offsets").load([str(folder), str(tmp_path)])
     assert loaded(copies, "state", None) is None
+
+
+def test_histories_and_lags_are_the_same_whether_the_source_was_told(spark: SparkSession, logs: Logs) -> None:
+    folder, _, stored = logs
+    told = load(spark, folder, **{"isolation.level": "read_uncommitted"})
+    others = told.where("partition >= 0")  # Spark says nothing of that to a source
+    as_of = dict.fromkeys(stored, 70)
+    ends = spark.createDataFrame(
+        [("t", number, time, 1000 + time) for number in range(2) for time in (20, 55, 90)],
+        "topic string, partition int, timestamp long, end_offset long",
+    )
+    for job in (
+        lambda df: rebalances(df, as_of),
+        lambda df: lag(df, ends, as_of=as_of, isolation_level="read_uncommitted"),
+    ):
+        found = [sorted(map(str, job(df).collect())) for df in (told, others)]
+        assert found[0] == found[1]
+        assert len(found[0]) > 3
