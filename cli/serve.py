@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -55,6 +56,12 @@ quorate serve --metrics-port 9404                with /metrics, /health and /rea
 )
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen.")
 @click.option("--advertise", metavar="HOST", help="What clients are told to connect to, if not where brokers listen.")
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Keep everything there, in Kafka's own files; the next call goes on with it.  [default: in memory]",
+)
 @click.option("--kafka-version", metavar="X.Y.Z", help="The release to be.  [default: 4.3.1]")
 @properties_option
 @click.option(
@@ -85,6 +92,7 @@ def serve(
     port: int,
     host: str,
     advertise: str | None,
+    data: Path | None,
     kafka_version: str | None,
     properties: tuple[str, ...],
     security: str,
@@ -113,6 +121,7 @@ def serve(
             brokers=count,
             racks=named,
             properties={**FOR_PEOPLE, "default.replication.factor": str(min(2, count)), **read_properties(properties)},
+            data=data,
             ports=[port + number for number in range(count)] if port else None,
             host=host,
             advertised_host=advertise,
@@ -127,7 +136,7 @@ def serve(
         if metrics_port is not None:
             http = f"http://{host}:{stack.enter_context(_http(kafka, host, metrics_port))}"
         took_ms = (time.monotonic() - began) * 1000
-        for line in [_json(kafka, http)] if as_json else _lines(kafka, http, security, took_ms):
+        for line in [_json(kafka, http)] if as_json else _lines(kafka, http, data, security, took_ms):
             click.echo(line)
         sys.stdout.flush()
         ended.wait()
@@ -209,7 +218,7 @@ def _json(kafka: "EmbeddedKafka", http: str | None) -> str:
     )
 
 
-def _lines(kafka: "EmbeddedKafka", http: str | None, security: str, took_ms: float) -> Iterator[str]:
+def _lines(kafka: "EmbeddedKafka", http: str | None, data: Path | None, security: str, took_ms: float) -> Iterator[str]:
     brokers = kafka.brokers
     number = f"{len(brokers)} broker{'s' if len(brokers) > 1 else ''}"
     yield click.style(f"Kafka {brokers[0].version}, embedded: {number}, ready in {took_ms:.0f} ms", bold=True)
@@ -235,7 +244,7 @@ def _lines(kafka: "EmbeddedKafka", http: str | None, security: str, took_ms: flo
         yield f"security: {said}"
     if http is not None:
         yield f"metrics: {http}/metrics, also /health and /ready"
-    yield "data: in memory, gone when this ends"
+    yield f"data: {data}" if data is not None else "data: in memory, gone when this ends; --data DIR keeps it"
     yield ""
     yield click.style("To try next", bold=True)
     if "sasl_mechanism" in config:

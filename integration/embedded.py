@@ -7,6 +7,7 @@ import secrets
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle, islice
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,7 +42,7 @@ class EmbeddedKafka(Cluster):
     """A cluster in this process.
 
     `racks`: taken by turns for `brokers` brokers, one for each by default; `version`: the release that coordinators behave like;
-    `properties`: brokers' settings by Kafka's names; `ports`: of each broker; `host`, `advertised_host`: where they listen, and what clients are told; `security`: what
+    `properties`: brokers' settings by Kafka's names; `data`: the directory that everything is kept in, else it is in memory; `ports`: of each broker; `host`, `advertised_host`: where they listen, and what clients are told; `security`: what
     clients need, and `client_config` has (`password`: of the user quorate, made up by default); `metered`: whether `embedded.core.meter` counts. Raises `ClusterError` for
     what cannot be.
     """
@@ -53,6 +54,7 @@ class EmbeddedKafka(Cluster):
         racks: Sequence[str | None] = ("a", "b", "c"),
         version: str = VERSION,
         properties: Mapping[str, object] | None = None,
+        data: str | PathLike[str] | None = None,
         ports: Sequence[int] | None = None,
         host: str = LOOPBACK,
         advertised_host: str | None = None,
@@ -75,6 +77,7 @@ class EmbeddedKafka(Cluster):
                 racks=list(islice(cycle(racks), count)) if racks else None,
                 ports=ports,
                 properties=given,
+                data=data,
                 host=host,
                 advertised_host=advertised_host,
                 security=None if security == "PLAINTEXT" else self._secured(security, password),

@@ -89,6 +89,22 @@ def test_ctrl_c_ends_it_too_and_logins_are_asked_for(start):
         assert process.returncode == 0
 
 
+def test_what_is_in_a_directory_is_there_the_next_time(start, tmp_path):
+    with served(start, "--racks", "a,b", "--data", tmp_path / "kafka") as (process, where):
+        producer = KafkaProducer(**where["client_config"])
+        producer.send("orders", b"kept", partition=3).get(10)
+        producer.close()
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=15)
+        assert process.returncode == 0
+    with served(start, "--racks", "a,b", "--data", tmp_path / "kafka") as (_, where):
+        consumer = KafkaConsumer(
+            "orders", **where["client_config"], auto_offset_reset="earliest", consumer_timeout_ms=10_000
+        )
+        assert [next(consumer).value] == [b"kept"]
+        consumer.close()
+
+
 def test_not_ready_while_a_broker_is_down_and_unhealthy_while_nothing_answers(monkeypatch):
     from quorate.cli import serve_http
 
