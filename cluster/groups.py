@@ -26,7 +26,7 @@ from quorate.codecs.api import (
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches import BatchProblem, read_batches
 from quorate.codecs.message import Message
-from quorate.coordinator.log_batches import batch_of, stored_in
+from quorate.coordinator.log_batches import batch_of, blocks_of, stored_in
 from quorate.coordinator.partitioning import partition_of
 from quorate.coordinator.results import Pending, RequestContext
 from quorate.coordinator.runtime import AppendError, CoordinatorRuntime, StoredMarker, StoredRecord
@@ -34,8 +34,11 @@ from quorate.coordinator.shard import CoordinatorShard
 
 if TYPE_CHECKING:
     from quorate.cluster.core import ClusterCore
+    from quorate.codecs.columnar.raw import RawBlock
 
 __all__ = ["GroupCoordinators", "PartitionCoordinatorLog"]
+
+_WORTH_COLUMNS_BYTES = 1 << 20
 
 _MANY: dict[type[Message], tuple[str, str, Callable[[Any], str]]] = {
     DescribeGroupsRequest: ("groups", "groups", str),
@@ -107,6 +110,14 @@ class PartitionCoordinatorLog:
             batch = next(read_batches(stored.data))
             assert not isinstance(batch, BatchProblem)
             yield from stored_in(batch, topic=self.partition.topic, place=place)
+
+    def blocks(self) -> Iterator["RawBlock"] | None:
+        """The same as columns, where that is worth it: in files, and of some size."""
+        log = self.partition.log
+        if log.files is None or log.size_bytes < _WORTH_COLUMNS_BYTES or log.start_offset > log.segments[0].base_offset:
+            return None
+        segments = [(log.files.path(one), one.size) for one in log.segments]
+        return blocks_of(self.partition.topic, self.partition.index, segments)
 
 
 @dataclass(slots=True)

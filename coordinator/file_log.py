@@ -9,19 +9,17 @@ being written. One `FileLog` writes to a folder at a time; that is the caller's 
 
 import os
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from quorate.codecs import CoordinatorRecord
-from quorate.codecs.batches import ProblemReason, encode_marker
-from quorate.codecs.log_files import PartitionFiles, Segment
+from quorate.codecs.batches import encode_marker
 from quorate.codecs.message import CONSUMER_OFFSETS
 from quorate.coordinator.errors import ErrorCode
-from quorate.coordinator.log_batches import batch_of, stored_in
+from quorate.coordinator.log_batches import batch_of, blocks_of, stored_in
 from quorate.coordinator.log_compaction import Compaction, compact
-from quorate.coordinator.log_segments import Fsync, batches, damaged, recovered, segment_path, segments_in, sync_folder
+from quorate.coordinator.log_segments import Fsync, batches, recovered, segment_path, segments_in, sync_folder
 from quorate.coordinator.runtime import AppendError, StoredMarker, StoredRecord
 
 if TYPE_CHECKING:
@@ -124,9 +122,9 @@ class FileLog:
 
     def blocks(self) -> Iterator["RawBlock"] | None:
         """The same as columns, some MB of a segment at a time; `None` where pyarrow is not installed, and for other topics. Raises `LogError` for damage."""
-        if self.topic != CONSUMER_OFFSETS or find_spec("pyarrow") is None:
-            return None
-        return self._blocks(segments_in(self.folder), self._size)
+        paths = segments_in(self.folder)
+        sizes = [path.stat().st_size for path in paths[:-1]] + [self._size]
+        return blocks_of(self.topic, self.partition, list(zip(paths, sizes, strict=True)))
 
     def segments(self) -> list[Path]:
         """The files, oldest first; the last one is being written."""
@@ -211,14 +209,3 @@ class FileLog:
         for path in segments:
             for batch in batches(path, newest_size if path == segments[-1] else None):
                 yield from stored_in(batch, topic=self.topic, place=path)
-
-    def _blocks(self, segments: list[Path], newest_size: int) -> Iterator["RawBlock"]:
-        from quorate.codecs.columnar.raw import read_raw
-
-        sizes = [path.stat().st_size for path in segments[:-1]] + [newest_size]
-        files = PartitionFiles(self.topic, self.partition, tuple(map(Segment, segments, sizes)))
-        for block in read_raw(files):
-            for problem in block.problems:
-                if problem.reason is not ProblemReason.OFFSET_ORDER:
-                    raise damaged(problem.path, problem.position, problem.detail)
-            yield block

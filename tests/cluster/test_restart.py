@@ -6,21 +6,27 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 from random import Random
+from uuid import uuid4
 
 import pytest
 from confluent_kafka import Consumer, Message, Producer
 
 from quorate.cluster import ClusterStateError, EmbeddedCluster, ManualClock
 from quorate.cluster.core import ClusterCore
+from quorate.cluster.groups import PartitionCoordinatorLog
 from quorate.codecs import read_log
 from quorate.codecs.batches import Batch, BatchRecord, read_batches
-from quorate.codecs.message import TRANSACTION_STATE
+from quorate.codecs.message import CONSUMER_OFFSETS, TRANSACTION_STATE
+from quorate.coordinator import CoordinatorRuntime, CoordinatorShard
+from quorate.coordinator.runtime import ColumnarLog
 from tests.broker.broker import LIB as BROKER_LIB
 from tests.broker.fixtures import need_broker
 from tests.cluster.conftest import QUICK
 from tests.cluster.test_clients import VALUES, fill, read
 from tests.cluster.test_log import batch
 from tests.codecs.test_captures import dump_batch_line, dump_record_line
+from tests.coordinator.snapshots import snapshot
+from tests.coordinator.test_file_log import commit
 from tests.oracle.client import LIB
 
 DUMP = ["java", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
@@ -246,6 +252,34 @@ def test_metadata_that_grew_is_written_anew(tmp_path: Path, monkeypatch: pytest.
     assert again.topics["a"].config == {"retention.ms": "299"}
     again.close()
     assert quiet_core(tmp_path, clock).topics["a"].id == topic.id
+
+
+def test_large_logs_of_offsets_are_loaded_by_columns_to_what_records_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock()
+    core = quiet_core(tmp_path, clock)
+    partition = core.internal_topic(CONSUMER_OFFSETS).partitions[0]
+    monkeypatch.setattr("quorate.cluster.groups._WORTH_COLUMNS_BYTES", 1)
+    log = PartitionCoordinatorLog(partition)
+    for number in range(50):
+        log.append([commit(number, group=f"g{number % 7}")], timestamp_ms=clock.now_ms())
+        if number == 20:
+            partition.log.roll(clock.now_ms())
+    log.append([commit(99, group="g1")], timestamp_ms=clock.now_ms(), producer_id=5, producer_epoch=0)
+    log.append_marker(5, 0, commit=True, timestamp_ms=clock.now_ms())
+    assert isinstance(log, ColumnarLog)
+    assert log.blocks() is not None
+    found = []
+    for least in (1, 1 << 30):
+        monkeypatch.setattr("quorate.cluster.groups._WORTH_COLUMNS_BYTES", least)
+        shard = CoordinatorShard(new_id=uuid4)
+        CoordinatorRuntime(shard, PartitionCoordinatorLog(partition), now_ms=clock.now_ms()).load()
+        found.append(snapshot(shard.state))
+        committed = shard.state.offsets.get("g1", "t", 0)
+        assert committed is not None
+        assert committed.value.offset == 99
+    assert found[0] == found[1]
 
 
 SERVE = """

@@ -20,7 +20,7 @@ from quorate.cluster.storage.recovery import load
 from quorate.cluster.storage.stores import Descriptors, MemoryStore
 from quorate.codecs import Uuid
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.codecs.batches import BatchRecord, encode_batch
+from quorate.codecs.batches import BatchRecord, encode_batch, read_batches
 
 NOW_MS = 1_700_000_000_000
 TOPIC_ID = Uuid(b"0123456789abcdef")
@@ -314,6 +314,47 @@ def test_compaction_on_the_disk_and_in_memory_leaves_the_same(folder: Folder) ->
         assert [again.producers.by_id[one].last_sequence for one in (0, 1, 2)] == [
             log.producers.by_id[one].last_sequence for one in (0, 1, 2)
         ]
+
+
+def test_a_crash_at_any_step_of_compaction_loses_no_value(folder: Folder, tmp_path: Path) -> None:
+    config = LogConfig(segment_bytes=1500, compact=True, delete=False, delete_retention_ms=0)
+
+    def values(log: PartitionLog) -> dict[bytes, bytes | None]:
+        """The last value of each key, as a consumer of committed records has it."""
+        aborted = {(one.producer_id, one.first_offset, one.last_offset) for one in log.producers.aborted}
+        found: dict[bytes, bytes | None] = {}
+        for one in log:
+            mine = [span for span in aborted if span[0] == one.producer_id and span[1] <= one.base_offset < span[2]]
+            if one.control or (one.transactional and mine) or one.base_offset >= log.last_stable_offset:
+                continue
+            for read in read_batches(one.data):
+                for record in read.records():  # type: ignore[union-attr]
+                    assert isinstance(record, BatchRecord)
+                    found[record.key or b""] = record.value
+        return found
+
+    with folder.opened(config) as log:
+        writer = Writer(log)
+        for number in range(40):
+            writer.write(number % 3, 1 + number % 4, number // 20, number % 3 == 0, number)
+            if number % 9 == 0:
+                writer.end(0, number // 20, number % 2 == 0)
+        writer.end(0, 1, True)
+        writer.write(1, 1, 1, False, 1400)
+        expected = values(log)
+        states = 0
+        for place, _ in enumerate(clean(log, now_ms=NOW_MS)):
+            if place % 5:
+                continue
+            states += 1
+            copy = Folder(tmp_path / f"copy-{place}")
+            shutil.copytree(folder.path, copy.path)
+            with copy.opened(config) as again:
+                assert values(again) == expected
+                assert again.next_offset == log.next_offset
+                assert not list(copy.path.glob("*.cleaned"))
+        assert states > 10
+        assert values(log) == expected
 
 
 def test_checkpoints_and_properties_are_read_as_kafka_writes_them() -> None:
