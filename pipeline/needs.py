@@ -16,15 +16,16 @@ from quorate.codecs.columnar.frame import Bools, Ints
 from quorate.codecs.columnar.slots import binary_array, int16_at
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES
 
-__all__ = ["Needs", "What"]
+__all__ = ["COMMIT_TYPES", "Log", "Needs", "What"]
 
 What: TypeAlias = Literal["state", "groups", "commits"]
+Log: TypeAlias = tuple[str | None, int]
+"""Topic and partition; without a topic that partition of any."""
 
-_COMMITS: Final = [
-    number
-    for number, one in RECORD_TYPES[CONSUMER_OFFSETS].items()
-    if one.name in ("OffsetCommit", "LegacyOffsetCommit")
-]
+COMMIT_TYPES: Final = ("OffsetCommit", "LegacyOffsetCommit")
+"""Offsets; all others are records of groups."""
+
+_COMMITS: Final = [number for number, one in RECORD_TYPES[CONSUMER_OFFSETS].items() if one.name in COMMIT_TYPES]
 
 _DENSE: Final = 1 << 22
 """Up to so many different numbers, the last place of each is found without sorting."""
@@ -38,13 +39,13 @@ class Needs:
     * `groups`: every record of groups, no commits;
     * `commits`: of each key the last commit and the last tombstone before each of `times_ms` (ascending), or all of them if there are no times.
 
-    The log ends at `until_offsets` (by topic and partition, or by partition under the topic `None`; others have nothing then), or with its first record later than `until_ms`,
+    The log ends at `until_offsets` (other logs have nothing then), or with its first record later than `until_ms`,
     which is kept, too, since it tells where that is.
     """
 
     what: What
     until_ms: int | None = None
-    until_offsets: Mapping[tuple[str | None, int], int] | None = None
+    until_offsets: Mapping[Log, int] | None = None
     times_ms: tuple[int, ...] = field(default=())
 
     def text(self) -> str:

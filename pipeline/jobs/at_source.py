@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame
 
 from quorate.codecs.log_model import LogError
 from quorate.pipeline.files import find_files
-from quorate.pipeline.jobs.columns import FORMAT, AsOf, membership, moment_of, until
-from quorate.pipeline.needs import Needs, What
+from quorate.pipeline.jobs.columns import FORMAT, AsOf, last_offsets, membership, moment_of, until
+from quorate.pipeline.needs import Log, Needs, What
 from quorate.pipeline.options import NEEDS, Options, parse_options
 from quorate.pipeline.schema import OptionError
 
@@ -53,9 +53,7 @@ def loaded(
         return None
     needs = _needs(what, as_of)
     relation = plan.queryExecution().analyzed()
-    if needs is None or relation.getClass().getSimpleName() != "DataSourceV2Relation":
-        return None
-    if relation.table().name() != FORMAT:
+    if relation.getClass().getSimpleName() != "DataSourceV2Relation" or relation.table().name() != FORMAT:
         return None
     given = dict(relation.options().asCaseSensitiveMap())
     try:
@@ -74,11 +72,12 @@ def _has_copies(options: Options) -> bool:
     return len({(one.topic, one.partition) for one in files}) < len(files)
 
 
-def _needs(what: What, as_of: AsOf | None) -> Needs | None:
+def _needs(what: What, as_of: AsOf | None) -> Needs:
     if as_of is None:
         return Needs(what=what)
     if not isinstance(as_of, Mapping):
         return Needs(what=what, until_ms=(moment_of(as_of) - _EPOCH) // timedelta(milliseconds=1))
-    ends = {at if isinstance(at, tuple) else (None, at): offset for at, offset in as_of.items()}
-    whole = all(isinstance(number, int) and isinstance(offset, int) for (_, number), offset in ends.items())
-    return Needs(what=what, until_offsets=ends) if whole and ends else None
+    ends: dict[Log, int] = {
+        (None if len(where) == 1 else where[0], where[-1]): offset for *where, offset in last_offsets(as_of)
+    }
+    return Needs(what=what, until_offsets=ends)

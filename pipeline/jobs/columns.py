@@ -10,6 +10,7 @@ from pyspark.sql.types import StructType
 
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, RecordType
 from quorate.codecs.wire import StringType
+from quorate.pipeline.needs import COMMIT_TYPES
 from quorate.pipeline.schema import CONTROL, GROUP_FIELDS, OptionError, column_of, struct_of
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "key_columns",
     "known_offset",
     "known_timestamp",
+    "last_offsets",
     "membership",
     "moment_of",
     "present_types",
@@ -33,9 +35,6 @@ FORMAT = "consumer-offsets"
 
 LOG = ("topic", "partition")
 """Which log a record is of."""
-
-COMMIT_TYPES = ("OffsetCommit", "LegacyOffsetCommit")
-"""Offsets; all others are records of groups."""
 
 NEEDED = ("topic", "partition", "offset", "timestamp", "producer_id", "transactional", "type", "value_version", "group", "tombstone")  # fmt: skip
 """The common columns that jobs ask about."""
@@ -178,7 +177,7 @@ def membership(df: DataFrame) -> DataFrame:
 
 def _until_offsets(df: DataFrame, as_of: Mapping[int, int] | Mapping[tuple[str, int], int]) -> DataFrame:
     """The rows up to the last one that counts of each partition."""
-    ends = _last_offsets(as_of)
+    ends = last_offsets(as_of)
     columns = ["last_topic string"] * (len(ends[0]) - 2) + ["last_partition int", "last_offset long"]
     last = df.sparkSession.createDataFrame(ends, ", ".join(columns))
     same = (F.col("partition") == F.col("last_partition")) & (F.col("offset") <= F.col("last_offset"))
@@ -187,7 +186,7 @@ def _until_offsets(df: DataFrame, as_of: Mapping[int, int] | Mapping[tuple[str, 
     return df.join(F.broadcast(last), same, "left_semi")
 
 
-def _last_offsets(as_of: Mapping[Any, Any]) -> list[tuple[Any, ...]]:
+def last_offsets(as_of: Mapping[Any, Any]) -> list[tuple[Any, ...]]:
     """Topic (if it is named), partition and offset. Raises `OptionError` for what are none."""
     ends: list[tuple[Any, ...]] = []
     for at, offset in as_of.items():
