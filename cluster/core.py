@@ -4,7 +4,7 @@ Everything happens in one thread, that of the loop which the brokers run in; so 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from os import PathLike
 from random import Random
 from typing import Any
@@ -20,30 +20,20 @@ from quorate.cluster.groups import GroupCoordinators
 from quorate.cluster.log_config import LogConfig
 from quorate.cluster.maintenance import Maintenance
 from quorate.cluster.meter import Meter
+from quorate.cluster.persistence import INTERNAL, restore, state_of
 from quorate.cluster.placement import place
 from quorate.cluster.producers import Refused
 from quorate.cluster.security import Security
 from quorate.cluster.settings import Settings
 from quorate.cluster.storage.data import DataDirectory
-from quorate.cluster.storage.metadata_state import BrokerFacts, MetadataState, PartitionFacts, TopicFacts
 from quorate.cluster.topics import PartitionState, TopicState, is_valid_name
 from quorate.cluster.transactions import Transactions
-from quorate.codecs import CONSUMER_OFFSETS, Uuid
+from quorate.codecs import Uuid
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.codecs.message import TRANSACTION_STATE
 from quorate.coordinator.config import GroupConfig
 from quorate.coordinator.image import MetadataImage, TopicImage
 
 __all__ = ["ClusterCore"]
-
-_INTERNAL = {
-    CONSUMER_OFFSETS: ("offsets.topic", {"cleanup.policy": "compact", "compression.type": "producer"}),
-    TRANSACTION_STATE: ("transaction.state.log", {"cleanup.policy": "compact", "compression.type": "uncompressed"}),
-}
-"""Topics that brokers write: the beginning of their settings' names, and the topic's own settings, besides `segment.bytes`."""
-
-
-_GROUP_SETTINGS = frozenset(field.name.replace("_", ".") for field in fields(GroupConfig))
 
 
 class ClusterCore:
@@ -93,7 +83,13 @@ class ClusterCore:
             now_ms = self.clock.now_ms()
             self.data = DataDirectory(data, new_id=self.cluster_id, now_ms=now_ms, on_note=self.note, durable=durable)
             try:
-                self._restore(self.data)
+                restore(self, self.data)
+                for topic in self.topics.values():
+                    self._equip(topic)
+                self.data.set_strays_aside()
+            except OSError as error:
+                self.data.release()
+                raise ClusterStateError(f"{data}: {error}; choose another directory for the cluster's data") from None
             except BaseException:
                 self.data.release()
                 raise
@@ -175,7 +171,7 @@ class ClusterCore:
             chosen = self.placed(count, factor)
         else:
             chosen = self._checked_assignment(assignment)
-        topic = TopicState(name, self._new_uuid(), [], dict(config or {}), name in _INTERNAL)
+        topic = TopicState(name, self._new_uuid(), [], dict(config or {}), name in INTERNAL)
         topic.add_partitions(chosen, self.alive)
         if not only_check:
             self.topics[name] = self.topics_by_id[topic.id] = topic
@@ -183,7 +179,7 @@ class ClusterCore:
                 self._publish()
             except OSError as error:
                 del self.topics[name], self.topics_by_id[topic.id]
-                self._publish()
+                self._unequip(topic.partitions)
                 raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror) from None
         return topic
 
@@ -192,7 +188,7 @@ class ClusterCore:
         found = self.topics.get(name)
         if found is not None:
             return found
-        prefix, config = _INTERNAL[name]
+        prefix, config = INTERNAL[name]
         replicas = min(self.settings.number(f"{prefix}.replication.factor"), len(self.alive))
         partitions = self.settings.number(f"{prefix}.num.partitions")
         config = {**config, "segment.bytes": self.settings.get(f"{prefix}.segment.bytes")}
@@ -239,7 +235,12 @@ class ClusterCore:
         if only_check:
             return
         topic.add_partitions(chosen, self.alive)
-        self._publish()
+        try:
+            self._publish()
+        except OSError as error:
+            self._unequip(topic.partitions[have:])
+            del topic.partitions[have:]
+            raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror) from None
 
     def reassign(self, partition: PartitionState, brokers: Sequence[int] | None) -> None:
         """Give a partition other replicas; it has them at once, as replicas share a log. Raises `Refusal`."""
@@ -293,34 +294,6 @@ class ClusterCore:
 
     # ---- what is kept
 
-    def _restore(self, data: DataDirectory) -> None:
-        """Go on with the cluster in a directory: topics have no leaders until brokers are up, and then each a new epoch."""
-        self.cluster_id = data.cluster_id
-        state = data.metadata.state
-        self.features = dict(state.features) or self.features
-        if missing := sorted(state.brokers.keys() - self.brokers.keys()):
-            raise ClusterStateError(
-                f"{data.path} is of a cluster with brokers {', '.join(map(str, state.brokers))}, there is no broker {missing[0]} now; "
-                f"use {max(state.brokers)} brokers, or another directory"
-            )
-        for number, facts in state.brokers.items():
-            if self.brokers[number].rack is None:
-                self.brokers[number].rack = facts.rack
-        for topic_id, known in state.topics.items():
-            partitions = [
-                PartitionState(known.name, index, one.replicas, one.in_sync, leader_epoch=one.leader_epoch)
-                for index, one in enumerate(known.partitions)
-            ]
-            topic = TopicState(known.name, topic_id, partitions, dict(known.config), known.name in _INTERNAL)
-            self.topics[known.name] = self.topics_by_id[topic_id] = topic
-            self._equip(topic)
-        data.set_strays_aside()
-        for group, settings in state.groups.items():
-            self.group_settings[group] = dict(settings)
-            followed = {name: value for name, value in settings.items() if name in _GROUP_SETTINGS}
-            self.group_configs[group] = GroupConfig().with_properties(followed)
-        self.transactions.next_block = state.next_producer_id
-
     def _equip(self, topic: TopicState) -> None:
         """Give each partition its log, and the log the topic's settings."""
         if self._log_configs.get(topic.name) == (topic.config, len(topic.partitions)):
@@ -334,42 +307,23 @@ class ClusterCore:
             partition.log.config = config
         self._log_configs[topic.name] = (dict(topic.config), len(topic.partitions))
 
+    def _unequip(self, partitions: Sequence[PartitionState]) -> None:
+        """New partitions that are not to be after all."""
+        if self.data is not None:
+            for one in partitions:
+                if one.log.files is not None:
+                    self.data.remove(one.topic, one.index)
+            self._log_configs.pop(partitions[0].topic, None)
+
     def settings_changed(self) -> None:
-        """Settings of topics or groups have changed: they count, and are written down."""
-        self._write_metadata()
+        """Metadata has changed, such as settings of topics or groups: they count, and are written down. Raises `OSError` if new partitions cannot have logs."""
         for topic in self.topics.values():
             self._equip(topic)
-
-    def _write_metadata(self) -> None:
-        """Whatever differs from what is written down. If that fails, it is tried again with the next change."""
-        if self.data is None or not self._has_started:
-            return
-        data = self.data
-        state = MetadataState(
-            features=dict(self.features),
-            brokers={
-                one.id: BrokerFacts(one.rack, one.host, one.port, data.directory_id(one.id), not one.alive)
-                for one in self.brokers.values()
-                if one.registered
-            },
-            topics={
-                topic.id: TopicFacts(
-                    topic.name,
-                    [
-                        PartitionFacts(one.replicas, one.in_sync, one.leader, one.leader_epoch)
-                        for one in topic.partitions
-                    ],
-                    topic.config,
-                )
-                for topic in self.topics.values()
-            },
-            groups=self.group_settings,
-            next_producer_id=self.transactions.next_block,
-        )
-        try:
-            data.metadata.become(state, self.clock.now_ms())
-        except Refused as refused:
-            self.note(f"the cluster's metadata could not be written: {refused}; free some space")
+        if self.data is not None and self._has_started:
+            try:
+                self.data.metadata.become(state_of(self, self.data), self.clock.now_ms())
+            except Refused as refused:  # it is tried again with the next change
+                self.note(f"the cluster's metadata could not be written: {refused}; free some space")
 
     def started(self) -> None:
         """All brokers are up, in a loop that runs: leaders are chosen, and logs are looked after. Raises `ClusterStateError` after `close`."""

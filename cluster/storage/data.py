@@ -22,7 +22,7 @@ from quorate.cluster.storage.files import (
     encode_checkpoint,
     encode_properties,
 )
-from quorate.cluster.storage.log_files import LogFiles, write_atomically
+from quorate.cluster.storage.log_files import LogFiles, topic_id_of, write_atomically
 from quorate.cluster.storage.metadata import MetadataLog
 from quorate.cluster.storage.recovery import load
 from quorate.cluster.storage.stores import Descriptors
@@ -150,6 +150,9 @@ class DataDirectory:
     ) -> PartitionLog:
         """The log of a partition: made if it is not there, and recovered if it was not stopped in order. Raises `OSError`."""
         folders = self._folders(topic, index, replicas)
+        for folder in folders:
+            if topic_id_of(folder) not in (None, topic_id):
+                self._set_aside(folder)  # of a topic of the same name that was deleted
         # Links may have become copies, or be missing: the first folder with segments has what counts.
         folders.sort(key=lambda one: not any(one.glob("*.log")) if one.is_dir() else True)
         files = LogFiles(folders, topic_id, self.descriptors, self._write_start_offsets)
@@ -184,10 +187,13 @@ class DataDirectory:
             self._logs[topic, index] = (log, tuple(replicas))
 
     def remove(self, topic: str, index: int) -> None:
-        """A partition is gone. Raises `OSError`."""
+        """A partition is gone."""
         log, _ = self._logs.pop((topic, index))
         if log.files is not None:
-            log.files.delete(log)
+            try:
+                log.files.delete(log)
+            except OSError as error:
+                self._note(f"{log.files.home} could not be deleted: {error}; the next start tries it again")
 
     def _folders(self, topic: str, index: int, replicas: Iterable[int]) -> list[Path]:
         return [self.broker(one) / f"{topic}-{index}" for one in replicas]
@@ -207,9 +213,12 @@ class DataDirectory:
                 number = broker.name.removeprefix("broker-")
                 if key is None or (key in self._logs and number in map(str, self._logs[key][1])):
                     continue
-                stray = folder.with_name(f"{folder.name}.{uuid4().hex}-stray")
-                folder.rename(stray)
-                self._note(f"{folder} is of no partition of this cluster; it is {stray.name} now, and may be deleted")
+                self._set_aside(folder)
+
+    def _set_aside(self, folder: Path) -> None:
+        stray = folder.with_name(f"{folder.name}.{uuid4().hex}-stray")
+        folder.rename(stray)
+        self._note(f"{folder} is of no partition of this cluster; it is {stray.name} now, and may be deleted")
 
     # ---- checkpoints
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from quorate.cluster.producers import Producers
 from quorate.cluster.storage.files import (
     AbortedTransaction,
+    decode_properties,
     encode_aborted,
     encode_checkpoint,
     encode_index,
@@ -29,7 +30,7 @@ from quorate.coordinator.log_segments import segment_path, segments_in, sync_fol
 if TYPE_CHECKING:
     from quorate.cluster.log import PartitionLog
 
-__all__ = ["EPOCHS", "LogFiles", "write_atomically"]
+__all__ = ["EPOCHS", "LogFiles", "topic_id_of", "write_atomically"]
 
 EPOCHS = "leader-epoch-checkpoint"
 _METADATA = "partition.metadata"
@@ -41,6 +42,15 @@ def write_atomically(path: Path, data: bytes) -> None:
     beside = path.with_name(path.name + ".tmp")
     beside.write_bytes(data)
     beside.replace(path)
+
+
+def topic_id_of(folder: Path) -> Uuid | None:
+    """Which topic a partition's folder is of, as far as that can be told."""
+    try:
+        found = decode_properties((folder / _METADATA).read_bytes()).get("topic_id")
+        return None if found is None else Uuid.parse(found)
+    except (OSError, ValueError):
+        return None
 
 
 class LogFiles:

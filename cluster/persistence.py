@@ -1,0 +1,78 @@
+"""From a cluster to what is written down of it, and back: topics, leaders, settings, brokers (`quorate.cluster.storage.metadata_state`)."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+from quorate.cluster.errors import ClusterStateError
+from quorate.cluster.storage.data import DataDirectory
+from quorate.cluster.storage.metadata_state import BrokerFacts, MetadataState, PartitionFacts, TopicFacts
+from quorate.cluster.topics import PartitionState, TopicState
+from quorate.codecs import CONSUMER_OFFSETS
+from quorate.codecs.message import TRANSACTION_STATE
+from quorate.coordinator.config import GroupConfig
+
+if TYPE_CHECKING:
+    from quorate.cluster.core import ClusterCore
+
+__all__ = ["INTERNAL", "restore", "state_of"]
+
+INTERNAL: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    CONSUMER_OFFSETS: ("offsets.topic", {"cleanup.policy": "compact", "compression.type": "producer"}),
+    TRANSACTION_STATE: ("transaction.state.log", {"cleanup.policy": "compact", "compression.type": "uncompressed"}),
+}
+"""Topics that brokers write: the beginning of their settings' names, and the topic's own settings, besides `segment.bytes`."""
+
+_FOLLOWED = frozenset(field.name.replace("_", ".") for field in fields(GroupConfig))
+
+
+def restore(cluster: "ClusterCore", data: DataDirectory) -> None:
+    """Have a new cluster be the one in a directory, without the logs: topics have no leaders until brokers are up, and then each a new epoch.
+
+    Raises `ClusterStateError` if brokers are missing.
+    """
+    cluster.cluster_id = data.cluster_id
+    state = data.metadata.state
+    if missing := sorted(state.brokers.keys() - cluster.brokers.keys()):
+        raise ClusterStateError(
+            f"{data.path} is of a cluster with brokers {', '.join(map(str, state.brokers))}, there is no broker {missing[0]} now; "
+            f"use {max(state.brokers)} brokers, or another directory"
+        )
+    cluster.features = dict(state.features) or cluster.features
+    for number, facts in state.brokers.items():
+        if cluster.brokers[number].rack is None:
+            cluster.brokers[number].rack = facts.rack
+    for topic_id, known in state.topics.items():
+        partitions = [
+            PartitionState(known.name, index, one.replicas, one.in_sync, leader_epoch=one.leader_epoch)
+            for index, one in enumerate(known.partitions)
+        ]
+        topic = TopicState(known.name, topic_id, partitions, dict(known.config), known.name in INTERNAL)
+        cluster.topics[known.name] = cluster.topics_by_id[topic_id] = topic
+    for group, settings in state.groups.items():
+        cluster.group_settings[group] = dict(settings)
+        followed = {name: value for name, value in settings.items() if name in _FOLLOWED}
+        cluster.group_configs[group] = GroupConfig().with_properties(followed)
+    cluster.transactions.next_block = state.next_producer_id
+
+
+def state_of(cluster: "ClusterCore", data: DataDirectory) -> MetadataState:
+    """What is to be written down of a cluster as it is now."""
+    return MetadataState(
+        features=dict(cluster.features),
+        brokers={
+            one.id: BrokerFacts(one.rack, one.host, one.port, data.directory_id(one.id), not one.alive)
+            for one in cluster.brokers.values()
+            if one.registered
+        },
+        topics={
+            topic.id: TopicFacts(
+                topic.name,
+                [PartitionFacts(one.replicas, one.in_sync, one.leader, one.leader_epoch) for one in topic.partitions],
+                topic.config,
+            )
+            for topic in cluster.topics.values()
+        },
+        groups=cluster.group_settings,
+        next_producer_id=cluster.transactions.next_block,
+    )
