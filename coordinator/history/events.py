@@ -120,6 +120,7 @@ class _Step:
     is_membership: bool = False
     members: set[str] = field(default_factory=set)
     written: Written = NOTHING
+    share_state_last: bool = False  # it was written behind the group's epoch
     commits: dict[bool, int] = field(default_factory=dict)
     committed: dict[bool, dict[Partition, None]] = field(default_factory=dict)
     deleted: dict[Partition, None] = field(default_factory=dict)
@@ -226,8 +227,10 @@ class History:
             step.written = replace(step.written, topics=True)
         elif isinstance(key, ConsumerGroupMetadataKey | ShareGroupMetadataKey | StreamsGroupMetadataKey):
             step.written = replace(step.written, epoch=True)
+            step.share_state_last = False
         elif isinstance(key, ShareGroupStatePartitionMetadataKey):
             step.written = replace(step.written, share_state=True)
+            step.share_state_last = True
 
     def _transaction(self, entry: LogEntry, record: ControlRecord) -> None:
         """A marker: what it does to which group is known before it is replayed."""
@@ -274,7 +277,8 @@ class History:
             self._share_state.add(group_id)
         if written.epoch:  # raised by the heartbeat that finds the share state changed, not when that is written
             written = replace(written, share_state=group_id in self._share_state)
-            self._share_state.discard(group_id)
+            if not step.share_state_last:
+                self._share_state.discard(group_id)
         return diff_views(before, after, written)
 
     def _event(self, group_id: str, step: _Step, facts: list[Fact]) -> list[Event]:

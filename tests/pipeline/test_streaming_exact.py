@@ -4,7 +4,7 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from quorate.pipeline.jobs.rebalances import REBALANCES, rows_of_group
@@ -131,6 +131,9 @@ def test_made_up_logs_have_the_state_of_a_replay_after_any_micro_batch(seed: int
 
 
 @settings(max_examples=6)
-@given(st.integers(0, 10_000), st.randoms(use_true_random=False))
+@example(
+    seed=358, random=Random(6)
+)  # share state is written behind the epoch, in one write, and is the reason of the next
+@given(seed=st.integers(0, 10_000), random=st.randoms(use_true_random=False))
 def test_made_up_logs_have_the_rebalances_of_the_whole_log(seed: int, random: Random) -> None:
     check_rebalances(made_up(2 * seed), random)
