@@ -45,7 +45,7 @@ def by_log(table: pa.Table) -> dict[tuple[str, int], dict[str, dict[str, object]
 
 def test_groups_from_a_stream_that_is_killed_are_those_of_the_batch_job(spark: SparkSession, tmp_path: Path) -> None:
     table = committed()
-    write_parts(tmp_path / "rows", cut(table, 3, Random(1)))
+    write_parts(tmp_path / "rows", cut(table, 2, Random(1)))
     found = run_killed(stream_group_state(stream_of(spark, tmp_path / "rows")), tmp_path, Random(2), partitions=2)
     wanted = group_state(rows_of(spark, [table]), isolation_level="read_committed")
     told = by_log(latest_state(found).rows.select(*STATE.names).toArrow().cast(STATE))
