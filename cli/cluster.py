@@ -1,7 +1,7 @@
-"""`quorate cluster`: a Kafka cluster with racks in containers, for people: it goes on until it is taken down.
+"""`quorate cluster`: a Kafka cluster with racks, for people: it goes on until it is taken down.
 
-The options are read here. `KafkaCluster` of quorate.integration does the work; what is shown is made in `cluster_show`. No file keeps anything: the containers'
-labels say what there is.
+The options are read here. `EmbeddedLab` and `KafkaCluster` of quorate.integration do the work; what is shown is made in `cluster_show`. What there is say the labs' folders, and
+the labels of containers.
 """
 
 import time
@@ -24,23 +24,25 @@ from quorate.cli.cluster_options import (
 from quorate.cli.errors import UserError, note
 
 if TYPE_CHECKING:
-    from quorate.integration.containers import KafkaCluster
+    from quorate.cli.cluster_options import Lab
+    from quorate.cli.cluster_up import Wanted
 
 __all__ = ["cluster"]
 
-HELP = """Run a lab: a Kafka cluster with racks in containers, to try things on.
+HELP = """Run a lab: a Kafka cluster with racks, to try things on.
 
-A lab goes on until it is taken down. Clients on this machine reach it at 127.0.0.1, nobody else does.
+A lab goes on until it is taken down, in a process of its own, or with real brokers in containers. Clients on this machine reach it at 127.0.0.1, nobody else does.
 
 \b
 quorate cluster up                           three brokers in racks a, b, c
 quorate cluster up --racks eu,us --version 4.0.2 --name old
+quorate cluster up --runtime docker --name real
 quorate cluster status                       who leads, who coordinates, where to connect
 quorate cluster restart-broker 2 --rack c    move a broker to another rack
 quorate cluster stop-broker 3                and start-, kill-, pause-, resume-broker
 quorate cluster down                         remove it, with its data
 
-Needs Docker, and: pip install 'quorate[testcontainers]'
+Containers need Docker, and: pip install 'quorate[testcontainers]'
 """
 
 
@@ -61,6 +63,15 @@ json_option = click.option("--json", "as_json", is_flag=True, help="As JSON.")
 
 @cluster.command()
 @name_option
+@click.option(
+    "--runtime",
+    type=click.Choice(["embedded", "docker"]),
+    default="embedded",
+    show_default=True,
+    envvar="QUORATE_LAB_RUNTIME",
+    show_envvar=True,
+    help="In a process without Java, or real brokers in containers.",
+)
 @click.option("--brokers", type=click.IntRange(min=1), metavar="N", help="How many.  [default: one per rack]")
 @click.option(
     "--racks",
@@ -73,13 +84,13 @@ json_option = click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.option(
     "--image",
     metavar="IMAGE",
-    help="Run Kafka from this image; {version} is replaced.  [default: QUORATE_KAFKA_IMAGE, or apache/kafka]",
+    help="Of containers: run Kafka from this image; {version} is replaced.  [default: QUORATE_KAFKA_IMAGE, or apache/kafka]",
 )
 @click.option(
     "--controllers",
     type=click.IntRange(min=0),
     metavar="N",
-    help="So many controllers of their own.  [default: none, the first three brokers are]",
+    help="Of containers: so many controllers of their own.  [default: none, the first three brokers are]",
 )
 @properties_option
 @click.option("--sasl", is_flag=True, help="Clients need TLS and a password (SASL_SSL, SCRAM-SHA-512).")
@@ -90,7 +101,10 @@ json_option = click.option("--json", "as_json", is_flag=True, help="As JSON.")
     help="Of 127.0.0.1 for broker 1; the others follow.  [default: free ports]",
 )
 @click.option(
-    "--heap-mb", type=click.IntRange(min=128), metavar="N", help="Largest Java heap of a broker.  [default: 384]"
+    "--heap-mb",
+    type=click.IntRange(min=128),
+    metavar="N",
+    help="Of containers: largest Java heap of a broker.  [default: 384]",
 )
 @json_option
 @click.pass_context
@@ -98,6 +112,7 @@ def up(
     ctx: click.Context,
     /,
     name: str,
+    runtime: str,
     brokers: int | None,
     racks: str,
     version: str | None,
@@ -114,7 +129,8 @@ def up(
     One that is up already is shown as it is. Topics come into being when they are written to: 6 partitions, 2 replicas; --property changes that.
     """
     from quorate.cli.cluster_run import attached, said_plainly, telling
-    from quorate.cli.cluster_up import Wanted, differences, start
+    from quorate.cli.cluster_up import Wanted, start, start_embedded
+    from quorate.integration.embedded_lab import embedded_lab_names, is_alive
 
     given = {
         parameter.name
@@ -134,8 +150,28 @@ def up(
         given=frozenset(given),
     )
     wanted.check()
+    there = name in embedded_lab_names()
+    if runtime == "embedded":
+        wanted.check_embedded()
+    elif there:
+        raise UserError(
+            f"{name} is there already, and embedded",
+            "to replace it: quorate cluster down" + ("" if name == "lab" else f" --name {name}"),
+            "--name starts another beside it",
+        )
     began = time.monotonic()
-    with said_plainly(), telling() as tell:
+    if runtime == "embedded" and not (there and is_alive(name)):
+        with start_embedded(name, wanted, there) as lab:
+            took_ms = (time.monotonic() - began) * 1000
+            lines = _shown(lab, as_json, news=f"up {'again ' if there else ''}in {took_ms:.0f} ms")
+        _print(lines)
+        return
+    with said_plainly(name), telling() as tell:
+        if runtime == "embedded":
+            with attached(name, tell) as lab:
+                lines = _again(lab, wanted, began, as_json)
+            _print(lines)
+            return
         from quorate.integration.containers.lab import lab_names
 
         if name not in lab_names():
@@ -143,20 +179,27 @@ def up(
                 lines = _shown(lab, as_json, news=f"up in {time.monotonic() - began:.1f} s")
         else:
             with attached(name, tell) as lab:
-                found = differences(wanted, lab)
-                if found:
-                    raise UserError(
-                        f"{name} is there already, with {found}",
-                        "to go on with it as it is, leave these options out; to replace it: quorate cluster down"
-                        + ("" if name == "lab" else f" --name {name}"),
-                        "--name starts another beside it",
-                    )
-                news = "up already"
-                if any(broker.state != "running" for broker in lab.brokers):
-                    lab.start_all()
-                    news = f"up again after {time.monotonic() - began:.1f} s"
-                lines = _shown(lab, as_json, news=news)
+                lines = _again(lab, wanted, began, as_json)
     _print(lines)
+
+
+def _again(lab: "Lab", wanted: "Wanted", began: float, as_json: bool) -> list[str]:
+    """A lab that is there: what is stopped of it is started. Raises `UserError` if it is not what is asked for."""
+    from quorate.cli.cluster_up import differences
+
+    name = lab.lab_name
+    found = differences(wanted, lab)
+    if found:
+        raise UserError(
+            f"{name} is there already, with {found}",
+            f"to go on with it as it is, leave these options out; to replace it: quorate cluster down{option_for(lab)}",
+            "--name starts another beside it",
+        )
+    news = "up already"
+    if any(broker.state != "running" for broker in lab.brokers):
+        lab.start_all()
+        news = f"up again after {time.monotonic() - began:.1f} s"
+    return _shown(lab, as_json, news=news)
 
 
 @cluster.command()
@@ -166,7 +209,7 @@ def status(name: str, as_json: bool) -> None:
     """Show brokers, leaders, addresses."""
     from quorate.cli.cluster_run import attached, said_plainly
 
-    with said_plainly(), attached(name) as lab:
+    with said_plainly(name), attached(name) as lab:
         lines = _shown(lab, as_json)
     _print(lines)
 
@@ -175,21 +218,23 @@ def status(name: str, as_json: bool) -> None:
 @json_option
 def list_(as_json: bool) -> None:
     """List all labs."""
-    from quorate.cli.cluster_run import attached, said_plainly
+    from quorate.cli.cluster_run import attached, docker_labs, said_plainly
     from quorate.cli.cluster_show import list_json, list_lines
+    from quorate.integration.embedded_lab import embedded_lab_names, is_alive
     from quorate.integration.errors import ClusterError
 
-    with said_plainly(), ExitStack() as stack:
-        from quorate.integration.containers.lab import lab_names
-
-        labs: dict[str, KafkaCluster | None] = {}
-        for name in lab_names():
+    labs: dict[str, Lab | None] = {}
+    ended = [name for name in embedded_lab_names() if not is_alive(name)]
+    for name in sorted({*embedded_lab_names(), *docker_labs()}):
+        with said_plainly(name), ExitStack() as stack:
             try:
                 labs[name] = stack.enter_context(attached(name))
             except ClusterError:
                 labs[name] = None  # remains of one, or of another version of quorate
-        lines = [list_json(labs)] if as_json else list_lines(labs)
-    _print(lines)
+            shown = [list_json(labs)] if as_json else list_lines(labs, ended)
+    if not labs:
+        shown = [list_json(labs)] if as_json else []
+    _print(shown)
     if not labs and not as_json:
         note("there is no lab; start one: quorate cluster up")
 
@@ -199,20 +244,24 @@ def list_(as_json: bool) -> None:
 @click.option("--all", "everything", is_flag=True, help="Every lab that `quorate cluster list` shows.")
 def down(name: str, everything: bool) -> None:
     """Remove a lab, with its data."""
-    from quorate.cli.cluster_run import said_plainly
+    from quorate.cli.cluster_run import docker_labs, said_plainly
+    from quorate.integration.embedded_lab import EmbeddedLab, embedded_lab_names
 
-    with said_plainly():
-        from quorate.integration.containers.lab import lab_names, remove_lab
+    chosen = sorted({*embedded_lab_names(), *docker_labs()}) if everything else [name]
+    for one in chosen:
+        with said_plainly(one):
+            if EmbeddedLab.remove(one):
+                click.echo(f"{one}: removed, with its data")
+                continue
+            from quorate.integration.containers.lab import lab_names, remove_lab
 
-        there = lab_names()
-        chosen = there if everything else [name]
-        for one in chosen:
             if remove_lab(one):
                 click.echo(f"{one}: removed, with its data")
             else:
+                there = sorted({*embedded_lab_names(), *lab_names()})
                 note(f"there is no lab named {one}" + (f", only {', '.join(there)}" if there else ""))
-        if not chosen:
-            note("there is no lab")
+    if not chosen:
+        note("there is no lab")
 
 
 @cluster.command()
@@ -226,7 +275,7 @@ def upgrade(name: str, version: str) -> None:
     from quorate.cli.cluster_run import do
     from quorate.integration.errors import ClusterError
 
-    def move(lab: "KafkaCluster") -> str:
+    def move(lab: "Lab") -> str:
         before = lab.version
         try:
             lab.upgrade(version)
@@ -252,14 +301,14 @@ def certificate(name: str) -> None:
     """
     from quorate.cli.cluster_run import attached, said_plainly
 
-    with said_plainly(), attached(name) as lab:
+    with said_plainly(name), attached(name) as lab:
         pem = lab.certificate
     if pem is None:
         raise UserError(f"{name} has no certificate: it was started without --sasl")
     click.echo(pem, nl=False)
 
 
-def _shown(lab: "KafkaCluster", as_json: bool, news: str = "") -> list[str]:
+def _shown(lab: "Lab", as_json: bool, news: str = "") -> list[str]:
     from quorate.cli.cluster_show import next_lines, status_json, status_lines
     from quorate.integration.survey import survey
 

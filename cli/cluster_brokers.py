@@ -9,7 +9,7 @@ from quorate.cli.cluster_options import NO_RACK, name_option, option_for, versio
 from quorate.cli.errors import note
 
 if TYPE_CHECKING:
-    from quorate.integration.containers import KafkaCluster
+    from quorate.cli.cluster_options import Lab
 
 __all__ = ["COMMANDS"]
 
@@ -30,7 +30,7 @@ def restart_broker(name: str, broker: int, rack: str | None, version: str | None
     """
     from quorate.cli.cluster_run import do
 
-    def restart(lab: "KafkaCluster") -> str:
+    def restart(lab: "Lab") -> str:
         lab.restart_broker(broker, rack=_rack(rack), version=version)
         return _is_up(lab, broker)
 
@@ -46,7 +46,7 @@ def start_broker(name: str, brokers: tuple[int, ...], rack: str | None, version:
     """Start brokers that are stopped."""
     from quorate.cli.cluster_run import check_majority, check_stopped, do
 
-    def start(lab: "KafkaCluster") -> str:
+    def start(lab: "Lab") -> str:
         check_stopped(lab, brokers)
         check_majority(lab, brokers)
         lab.start_brokers(*brokers, rack=_rack(rack), version=version)
@@ -98,7 +98,7 @@ def cut(name: str, broker: int, others: tuple[int, ...]) -> None:
     """
     from quorate.cli.cluster_run import do
 
-    def divide(lab: "KafkaCluster") -> str:
+    def divide(lab: "Lab") -> str:
         lab.cut(broker, *others)
         from_whom = f"broker {', '.join(map(str, others))}" if others else "clients on this machine"
         return f"broker {broker} is cut off from {from_whom}; quorate cluster heal{option_for(lab)} undoes it"
@@ -112,7 +112,7 @@ def heal(name: str) -> None:
     """Undo every cut."""
     from quorate.cli.cluster_run import do
 
-    def join(lab: "KafkaCluster") -> str:
+    def join(lab: "Lab") -> str:
         lab.heal()
         return "no broker is cut off any more"
 
@@ -127,7 +127,7 @@ def logs(name: str, broker: int, lines: int | None) -> None:
     """Print what a broker has logged since its latest start."""
     from quorate.cli.cluster_run import attached, said_plainly
 
-    with said_plainly(), attached(name) as lab:
+    with said_plainly(name), attached(name) as lab:
         logged = lab.logs(broker)
     for line in logged.splitlines()[-lines if lines else 0 :]:
         click.echo(line)
@@ -136,7 +136,7 @@ def logs(name: str, broker: int, lines: int | None) -> None:
 def _each(name: str, brokers: Sequence[int], method: str, became: str) -> None:
     from quorate.cli.cluster_run import do, do_to_each, majority_note
 
-    def act(lab: "KafkaCluster") -> str:
+    def act(lab: "Lab") -> str:
         do_to_each(lab, brokers, method)
         missing = majority_note(lab)
         if missing:
@@ -146,7 +146,7 @@ def _each(name: str, brokers: Sequence[int], method: str, became: str) -> None:
     do(name, act)
 
 
-def _is_up(lab: "KafkaCluster", number: int) -> str:
+def _is_up(lab: "Lab", number: int) -> str:
     (broker,) = [one for one in lab.brokers if one.id == number]
     where = f"in rack {broker.rack}" if broker.rack is not None else "without a rack"
     return f"broker {number} is up {where} at {broker.address}, Kafka {broker.version}"

@@ -9,6 +9,9 @@ from quorate.cli.errors import UserError
 
 if TYPE_CHECKING:
     from quorate.integration.containers import KafkaCluster
+    from quorate.integration.embedded_lab import EmbeddedLab
+
+    Lab = KafkaCluster | EmbeddedLab
 
 __all__ = [
     "FOR_PEOPLE",
@@ -48,7 +51,7 @@ def version_option(what: str) -> Callable[[F], F]:
     return click.option("--version", metavar="X.Y.Z", help=what)
 
 
-def option_for(lab: "KafkaCluster") -> str:
+def option_for(lab: "Lab") -> str:
     """What a command that is shown needs behind it to mean this lab."""
     return "" if lab.lab_name == "lab" else f" --name {lab.lab_name}"
 

@@ -5,15 +5,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import click
 
 from quorate.cli.cluster_options import option_for
-from quorate.cli.errors import UserError
+from quorate.cli.errors import UserError, note
 
 if TYPE_CHECKING:
-    from quorate.integration.containers import KafkaCluster
+    from quorate.cli.cluster_options import Lab
 
 __all__ = [
     "attached",
@@ -21,6 +22,7 @@ __all__ = [
     "check_stopped",
     "do",
     "do_to_each",
+    "docker_labs",
     "majority_note",
     "said_plainly",
     "telling",
@@ -33,9 +35,29 @@ STOP_TIMEOUT_WITHOUT_MAJORITY_MS = 10_000
 """A broker that is told to shut down asks the active controller; where there is none, it would wait for one."""
 
 
+def docker_labs() -> list[str]:
+    """The labs in containers; none where there is no engine to ask, which is said where people have what it takes to use one."""
+    from quorate.integration.errors import ClusterError
+
+    try:
+        from quorate.integration.containers.lab import lab_names
+
+        return lab_names()
+    except ClusterError as error:
+        if find_spec("docker") is not None:
+            note(f"labs in containers are not shown: {error.message}")
+        return []
+
+
 @contextmanager
-def attached(name: str, tell: Callable[[str], None] = lambda _: None) -> Iterator["KafkaCluster"]:
+def attached(name: str, tell: Callable[[str], None] = lambda _: None) -> Iterator["Lab"]:
     """The lab of this name, let go of behind the block. Raises `ClusterError` if there is none."""
+    from quorate.integration.embedded_lab import EmbeddedLab, embedded_lab_names
+
+    if name in embedded_lab_names():
+        with EmbeddedLab.attach(name, on_progress=tell) as embedded:
+            yield embedded
+        return
     from quorate.integration.containers import KafkaCluster
 
     with KafkaCluster.attach(name, on_progress=tell) as lab:
@@ -44,12 +66,22 @@ def attached(name: str, tell: Callable[[str], None] = lambda _: None) -> Iterato
 
 
 @contextmanager
-def said_plainly() -> Iterator[None]:
-    """Turn what may go wrong with engine, brokers and clients into a `UserError`."""
-    from quorate.integration.containers.engine import engine
+def said_plainly(name: str | None = None) -> Iterator[None]:
+    """Turn what may go wrong with engine, brokers and clients into a `UserError`. `name`: the lab that it is about; an embedded one takes no engine."""
+    from quorate.integration.embedded_lab import embedded_lab_names
     from quorate.integration.errors import ClusterError
 
     try:
+        if name in embedded_lab_names():
+            from kafka.errors import KafkaError
+
+            try:
+                yield
+            except KafkaError as error:
+                raise UserError(f"the brokers do not do it: {_first_line(error)}") from None
+            return
+        from quorate.integration.containers.engine import engine
+
         engine()  # first, because without Docker's package its exceptions cannot be imported either
         from docker.errors import DockerException
         from kafka.errors import KafkaError
@@ -91,16 +123,16 @@ def telling() -> Iterator[Callable[[str], None]]:
     yield tell
 
 
-def do(name: str, act: Callable[["KafkaCluster"], str]) -> None:
+def do(name: str, act: Callable[["Lab"], str]) -> None:
     """Do something to a lab, and say what it has come to."""
     began = time.monotonic()
-    with said_plainly(), telling() as tell, attached(name, tell) as lab:
+    with said_plainly(name), telling() as tell, attached(name, tell) as lab:
         said = act(lab)
     took = time.monotonic() - began
     click.echo(f"{said} ({took:.1f} s)" if took >= 1 else said)
 
 
-def do_to_each(lab: "KafkaCluster", brokers: Sequence[int], method: str) -> None:
+def do_to_each(lab: "Lab", brokers: Sequence[int], method: str) -> None:
     """Call a method of the cluster for several brokers at the same time. Raises what the first one raises, once all are done."""
     states = _states(lab, brokers)
     if method == "pause_broker":
@@ -128,7 +160,7 @@ def do_to_each(lab: "KafkaCluster", brokers: Sequence[int], method: str) -> None
             done.result()
 
 
-def _states(lab: "KafkaCluster", brokers: Sequence[int]) -> dict[int, str]:
+def _states(lab: "Lab", brokers: Sequence[int]) -> dict[int, str]:
     states = {broker.id: broker.state for broker in lab.brokers}
     for broker in brokers:
         if broker not in states:
@@ -136,7 +168,7 @@ def _states(lab: "KafkaCluster", brokers: Sequence[int]) -> dict[int, str]:
     return states
 
 
-def check_stopped(lab: "KafkaCluster", brokers: Sequence[int]) -> None:
+def check_stopped(lab: "Lab", brokers: Sequence[int]) -> None:
     """Raises `UserError` for brokers that are not there, or are there and run."""
     states = _states(lab, brokers)
     for broker in brokers:
@@ -149,7 +181,7 @@ def check_stopped(lab: "KafkaCluster", brokers: Sequence[int]) -> None:
             )
 
 
-def check_majority(lab: "KafkaCluster", brokers: Sequence[int]) -> None:
+def check_majority(lab: "Lab", brokers: Sequence[int]) -> None:
     """Raises `UserError` where brokers would wait in vain for a majority of controllers."""
     voters = _voters(lab)
     stopped = [number for number in voters if not voters[number] and number not in brokers]
@@ -161,7 +193,7 @@ def check_majority(lab: "KafkaCluster", brokers: Sequence[int]) -> None:
         )
 
 
-def majority_note(lab: "KafkaCluster") -> str:
+def majority_note(lab: "Lab") -> str:
     """What to say where no majority of controllers is left; nothing where there is one."""
     voters = _voters(lab)
     if _majority(voters) or all(broker.state == "stopped" for broker in lab.brokers):
@@ -174,7 +206,7 @@ def _majority(voters: dict[int, bool]) -> bool:
     return sum(voters.values()) * 2 > len(voters) or not voters
 
 
-def _voters(lab: "KafkaCluster") -> dict[int, bool]:
+def _voters(lab: "Lab") -> dict[int, bool]:
     """Controllers among the brokers → whether they run. Controllers of their own are left alone by all commands."""
     states = {broker.id: broker.state for broker in lab.brokers}
     return {number: states[number] == "running" for number in lab.plan.voters if number in states}

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,8 +11,8 @@ from quorate.cli.cluster_options import option_for
 from quorate.cli.columns import columns
 
 if TYPE_CHECKING:
+    from quorate.cli.cluster_options import Lab
     from quorate.integration.cluster import BrokerInfo
-    from quorate.integration.containers import KafkaCluster
     from quorate.integration.survey import Survey
 
 __all__ = ["list_json", "list_lines", "next_lines", "status_json", "status_lines"]
@@ -23,7 +23,7 @@ LONG = 60
 _COLOURS = {"running": "green", "fenced": "red", "paused": "yellow", "stopped": "red"}
 
 
-def status_lines(lab: "KafkaCluster", found: "Survey | None", news: str = "") -> list[str]:
+def status_lines(lab: "Lab", found: "Survey | None", news: str = "") -> list[str]:
     """A heading with `news`, a row for each broker, what is missing, where to connect. `found`: what brokers say; `None` if none answers."""
     name = lab.lab_name
     lines = [click.style(f"{name}: {news or _in_short(lab, found)}; Kafka {lab.version} ({lab.image})", bold=True), ""]
@@ -51,7 +51,7 @@ def status_lines(lab: "KafkaCluster", found: "Survey | None", news: str = "") ->
     return lines
 
 
-def _in_short(lab: "KafkaCluster", found: "Survey | None") -> str:
+def _in_short(lab: "Lab", found: "Survey | None") -> str:
     running = sum(broker.state == "running" for broker in lab.brokers)
     return f"{running} of {len(lab.brokers)} brokers running" + ("" if found or not running else ", none answers")
 
@@ -62,7 +62,7 @@ def _state(broker: "BrokerInfo", found: "Survey | None") -> str:
     return "fenced" if fenced else broker.state
 
 
-def _health(lab: "KafkaCluster", found: "Survey | None") -> Iterator[str]:
+def _health(lab: "Lab", found: "Survey | None") -> Iterator[str]:
     from quorate.cli.cluster_run import majority_note
 
     if found is not None:
@@ -80,7 +80,7 @@ def _health(lab: "KafkaCluster", found: "Survey | None") -> Iterator[str]:
         yield f"to start what is stopped: quorate cluster up{option_for(lab)}"
 
 
-def next_lines(lab: "KafkaCluster") -> list[str]:
+def next_lines(lab: "Lab") -> list[str]:
     """What to try with a cluster that has come up."""
     name = option_for(lab)
     address = lab.brokers[0].address
@@ -112,12 +112,12 @@ def next_lines(lab: "KafkaCluster") -> list[str]:
         lines.append(f"  {command.ljust(longest)}{beside}".rstrip())
     client = f'KafkaConsumer("orders", bootstrap_servers="{address}", client_rack="{lab.brokers[0].rack or "a"}", group_id="g")'
     lines.append(
-        f"In Python: {client if not lab.plan.secure else f'KafkaCluster.attach({lab.lab_name!r}).client_config'}"
+        f"In Python: {client if not lab.plan.secure else f'{type(lab).__name__}.attach({lab.lab_name!r}).client_config'}"
     )
     return lines
 
 
-def status_json(lab: "KafkaCluster", found: "Survey | None") -> str:
+def status_json(lab: "Lab", found: "Survey | None") -> str:
     """Everything as one object."""
     security = {
         name: value for name, value in lab.client_config.items() if name not in ("bootstrap_servers", "ssl_cafile")
@@ -151,13 +151,15 @@ def status_json(lab: "KafkaCluster", found: "Survey | None") -> str:
     return _dumped(plain)
 
 
-def list_lines(labs: Mapping[str, "KafkaCluster | None"]) -> list[str]:
-    """A row for each cluster; of one that cannot be read, no more than the name."""
+def list_lines(labs: Mapping[str, "Lab | None"], ended: Collection[str] = ()) -> list[str]:
+    """A row for each cluster; of one that cannot be read, no more than the name. `ended`: embedded ones whose process is not there."""
     if not labs:
         return []
     rows = [("name", "version", "brokers", "bootstrap servers")]
     for name, lab in labs.items():
-        if lab is None:
+        if lab is None and name in ended:
+            rows.append((name, "", "", f"its process has ended; to start it again: quorate cluster up --name {name}"))
+        elif lab is None:
             rows.append((name, "", "", f"incomplete; to remove it: quorate cluster down --name {name}"))
         else:
             running = sum(broker.state == "running" for broker in lab.brokers)
@@ -166,7 +168,7 @@ def list_lines(labs: Mapping[str, "KafkaCluster | None"]) -> list[str]:
     return [click.style(header, bold=True), *body]
 
 
-def list_json(labs: Mapping[str, "KafkaCluster | None"]) -> str:
+def list_json(labs: Mapping[str, "Lab | None"]) -> str:
     """An array with an object for each cluster."""
     return _dumped(
         [

@@ -4,13 +4,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from quorate.assignors.kafka_version import KafkaVersion
 from quorate.cli.cluster_options import FOR_PEOPLE
 from quorate.cli.errors import UserError
 
 if TYPE_CHECKING:
+    from quorate.cli.cluster_options import Lab
     from quorate.integration.containers import KafkaCluster
+    from quorate.integration.embedded_lab import EmbeddedLab
 
-__all__ = ["Wanted", "differences", "start"]
+__all__ = ["Wanted", "differences", "start", "start_embedded"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +43,14 @@ class Wanted:
         if {"brokers", "racks"} <= self.given and self.count < len(self.racks):
             raise UserError(f"--brokers {self.count} are too few for {len(self.racks)} racks", "name fewer racks")
 
+    def check_embedded(self) -> None:
+        """Raises `UserError` for what only containers have."""
+        for option in ("image", "controllers", "heap_mb"):
+            if option in self.given:
+                raise UserError(
+                    f"--{option.replace('_', '-')} is for labs that run in containers", "add --runtime docker"
+                )
+
 
 def start(name: str, wanted: Wanted, tell: Callable[[str], None]) -> "KafkaCluster":
     """Start a cluster that is not there. What was started goes again if it does not come up, or on Ctrl-C."""
@@ -65,7 +76,28 @@ def start(name: str, wanted: Wanted, tell: Callable[[str], None]) -> "KafkaClust
     )
 
 
-def differences(wanted: Wanted, lab: "KafkaCluster") -> str:
+def start_embedded(name: str, wanted: Wanted, there: bool) -> "EmbeddedLab":
+    """Start an embedded cluster in a process of its own; one that was `there` goes on with what is in its folder, and as it was. Raises `UserError`."""
+    from quorate.integration.containers.lab import check_form
+    from quorate.integration.embedded_lab import EmbeddedLab, LabPlan
+    from quorate.integration.errors import ClusterError
+
+    numbers = range(1, wanted.count + 1)
+    plan = LabPlan(
+        version=wanted.version or str(KafkaVersion.NEWEST),
+        racks={number: wanted.racks[(number - 1) % len(wanted.racks)] for number in numbers},
+        ports={} if wanted.port is None else {number: wanted.port + number - 1 for number in numbers},
+        properties={**FOR_PEOPLE, "default.replication.factor": str(min(2, wanted.count)), **wanted.properties},
+        secure=wanted.sasl,
+    )
+    try:
+        check_form(name)
+        return EmbeddedLab.start(name, None if there else plan)
+    except ClusterError as error:
+        raise UserError(error.message, *error.remedy) from None
+
+
+def differences(wanted: Wanted, lab: "Lab") -> str:
     """What the cluster has instead of what was asked for on the command line, in words; nothing if all is as it was asked for."""
     plan = lab.plan
     versions = {broker.version for broker in lab.brokers}
@@ -73,7 +105,8 @@ def differences(wanted: Wanted, lab: "KafkaCluster") -> str:
     found = {
         "brokers": (wanted.count != len(plan.ports), f"{len(plan.ports)} brokers"),
         "racks": (
-            [wanted.racks[n % len(wanted.racks)] for n in range(len(plan.racks))] != list(plan.racks.values()),
+            ("brokers" not in wanted.given and wanted.count != len(plan.racks))
+            or [wanted.racks[n % len(wanted.racks)] for n in range(len(plan.racks))] != list(plan.racks.values()),
             f"racks {','.join(rack or '-' for rack in plan.racks.values())}",
         ),
         "version": (versions != {wanted.version}, f"Kafka {', '.join(sorted(versions))}"),

@@ -29,7 +29,7 @@ COMMANDS = {
     "encode": "Turn JSON into the bytes of records.",
     "assign": "Try assignors on a group: who would get what, and why.",
     "serve": "Run a Kafka for development in this process, without Java.",
-    "cluster": "Run a Kafka cluster with racks in containers, to try things on.",
+    "cluster": "Run a Kafka cluster with racks, which goes on until it is taken down.",
     "pipeline": "Analyse months of logs with Spark: states, rebalances, lags, racks.",
     "records": "List the record types, or the fields of one.",
     "demo": "See racks, rebalances and an upgrade, in a few seconds.",

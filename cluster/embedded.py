@@ -173,14 +173,14 @@ class EmbeddedCluster:
         self.call(stop)
 
     def start_broker(self, broker: int, *, rack: str | None = None) -> None:
-        """Start a stopped broker on its old port, in another rack if one is given."""
+        """Start a stopped broker on its old port, in another rack if one is given; "" is none."""
         found = self.core.need_broker(broker)
         if found.alive:
             raise ClusterStateError(f"broker {broker} is running")
 
         async def start() -> None:
             if rack is not None:
-                found.rack = rack
+                found.rack = rack or None
             await found.start()
             self.core.broker_changed()
 

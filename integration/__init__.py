@@ -16,15 +16,17 @@ if TYPE_CHECKING:
     from quorate.integration.cluster import BrokerInfo, Cluster
     from quorate.integration.containers import KafkaCluster
     from quorate.integration.embedded import EmbeddedKafka
+    from quorate.integration.embedded_lab import EmbeddedLab
     from quorate.integration.errors import ClusterError
 
-__all__ = ["BrokerInfo", "Cluster", "ClusterError", "EmbeddedKafka", "KafkaCluster"]
+__all__ = ["BrokerInfo", "Cluster", "ClusterError", "EmbeddedKafka", "EmbeddedLab", "KafkaCluster"]
 
 _MODULES = {
     "BrokerInfo": "cluster",
     "Cluster": "cluster",
     "ClusterError": "errors",
     "EmbeddedKafka": "embedded",
+    "EmbeddedLab": "embedded_lab",
     "KafkaCluster": "containers",
 }
 

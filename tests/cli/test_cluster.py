@@ -84,7 +84,9 @@ def no_engine(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "command", [["up"], ["status"], ["list"], ["down"], ["restart-broker", "2"], ["heal"], ["logs", "1"]], ids=str
+    "command",
+    [["up", "--runtime", "docker"], ["status"], ["down"], ["restart-broker", "2"], ["heal"], ["logs", "1"]],
+    ids=str,
 )
 def test_no_engine_is_one_line_with_the_remedy(quorate, no_engine, command):
     ended = quorate("cluster", *command)
@@ -94,9 +96,21 @@ def test_no_engine_is_one_line_with_the_remedy(quorate, no_engine, command):
     assert "start Docker" in remedy
 
 
+def test_labs_in_containers_are_missing_from_the_list_where_no_engine_answers_and_that_is_said(
+    quorate, no_engine, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("QUORATE_LABS", str(tmp_path))
+    ended = quorate("cluster", "list")
+    assert (ended.status, ended.out) == (0, "")
+    assert ended.err.splitlines() == [
+        "labs in containers are not shown: no container engine answers: its socket is not there",
+        "there is no lab; start one: quorate cluster up",
+    ]
+
+
 def test_an_engine_that_refuses_is_named_by_its_address(quorate, no_engine, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
-    ended = quorate("cluster", "list")
+    ended = quorate("cluster", "status")
     assert ended.err.splitlines()[0] == "error: no container engine answers: tcp://127.0.0.1:9: Connection refused"
 
 
@@ -113,7 +127,7 @@ def test_a_cluster_in_python_names_the_missing_extra(monkeypatch):
 def test_a_missing_extra_is_named_with_what_installs_it(quorate, monkeypatch, missing):
     engine.cache_clear()
     monkeypatch.setitem(sys.modules, missing, None)
-    ended = quorate("cluster", "up")
+    ended = quorate("cluster", "up", "--runtime", "docker")
     engine.cache_clear()
     assert (ended.status, ended.out) == (1, "")
     assert ended.err.splitlines() == [

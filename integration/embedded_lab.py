@@ -1,0 +1,297 @@
+"""Labs that are embedded clusters: each lives in a process of its own, which goes on when the command that started it has ended, and is found again by its folder.
+
+FOLDER/NAME/lab.json   what it was asked for, and where it is
+FOLDER/NAME/lock       held by the process as long as it lives
+FOLDER/NAME/log        what it had to say
+FOLDER/NAME/data       topics, groups and offsets
+
+The folder is $QUORATE_LABS, or quorate/labs in $XDG_STATE_HOME (~/.local/state). The process takes calls by a socket that only its user can open.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from quorate.assignors.kafka_version import KafkaVersion
+from quorate.integration.cluster import BrokerInfo, Cluster
+from quorate.integration.errors import ClusterError
+from quorate.integration.waiting import wait_for
+
+__all__ = ["EmbeddedLab", "LabPlan", "embedded_lab_names", "is_alive", "lab_folder"]
+
+
+def lab_folder(name: str = "") -> Path:
+    """Where labs are, or one of them."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(os.environ.get("QUORATE_LABS") or Path(state) / "quorate" / "labs") / name
+
+
+def embedded_lab_names() -> list[str]:
+    """The labs that are there, running or not."""
+    return sorted(path.parent.name for path in lab_folder().glob("*/lab.json"))
+
+
+def is_alive(name: str) -> bool:
+    """Whether a lab's process lives: it holds the lock."""
+    try:
+        with (lab_folder(name) / "lock").open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabPlan:
+    """What a lab was asked for, under the names that plans of clusters in containers have. `ports`, `racks`: by broker, as it was first started.
+
+    `racks_now`, `version_now`: what has become of it, which a process that starts it again goes on with.
+    """
+
+    version: str
+    racks: Mapping[int, str | None]
+    ports: Mapping[int, int]
+    properties: Mapping[str, str]
+    secure: bool
+    password: str | None = None
+    cluster_id: str = ""
+    racks_now: Mapping[int, str | None] | None = None
+    version_now: str | None = None
+    controllers: tuple[int, ...] = ()
+    voters: tuple[int, ...] = ()
+    image: str | None = None
+    heap_mb: int | None = None
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> Self:
+        """What `to_json` made. Raises `TypeError`, `LookupError` or `ValueError` for what another version of quorate wrote."""
+        named = {**plain, "controllers": (), "voters": ()}
+        for field in ("racks", "racks_now", "ports"):
+            if plain[field] is not None:
+                named[field] = {int(number): value for number, value in plain[field].items()}
+        return cls(**named)
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it."""
+        return asdict(self)
+
+
+class EmbeddedLab(Cluster):
+    """A lab, which another process is. `start` makes one, `attach` finds one; `close` lets go of it, `remove` ends it."""
+
+    image = "embedded"
+    stop_timeout_ms = 0
+    timeout_ms = 30_000
+
+    def __init__(self, name: str, facts: Mapping[str, Any]) -> None:
+        self.lab_name = name
+        self.plan = LabPlan.from_json(facts["plan"])
+        self._socket = str(facts["socket"])
+        self._config = dict(facts["client_config"])
+
+    @classmethod
+    def attach(cls, name: str, *, on_progress: Callable[[str], None] = lambda _: None) -> Self:
+        """The lab of this name. Raises `ClusterError` if there is none, or its process has ended."""
+        try:
+            facts = json.loads((lab_folder(name) / "lab.json").read_text(encoding="utf-8"))
+            lab = cls(name, facts)
+        except FileNotFoundError:
+            raise ClusterError(f"there is no lab named {name}", f"start it: quorate cluster up --name {name}") from None
+        except (LookupError, TypeError, ValueError):
+            raise ClusterError(
+                f"the lab {name} was started by another version of quorate",
+                f"use that, or remove the lab: quorate cluster down --name {name}",
+            ) from None
+        if not is_alive(name):
+            raise ClusterError(
+                f"the process of the lab {name} has ended",
+                f"start it again, with what was in it: quorate cluster up --name {name}",
+            )
+        return lab
+
+    @classmethod
+    def start(cls, name: str, plan: LabPlan | None = None) -> Self:
+        """Start a lab, or, without a plan, one whose process has ended, with what was in it. Raises `ClusterError` if it does not come up."""
+        folder = lab_folder(name)
+        if plan is None:
+            facts = json.loads((folder / "lab.json").read_text(encoding="utf-8"))
+            plan = LabPlan.from_json(facts["plan"])
+        new = not (folder / "lab.json").exists()
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (folder / "plan.json").write_text(json.dumps(plan.to_json()), encoding="utf-8")
+        with (folder / "log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "quorate.integration.embedded_lab_process", folder],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+                cwd=folder,
+            )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.close()
+        said = process.stdout.readline().decode()  # "ready", or what went wrong; nothing if it crashed
+        process.stdout.close()
+        if said != "ready\n":
+            process.wait()
+            told = json.loads(said) if said.startswith("{") else {}
+            why = told.get("error") or _end_of(folder / "log")
+            if new:
+                shutil.rmtree(folder, ignore_errors=True)
+            raise ClusterError(why, *told.get("remedy", ()))
+        process.returncode = 0  # it is not ours any more: nobody waits for it
+        return cls.attach(name)
+
+    @staticmethod
+    def remove(name: str) -> bool:
+        """End a lab and remove its data; whether there was one."""
+        folder = lab_folder(name)
+        if not folder.is_dir():
+            return False
+        if is_alive(name):
+            pid = int((folder / "lock").read_text() or 0)
+            os.kill(pid, signal.SIGTERM)
+            wait_for(f"the process {pid} of the lab {name} ends", lambda: not is_alive(name), 15_000)
+        shutil.rmtree(folder)
+        return True
+
+    # ---- what the process does
+
+    def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        try:
+            with socket.socket(socket.AF_UNIX) as channel:
+                channel.settimeout(self.timeout_ms / 1000)
+                channel.connect(self._socket)
+                channel.sendall(json.dumps([method, args, kwargs]).encode() + b"\n")
+                with channel.makefile("rb") as answers:
+                    answer = json.loads(answers.readline())
+        except (OSError, ValueError) as error:
+            raise ClusterError(f"the process of the lab {self.lab_name} does not answer: {error}") from None
+        if "error" in answer:
+            raise ClusterError(answer["error"], *answer["remedy"])
+        return answer["result"]
+
+    def _change(self, method: str, *args: Any, **kwargs: Any) -> None:
+        self.close_admin()
+        self._call(method, *args, **kwargs)
+
+    @property
+    def client_config(self) -> dict[str, Any]:
+        """Configuration by which kafka-python's clients reach the cluster, security included."""
+        return {**super().client_config, **self._config}
+
+    @property
+    def certificate(self) -> str | None:
+        """What clients trust, as PEM."""
+        return Path(self._config["ssl_cafile"]).read_text(encoding="utf-8") if "ssl_cafile" in self._config else None
+
+    @property
+    def brokers(self) -> Sequence[BrokerInfo]:
+        """All brokers, by id."""
+        return [BrokerInfo(**one) for one in self._call("brokers")]
+
+    @property
+    def version(self) -> str:
+        """The release that all brokers are."""
+        return self.brokers[0].version
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Addresses of all brokers."""
+        return ",".join(f"127.0.0.1:{port}" for port in self.plan.ports.values())
+
+    def stop_broker(self, broker: int) -> None:
+        """Shut a broker down: others lead in its place at once."""
+        self._change("stop_broker", broker)
+
+    def start_broker(self, broker: int, *, rack: str | None = None) -> None:
+        """Start a stopped broker, in another rack if one is given; "" is none."""
+        self._change("start_broker", broker, rack=rack)
+
+    def start_brokers(self, *brokers: int, rack: str | None = None, version: str | None = None) -> None:
+        """Start brokers that are stopped."""
+        self._check_version(version)
+        for broker in brokers:
+            self.start_broker(broker, rack=rack)
+
+    def restart_broker(self, broker: int, *, rack: str | None = None, version: str | None = None) -> None:
+        """`stop_broker`, then `start_broker`."""
+        self._check_version(version)
+        super().restart_broker(broker, rack=rack)
+
+    def _check_version(self, version: str | None) -> None:
+        if version is not None and KafkaVersion.parse(version) != KafkaVersion.parse(self.version):
+            raise ClusterError(
+                "all brokers of an embedded cluster are of one release",
+                f"move all of them: quorate cluster upgrade {version}",
+                "labs that run in containers can be mixed: quorate cluster up --runtime docker",
+            )
+
+    def start_all(self) -> None:
+        """Let frozen brokers go on, and start those that are stopped."""
+        for broker in self.brokers:
+            if broker.state == "paused":
+                self.resume_broker(broker.id)
+            elif broker.state == "stopped":
+                self.start_broker(broker.id)
+
+    def kill_broker(self, broker: int) -> None:
+        """End a broker at once."""
+        self._change("kill_broker", broker)
+
+    def pause_broker(self, broker: int) -> None:
+        """Freeze a broker: connections stay open and nothing answers."""
+        self._change("pause_broker", broker)
+
+    def resume_broker(self, broker: int) -> None:
+        """Let a frozen broker go on."""
+        self._change("resume_broker", broker)
+
+    def wait_fenced(self, broker: int) -> None:
+        """Wait until others lead in a frozen broker's place."""
+        self._call("wait_fenced", broker)
+
+    def cut(self, broker: int, *others: int) -> None:
+        """Have nothing pass between a broker and the clients, or all other brokers."""
+        self._change("cut", broker, *others)
+
+    def heal(self) -> None:
+        """Undo every `cut`."""
+        self._change("heal")
+
+    def upgrade(self, version: str) -> None:
+        """Have all brokers be of another release."""
+        self._change("upgrade", version)
+
+    def logs(self, broker: int) -> str:
+        """What a broker had to say beside its responses."""
+        return str(self._call("logs", broker))
+
+    def copy_segments(self, destination: Path, topic: str = "__consumer_offsets", *, broker: int | None = None) -> Path:
+        """Write a topic's batches into folders TOPIC-PARTITION, as a broker's log directory has them."""
+        self._call("copy_segments", str(destination.absolute()), topic, broker=broker)
+        return destination
+
+    def wait_ready(self) -> None:
+        """Nothing to wait for: brokers are ready when they are started."""
+
+    def close(self) -> None:
+        """Let go of the lab; it goes on."""
+        self.close_admin()
+
+
+def _end_of(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return f"its process has ended: {lines[-1]}" if lines else "its process has ended without a word"

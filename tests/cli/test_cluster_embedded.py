@@ -1,0 +1,120 @@
+"""`quorate cluster` on embedded labs: a process that outlives the command, found again by every later one. Labs in containers: tests/integration/test_lab.py."""
+
+import json
+import os
+import signal
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer
+
+from quorate.integration import ClusterError, EmbeddedLab
+from quorate.integration.embedded_lab import embedded_lab_names, is_alive, lab_folder
+from quorate.integration.waiting import wait_for
+
+
+@pytest.fixture
+def labs(tmp_path, monkeypatch, quorate):
+    """A folder for labs; those that a test leaves are ended."""
+    monkeypatch.setenv("QUORATE_LABS", str(tmp_path / "labs"))
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")  # nobody is asked who is not there
+    yield quorate
+    for name in embedded_lab_names():
+        EmbeddedLab.remove(name)
+
+
+def fields(status):
+    return [(one["id"], one["rack"], one["version"], one["state"]) for one in status["brokers"]]
+
+
+def test_a_lab_goes_on_from_command_to_command_and_what_is_in_it_outlives_its_process(labs):
+    up = json.loads(labs("cluster", "up", "--racks", "a,b", "--json").out)
+    assert (up["image"], fields(up)) == ("embedded", [(1, "a", "4.3.1", "running"), (2, "b", "4.3.1", "running")])
+    producer = KafkaProducer(bootstrap_servers=up["bootstrap_servers"])
+    producer.send("orders", b"kept", partition=5).get(10)
+    producer.close()
+
+    assert labs("cluster", "restart-broker", "2", "--rack", "c").out.startswith("broker 2 is up in rack c at ")
+    assert labs("cluster", "stop-broker", "1").out == "broker 1 is stopped\n"
+    found = json.loads(labs("cluster", "status", "--json").out)
+    assert [(one["rack"], one["state"]) for one in found["brokers"]] == [("a", "stopped"), ("c", "running")]
+    assert labs("cluster", "up").out.startswith("lab: up again after ")
+    assert labs("cluster", "upgrade", "4.0.2").out == "lab: all brokers run 4.0.2\n"
+    assert "2 of 2 running" in labs("cluster", "list").out
+
+    os.kill(int((lab_folder("lab") / "lock").read_text()), signal.SIGKILL)
+    wait_for("the process is gone", lambda: not is_alive("lab"), 5_000)
+    ended = labs("cluster", "status")
+    assert ended.err.splitlines() == [
+        "error: the process of the lab lab has ended",
+        "       start it again, with what was in it: quorate cluster up --name lab",
+    ]
+    assert "its process has ended" in labs("cluster", "list").out
+    again = json.loads(labs("cluster", "up", "--json").out)
+    assert again["bootstrap_servers"] == up["bootstrap_servers"]
+    assert again["cluster_id"] == up["cluster_id"]
+    assert fields(again) == [(1, "a", "4.0.2", "running"), (2, "c", "4.0.2", "running")]
+    consumer = KafkaConsumer(
+        "orders",
+        bootstrap_servers=again["bootstrap_servers"],
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=10_000,
+    )
+    assert next(consumer).value == b"kept"
+    consumer.close()
+
+    assert labs("cluster", "down").out == "lab: removed, with its data\n"
+    assert embedded_lab_names() == []
+    assert not lab_folder("lab").exists()
+
+
+def test_clients_of_a_secure_lab_need_its_certificate_and_password(labs):
+    up = json.loads(labs("cluster", "up", "--racks", "-", "--sasl", "--json").out)
+    assert up["security"]["sasl_mechanism"] == "SCRAM-SHA-512"
+    assert labs("cluster", "certificate").out == up["security"]["certificate"]
+    with EmbeddedLab.attach("lab") as lab:
+        lab.create_topic("t", partitions=2)
+        assert lab.topology("t").topics[0].partitions == 2
+    for path in lab_folder("lab").glob("*.json"):
+        assert lab_folder("lab").stat().st_mode & 0o077 == 0 or path.stat().st_mode & 0o077 == 0
+
+
+def test_a_lab_that_is_there_is_not_replaced(labs):
+    labs("cluster", "up", "--racks", "a")
+    ended = labs("cluster", "up", "--racks", "a,b")
+    assert ended.err.splitlines()[0] == "error: lab is there already, with racks a"
+    ended = labs("cluster", "up", "--runtime", "docker")
+    assert ended.err.splitlines()[0] == "error: lab is there already, and embedded"
+    ended = labs("cluster", "restart-broker", "1", "--version", "4.0.2")
+    assert ended.err.splitlines()[0] == "error: all brokers of an embedded cluster are of one release"
+    ended = labs("cluster", "stop-broker", "7")
+    assert ended.err.splitlines()[0] == "error: there is no broker 7, only 1"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--image", "x"], "--image is for labs that run in containers"),
+        (["--heap-mb", "512"], "--heap-mb is for labs that run in containers"),
+        (["--version", "2.0.0"], "an embedded cluster cannot be Kafka 2.0.0: use 4.3.1"),
+        (["--name", "A B"], "a lab cannot be named 'A B'"),
+        (["--property", "num.partitions=x"], "num.partitions cannot be 'x'"),
+    ],
+)
+def test_what_cannot_be_leaves_nothing_behind(labs, arguments, said):
+    ended = labs("cluster", "up", *arguments)
+    assert ended.status == 1
+    assert ended.err.splitlines()[0].startswith(f"error: {said}")
+    assert not list(lab_folder().glob("*"))
+
+
+def test_without_labs_and_without_docker_the_list_says_how_to_start_one(labs):
+    ended = labs("cluster", "list")
+    assert (ended.status, ended.out) == (0, "")
+    assert ended.err.splitlines()[-1] == "there is no lab; start one: quorate cluster up"
+
+
+def test_a_lab_of_another_version_of_quorate_is_named_with_the_remedy(labs):
+    lab_folder("old").mkdir(parents=True)
+    (lab_folder("old") / "lab.json").write_text("{}")
+    with pytest.raises(ClusterError, match="the lab old was started by another version of quorate"):
+        EmbeddedLab.attach("old")
