@@ -159,9 +159,9 @@ class Producers:
     # ---- snapshots
 
     def entries(self) -> list[ProducerEntry]:
-        """What a snapshot says: of each producer the last batch only, as in Kafka."""
+        """What a snapshot says, by id: of each producer the last batch only, as in Kafka."""
         found = []
-        for producer_id, one in self.by_id.items():
+        for producer_id, one in sorted(self.by_id.items()):
             last = one.batches[-1] if one.batches else None
             found.append(
                 ProducerEntry(

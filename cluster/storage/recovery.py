@@ -113,6 +113,7 @@ def _scanned(files: LogFiles, segment: Segment) -> int:
     cut = segment.size - end
     if cut:
         files.cut(segment, end)
+    segment.close_time_index()
     files.write_indexes(segment)
     return cut
 
@@ -151,6 +152,8 @@ def _load_producers(files: LogFiles, log: PartitionLog, trusted_until: int) -> N
             _load_aborted(files, segment, log, known_from)
         if end <= known_from:
             continue
+        if segment.base_offset > max(known_from, log.start_offset) and segment.base_offset >= trusted_until:
+            files.write_producers(segment.base_offset, log.producers)  # as when it was begun
         for batch in segment.batches(segment.position_of(known_from) if known_from > segment.base_offset else 0):
             if batch.base_offset >= known_from and batch.producer_id >= 0:
                 _replay(batch, log)

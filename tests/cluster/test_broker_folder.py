@@ -1,0 +1,79 @@
+"""A partition's folder that a real broker wrote (`broker_folder.py`): we make the same files of the same batches, byte for byte, and read those of the broker."""
+
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from quorate.cluster.log import PartitionLog
+from quorate.cluster.log_config import LogConfig
+from quorate.codecs.batches import BatchRecord, control_record, read_batches
+from tests.cluster.broker_folder import PACKED
+from tests.cluster.test_storage import Folder, facts
+
+CONFIG = LogConfig(segment_bytes=1 << 20, segment_ms=7 * 86_400_000)
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Folder:
+    folder = Folder(tmp_path / "theirs")
+    folder.path.mkdir(parents=True)
+    with tarfile.open(PACKED) as packed:
+        packed.extractall(folder.path, filter="data")
+    return folder
+
+
+@pytest.fixture
+def ours(tmp_path: Path) -> Folder:
+    return Folder(tmp_path / "ours")
+
+
+def files(folder: Folder) -> dict[str, bytes]:
+    """What both have: not the id, and of the newest segment only what the broker had finished."""
+    newest = max(folder.path.glob("*.log")).stem
+    return {
+        path.name: path.read_bytes()
+        for path in folder.path.iterdir()
+        if path.suffix != ".metadata" and (path.stem != newest or path.suffix in (".log", ".snapshot"))
+    }
+
+
+def fill(log: PartitionLog, source: PartitionLog) -> None:
+    """Append what is in another log, as producers and coordinators did."""
+    for batch in source:
+        if not batch.control:
+            log.append(batch.data, leader_epoch=batch.leader_epoch, now_ms=batch.max_timestamp_ms)
+            continue
+        (read,) = read_batches(batch.data)
+        (record,) = read.records()  # type: ignore[union-attr]
+        assert isinstance(record, BatchRecord)
+        assert record.value is not None
+        log.append_marker(
+            batch.producer_id,
+            batch.producer_epoch,
+            commit=control_record(record.key, record.value).name == "COMMIT",
+            now_ms=batch.max_timestamp_ms,
+            leader_epoch=batch.leader_epoch,
+            coordinator_epoch=int.from_bytes(record.value[2:6]),
+        )
+
+
+def test_the_same_batches_make_the_files_that_the_broker_has(theirs: Folder, ours: Folder) -> None:
+    with theirs.opened(CONFIG, clean=True) as source, ours.opened(CONFIG) as log:
+        fill(log, source)
+        assert [one.base_offset for one in log.segments] == [one.base_offset for one in source.segments]
+        assert len(log.segments) > 4
+        assert len(log.producers.aborted) > 5
+        assert log.last_stable_offset < log.next_offset  # one is open
+        assert files(ours) == files(theirs)
+
+
+def test_everything_beside_the_segments_is_made_anew_from_them(theirs: Folder, ours: Folder) -> None:
+    expected = files(theirs)
+    ours.path.mkdir(parents=True)
+    for path in theirs.path.glob("*.log"):
+        (ours.path / path.name).write_bytes(path.read_bytes())
+    with theirs.opened(CONFIG, clean=True) as source, ours.opened(CONFIG) as log:
+        assert ours.cut == 0
+        assert files(ours) == expected
+        assert facts(log) == facts(source)
