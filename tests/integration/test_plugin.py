@@ -53,6 +53,12 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
     return pytester
 
 
+def first_page() -> str:
+    """The test that the README shows."""
+    (shown,) = re.findall(r"```python\n(from kafka [^`]*def test_orders[^`]*)```", (ROOT / "README.md").read_text())
+    return str(shown)
+
+
 def given(project: pytest.Pytester, expected: list[tuple[int, str | None, str]]) -> None:
     project.makepyfile(test_orders=USER_TEST.replace("EXPECTED", repr(expected)))
 
@@ -93,6 +99,14 @@ def test_an_empty_project_gets_its_cluster(project: pytest.Pytester, users_pytho
     result.assert_outcomes(passed=2)
 
 
+def test_the_test_that_the_first_page_shows_passes_in_an_empty_project(
+    project: pytest.Pytester, users_python: Path
+) -> None:
+    project.makeini("[pytest]\nfilterwarnings = error\nstrict = true\n")
+    project.makepyfile(test_shown=first_page())
+    project.run(users_python, "-m", "pytest", timeout=120).assert_outcomes(passed=1)
+
+
 @pytest.mark.without_containers
 def test_an_empty_project_gets_an_embedded_cluster_without_asking(project: pytest.Pytester) -> None:
     project.makeini("[pytest]\nfilterwarnings = error\nstrict = true\n")
@@ -103,8 +117,7 @@ def test_an_empty_project_gets_an_embedded_cluster_without_asking(project: pytes
 
 @pytest.mark.without_containers
 def test_the_test_that_the_first_page_shows_passes_as_it_is(project: pytest.Pytester) -> None:
-    (shown,) = re.findall(r"```python\n(from kafka [^`]*def test_orders[^`]*)```", (ROOT / "README.md").read_text())
-    project.makepyfile(test_shown=shown)
+    project.makepyfile(test_shown=first_page())
     project.runpytest_subprocess(timeout=60).assert_outcomes(passed=1)
 
 
