@@ -14,7 +14,7 @@ BENCH_ARGS ?=
 # Tests on containers mostly wait, hence more workers than two cores would have; tests/sharing_out.py says who does what.
 PYTEST := .venv/bin/pytest --numprocesses $(WORKERS) --no-loadscope-reorder
 PIP := .venv/bin/python -P -m pip --disable-pip-version-check
-SWEEPS := bench/assignor_differential.py bench/coordinator_differential.py
+SWEEPS := bench/assignor_differential.py bench/coordinator_differential.py bench/cluster_differential.py
 BENCHES := $(filter-out $(SWEEPS),$(wildcard bench/[!_]*.py))
 DEV_EXTRAS := arrow,aiokafka,metrics,secure,spark,testcontainers,dev
 

@@ -16,9 +16,10 @@ from quorate.codecs.batches.v2 import (
     HEADER_BYTES,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
+    TRANSACTIONAL,
 )
 
-__all__ = ["NotTaken", "check_records", "one_batch"]
+__all__ = ["NotTaken", "check_records", "is_transactional", "one_batch"]
 
 _ZSTD = 4
 _SINCE_ZSTD = 7
@@ -49,6 +50,13 @@ def one_batch(records: bytes | None, api_version: int) -> bytes:
     return records if size == len(records) else records[:size]
 
 
+def is_transactional(records: bytes) -> bool:
+    """Whether the first batch is part of a transaction. Raises `NotTaken` for bytes that do not even begin like a batch."""
+    if _size(records, 0) is None or records[_MAGIC_AT] < 2:
+        return False
+    return bool(HEADER.unpack_from(records)[5] & TRANSACTIONAL)
+
+
 def _size(records: bytes, position: int) -> int | None:
     """The size of the batch at a position; `None` where there is no whole one. Raises `NotTaken` for one that cannot be."""
     if len(records) - position < LOG_OVERHEAD:
@@ -59,6 +67,8 @@ def _size(records: bytes, position: int) -> int | None:
     size = LOG_OVERHEAD + length
     if len(records) - position < size:
         return None
+    if records[position + _MAGIC_AT] > 2:
+        raise NotTaken(ErrorCode.CORRUPT_MESSAGE, f"message format {records[position + _MAGIC_AT]} is not known")
     if records[position + _MAGIC_AT] == 2 and size < HEADER_BYTES:
         raise NotTaken(ErrorCode.CORRUPT_MESSAGE, f"{size} bytes are less than a batch's header")
     return size

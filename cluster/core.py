@@ -145,6 +145,16 @@ class ClusterCore:
             )
         return place(up, partitions, replicas, self.random)
 
+    def check_new_name(self, name: str) -> None:
+        """Raises `Refusal` if no topic may have this name, or one has it, or one that metrics could not tell from it."""
+        if not is_valid_name(name):
+            raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"a topic cannot be named {name!r}")
+        if name in self.topics:
+            raise Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {name} already")
+        like = name.replace(".", "_")
+        if clash := next((one for one in self.topics if one.replace(".", "_") == like), None):
+            raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} could not be told from {clash} in metrics' names")
+
     def create_topic(
         self,
         name: str,
@@ -154,15 +164,11 @@ class ClusterCore:
         assignment: Sequence[Sequence[int]] | None = None,
         config: Mapping[str, str] | None = None,
         only_check: bool = False,
+        name_checked: bool = False,
     ) -> TopicState:
-        """Make a topic. -1: the brokers' default. Raises `Refusal`."""
-        if not is_valid_name(name):
-            raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"a topic cannot be named {name!r}")
-        if name in self.topics:
-            raise Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {name} already")
-        like = name.replace(".", "_")
-        if clash := next((one for one in self.topics if one.replace(".", "_") == like), None):
-            raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} could not be told from {clash} in metrics' names")
+        """Make a topic. -1: the brokers' default. `name_checked`: `check_new_name` was asked before. Raises `Refusal`."""
+        if not name_checked:
+            self.check_new_name(name)
         if assignment is None:
             count = self.settings.number("num.partitions") if partitions == -1 else partitions
             factor = self.settings.number("default.replication.factor") if replicas == -1 else replicas
@@ -170,7 +176,7 @@ class ClusterCore:
                 raise Refusal(ErrorCode.INVALID_PARTITIONS, f"a topic cannot have {count} partitions")
             chosen = self.placed(count, factor)
         else:
-            chosen = self._checked_assignment(assignment)
+            chosen = self.check_assignment(assignment)
         topic = TopicState(name, self._new_uuid(), [], dict(config or {}), name in INTERNAL)
         topic.add_partitions(chosen, self.alive)
         if not only_check:
@@ -231,7 +237,7 @@ class ClusterCore:
                     ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                     f"{count - have} partitions are to be added, brokers are given for {len(assignment)}",
                 )
-            chosen = self._checked_assignment(assignment)
+            chosen = self.check_assignment(assignment)
         if only_check:
             return
         topic.add_partitions(chosen, self.alive)
@@ -246,7 +252,7 @@ class ClusterCore:
         """Give a partition other replicas; it has them at once, as replicas share a log. Raises `Refusal`."""
         if brokers is None:
             raise Refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-        (replicas,) = self._checked_assignment([brokers])
+        (replicas,) = self.check_assignment([brokers])
         if self.data is not None:
             try:
                 self.data.spread(partition.topic, partition.index, replicas)
@@ -274,7 +280,8 @@ class ClusterCore:
             self._wake([partition])
         return changed
 
-    def _checked_assignment(self, assignment: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
+    def check_assignment(self, assignment: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
+        """Brokers for partitions. Raises `Refusal` for none, one that is named twice, and one that there is not."""
         for brokers in assignment:
             if not brokers or len(set(brokers)) != len(brokers):
                 raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"brokers {list(brokers)} are none, or named twice")

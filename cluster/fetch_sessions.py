@@ -29,9 +29,10 @@ class _Known:
 
 @dataclass(slots=True)
 class FetchSession:
-    """A session. `epoch`: what its next request has to have; `partitions`: in the order in which they are served: those that got records go behind the others."""
+    """A session. `by_id`: whether its requests name topics by id (KIP-516); `epoch`: what its next request has to have; `partitions`: in the order in which they are served: those that got records go behind the others."""
 
     id: int
+    by_id: bool
     epoch: int = 1
     partitions: dict[Key, _Known] = field(default_factory=dict)
 
@@ -76,7 +77,7 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def of(self, request: FetchRequest) -> FetchSession | ErrorCode | None:
+    def of(self, request: FetchRequest, by_id: bool) -> FetchSession | ErrorCode | None:
         """The session of a request: a new one, the one it names, `None` without one, or what is wrong with it."""
         if request.session_epoch == FINAL_EPOCH:
             if request.session_id:
@@ -84,13 +85,15 @@ class FetchSessions:
             return None
         if request.session_epoch == INITIAL_EPOCH:
             self._sessions.pop(request.session_id, None)
-            return self._new()
+            return self._new(by_id)
         session = self._sessions.pop(request.session_id, None)
         if session is None:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         self._sessions[session.id] = session  # used last
         if session.epoch != request.session_epoch:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        if session.by_id is not by_id:
+            return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
         session.epoch = 1 if session.epoch == _LAST_EPOCH else session.epoch + 1
         return session
 
@@ -98,12 +101,12 @@ class FetchSessions:
         """Forget all, as a broker that restarts does."""
         self._sessions.clear()
 
-    def _new(self) -> FetchSession | None:
+    def _new(self, by_id: bool) -> FetchSession | None:
         if self.most <= 0:
             return None
         while len(self._sessions) >= self.most:
             del self._sessions[next(iter(self._sessions))]
-        session = FetchSession(self._next_id)
+        session = FetchSession(self._next_id, by_id)
         self._next_id = self._next_id % _LAST_EPOCH + 1
         self._sessions[session.id] = session
         return session

@@ -14,12 +14,15 @@ from quorate.cluster.topics import PartitionState
 from quorate.codecs import CONSUMER_OFFSETS, CoordinatorRecord
 from quorate.codecs.api import (
     ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     ListGroupsRequest,
     ListGroupsResponse,
+    OffsetCommitRequest,
     OffsetFetchRequest,
     ShareGroupDescribeRequest,
+    ShareGroupHeartbeatRequest,
     StreamsGroupDescribeRequest,
     api_of,
 )
@@ -311,5 +314,8 @@ class GroupCoordinators:
 
 
 def _needs_a_name(request: Message) -> bool:
-    """Whether the group must have a name: only offsets may be kept without one."""
-    return type(request).__name__ not in ("OffsetCommitRequest", "OffsetFetchRequest", "OffsetDeleteRequest")
+    """Whether to refuse a group without a name here: offsets may be kept without one, and the newer protocols have an error of their own for it."""
+    return not isinstance(
+        request,
+        OffsetCommitRequest | OffsetFetchRequest | ConsumerGroupHeartbeatRequest | ShareGroupHeartbeatRequest,
+    )

@@ -178,12 +178,16 @@ class PartitionLog:
         return next(newest.batches(newest.position_of(newest.max_timestamp_offset)), None)
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """The largest leader epoch up to `epoch`, and where it ended (KIP-101); (-1, -1) if none is known."""
-        known = [one for one, _ in self.epochs if one <= epoch]
-        if not known:
+        """The largest leader epoch up to `epoch`, and where it ended (KIP-101); (-1, -1) for an epoch later than all that are known."""
+        if epoch < 0:
             return -1, -1
+        known = [one for one, _ in self.epochs if one <= epoch]
         later = [start for one, start in self.epochs if one > epoch]
-        return known[-1], later[0] if later else self.next_offset
+        if known and known[-1] == epoch and not later:
+            return epoch, self.next_offset
+        if not later:
+            return -1, -1
+        return known[-1] if known else epoch, later[0]
 
     def epoch_of(self, offset: int) -> int:
         """The leader epoch that an offset was written in; -1 if that is not known."""

@@ -61,6 +61,10 @@ def describe_topic_partitions(
     cluster = broker.cluster
     up = cluster.alive
     names = sorted({one.name for one in request.topics} or cluster.topics)
+    if (bad := _bad_paging(request)) is not None:
+        return DescribeTopicPartitionsResponse(
+            topics=tuple(DescribeTopicPartitionsResponseTopic(error_code=bad, name=one.name) for one in request.topics)
+        )
     first = 0
     if request.cursor is not None:
         names = [name for name in names if name >= request.cursor.topic_name]
@@ -69,6 +73,9 @@ def describe_topic_partitions(
     topics = []
     following = None
     for name in names:
+        if left <= 0:
+            following = Cursor(topic_name=name, partition_index=0)
+            break
         topic = cluster.topics.get(name)
         if topic is None:
             topics.append(
@@ -81,9 +88,6 @@ def describe_topic_partitions(
                 )
             )
             continue
-        if left <= 0:
-            following = Cursor(topic_name=name, partition_index=0)
-            break
         part = topic.partitions[first : first + left]
         left -= len(part)
         topics.append(
@@ -100,6 +104,16 @@ def describe_topic_partitions(
             break
         first = 0
     return DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=following)
+
+
+def _bad_paging(request: DescribeTopicPartitionsRequest) -> ErrorCode | None:
+    """What is wrong with a request as a whole: a cursor that points to a topic which is not asked for, or to no partition; a topic without a name."""
+    cursor = request.cursor
+    if cursor is not None and (
+        cursor.partition_index < 0 or (request.topics and cursor.topic_name not in {one.name for one in request.topics})
+    ):
+        return ErrorCode.INVALID_REQUEST
+    return ErrorCode.UNKNOWN_SERVER_ERROR if any(not one.name for one in request.topics) else None
 
 
 def _partition(one: PartitionState, up: dict[int, str | None]) -> DescribeTopicPartitionsResponsePartition:

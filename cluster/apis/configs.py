@@ -4,7 +4,7 @@ Which settings there are, and what they may be, is known to `topic_settings`. Th
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from quorate.cluster.apis import Context, answers
@@ -49,6 +49,10 @@ __all__ = ["check_topic_config", "shown"]
 _TOPIC, _BROKER, _GROUP = 2, 4, 32
 _FROM_TOPIC, _FROM_ALL_BROKERS, _FROM_BROKER, _DEFAULT, _FROM_GROUP = 1, 3, 4, 5, 8
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
+
+
+_HIDDEN = frozenset({"producer.id.expiration.check.interval.ms"})
+"""Settings of brokers that Kafka keeps to itself."""
 
 
 # ---- what a setting may be
@@ -120,8 +124,14 @@ def _of_broker(cluster: "ClusterCore") -> list[DescribeConfigsResourceResult]:
             config_source=_FROM_BROKER if each in properties else _DEFAULT,
             documentation=None,
         )
-        for each in sorted({*BROKER_DEFAULTS, *properties})
+        for each in sorted({*BROKER_DEFAULTS, *properties} - _HIDDEN)
     ]
+
+
+def _of_all_brokers(cluster: "ClusterCore") -> list[DescribeConfigsResourceResult]:
+    """What the controller keeps for all brokers: with eligible leader replicas (KIP-966) how many replicas have to be in sync."""
+    shown = _shown(cluster, TOPIC_SETTINGS["min.insync.replicas"], {}, _FROM_TOPIC)
+    return [shown] if shown.config_source == _FROM_ALL_BROKERS else []
 
 
 @answers(
@@ -141,7 +151,7 @@ def _described(broker: "Broker", asked: DescribeConfigsResource, synonyms: bool)
         if asked.resource_type == _TOPIC:
             settings = shown(cluster, _topic_config(cluster, name))
         elif asked.resource_type == _BROKER:
-            settings = _of_broker(cluster) if _is_this_broker(broker, name) else []
+            settings = _of_broker(cluster) if _is_this_broker(broker, name) else _of_all_brokers(cluster)
         elif asked.resource_type == _GROUP:
             if not name:
                 raise Refusal(ErrorCode.INVALID_REQUEST, "a group has a name")
@@ -162,7 +172,7 @@ def _described(broker: "Broker", asked: DescribeConfigsResource, synonyms: bool)
         resource_type=asked.resource_type,
         resource_name=name,
         configs=tuple(
-            _without_synonyms(one) if not synonyms else one for one in settings if keys is None or one.name in keys
+            _without_synonyms(one) if not synonyms else one for one in settings if not keys or one.name in keys
         ),
     )
 
@@ -249,8 +259,7 @@ def _changed(one: Any, own: Mapping[str, str], known: Mapping[str, Setting]) -> 
             case 1:
                 result.pop(each.name, None)
             case 2 | 3 as operation:
-                if setting is None or setting.kind is not Kind.LIST:
-                    raise Refusal(ErrorCode.INVALID_CONFIG, f"{each.name} is no list")
+                assert setting is not None
                 parts = elements(own.get(each.name, setting.default))
                 named = elements(each.value or "")
                 if operation == _APPEND:
@@ -258,10 +267,6 @@ def _changed(one: Any, own: Mapping[str, str], known: Mapping[str, Setting]) -> 
                 else:
                     parts = [part for part in parts if part not in named]
                 result[each.name] = ",".join(parts)
-            case operation:
-                raise Refusal(
-                    ErrorCode.UNKNOWN_SERVER_ERROR, f"there is no operation {operation}"
-                )  # Kafka's code for it
     return result
 
 
@@ -269,9 +274,16 @@ Change = Callable[[Any, Mapping[str, str], Mapping[str, Setting]], dict[str, str
 
 
 def _altered(
-    broker: "Broker", resources: Iterable[Any], change: Change, only_check: bool
+    broker: "Broker", resources: Sequence[Any], change: Change, only_check: bool
 ) -> list[tuple[Any, ErrorCode, str | None]]:
     """Each resource, and what became of it."""
+    # An operation that there is not has Kafka's controller fail with everything that the broker passes on.
+    nonsense = any(
+        getattr(each, "config_operation", _SET) not in range(4)
+        for one in resources
+        if one.resource_type != _BROKER and _is_sound(one)
+        for each in one.configs
+    )
     named = Counter((one.resource_type, one.resource_name) for one in resources)
     out: dict[tuple[int, str], tuple[Any, ErrorCode, str | None]] = {}
     for one in resources:
@@ -279,7 +291,12 @@ def _altered(
         try:
             if named[one.resource_type, one.resource_name] > 1:
                 raise Refusal(ErrorCode.INVALID_REQUEST, "a resource is in the request twice")
+            if one.resource_type == _BROKER and one.resource_name:
+                _is_this_broker(broker, one.resource_name)
             _check_request(one)
+            if nonsense and one.resource_type != _BROKER:
+                raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "there is no such operation")
+            _check_lists(one)
             _alter(broker.cluster, one, change, only_check)
         except Refusal as refusal:
             error, message = refusal.code, refusal.message
@@ -287,6 +304,14 @@ def _altered(
     if not only_check:
         broker.cluster.settings_changed()
     return list(out.values())
+
+
+def _is_sound(one: Any) -> bool:
+    try:
+        _check_request(one)
+    except Refusal:
+        return False
+    return True
 
 
 def _check_request(one: Any) -> None:
@@ -299,12 +324,27 @@ def _check_request(one: Any) -> None:
         raise Refusal(ErrorCode.INVALID_REQUEST, f"{', '.join(nulls)} cannot be null")
 
 
+def _check_lists(one: Any) -> None:
+    """Raises `Refusal` where something is to be added to what is no list, or taken from it."""
+    known = {_TOPIC: TOPIC_SETTINGS, _GROUP: GROUP_SETTINGS}.get(one.resource_type, {})
+    for each in one.configs:
+        if getattr(each, "config_operation", _SET) in (_APPEND, _SUBTRACT):
+            setting = known.get(each.name)
+            if setting is None or setting.kind is not Kind.LIST:
+                raise Refusal(ErrorCode.INVALID_CONFIG, f"{each.name} is no list")
+
+
 def _alter(cluster: "ClusterCore", one: Any, change: Change, only_check: bool) -> None:
     kind, name = one.resource_type, one.resource_name
     if kind == _TOPIC:
-        own = _topic_config(cluster, name)
-        result = change(one, own, TOPIC_SETTINGS)
+        if not name:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "there are no settings for all topics")
+        if not is_valid_name(name):
+            raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"a topic cannot be named {name!r}")
+        topic = cluster.topics.get(name)
+        result = change(one, {} if topic is None else topic.config, TOPIC_SETTINGS)
         check_topic_config(result)
+        _topic_config(cluster, name)
         if not only_check:
             cluster.topics[name].config = {each: value for each, value in result.items() if value is not None}
     elif kind == _GROUP:
@@ -316,6 +356,8 @@ def _alter(cluster: "ClusterCore", one: Any, change: Change, only_check: bool) -
             cluster.group_settings[name] = {each: value for each, value in settings.items() if value is not None}
             cluster.group_configs[name] = config
     elif kind == _BROKER:
+        if not one.configs:
+            return
         raise Refusal(ErrorCode.INVALID_REQUEST, "settings of brokers are given when the cluster is made")
     else:
         raise Refusal(ErrorCode.INVALID_REQUEST, f"resources of type {kind} have no settings here")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.errors import Refusal
-from quorate.cluster.topics import PartitionState
+from quorate.cluster.topics import is_valid_name
 from quorate.cluster.transaction_records import STATUS_NAMES, Status, Transaction
 from quorate.codecs.api.broker import (
     DescribeProducersRequest,
@@ -39,17 +39,17 @@ def describe_producers(
         topics=tuple(
             TopicResponse(
                 name=topic.name,
-                partitions=tuple(
-                    _producers(broker, broker.cluster.partition(topic.name, index), index)
-                    for index in topic.partition_indexes
-                ),
+                partitions=tuple(_producers(broker, topic.name, index) for index in topic.partition_indexes),
             )
             for topic in request.topics
         )
     )
 
 
-def _producers(broker: "Broker", partition: PartitionState | None, index: int) -> PartitionResponse:
+def _producers(broker: "Broker", topic: str, index: int) -> PartitionResponse:
+    if not is_valid_name(topic):
+        return PartitionResponse(partition_index=index, error_code=ErrorCode.INVALID_TOPIC_EXCEPTION)
+    partition = broker.cluster.partition(topic, index)
     if partition is None:
         return PartitionResponse(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if broker.id not in partition.replicas:

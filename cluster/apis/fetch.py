@@ -38,10 +38,10 @@ _RACK_AWARE = "RackAwareReplicaSelector"
 @answers(FetchRequest)
 def fetch(broker: "Broker", request: FetchRequest, context: Context) -> FetchResponse | Pending[Any]:
     """Records that are there; if they are too few, those that come within `max_wait_ms`."""
-    session = broker.fetch_sessions.of(request)
-    if isinstance(session, ErrorCode):
-        return FetchResponse(error_code=session, session_id=request.session_id)
     by_id = context.api_version >= 13
+    session = broker.fetch_sessions.of(request, by_id)
+    if isinstance(session, ErrorCode):
+        return FetchResponse(error_code=session)
     asked: dict[Key, FetchPartition] = {
         (topic.topic_id if by_id else topic.topic, one.partition): one
         for topic in request.topics
@@ -165,10 +165,9 @@ class _Turn:
         if partition is None:
             missing = topic is None and self.context.api_version >= 13
             code = ErrorCode.UNKNOWN_TOPIC_ID if missing else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            failed = _failed(asked, code)
-            return (
-                replace(failed, aborted_transactions=()) if topic is None else failed
-            )  # as Kafka's broker tells them apart
+            return replace(
+                _failed(asked, code), aborted_transactions=()
+            )  # where the broker knows without asking its logs
         leads = partition.leader == self.broker.id
         if not leads and (self.broker.id not in partition.in_sync or self.context.api_version < 11):
             return _failed(asked, ErrorCode.NOT_LEADER_OR_FOLLOWER, partition, self.context.api_version)
@@ -177,8 +176,6 @@ class _Turn:
         if asked.current_leader_epoch > partition.leader_epoch:
             return _failed(asked, ErrorCode.UNKNOWN_LEADER_EPOCH)
         log = partition.log
-        if not log.start_offset <= asked.fetch_offset <= log.next_offset:
-            return _failed(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
         committed = self.request.isolation_level == _READ_COMMITTED
         common: dict[str, Any] = {
             "partition_index": asked.partition,
@@ -190,8 +187,15 @@ class _Turn:
         }
         if asked.last_fetched_epoch >= 0:
             epoch, end = log.end_of_epoch(asked.last_fetched_epoch)
-            if end >= 0 and (end < asked.fetch_offset or epoch < asked.last_fetched_epoch):
-                return PartitionData(**common, diverging_epoch=EpochEndOffset(epoch=epoch, end_offset=end))
+            if end < 0:
+                return _failed(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
+            if end < asked.fetch_offset or epoch < asked.last_fetched_epoch:
+                return PartitionData(
+                    **common | {"aborted_transactions": None},
+                    diverging_epoch=EpochEndOffset(epoch=epoch, end_offset=end),
+                )
+        if not log.start_offset <= asked.fetch_offset <= log.next_offset:
+            return _failed(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
         if leads and (nearer := self._nearer(partition)) is not None:
             return PartitionData(**common, preferred_read_replica=nearer)
         until = log.last_stable_offset if committed else log.high_watermark

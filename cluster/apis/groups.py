@@ -4,9 +4,11 @@ JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ListGroups, DescribeGroups, DeleteG
 (ConsumerGroupHeartbeat, ConsumerGroupDescribe), of share groups (KIP-932: heartbeat and description) and of streams groups (description).
 """
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from quorate.cluster.apis import ANSWERS, Answer, Context, answers
+from quorate.cluster.authorized import GROUP_OPERATIONS
 from quorate.codecs.api import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
+_SYNC_SAYS_PROTOCOL = 5
+_NEED_NAMES = (ConsumerGroupDescribeRequest, ShareGroupDescribeRequest, StreamsGroupDescribeRequest)
+"""Where a group without a name is an error, and not just one that is not there."""
 _FEATURES: dict[type[Message], str] = {
     ConsumerGroupHeartbeatRequest: "group.version",
     ConsumerGroupDescribeRequest: "group.version",
@@ -48,13 +53,40 @@ _FEATURES: dict[type[Message], str] = {
 def _of_one(broker: "Broker", request: Any, context: Context) -> Message | Pending[Any]:
     if _lacks_feature(broker, request):
         return broker.cluster.groups.failed(request, context, ErrorCode.UNSUPPORTED_VERSION)
+    if (
+        isinstance(request, SyncGroupRequest)
+        and context.api_version >= _SYNC_SAYS_PROTOCOL
+        and None in (request.protocol_type, request.protocol_name)
+    ):
+        return broker.cluster.groups.failed(request, context, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     return broker.cluster.groups.request(broker.id, request.group_id, request, context)
 
 
 def _of_many(broker: "Broker", request: Any, context: Context) -> Message | Pending[Any]:
     if _lacks_feature(broker, request):
         return broker.cluster.groups.failed(request, context, ErrorCode.UNSUPPORTED_VERSION)
-    return broker.cluster.groups.request_many(broker.id, request, context)
+    if type(request) in _NEED_NAMES and "" in request.group_ids:
+        named = replace(request, group_ids=tuple(one for one in request.group_ids if one))
+        rest: Any = _of_many(broker, named, context)
+        nameless = broker.cluster.groups.failed(replace(request, group_ids=("",)), context, ErrorCode.INVALID_GROUP_ID)
+        found: Message = replace(rest, groups=nameless.groups + rest.groups)  # type: ignore[attr-defined]
+        return found
+    answer = broker.cluster.groups.request_many(broker.id, request, context)
+    if not getattr(request, "include_authorized_operations", False):
+        return answer
+    assert not isinstance(answer, Pending)  # descriptions are never awaited
+    return _with_operations(answer)
+
+
+def _with_operations(response: Any) -> Message:
+    """What one may do with each group: everything, as far as it could be described."""
+    described: Message = replace(
+        response,
+        groups=tuple(
+            one if one.error_code else replace(one, authorized_operations=GROUP_OPERATIONS) for one in response.groups
+        ),
+    )
+    return described
 
 
 def _lacks_feature(broker: "Broker", request: Message) -> bool:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 _LATEST, _EARLIEST, _GREATEST, _EARLIEST_LOCAL, _LATEST_TIERED, _EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
+_READ_COMMITTED = 1
 _SINCE = {_LATEST: 1, _EARLIEST: 1, _GREATEST: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9, _EARLIEST_PENDING: 11}
 """The version that a special timestamp came with."""
 
@@ -71,7 +72,7 @@ def _found(
     if partition is None or error:
         return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=error)
     log = partition.log
-    until = log.last_stable_offset if isolation_level == 1 else log.high_watermark
+    until = log.last_stable_offset if isolation_level == _READ_COMMITTED else log.high_watermark
     offset, timestamp_ms, epoch = _offset(log, asked.timestamp, until)
     if asked.timestamp == _LATEST:
         epoch = partition.leader_epoch
@@ -87,9 +88,9 @@ def _offset(log: "PartitionLog", timestamp_ms: int, until: int) -> tuple[int, in
     """Offset, timestamp and leader epoch of what is asked for; -1 for what there is not."""
     if timestamp_ms == _LATEST:
         return until, -1, -1
-    if timestamp_ms in (_EARLIEST, _EARLIEST_LOCAL, _EARLIEST_PENDING):
+    if timestamp_ms in (_EARLIEST, _EARLIEST_LOCAL):
         return log.start_offset, -1, log.epoch_of(log.start_offset)
-    if timestamp_ms == _LATEST_TIERED:
+    if timestamp_ms in (_LATEST_TIERED, _EARLIEST_PENDING):
         return -1, -1, -1
     if timestamp_ms == _GREATEST:
         batch = log.greatest_timestamp()

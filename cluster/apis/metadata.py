@@ -48,7 +48,12 @@ def metadata(broker: "Broker", request: MetadataRequest, context: Context) -> Me
         topics = [_described(topic, cluster.alive) for topic in cluster.topics.values()]
     else:
         assert asked is not None
-        topics = [_one(broker, one, context, request.allow_auto_topic_creation) for one in dict.fromkeys(asked)]
+        by_id = [one for one in asked if one.topic_id != Uuid.ZERO]  # if there are any, names are not looked at
+        fresh = frozenset(one.name for one in asked if one.name is not None and _is_free(broker, one.name))
+        topics = [
+            _one(broker, one, context, request.allow_auto_topic_creation, fresh)
+            for one in dict.fromkeys(by_id or asked)
+        ]
     allowed = TOPIC_OPERATIONS if request.include_topic_authorized_operations else UNKNOWN
     return MetadataResponse(
         brokers=tuple(
@@ -58,14 +63,16 @@ def metadata(broker: "Broker", request: MetadataRequest, context: Context) -> Me
         ),
         cluster_id=cluster.cluster_id,
         controller_id=cluster.controller,
-        topics=tuple(replace(one, topic_authorized_operations=allowed) for one in topics),
+        topics=tuple(one if one.name is None else replace(one, topic_authorized_operations=allowed) for one in topics),
         cluster_authorized_operations=CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else UNKNOWN,
     )
 
 
-def _one(broker: "Broker", asked: MetadataRequestTopic, context: Context, may_create: bool) -> MetadataResponseTopic:
+def _one(
+    broker: "Broker", asked: MetadataRequestTopic, context: Context, may_create: bool, fresh: frozenset[str]
+) -> MetadataResponseTopic:
     cluster = broker.cluster
-    if asked.name is None:
+    if asked.name is None or asked.topic_id != Uuid.ZERO:
         by_id = cluster.topics_by_id.get(asked.topic_id)
         if by_id is None:
             return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
@@ -81,10 +88,19 @@ def _one(broker: "Broker", asked: MetadataRequestTopic, context: Context, may_cr
             if asked.name in (CONSUMER_OFFSETS, TRANSACTION_STATE):
                 cluster.internal_topic(asked.name)
             else:
-                cluster.create_topic(asked.name)
+                cluster.create_topic(asked.name, name_checked=asked.name in fresh)
         except Refusal as refusal:
             error = refusal.code
     return MetadataResponseTopic(error_code=error, name=asked.name, topic_id=Uuid.ZERO)
+
+
+def _is_free(broker: "Broker", name: str) -> bool:
+    """Whether a topic may be made by this name, going by those that there were when the request came."""
+    try:
+        broker.cluster.check_new_name(name)
+    except Refusal:
+        return False
+    return True
 
 
 def _described(topic: TopicState, alive: Iterable[int]) -> MetadataResponseTopic:

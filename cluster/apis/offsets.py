@@ -89,6 +89,9 @@ def txn_offset_commit(broker: "Broker", request: TxnOffsetCommitRequest, context
 
     if not known:
         return TxnOffsetCommitResponse(topics=tuple(topic(name, parts) for name, parts in refused.items()))
+    if not request.group_id:
+        nameless = cluster.groups.failed(replace(request, topics=known), context, ErrorCode.INVALID_GROUP_ID)
+        return _merged(nameless, refused, topic, "name")
     partition = cluster.groups.partition_for(request.group_id)
     where = (CONSUMER_OFFSETS, -1 if partition is None else partition.index)
     answer: Answer

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
-from quorate.cluster.batch_checks import NotTaken, check_records, one_batch
+from quorate.cluster.batch_checks import NotTaken, check_records, is_transactional, one_batch
 from quorate.cluster.errors import Refusal
 from quorate.cluster.log import Refused
 from quorate.cluster.topics import PartitionState, TopicState
@@ -24,7 +24,7 @@ from quorate.codecs.api.broker.produce import (
     TopicProduceResponse,
 )
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.codecs.batches.v2 import HEADER, HEADER_BYTES, TRANSACTIONAL
+from quorate.codecs.batches.v2 import HEADER, TRANSACTIONAL
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
@@ -38,11 +38,7 @@ _BY_TOPIC_ID = 13
 def produce(broker: "Broker", request: ProduceRequest, context: Context) -> ProduceResponse | None:
     """Append, each partition for itself. With acks 0 nothing is answered, and where something failed the connection is closed, as Kafka does."""
     moved: dict[int, NodeEndpoint] = {}
-    refused = None
-    if request.transactional_id is None and any(
-        _is_transactional(part.records) for data in request.topic_data for part in data.partition_data
-    ):
-        refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    refused = _refused_as_a_whole(broker, request, context)
     topics: dict[str | Uuid, dict[int, PartitionProduceResponse]] = {}
     for data in request.topic_data:
         key = data.topic_id if context.api_version >= _BY_TOPIC_ID else data.name
@@ -64,6 +60,7 @@ def produce(broker: "Broker", request: ProduceRequest, context: Context) -> Prod
             if isinstance(key, Uuid)
             else TopicProduceResponse(name=key, partition_responses=tuple(parts.values()))
             for key, parts in topics.items()
+            if parts
         ),
         node_endpoints=tuple(moved.values()),
     )
@@ -75,8 +72,35 @@ def _topic(broker: "Broker", data: TopicProduceData, context: Context) -> TopicS
     return broker.cluster.topics.get(data.name)
 
 
-def _is_transactional(records: bytes | None) -> bool:
-    return records is not None and len(records) >= HEADER_BYTES and bool(HEADER.unpack_from(records)[5] & TRANSACTIONAL)
+def _refused_as_a_whole(broker: "Broker", request: ProduceRequest, context: Context) -> ErrorCode | None:
+    """Brokers look whether anything is transactional first of all, and whoever writes transactionally has to say as whom."""
+    batches = (part.records for data in request.topic_data for part in data.partition_data if part.records)
+    try:
+        transactional = any(is_transactional(one) for one in batches)
+    except NotTaken as refused:
+        return refused.code
+    if request.transactional_id is None and transactional:
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if transactional and len(_producers(broker, request, context)) > 1:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    return None
+
+
+def _producers(broker: "Broker", request: ProduceRequest, context: Context) -> set[tuple[int, int]]:
+    """Who writes transactionally: the ids and epochs of producers, of whom a request has one."""
+    found = set()
+    for data in request.topic_data:
+        topic = _topic(broker, data, context)
+        for part in data.partition_data:
+            if topic is None or not 0 <= part.index < len(topic.partitions):
+                continue
+            try:
+                fields = HEADER.unpack_from(one_batch(part.records, context.api_version))
+            except NotTaken:
+                continue
+            if fields[5] & TRANSACTIONAL and fields[9] >= 0:
+                found.add((fields[9], fields[10]))
+    return found
 
 
 def _refused(index: int, code: ErrorCode, message: str | None = None) -> PartitionProduceResponse:
@@ -96,23 +120,17 @@ def _part(
         return _refused(part.index, ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     partition = topic.partitions[part.index] if 0 <= part.index < len(topic.partitions) else None
     try:
-        batch = one_batch(part.records, context.api_version)
-        if request.acks not in (-1, 0, 1):
-            raise Refused(ErrorCode.INVALID_REQUIRED_ACKS)
-        _check_transaction(broker, request, context, (topic.name, part.index), batch)
-        if topic.internal and context.client_id != "__admin_client":
-            raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is written by brokers only")
         if partition is None:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        batch = one_batch(part.records, context.api_version)
+        _check_transaction(broker, request, context, (topic.name, part.index), batch)
+        if request.acks not in (-1, 0, 1):
+            raise Refused(ErrorCode.INVALID_REQUIRED_ACKS)
+        if topic.internal and context.client_id != "__admin_client":
+            raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is written by brokers only")
         return _appended(broker, request, context, topic, partition, batch)
     except NotTaken as refused:
-        # Where records are to blame, Kafka says where the log begins (KIP-467).
-        start = partition.log.start_offset if refused.records and partition is not None else -1
-        return replace(
-            _refused(part.index, refused.code, refused.message),
-            log_start_offset=start,
-            record_errors=tuple(BatchIndexAndErrorMessage(batch_index=place) for place in refused.records),
-        )
+        return _refused(part.index, refused.code, refused.message)
     except Refused as refused:
         answer = _refused(part.index, refused.code, refused.message or None)
         if refused.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and partition is not None and context.api_version >= 10:
@@ -136,20 +154,26 @@ def _appended(
     setting = partial(cluster.settings.of_topic, config=topic.config)
     if request.acks == -1 and len(partition.in_sync) < int(setting("min.insync.replicas")):
         raise Refused(ErrorCode.NOT_ENOUGH_REPLICAS)
-    append_time = setting("message.timestamp.type") == "LogAppendTime"
-    check_records(
-        batch,
-        compacted="compact" in setting("cleanup.policy"),
-        append_time=append_time,
-        now_ms=context.now_ms,
-        before_max_ms=int(setting("message.timestamp.before.max.ms")),
-        after_max_ms=int(setting("message.timestamp.after.max.ms")),
-    )
-    stored = partition.log.append(
-        batch,
-        leader_epoch=partition.leader_epoch,
-        now_ms=context.now_ms,
-    )
+    try:
+        check_records(
+            batch,
+            compacted="compact" in setting("cleanup.policy"),
+            append_time=setting("message.timestamp.type") == "LogAppendTime",
+            now_ms=context.now_ms,
+            before_max_ms=int(setting("message.timestamp.before.max.ms")),
+            after_max_ms=int(setting("message.timestamp.after.max.ms")),
+        )
+        stored = partition.log.append(batch, leader_epoch=partition.leader_epoch, now_ms=context.now_ms)
+    except (NotTaken, Refused) as refused:
+        # Where the log refused a batch whose bytes are as they should be, Kafka says where the log begins (KIP-467).
+        damaged = refused.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE)
+        return replace(
+            _refused(partition.index, refused.code, refused.message or None),
+            log_start_offset=-1 if damaged else partition.log.start_offset,
+            record_errors=tuple(
+                BatchIndexAndErrorMessage(batch_index=place) for place in getattr(refused, "records", ())
+            ),
+        )
     return PartitionProduceResponse(
         index=partition.index,
         base_offset=stored.base_offset,
@@ -164,7 +188,7 @@ def _check_transaction(
     """A transactional batch belongs to an open transaction that has the partition; newer clients leave adding it to the broker (KIP-890). Raises `Refused`."""
     fields = HEADER.unpack_from(batch)
     attributes, producer_id, epoch = fields[5], fields[9], fields[10]
-    if not attributes & TRANSACTIONAL or request.transactional_id is None:
+    if not attributes & TRANSACTIONAL or producer_id < 0 or request.transactional_id is None:
         return
     transactions = broker.cluster.transactions
     try:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
+_ELECTIONS = (0, 1)
+"""Of the preferred leader, and unclean."""
+
 
 @answers(AlterPartitionReassignmentsRequest)
 def alter_partition_reassignments(
@@ -36,7 +39,7 @@ def alter_partition_reassignments(
     """Give each partition its new replicas."""
     return AlterPartitionReassignmentsResponse(
         error_message=None,
-        allow_replication_factor_change=request.allow_replication_factor_change,
+        allow_replication_factor_change=request.allow_replication_factor_change or not request.topics,
         responses=tuple(
             ReassignableTopicResponse(
                 name=topic.name,
@@ -58,8 +61,10 @@ def _reassigned(
     try:
         if partition is None:
             raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if asked.replicas is not None and not may_resize and len(asked.replicas) != len(partition.replicas):
-            raise Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, "the number of replicas may not change")
+        if asked.replicas is not None:
+            broker.cluster.check_assignment([asked.replicas])
+            if not may_resize and len(asked.replicas) != len(partition.replicas):
+                raise Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, "the number of replicas may not change")
         broker.cluster.reassign(partition, asked.replicas)
     except Refusal as refusal:
         error, message = refusal.code, refusal.message
@@ -78,6 +83,20 @@ def list_partition_reassignments(
 def elect_leaders(broker: "Broker", request: ElectLeadersRequest, context: Context) -> ElectLeadersResponse:
     """Have preferred replicas lead; an unclean election changes nothing, as no replica ever lacks anything."""
     cluster = broker.cluster
+    if request.election_type not in _ELECTIONS:
+        return ElectLeadersResponse(
+            error_code=ErrorCode.INVALID_REQUEST,
+            replica_election_results=tuple(
+                ReplicaElectionResult(
+                    topic=one.topic,
+                    partition_result=tuple(
+                        PartitionResult(partition_id=index, error_code=ErrorCode.INVALID_REQUEST)
+                        for index in one.partitions
+                    ),
+                )
+                for one in request.topic_partitions or ()
+            ),
+        )
     everything = request.topic_partitions is None
     wanted = (
         {name: range(len(topic.partitions)) for name, topic in cluster.topics.items()}

@@ -30,21 +30,44 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
+MOST_PARTITIONS = 10_000
+"""So many partitions may be made by one request, as in Kafka: a slip of a client must not end the cluster."""
+
 
 @answers(CreateTopicsRequest)
 def create_topics(broker: "Broker", request: CreateTopicsRequest, context: Context) -> CreateTopicsResponse:
     """Make each topic, or say why not."""
-    names = [topic.name for topic in request.topics]
-    twice = {name for name in names if names.count(name) > 1}
-    results = []
-    for name in dict.fromkeys(names):
-        asked = next(topic for topic in request.topics if topic.name == name)
+    times = Counter(topic.name for topic in request.topics)
+    refused = {}
+    default = broker.cluster.settings.number("num.partitions")
+    if (
+        sum(
+            len(one.assignments) or (default if one.num_partitions == -1 else max(one.num_partitions, 0))
+            for one in request.topics
+        )
+        > MOST_PARTITIONS
+    ):
+        too_many = Refusal(ErrorCode.POLICY_VIOLATION, f"more than {MOST_PARTITIONS:,} partitions in one request")
+        refused = dict.fromkeys(times, too_many)
+    for name in (
+        times.keys() - refused.keys()
+    ):  # all of them before any is made: topics that come together may have names that metrics confuse
         try:
-            if name in twice:
+            if times[name] > 1:
                 raise Refusal(ErrorCode.INVALID_REQUEST, f"{name} is in the request twice")
+            broker.cluster.check_new_name(name)
+        except Refusal as refusal:
+            refused[name] = refusal
+    results = []
+    for asked in {topic.name: topic for topic in request.topics}.values():
+        try:
+            if asked.name in refused:
+                raise refused[asked.name]
             results.append(_created(broker.cluster, asked, request.validate_only))
         except Refusal as refusal:
-            results.append(CreatableTopicResult(name=name, error_code=refusal.code, error_message=refusal.message))
+            results.append(
+                CreatableTopicResult(name=asked.name, error_code=refusal.code, error_message=refusal.message)
+            )
     return CreateTopicsResponse(topics=tuple(results))
 
 
@@ -53,7 +76,7 @@ def _created(cluster: "ClusterCore", asked: CreatableTopic, only_check: bool) ->
     check_topic_config(config)
     assignment = None
     if asked.assignments:
-        if asked.num_partitions not in (-1, 0) and asked.replication_factor not in (-1, 0):
+        if asked.num_partitions != -1 or asked.replication_factor != -1:
             raise Refusal(ErrorCode.INVALID_REQUEST, "either partitions and replicas are counted, or brokers are named")
         by_index = {one.partition_index: one.broker_ids for one in asked.assignments}
         if sorted(by_index) != list(range(len(asked.assignments))):
@@ -66,6 +89,7 @@ def _created(cluster: "ClusterCore", asked: CreatableTopic, only_check: bool) ->
         assignment=assignment,
         config={name: value for name, value in config.items() if value is not None},
         only_check=only_check,
+        name_checked=True,
     )
     settings = tuple(
         CreatableTopicConfigs(name=one.name, value=one.value, config_source=one.config_source)
@@ -73,7 +97,7 @@ def _created(cluster: "ClusterCore", asked: CreatableTopic, only_check: bool) ->
     )
     return CreatableTopicResult(
         name=topic.name,
-        topic_id=Uuid.ZERO if only_check else topic.id,
+        topic_id=topic.id,
         error_message=None,
         num_partitions=len(topic.partitions),
         replication_factor=len(topic.partitions[0].replicas),
@@ -90,21 +114,29 @@ def delete_topics(broker: "Broker", request: DeleteTopicsRequest, context: Conte
         if context.api_version >= 6
         else [(name, Uuid.ZERO) for name in request.topic_names]
     )
+    # Who names a topic in two ways, or twice, may have meant another one: nothing of that is deleted.
+    found = [
+        cluster.topics_by_id.get(topic_id) if name is None else cluster.topics.get(name) for name, topic_id in asked
+    ]
+    times = Counter(one if topic is None else topic.id for one, topic in zip(asked, found, strict=True))
     results = []
-    for name, topic_id in asked:
-        by_id = cluster.topics_by_id.get(topic_id) if name is None else None
-        found = by_id.name if by_id is not None else name
-        error, message = ErrorCode.NONE, None
-        if found is None:
-            error = ErrorCode.UNKNOWN_TOPIC_ID
-        else:
-            known = cluster.topics.get(found)
-            topic_id = topic_id if known is None else known.id
-            try:
-                cluster.delete_topic(found)
-            except Refusal as refusal:
-                error, message = refusal.code, refusal.message
-        results.append(DeletableTopicResult(name=found, topic_id=topic_id, error_code=error, error_message=message))
+    for one, topic in dict(zip(asked, found, strict=True)).items():
+        name, topic_id = one
+        try:
+            if (name is None) is (topic_id == Uuid.ZERO):
+                raise Refusal(ErrorCode.INVALID_REQUEST, "a topic is named either by its name or by its id")
+            if times[one if topic is None else topic.id] > 1:
+                raise Refusal(ErrorCode.INVALID_REQUEST, "a topic is in the request twice")
+            if topic is None:
+                raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            cluster.delete_topic(topic.name)
+            results.append(DeletableTopicResult(name=topic.name, topic_id=topic.id))
+        except Refusal as refusal:
+            results.append(
+                DeletableTopicResult(
+                    name=name, topic_id=topic_id, error_code=refusal.code, error_message=refusal.message
+                )
+            )
     return DeleteTopicsResponse(responses=tuple(results))
 
 
@@ -119,6 +151,8 @@ def create_partitions(broker: "Broker", request: CreatePartitionsRequest, contex
         try:
             if times[one.name] > 1:
                 raise Refusal(ErrorCode.INVALID_REQUEST, f"{one.name} is in the request twice")
+            if one.name in broker.cluster.topics and one.count > MOST_PARTITIONS:
+                raise Refusal(ErrorCode.POLICY_VIOLATION, f"more than {MOST_PARTITIONS:,} partitions in one request")
             broker.cluster.add_partitions(one.name, one.count, assignment, only_check=request.validate_only)
         except Refusal as refusal:
             error, message = refusal.code, refusal.message
@@ -139,6 +173,10 @@ def delete_records(broker: "Broker", request: DeleteRecordsRequest, context: Con
                 error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif partition.leader != broker.id:
                 error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            elif "delete" not in broker.cluster.settings.of_topic(
+                "cleanup.policy", broker.cluster.topics[topic.name].config
+            ):
+                error = ErrorCode.POLICY_VIOLATION  # only compacted: whoever reads it counts on every key
             else:
                 log = partition.log
                 offset = log.high_watermark if one.offset == -1 else one.offset

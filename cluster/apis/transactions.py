@@ -22,9 +22,11 @@ from quorate.codecs.api.broker.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
 )
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.message import TRANSACTION_STATE
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
+    from quorate.cluster.core import ClusterCore
 
 __all__: list[str] = []
 
@@ -33,6 +35,8 @@ __all__: list[str] = []
 def init_producer_id(broker: "Broker", request: InitProducerIdRequest, context: Context) -> InitProducerIdResponse:
     """An id, and with a transactional id its next epoch."""
     transactions = broker.cluster.transactions
+    if (request.producer_id == -1) is not (request.producer_epoch == -1):
+        return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_id=-1, producer_epoch=-1)
     if request.transactional_id is None:
         return InitProducerIdResponse(producer_id=transactions.new_producer_id(), producer_epoch=0)
     try:
@@ -61,7 +65,13 @@ def add_partitions_to_txn(
                 AddPartitionsToTxnResult(
                     transactional_id=one.transactional_id,
                     topic_results=_added(
-                        broker, one.transactional_id, one.producer_id, one.producer_epoch, one.topics, context
+                        broker,
+                        one.transactional_id,
+                        one.producer_id,
+                        one.producer_epoch,
+                        one.topics,
+                        context,
+                        one.verify_only,
                     ),
                 )
                 for one in request.transactions
@@ -86,40 +96,55 @@ def _added(
     epoch: int,
     topics: tuple[AddPartitionsToTxnTopic, ...],
     context: Context,
+    only_verify: bool = False,
 ) -> tuple[AddPartitionsToTxnTopicResult, ...]:
     cluster = broker.cluster
-    unknown = {
-        (topic.name, index)
-        for topic in topics
-        for index in topic.partitions
-        if cluster.partition(topic.name, index) is None
-    }
-    error = ErrorCode.NONE
-    if unknown:
-        error = ErrorCode.OPERATION_NOT_ATTEMPTED
-    else:
-        try:
-            cluster.transactions.check_coordinator(broker.id, transactional_id)
-            where = [(topic.name, index) for topic in topics for index in topic.partitions]
-            version = 2 if context.api_version >= 4 else 0
-            cluster.transactions.add(transactional_id, producer_id, epoch, where, version=version)
-        except Refusal as refusal:
-            error = _told(refusal.code, context.api_version, since=2)
+    where = [(topic.name, index) for topic in topics for index in topic.partitions]
+    by_broker = context.api_version >= 4
+    errors = {one: code for one in where if (code := _not_to_be_added(cluster, *one, by_broker))}
+    try:
+        if errors:
+            raise Refusal(ErrorCode.OPERATION_NOT_ATTEMPTED)
+        if not transactional_id:
+            raise Refusal(ErrorCode.INVALID_REQUEST)
+        cluster.transactions.check_coordinator(broker.id, transactional_id)
+        if only_verify:
+            for one in where:
+                errors.setdefault(one, _verified(cluster, transactional_id, producer_id, epoch, one))
+        else:
+            cluster.transactions.add(transactional_id, producer_id, epoch, where, version=2 if by_broker else 0)
+    except Refusal as refusal:
+        errors = dict.fromkeys(where, _told(refusal.code, context.api_version, since=2)) | errors
     return tuple(
         AddPartitionsToTxnTopicResult(
             name=topic.name,
             results_by_partition=tuple(
                 AddPartitionsToTxnPartitionResult(
-                    partition_index=index,
-                    partition_error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                    if (topic.name, index) in unknown
-                    else error,
+                    partition_index=index, partition_error_code=errors.get((topic.name, index), ErrorCode.NONE)
                 )
                 for index in topic.partitions
             ),
         )
         for topic in topics
+        if topic.partitions
     )
+
+
+def _not_to_be_added(cluster: "ClusterCore", topic: str, index: int, by_broker: bool) -> ErrorCode:
+    """Why a partition cannot be in a transaction: only brokers write to internal topics, and to others that are not there nobody does."""
+    if not by_broker and topic in (CONSUMER_OFFSETS, TRANSACTION_STATE):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return ErrorCode.NONE if cluster.partition(topic, index) is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _verified(
+    cluster: "ClusterCore", transactional_id: str, producer_id: int, epoch: int, where: tuple[str, int]
+) -> ErrorCode:
+    try:
+        cluster.transactions.check_open(transactional_id, producer_id, epoch, where)
+    except Refusal as refusal:
+        return refusal.code
+    return ErrorCode.NONE
 
 
 @answers(AddOffsetsToTxnRequest)
@@ -130,6 +155,8 @@ def add_offsets_to_txn(broker: "Broker", request: AddOffsetsToTxnRequest, contex
     partition = cluster.groups.partition_for(request.group_id)
     assert partition is not None
     try:
+        if not request.transactional_id:
+            raise Refusal(ErrorCode.INVALID_REQUEST)
         cluster.transactions.check_coordinator(broker.id, request.transactional_id)
         where = [(CONSUMER_OFFSETS, partition.index)]
         cluster.transactions.add(
@@ -144,6 +171,8 @@ def add_offsets_to_txn(broker: "Broker", request: AddOffsetsToTxnRequest, contex
 def end_txn(broker: "Broker", request: EndTxnRequest, context: Context) -> EndTxnResponse:
     """Commit or abort. Since version 5 the producer's epoch goes up with it (KIP-890)."""
     try:
+        if not request.transactional_id:
+            raise Refusal(ErrorCode.INVALID_REQUEST)
         broker.cluster.transactions.check_coordinator(broker.id, request.transactional_id)
         producer_id, epoch = broker.cluster.transactions.end(
             request.transactional_id,

@@ -139,5 +139,12 @@ def test_ends_of_leader_epochs_are_known() -> None:
     log = PartitionLog()
     for epoch in (0, 0, 2, 5):
         log.append(batch(), leader_epoch=epoch, now_ms=NOW_MS)
-    assert [log.end_of_epoch(epoch) for epoch in (0, 1, 2, 4, 5, 9)] == [(0, 2), (0, 2), (2, 3), (2, 3), (5, 4), (5, 4)]
+    assert [log.end_of_epoch(epoch) for epoch in (0, 1, 2, 4, 5, 9)] == [
+        (0, 2),
+        (0, 2),
+        (2, 3),
+        (2, 3),
+        (5, 4),
+        (-1, -1),
+    ]
     assert PartitionLog().end_of_epoch(0) == (-1, -1)

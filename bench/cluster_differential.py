@@ -1,0 +1,55 @@
+"""A long sweep of the embedded cluster against a real broker: the same random raw requests to both, whose answers have to be equal (`make bench-diff`).
+
+Prints the seeds that it tried, and each difference with its seed and request. Ends with 1 if there is any. `--seed` repeats a run. Needs Java and the jars of tests/broker.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+# Behind everything: `codecs` stays the standard library's.
+sys.path.append(str(Path(__file__).parents[1]))
+
+from tests.broker.broker import missing
+from tests.cluster.pair_play import Differs, duel
+
+STEPS = 60
+SEEDS = 2_000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--seed", type=int, help="the first seed (default: a new one)")
+    parser.add_argument("--quick", action="store_true", help="20 seeds")
+    parser.add_argument("--json", action="store_true", help="one JSON object at the end")
+    options = parser.parse_args()
+    reason = missing()
+    if reason is not None:
+        sys.exit(f"error: {reason}")
+    first = int.from_bytes(os.urandom(3), "big") if options.seed is None else options.seed
+    count = 20 if options.quick else options.seeds
+    print(f"seeds from {first}; --seed {first} repeats this run", file=sys.stderr)
+    found: list[str] = []
+    started = time.perf_counter()
+    with duel() as both:
+        for seed in range(first, first + count):
+            try:
+                both.play(seed, STEPS)
+            except Differs as difference:
+                found.append(str(difference))
+                print(difference, file=sys.stderr, flush=True)
+            if (seed - first + 1) % 50 == 0:
+                rate = both.requests / (time.perf_counter() - started)
+                told = f"  up to seed {seed}: {both.requests:,} requests, {len(found)} seeds differ, {rate:.0f}/s"
+                print(told, file=sys.stderr, flush=True)
+        counts = {"seed": first, "seeds": count, "requests": both.requests, "differ": len(found)}
+    print(json.dumps(counts) if options.json else "  ".join(f"{name} {value:,}" for name, value in counts.items()))
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()

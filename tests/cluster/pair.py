@@ -1,0 +1,497 @@
+"""Two brokers that are asked the same: the embedded one and a real one. What either makes up (ids, times, ports) is mapped; everything else has to be equal.
+
+Requests are written in the embedded cluster's terms. Before the real broker gets one, the ids in it are replaced by those that the real broker gave in the same
+place; before its response is compared, they are replaced back. `Pair` knows no API: which fields are ids, times or sets is said in tables by their names.
+"""
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from struct import Struct
+from typing import Any
+
+import google_crc32c
+
+from quorate.codecs import Uuid
+from quorate.codecs.api import api_of, decode_api, encode_api
+from quorate.codecs.api.broker import (
+    DescribeConfigsRequest,
+    ListOffsetsRequest,
+    MetadataRequest,
+)
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.batches import BatchProblem, BatchRecord, read_batches
+from quorate.codecs.batches.v2 import CRC_START, HEADER_BYTES
+from quorate.codecs.message import Message
+from quorate.codecs.wire import ArrayType, StructType
+from tests.cluster.wire import Wire
+
+__all__ = ["CLOSED", "Difference", "Pair", "parts"]
+
+CLOSED = "the connection is closed"
+SILENT = "no answer"
+
+IDS = {
+    "topic_id": "topic",
+    "producer_id": "producer",
+    "current_producer_id": "producer",
+    "v3_and_below_producer_id": "producer",
+    "session_id": "session",
+    "cluster_id": "cluster",
+    "member_id": "member",
+    "port": "port",
+    "JoinGroupResponse.leader": "member",
+}
+"""Fields that hold ids, by name or by struct and name, and of what: equal ids on one side are equal on the other."""
+
+NOT_COMPARED = frozenset(
+    {
+        "throttle_time_ms",
+        "error_message",
+        "batch_index_error_message",
+        "log_dir",
+        "documentation",
+        "finalized_features_epoch",
+        "ShareGroupHeartbeatResponse.assignment",
+        "DescribeLogDirsResult.total_bytes",
+        "DescribeLogDirsResult.usable_bytes",
+        "DescribeLogDirsPartition.partition_size",
+    }
+)
+"""Texts for people, and what depends on how fast a machine is: how far the controller has come, which share partitions have got their state."""
+
+SETS = frozenset(
+    {
+        "MetadataResponse.topics",
+        "FetchResponse.responses",
+        "FetchableTopicResponse.partitions",
+        "ConsumerGroupDescribeResponse.groups",
+        "ShareGroupDescribeResponse.groups",
+        "StreamsGroupDescribeResponse.groups",
+        "OffsetCommitResponse.topics",
+        "OffsetCommitResponseTopic.partitions",
+        "OffsetDeleteResponse.topics",
+        "OffsetDeleteResponseTopic.partitions",
+        "DescribeConfigsResult.configs",
+        "CreatableTopicResult.configs",
+        "ListGroupsResponse.groups",
+        "ApiVersionsResponse.supported_features",
+        "ApiVersionsResponse.finalized_features",
+        "ListTransactionsResponse.transaction_states",
+        "DescribeLogDirsResult.topics",
+        "DescribeLogDirsTopic.partitions",
+        "PartitionResponse.active_producers",
+        "OffsetFetchResponse.topics",
+        "OffsetFetchResponseGroup.topics",
+        "OffsetFetchResponseTopic.partitions",
+        "OffsetFetchResponseTopics.partitions",
+        "ElectLeadersResponse.replica_election_results",
+        "ReplicaElectionResult.partition_result",
+        "ListOffsetsResponse.topics",
+        "ListOffsetsTopicResponse.partitions",
+        "OffsetForLeaderEpochResponse.topics",
+        "OffsetForLeaderTopicResult.partitions",
+        "AddPartitionsToTxnResponse.results_by_topic_v3_and_below",
+        "AddPartitionsToTxnResult.topic_results",
+        "AddPartitionsToTxnTopicResult.results_by_partition",
+        "AddPartitionsToTxnResponse.results_by_transaction",
+        "CreateTopicsResponse.topics",
+        "DeleteTopicsResponse.responses",
+        "CreatePartitionsResponse.results",
+        "ProduceResponse.responses",
+        "TopicProduceResponse.partition_responses",
+        "DeleteRecordsResponse.topics",
+        "DeleteRecordsTopicResult.partitions",
+        "AlterPartitionReassignmentsResponse.responses",
+        "AlterConfigsResponse.responses",
+        "IncrementalAlterConfigsResponse.responses",
+        "DescribeConfigsResponse.results",
+        "TxnOffsetCommitResponse.topics",
+        "TxnOffsetCommitResponseTopic.partitions",
+        "DeleteGroupsResponse.results",
+        "DescribeGroupsResponse.groups",
+        "DescribedGroup.members",
+        "ListConfigResourcesResponse.config_resources",
+        "DescribeProducersResponse.topics",
+        "TopicResponse.partitions",
+    }
+)
+"""Arrays whose order Kafka leaves to a hash table, so that no client relies on it."""
+
+READ_AGAIN_S = 2
+"""For so long a real broker is asked again for what it may just not know yet."""
+TRANSIENT = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_TRANSACTIONS})
+"""What a real broker answers for a moment, while something is written: it is asked again."""
+
+ONLY_THEIRS = frozenset({"__share_group_state"})
+"""Topics that only a real broker makes."""
+
+_PRODUCER = Struct(">q")
+_PRODUCER_AT = 43
+_CRC = Struct(">I")
+_CRC_AT = 17
+_RECENT_MS = 1_500_000_000_000
+_INDEX = re.compile(r"\[\d+\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where two responses part. `path`: fields from the response down, `[]` for an element of an array."""
+
+    api: str
+    version: int
+    path: str
+    ours: Any
+    theirs: Any
+    request: Message = field(repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.api} v{self.version} {self.path}: ours {self.ours!r}, theirs {self.theirs!r}"
+
+
+class Ids:
+    """Which id of ours is which of theirs. An id that only one side has given is an id that it made up: it stays as it is."""
+
+    def __init__(self) -> None:
+        self._theirs: dict[tuple[str, Any], Any] = {}
+        self._ours: dict[tuple[str, Any], Any] = {}
+
+    def to_theirs(self, kind: str, ours: Any) -> Any:
+        return self._theirs.get((kind, ours), ours)
+
+    def to_ours(self, kind: str, theirs: Any) -> Any:
+        return self._ours.get((kind, theirs), theirs)
+
+    def same(self, kind: str, ours: Any, theirs: Any) -> bool:
+        """Whether both are the same thing; two that are both new are from now on."""
+        if _is_nothing(kind, ours) or _is_nothing(kind, theirs):
+            return bool(ours == theirs)
+        known, back = self._theirs.get((kind, ours)), self._ours.get((kind, theirs))
+        if known is None and back is None:
+            self._theirs[kind, ours], self._ours[kind, theirs] = theirs, ours
+            return True
+        return bool(known == theirs and back == ours)
+
+
+def _is_nothing(kind: str, value: Any) -> bool:
+    return value is None or value == Uuid.ZERO or value in ("", -1) or (kind == "session" and value == 0)
+
+
+class Pair:
+    """The two brokers, over `connections` connections to each. `differences` are what was found so far by `ask`."""
+
+    def __init__(self, ours: int, theirs: int, *, ids: Ids | None = None, connections: int = 2) -> None:
+        self.ids = ids or Ids()
+        self._ports = (ours, theirs)
+        self._wires: list[tuple[Wire, Wire] | None] = [None] * connections
+
+    def close(self) -> None:
+        for pair in self._wires:
+            for wire in pair or ():
+                wire.socket.close()
+
+    # ---- asking
+
+    def ask(self, request: Message, version: int, connection: int = 0) -> tuple[Any, Any, list[Difference]]:
+        """What both say, theirs in our terms, and where they part."""
+        pair = self._wires[connection]
+        if pair is None:
+            pair = self._wires[connection] = (Wire(self._ports[0], timeout_s=4), Wire(self._ports[1], timeout_s=4))
+        translated = self.translated(request)
+        sent = [_send(wire, one, version) for wire, one in zip(pair, (request, translated), strict=True)]
+        ours, theirs = (_receive(wire, request, version) if ok else CLOSED for wire, ok in zip(pair, sent, strict=True))
+        found = self.compare(request, version, ours, theirs)
+        until = time.monotonic() + READ_AGAIN_S
+        while found and isinstance(theirs, Message) and self._may_ask_again(request, ours, theirs):
+            if time.monotonic() > until:
+                break
+            time.sleep(0.02)
+            theirs = _receive(pair[1], request, version) if _send(pair[1], translated, version) else CLOSED
+            found = self.compare(request, version, ours, theirs)
+        if CLOSED in (ours, theirs) or SILENT in (ours, theirs):
+            for wire in pair:
+                wire.socket.close()
+            self._wires[connection] = None
+        return ours, theirs, found
+
+    def _may_ask_again(self, request: Message, ours: Any, theirs: Message) -> bool:
+        """A real broker lags: it answers reads from caches that are updated later, and writes with errors that go away."""
+        if reads_only(request):
+            return True
+        codes = set(error_codes(theirs))
+        return bool(codes & TRANSIENT) and not (isinstance(ours, Message) and set(error_codes(ours)) & TRANSIENT)
+
+    def settle(self, timeout_s: float = 5) -> list[Difference]:
+        """Wait until the real broker's metadata, settings of topics and ends of logs are as the embedded one's are."""
+        until = time.monotonic() + timeout_s
+        found: list[Difference] = []
+        while True:
+            ours, _, found = self.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False), 12)
+            if not found and isinstance(ours, Message):
+                found = self._settled_topics(ours)
+            if not found or time.monotonic() > until:
+                return found
+            time.sleep(0.02)
+
+    def _settled_topics(self, metadata: Any) -> list[Difference]:
+        from quorate.codecs.api.broker.describe_configs import DescribeConfigsResource
+        from quorate.codecs.api.broker.list_offsets import ListOffsetsPartition, ListOffsetsTopic
+
+        names = [topic for topic in metadata.topics if not topic.is_internal]
+        configs = DescribeConfigsRequest(
+            resources=tuple(
+                DescribeConfigsResource(
+                    resource_type=2, resource_name=one.name, configuration_keys=("retention.ms", "max.message.bytes")
+                )
+                for one in names
+            )
+        )
+        ends = ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=1,
+            topics=tuple(
+                ListOffsetsTopic(
+                    name=one.name,
+                    partitions=tuple(
+                        ListOffsetsPartition(partition_index=part.partition_index, timestamp=-1)
+                        for part in one.partitions
+                    ),
+                )
+                for one in names
+            ),
+        )
+        return self.ask(configs, 4)[2] + self.ask(ends, 8)[2] + self.ask(replace(ends, isolation_level=0), 8)[2]
+
+    # ---- ids
+
+    def translated(self, message: Any) -> Any:
+        """A request in their terms."""
+        changed = {}
+        name = type(message).__name__
+        for spec in message.spec.fields:
+            value = getattr(message, spec.name)
+            kind = IDS.get(f"{name}.{spec.name}") or IDS.get(spec.name)
+            new = value
+            if kind is not None:
+                new = self.ids.to_theirs(kind, value)
+            elif spec.name == "records" and isinstance(value, bytes):
+                new = self._translated_batch(value)
+            elif isinstance(value, Message):
+                new = self.translated(value)
+            elif isinstance(value, tuple) and value and isinstance(value[0], Message):
+                new = tuple(self.translated(one) for one in value)
+            if new is not value:
+                changed[spec.name] = new
+        return replace(message, **changed) if changed else message
+
+    def _translated_batch(self, data: bytes) -> bytes:
+        """Another producer's id, and the CRC anew if it was right."""
+        if len(data) < HEADER_BYTES:
+            return data
+        (ours,) = _PRODUCER.unpack_from(data, _PRODUCER_AT)
+        theirs = self.ids.to_theirs("producer", ours)
+        if ours == theirs:
+            return data
+        right = _CRC.unpack_from(data, _CRC_AT)[0] == google_crc32c.value(data[CRC_START:])
+        buffer = bytearray(data)
+        _PRODUCER.pack_into(buffer, _PRODUCER_AT, theirs)
+        if right:
+            _CRC.pack_into(buffer, _CRC_AT, google_crc32c.value(bytes(buffer[CRC_START:])))
+        return bytes(buffer)
+
+    # ---- comparing
+
+    def compare(self, request: Message, version: int, ours: Any, theirs: Any) -> list[Difference]:
+        api = api_of(type(request)).name
+        return [
+            Difference(api, version, _INDEX.sub("[]", path), a, b, request)
+            for path, a, b in self._parts("", None, ours, theirs)
+        ]
+
+    def _parts(self, path: str, spec: Any, ours: Any, theirs: Any) -> Iterator[tuple[str, Any, Any]]:
+        if isinstance(ours, Message) and isinstance(theirs, Message):
+            name = type(ours).__name__
+            for one in ours.spec.fields:
+                if one.name in NOT_COMPARED or f"{name}.{one.name}" in NOT_COMPARED:
+                    continue
+                a, b = getattr(ours, one.name), getattr(theirs, one.name)
+                where = f"{path}.{one.name}" if path else one.name
+                kind = IDS.get(f"{name}.{one.name}") or IDS.get(one.name)
+                if kind is not None:
+                    if not self.ids.same(kind, a, b):
+                        yield where, a, f"{b} (our {self.ids.to_ours(kind, b)})"
+                elif one.name == "records" and isinstance(a, bytes | None) and isinstance(b, bytes | None):
+                    a, b = self._records(a, ours=True), self._records(b, ours=False)
+                    if a != b:
+                        yield where, a, b
+                elif isinstance(one.type, ArrayType) and a is not None and b is not None:
+                    yield from self._array(where, one, f"{name}.{one.name}" in SETS, a, b)
+                else:
+                    yield from self._parts(where, one, a, b)
+        elif ours != theirs and not _same_moment(ours, theirs):
+            yield path, ours, theirs
+
+    def _array(self, path: str, spec: Any, a_set: bool, ours: Any, theirs: Any) -> Iterator[tuple[str, Any, Any]]:
+        if not isinstance(spec.type.element, StructType):
+            if (sorted(ours) != sorted(theirs)) if a_set else ours != theirs:
+                yield path, ours, theirs
+            return
+        if spec.type.element.spec.name == "FetchableTopicResponse":
+            ours, theirs = _merged(ours), _merged(theirs)
+        theirs = [one for one in theirs if not {_id_of(one), getattr(one, "resource_name", None)} & ONLY_THEIRS]
+        if a_set:
+            ours, theirs = sorted(ours, key=self._sort_key), sorted(theirs, key=self._their_sort_key)
+        ids = [_id_of(one) for one in ours], [_id_of(one) for one in theirs]
+        if len(ours) != len(theirs):
+            only = (
+                [one for one in ids[0] if one not in ids[1]],
+                [one for one in ids[1] if one not in ids[0]],
+            )
+            yield path + "#", f"{len(ours)}, only here {only[0]}", f"{len(theirs)}, only there {only[1]}"
+            return
+        for index, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+            yield from self._parts(f"{path}[{index}]", spec, a, b)
+
+    def _sort_key(self, message: Message) -> str:
+        return repr(_id_of(message))
+
+    def _their_sort_key(self, message: Message) -> str:
+        key = _id_of(message)
+        if isinstance(key, Uuid):
+            key = self.ids.to_ours("topic", key)
+        elif "member_id" in (spec.name for spec in message.spec.fields[:1]):
+            key = self.ids.to_ours("member", key)
+        return repr(key)
+
+    def _records(self, data: bytes | None, *, ours: bool) -> Any:
+        """What whole batches say, apart from where they were stored when; Kafka may cut the last one."""
+        if data is None:
+            return None
+        out: list[Any] = []
+        for read in read_batches(data):
+            if isinstance(read, BatchProblem):
+                break
+            head = read.header
+            producer = head.producer_id if ours else self.ids.to_ours("producer", head.producer_id)
+            out.append(
+                (
+                    head.base_offset,
+                    head.partition_leader_epoch,
+                    (head.compression, head.timestamp_type, head.transactional, head.control),
+                    head.last_offset_delta,
+                    producer,
+                    head.producer_epoch,
+                    head.base_sequence,
+                )
+            )
+            out += [
+                (record.offset, record.key, record.value) if isinstance(record, BatchRecord) else repr(record)
+                for record in read.records()
+            ]
+        return out
+
+
+def _merged(topics: Sequence[Any]) -> list[Any]:
+    """Each topic once, which Kafka tells of as often as its partitions are not side by side."""
+    found: dict[Any, Any] = {}
+    for one in topics:
+        key = (one.topic, one.topic_id)
+        before = found.get(key)
+        found[key] = one if before is None else replace(one, partitions=before.partitions + one.partitions)
+    return list(found.values())
+
+
+def _same_moment(ours: Any, theirs: Any) -> bool:
+    """Times at which something happened on either side."""
+    return (
+        isinstance(ours, int)
+        and isinstance(theirs, int)
+        and ours > _RECENT_MS
+        and theirs > _RECENT_MS
+        and abs(ours - theirs) < 60_000
+    )
+
+
+def _id_of(message: Message) -> Any:
+    """By what an element of a set is known."""
+    if hasattr(message, "resource_type"):
+        return (message.resource_type, getattr(message, "resource_name", ""))
+    for name in ("name", "topic_id", "group_id", "topic", "transactional_id", "partition_index", "member_id"):
+        value = getattr(message, name, None)
+        if value not in (None, "", Uuid.ZERO):
+            return value
+    return next((getattr(message, spec.name) for spec in message.spec.fields if spec.name != "error_code"), None)
+
+
+def reads_only(request: Message) -> bool:
+    """Whether asking it again changes nothing."""
+    name = api_of(type(request)).name
+    if name == "Metadata":
+        return not getattr(request, "allow_auto_topic_creation", True)
+    if name == "Fetch":
+        return bool(getattr(request, "session_epoch", 0) == -1 and getattr(request, "session_id", 0) == 0)
+    return name.startswith(("Describe", "List")) or name in (
+        "ApiVersions",
+        "OffsetForLeaderEpoch",
+        "FindCoordinator",
+        "OffsetFetch",
+        "ConsumerGroupDescribe",
+        "ShareGroupDescribe",
+        "StreamsGroupDescribe",
+    )
+
+
+def parts(message: Message) -> Iterator[Message]:
+    """A message and all structs in it."""
+    yield message
+    for spec in message.spec.fields:
+        value = getattr(message, spec.name)
+        for one in value if isinstance(value, tuple) else (value,):
+            if isinstance(one, Message):
+                yield from parts(one)
+
+
+def error_codes(response: Message) -> list[int]:
+    """All error codes in a response."""
+    found: list[int] = []
+    for part in parts(response):
+        for name in ("error_code", "partition_error_code"):
+            code = getattr(part, name, None)
+            if isinstance(code, int):
+                found.append(code)
+    return found
+
+
+def _send(wire: Wire, request: Message, version: int) -> bool:
+    try:
+        wire.send(request, version)
+    except (ConnectionError, BrokenPipeError):
+        return False
+    return True
+
+
+def _receive(wire: Wire, request: Message, version: int) -> Any:
+    if getattr(request, "acks", None) == 0 and type(request).__name__ == "ProduceRequest":
+        return None
+    api = api_of(type(request))
+    try:
+        frame = wire.frame()
+    except ConnectionError:
+        return CLOSED
+    except TimeoutError:
+        return SILENT
+    assert int.from_bytes(frame[:4], "big") == wire.correlation_id
+    return decode_api(api.response.cls, frame, version, position=4 + api.response_header_version(version), strict=True)
+
+
+def encodable(request: Message, versions: Sequence[int]) -> list[int]:
+    """The versions that can carry a request."""
+    found = []
+    for version in versions:
+        try:
+            encode_api(request, version)
+        except ValueError:
+            continue
+        found.append(version)
+    return found

@@ -1,0 +1,141 @@
+"""Plays random requests to the embedded cluster and to a real broker, seed by seed, until they differ."""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from random import Random
+
+from quorate.cluster import EmbeddedCluster
+from quorate.codecs.api.broker import (
+    ApiVersionsRequest,
+    DeleteTopicsRequest,
+    FindCoordinatorRequest,
+    InitProducerIdRequest,
+    MetadataRequest,
+)
+from quorate.codecs.message import Message
+from tests.broker.broker import Broker
+from tests.cluster.pair import Difference, Ids, Pair
+from tests.cluster.pair_gaps import undeclared
+from tests.cluster.pair_requests import Requests
+from tests.cluster.wire import Wire
+
+__all__ = ["SETTINGS", "Differs", "Duel", "duel"]
+
+SETTINGS: Mapping[str, object] = {
+    "offsets.topic.num.partitions": 3,
+    "offsets.topic.replication.factor": 1,
+    "transaction.state.log.num.partitions": 2,
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
+    "group.initial.rebalance.delay.ms": 0,
+    "num.partitions": 2,
+    "auto.create.topics.enable": "true",
+    "group.consumer.assignment.interval.ms": 0,
+    "group.share.assignment.interval.ms": 0,
+}
+"""Of both."""
+
+CHANGES = frozenset(
+    {
+        "CreateTopics",
+        "DeleteTopics",
+        "CreatePartitions",
+        "AlterConfigs",
+        "IncrementalAlterConfigs",
+        "DeleteRecords",
+        "EndTxn",
+        "InitProducerId",
+        "Metadata",
+        "AlterPartitionReassignments",
+        "ElectLeaders",
+        "AddPartitionsToTxn",
+        "Produce",
+    }
+)
+"""APIs after which a real broker takes a moment until everything that it says follows from them."""
+
+
+class Differs(AssertionError):
+    """The two sides say different things."""
+
+
+class Duel:
+    """The embedded cluster and a real broker. `requests`: how many were compared."""
+
+    def __init__(self, ours: EmbeddedCluster, theirs: Broker) -> None:
+        self.ours = ours
+        self.ports = (ours.core.brokers[1].port, theirs.port)
+        self.ids = Ids()
+        self.requests = 0
+        self.pair = Pair(*self.ports, ids=self.ids)
+        for key_type in (0, 1):  # has both make their internal topics
+            self._until_equal(FindCoordinatorRequest(coordinator_keys=("g",), key_type=key_type), 4)
+        self._until_equal(InitProducerIdRequest(transactional_id="first", transaction_timeout_ms=1000), 4)
+        asked = ApiVersionsRequest(client_software_name="w", client_software_version="1")
+        told, real, _ = self.pair.ask(asked, 4)
+        theirs_by_key = {one.api_key: one for one in real.api_keys}
+        self.versions = {
+            one.api_key: range(max(one.min_version, _OLDEST.get(one.api_key, 0)), one.max_version + 1)
+            for one in told.api_keys
+            if one.api_key in theirs_by_key
+        }
+
+    def _until_equal(self, request: Message, version: int) -> None:
+        for _ in range(50):
+            found = self.pair.ask(request, version)[2]
+            if not found or all(one.path == "producer_epoch" for one in found):
+                return
+            time.sleep(0.2)
+        raise Differs(f"the brokers do not get ready: {found[0]}")
+
+    def play(self, seed: int, steps: int) -> None:
+        """Random requests until one is answered in different ways. Raises `Differs`, with the seed and the request."""
+        random = Random(seed)
+        pair = Pair(*self.ports, ids=self.ids)
+        requests = Requests(random, self.ours.core, self.versions, prefix=f"s{seed}-")
+        try:
+            for step in range(steps):
+                request, version = requests.next()
+                ours, _, found = pair.ask(request, version, random.randrange(2))
+                self.requests += 1
+                self._check(found, seed, step, request, "")
+                if isinstance(ours, Message):
+                    requests.observe(request, ours)
+                if requests.api.name in CHANGES:
+                    self._check(pair.settle(), seed, step, request, "afterwards: ")
+        finally:
+            pair.close()
+            self._clean()
+        if self.ours.core.failures:
+            raise Differs(f"seed {seed}: {self.ours.core.failures[0]}")
+
+    def _check(self, found: list[Difference], seed: int, step: int, request: Message, when: str) -> None:
+        left = undeclared(found)
+        if left:
+            told = "\n".join(map(str, left[:5]))
+            raise Differs(f"seed {seed}, step {step}: {when}{told}\n{request}")
+
+    def _clean(self) -> None:
+        """Topics go on both sides, whether they differ or not, so that seeds do not meet."""
+        for port in self.ports:
+            with Wire(port) as wire:
+                found = wire.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False), 9).topics
+                names = tuple(one.name for one in found if not one.name.startswith("__"))
+                wire.ask(DeleteTopicsRequest(topic_names=names, timeout_ms=5000), 5)
+        self.pair.settle()
+
+
+_OLDEST = {0: 3}
+"""Produce tells of versions that it does not take (KAFKA-18659)."""
+
+
+@contextmanager
+def duel() -> Iterator[Duel]:
+    """Both, ready."""
+    with EmbeddedCluster(brokers=1, properties=SETTINGS, seed=1) as ours, Broker(SETTINGS) as theirs:
+        one = Duel(ours, theirs)
+        try:
+            yield one
+        finally:
+            one.pair.close()

@@ -1,0 +1,316 @@
+"""Random requests for `Pair`: most of them make sense for what is there, some have a field or two that make none.
+
+Messages are filled field by field. `SENSIBLE` says what a field of that name usually has, by the state of the embedded cluster, which is looked at directly, and by what was answered
+before; a wild field has anything that its type can have, the extremes first. What would disturb the comparison itself is kept out here: long waits, and settings of brokers.
+"""
+
+import time
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+from uuid import UUID
+
+from quorate.cluster.core import ClusterCore
+from quorate.codecs import Uuid
+from quorate.codecs.api import APIS
+from quorate.codecs.api.declare import Api
+from quorate.codecs.batches import BatchRecord, encode_batch
+from quorate.codecs.message import FieldSpec, Message, MessageSpec
+from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, UuidType
+from tests.cluster.pair import encodable
+from tests.cluster.pair_values import (
+    BAD_TOPICS,
+    EMPTY_SUBSCRIPTION,
+    GROUPS,
+    INTERNAL,
+    NAME_INTERNAL,
+    SENSIBLE,
+    TOPICS,
+    topic_name,
+)
+
+__all__ = ["WEIGHTS", "Requests"]
+
+WEIGHTS: Mapping[str, int] = {
+    "Produce": 14,
+    "Fetch": 10,
+    "ListOffsets": 6,
+    "Metadata": 4,
+    "CreateTopics": 6,
+    "DeleteTopics": 2,
+    "InitProducerId": 5,
+    "AddPartitionsToTxn": 6,
+    "AddOffsetsToTxn": 3,
+    "TxnOffsetCommit": 4,
+    "EndTxn": 5,
+    "JoinGroup": 4,
+    "SyncGroup": 4,
+    "ConsumerGroupHeartbeat": 6,
+    "OffsetCommit": 5,
+    "OffsetFetch": 4,
+    "IncrementalAlterConfigs": 4,
+    "DescribeConfigs": 4,
+}
+"""How often an API is asked for; 2 for those that are not named."""
+
+LEFT_OUT = frozenset({"SaslHandshake", "SaslAuthenticate"})
+"""After a failed handshake the connection is of no use; they have cases of their own."""
+
+KEYS = frozenset({"name", "topic", "topic_id", "partition", "partition_index", "index", "group_id", "resource_name"})
+TWICE = frozenset({"CreateTopics", "DeleteTopics", "CreatePartitions"})
+"""APIs that have a rule for what is named twice. To others no client says anything twice, and what Kafka makes of it is left to its maps."""
+_NEVER_WILD = frozenset(
+    {
+        "max_wait_ms",
+        "timeout_ms",
+        "rebalance_timeout_ms",
+        "session_timeout_ms",
+        "isolation_level",
+        "session_id",
+        "replica_id",
+        "records",
+        "resource_type",
+        "configs",
+        "AddPartitionsToTxnTopic.partitions",
+    }
+)
+"""A client that waits for months compares nothing; brokers do not fetch from the embedded ones; of an isolation level that there is not, what Kafka does depends on what
+it looks at first; to a produce request without records it never answers."""
+
+
+class Requests:
+    """Requests of a seed. `prefix` is put before names of topics, groups and producers, so that seeds do not meet; `versions`: of each API, what both brokers take."""
+
+    def __init__(self, random: Random, core: ClusterCore, versions: Mapping[int, range], *, prefix: str = "") -> None:
+        self.random = random
+        self.core = core
+        self.versions = versions
+        self.prefix = prefix
+        self.apis = [APIS[key] for key in sorted(versions) if key in APIS and APIS[key].name not in LEFT_OUT]
+        self.weights = [WEIGHTS.get(api.name, 2) for api in self.apis]
+        self.wildness = 0.0
+        self.version = 0
+        self.api: Api = self.apis[0]
+        self.producers: list[tuple[int, int]] = []
+        self.sequences: dict[tuple[int, str, int], int] = {}
+        self.members: dict[str, list[tuple[str, int]]] = {}
+        self.owned: dict[tuple[str, str], tuple[Message, ...]] = {}
+        self.sessions: list[tuple[int, int]] = []
+        self.transactional_id: str | None = None
+        self.scratch: dict[str, Any] = {}
+        self._waiting: list[tuple[int, str, int, int, int]] = []
+
+    def next(self) -> tuple[Message, int]:
+        """A request, and its version."""
+        while True:
+            (self.api,) = self.random.choices(self.apis, self.weights)
+            self.wildness = self.random.choice((0, 0, 0, 0.1, 0.3))
+            self.version = self.random.choice(self.versions[self.api.key])
+            self._waiting.clear()
+            self.scratch.clear()
+            self.transactional_id = None
+            request = self._message(self.api.request)
+            if self.api.name == "AddPartitionsToTxn" and self.version >= 4 and not request.transactions:  # type: ignore[attr-defined]
+                continue  # to this one a broker never answers
+            if self.version in encodable(request, (self.version,)):
+                return request, self.version
+
+    def observe(self, request: Any, response: Any) -> None:
+        """Learn from what the embedded cluster answered."""
+        name = type(request).__name__
+        if name == "InitProducerIdRequest" and response.error_code == 0 and request.transactional_id is None:
+            self.producers.append((response.producer_id, response.producer_epoch))
+        elif name == "ProduceRequest":
+            done = (
+                {
+                    (one.name or topic_name(self.core, one.topic_id), part.index)
+                    for one in response.responses
+                    for part in one.partition_responses
+                    if part.error_code == 0
+                }
+                if response is not None
+                else set()
+            )
+            for producer, topic, partition, sequence, count in self._waiting:
+                if (topic, partition) in done:
+                    self.sequences[producer, topic, partition] = sequence + count
+        elif name == "FetchRequest" and response.error_code == 0 and response.session_id:
+            self.sessions.append((response.session_id, max(request.session_epoch, 0) + 1))
+        elif name == "JoinGroupRequest" and response.member_id:
+            known = self.members.setdefault(request.group_id, [])
+            known[:] = [one for one in known if one[0] != response.member_id]
+            known.append((response.member_id, response.generation_id))
+        elif name in ("ConsumerGroupHeartbeatRequest", "ShareGroupHeartbeatRequest") and response.error_code == 0:
+            known = self.members.setdefault(request.group_id, [])
+            known[:] = [one for one in known if one[0] != response.member_id]
+            if response.member_epoch > 0:
+                known.append((response.member_id, response.member_epoch))
+                if response.assignment is not None:
+                    self.owned[request.group_id, response.member_id] = response.assignment.topic_partitions
+
+    # ---- messages
+
+    def _message(self, spec: MessageSpec) -> Message:
+        values: dict[str, Any] = {}
+        for one in spec.fields:
+            if one.own or self.version not in one.versions:
+                continue
+            make = SENSIBLE.get(f"{spec.name}.{one.name}") or SENSIBLE.get(one.name)
+            if not _NEVER_WILD & {one.name, f"{spec.name}.{one.name}"} and self.random.random() < self.wildness / 2:
+                values[one.name] = self._wild(one)
+            elif make is not None:
+                values[one.name] = make(self, values)
+            elif isinstance(one.type, ArrayType):
+                values[one.name] = self.array(one)
+            elif isinstance(one.type, StructType):
+                values[one.name] = one.default if one.nullable else self._message(one.type.spec)
+            elif isinstance(one.type, FixedType) and one.type.code == "?":
+                values[one.name] = self.random.random() < 0.5
+            else:
+                values[one.name] = one.default
+            if values[one.name] is None and not one.nullable_in(self.version):
+                values[one.name] = one.default if one.default is not None else ""
+        return spec.cls(**values)
+
+    def array(self, spec: FieldSpec) -> tuple[Any, ...] | None:
+        assert isinstance(spec.type, ArrayType)
+        if spec.nullable_in(self.version) and self.random.random() < 0.2:
+            return None
+        count = self.random.choice((1, 1, 1, 1, 2, 2, 3, 0))
+        element = spec.type.element
+        if isinstance(element, StructType):
+            made = [self._message(element.spec) for _ in range(count)]
+            keys = [one.name for one in element.spec.fields if one.map_key or one.name in KEYS]
+            if keys and not (self.api.name in TWICE and self.random.random() < 0.1):
+                made = list({tuple(getattr(one, key) for key in keys): one for one in made}.values())
+            return tuple(made)
+        return tuple(self._scalar(element) for _ in range(count))
+
+    def _wild(self, spec: FieldSpec) -> Any:
+        if spec.nullable_in(self.version) and self.random.random() < 0.3:
+            return None
+        if isinstance(spec.type, ArrayType):
+            if self.random.random() < 0.3:
+                return ()
+            return self.array(spec)
+        if isinstance(spec.type, StructType):
+            return self._message(spec.type.spec)
+        return self._scalar(spec.type)
+
+    def _scalar(self, kind: Any) -> Any:
+        pick = self.random.choice
+        match kind:
+            case FixedType(code="?"):
+                return pick((True, False))
+            case FixedType():
+                low, high = kind.bounds
+                return pick((0, 1, -1, 2, 3, 7, 100, high, low))
+            case StringType():
+                return pick(("", "x", self.topic(), self.any_group(), "é", "1"))
+            case UuidType():
+                return pick((Uuid.ZERO, Uuid(UUID(int=self.random.getrandbits(128)).bytes)))
+            case BytesType("records"):
+                return pick((b"", b"\0" * 70))
+            case BytesType():
+                return pick((b"", b"\0\1", EMPTY_SUBSCRIPTION))
+        raise AssertionError(kind)
+
+    # ---- what is there
+
+    def named(self, *names: str) -> str:
+        return self.prefix + self.random.choice(names)
+
+    def topic(self) -> str:
+        """Mostly a topic that is there."""
+        there = [name for name in self.core.topics if name.startswith(self.prefix) and not name.startswith("__")]
+        if there and self.random.random() < 0.9:
+            return self.random.choice(there)
+        if self.random.random() < 0.6:
+            return self.named(*TOPICS)
+        return self.random.choice(BAD_TOPICS + INTERNAL if self.api.name in NAME_INTERNAL else BAD_TOPICS)
+
+    def topic_id(self, of: str | None) -> Uuid:
+        """The id of a topic by name, or of some topic."""
+        found = self.core.topics.get(of or self.topic())
+        return found.id if found is not None else Uuid(UUID(int=self.random.getrandbits(128)).bytes)
+
+    def partition(self) -> int:
+        return self.random.choice((0, 0, 0, 0, 1, 1, 2, 3)) if self.random.random() < 0.95 else -1
+
+    def group(self, kind: str) -> str:
+        if self.random.random() < 0.9:
+            return self.named(*GROUPS[kind])
+        return self.any_group()
+
+    def any_group(self) -> str:
+        kind = self.random.choice(list(GROUPS))
+        return self.named(*GROUPS[kind]) if self.random.random() < 0.9 else self.random.choice(("", "nobody"))
+
+    def member(self, group: str) -> tuple[str, int]:
+        """Someone in a group, mostly, and the generation or epoch."""
+        known = self.members.get(group)
+        if known and self.random.random() < 0.85:
+            return self.random.choice(known)
+        return self.random.choice((("", -1), ("", 0), ("stranger", 1), ("stranger", 0)))
+
+    def transaction(self, transactional_id: str | None) -> tuple[int, int]:
+        """Producer id and epoch of a transactional id."""
+        found = self.core.transactions.find(transactional_id or "")
+        if found is not None and self.random.random() < 0.93:
+            return found.producer_id, found.epoch - (self.random.random() < 0.05)
+        return self.random.choice(((10**12, 0), (-1, -1), (10**12, 5)))
+
+    def end_of(self, topic: str | None, topic_id: Uuid | None, partition: int) -> int:
+        found = self.core.partition(topic or topic_name(self.core, topic_id), partition)
+        return found.log.next_offset if found is not None else 0
+
+    # ---- batches
+
+    def batch(self, topic: str, partition: int, transactional_id: str | None) -> bytes | None:
+        pick, random = self.random.choice, self.random
+        now_ms = int(time.time() * 1000)
+        count = pick((1, 1, 2, 5))
+        at_ms = pick((now_ms,) * 8 + (now_ms - 100_000, now_ms + 3_000_000, now_ms + 7_200_000, 5, -1))
+        records = [
+            BatchRecord(
+                offset=index,
+                timestamp_ms=at_ms + index if at_ms >= 0 else at_ms,
+                key=pick((b"k", b"l")),
+                value=b"v" * index,
+            )
+            for index in range(count)
+        ]
+        options: dict[str, Any] = {"compression": pick(("none",) * 5 + ("gzip", "snappy", "lz4", "zstd"))}
+        if transactional_id is not None and random.random() < 0.9:
+            producer_id, epoch = self.transaction(transactional_id)
+            options["transactional"] = True
+        elif self.producers and random.random() < 0.5:
+            producer_id, epoch = pick(self.producers)
+        else:
+            producer_id, epoch = -1, -1
+        if producer_id >= 0:
+            known = self.sequences.get((producer_id, topic, partition), 0)
+            sequence = known if random.random() < 0.9 else max(known + pick((-1, -2, 1, 3)), 0)
+            self._waiting.append((producer_id, topic, partition, sequence, count))
+            options |= {"producer_id": producer_id, "producer_epoch": max(epoch, 0), "base_sequence": sequence}
+        elif random.random() < self.wildness / 3:
+            options["transactional"] = True
+        if random.random() < self.wildness / 2:
+            options |= pick(
+                ({"control": True}, {"last_offset_delta": 7}, {"last_offset_delta": 0}, {"base_offset": 50})
+            )
+        data = encode_batch(records, **options)
+        if random.random() < self.wildness / 2:
+            data = pick(
+                (
+                    data[:40],
+                    data[:-1],
+                    data[:-1] + b"?",
+                    data + data,
+                    data + b"\0",
+                    b"",
+                    data[:16] + b"\1" + data[17:],
+                    data[:16] + b"\3" + data[17:],
+                )
+            )
+        return data
