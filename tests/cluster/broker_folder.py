@@ -1,6 +1,6 @@
 """Has a real broker fill a partition with plain, idempotent and transactional batches, and packs its folder: tests/data/broker_folder.tar.xz.
 
-.venv/bin/python -P -m tests.cluster.broker_folder    (in the root; needs a container engine)
+.venv/bin/python -m tests.cluster.broker_folder    (in the root; needs a container engine)
 """
 
 import tarfile
