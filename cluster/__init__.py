@@ -8,12 +8,13 @@ from quorate.cluster.apis import all as _all  # noqa: F401  # fills the table of
 from quorate.cluster.clock import Clock, ManualClock, RealClock
 from quorate.cluster.embedded import EmbeddedCluster
 from quorate.cluster.errors import ClusterStateError
-from quorate.cluster.faults import Delay, Disconnect, Error, Silence
+from quorate.cluster.faults import Corrupt, Delay, Disconnect, Error, Silence, WaitFor
 from quorate.cluster.security import Security, make_certificate
 
 __all__ = [
     "Clock",
     "ClusterStateError",
+    "Corrupt",
     "Delay",
     "Disconnect",
     "EmbeddedCluster",
@@ -22,5 +23,6 @@ __all__ = [
     "RealClock",
     "Security",
     "Silence",
+    "WaitFor",
     "make_certificate",
 ]

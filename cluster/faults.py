@@ -1,18 +1,18 @@
 """Faults, as values: what shall go wrong, for which requests, how often. Every request is remembered, so that a test can ask what happened.
 
-cluster.faults.add(Error(ErrorCode.NOT_COORDINATOR, at="error_code"), api="Heartbeat", client_id="a", times=2)
+cluster.faults.add(Error(ErrorCode.NOT_COORDINATOR), api="Heartbeat", client_id="a", times=2)
 """
 
 from collections import deque
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
-from quorate.cluster.errors import ClusterStateError
+from quorate.cluster.failing import failed_response, with_error
+from quorate.codecs.api.broker import ProduceRequest
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import Message
-from quorate.coordinator.results import RequestContext
-from quorate.coordinator.shard import HANDLERS
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from quorate.cluster.core import ClusterCore
     from quorate.cluster.frames import Header
 
-__all__ = ["Delay", "Disconnect", "Error", "Fault", "Faults", "Rule", "Seen", "Silence"]
+__all__ = ["Corrupt", "Delay", "Disconnect", "Error", "Fault", "Faults", "Rule", "Seen", "Silence", "WaitFor"]
 
 _REMEMBERED = 100_000
 
@@ -42,10 +42,12 @@ class Error:
     def happen(self, broker: "Broker", connection: "Connection", header: "Header", request: Message) -> None:
         """Answer with the error; what is asked for is carried out only where `applied` says so."""
         if self.applied:
-            broker.handle(connection, header, request, change=lambda response: with_error(response, self.code))
+            broker.handle(
+                connection, header, request, change=lambda response: with_error(response, header.version, self.code)
+            )
             return
-        assert header.api is not None
-        connection.answer(header, header.version, failed_response(broker, header, request, self.code))
+        failed = failed_response(broker.cluster, request, header.version, self.code)
+        connection.answer(header, header.version, failed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +82,54 @@ class Disconnect:
 
 
 @dataclass(frozen=True, slots=True)
+class Corrupt:
+    """Batches are damaged on their way, so that their CRC is wrong: those that a fetch gives, or those that a producer sent, which the broker then refuses."""
+
+    def happen(self, broker: "Broker", connection: "Connection", header: "Header", request: Message) -> None:
+        """Go on with the last byte of each batch changed; what has no batches goes on as it is."""
+        if isinstance(request, ProduceRequest):
+            broker.handle(connection, header, _damaged(request))
+        else:
+            broker.handle(connection, header, request, change=_damaged)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitFor:
+    """The request is looked at only after another one has come: of an API, and to a broker or from a client if these are given."""
+
+    api: str
+    broker: int | None = None
+    client_id: str | None = None
+
+    def happen(self, broker: "Broker", connection: "Connection", header: "Header", request: Message) -> None:
+        """Wait, then go on."""
+
+        def later() -> None:
+            if connection.open:
+                broker.handle(connection, header, request)
+                connection.go_on()
+
+        broker.cluster.faults.when(Rule(self, api=self.api, broker=self.broker, client_id=self.client_id), later)
+
+
+@dataclass(frozen=True, slots=True)
 class Silence:
     """No answer comes, and the connection stays open."""
 
     def happen(self, broker: "Broker", connection: "Connection", header: "Header", request: Message) -> None:
         """Do nothing: the connection stays busy."""
+
+
+def _damaged(message: Any) -> Any:
+    """The same message with all batches in it damaged."""
+    changed: dict[str, Any] = {}
+    for spec in message.spec.fields:
+        value = getattr(message, spec.name)
+        if spec.name == "records" and value:
+            changed[spec.name] = value[:-1] + bytes([value[-1] ^ 0xFF])
+        elif isinstance(value, tuple) and value and isinstance(value[0], Message):
+            changed[spec.name] = tuple(_damaged(one) for one in value)
+    return replace(message, **changed) if changed else message
 
 
 def _closing(connection: "Connection") -> Any:
@@ -94,7 +139,7 @@ def _closing(connection: "Connection") -> Any:
 
 @dataclass(slots=True)
 class Rule:
-    """Which requests a fault is for. `None`: any. `left`: for how many more; `probability`: of each of them."""
+    """Which requests a fault is for. `None`: any. `left`: for how many more; `probability`: of each of them; `happened`: how often it has been."""
 
     fault: Fault
     api: str | None = None
@@ -104,6 +149,7 @@ class Rule:
     left: int | None = None
     probability: float = 1.0
     random: Random = field(default_factory=Random)
+    happened: int = 0
 
     def concerns(self, broker: "Broker", header: "Header", request: Message) -> bool:
         """Whether it is for this request."""
@@ -120,7 +166,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A request that came."""
+    """A request that came. `fault`: what went wrong with it, if anything."""
 
     at_ms: int
     broker: int
@@ -128,6 +174,7 @@ class Seen:
     api: str
     version: int
     request: Message
+    fault: Fault | None = None
 
 
 class Faults:
@@ -138,6 +185,7 @@ class Faults:
         self.rules: list[Rule] = []
         self.recording = False
         self.seen: deque[Seen] = deque(maxlen=_REMEMBERED)
+        self._waiting: list[tuple[Rule, Callable[[], None]]] = []
 
     def add(
         self,
@@ -163,16 +211,40 @@ class Faults:
 
     def of(self, broker: "Broker", connection: "Connection", header: "Header", request: Message) -> Fault | None:
         """What goes wrong with a request, if anything."""
+        for rule, action in list(self._waiting):
+            if rule.concerns(broker, header, request):
+                self._waiting.remove((rule, action))
+                self.cluster.clock.call_at(self.cluster.clock.now_ms(), action)  # behind this one
+        found = next((rule for rule in self.rules if rule.concerns(broker, header, request)), None)
+        if found is not None:
+            found.happened += 1
+            if found.left is not None:
+                found.left -= 1
+        fault = None if found is None else found.fault
         if self.recording:
             assert header.api is not None
             now_ms = self.cluster.clock.now_ms()
-            self.seen.append(Seen(now_ms, broker.id, header.client_id, header.api.name, header.version, request))
-        for rule in self.rules:
-            if rule.concerns(broker, header, request):
-                if rule.left is not None:
-                    rule.left -= 1
-                return rule.fault
-        return None
+            self.seen.append(Seen(now_ms, broker.id, header.client_id, header.api.name, header.version, request, fault))
+        return fault
+
+    def when(self, rule: Rule, action: Callable[[], None]) -> None:
+        """Do something once a request has come that a rule is for."""
+        self._waiting.append((rule, action))
+
+    # ---- the network
+
+    def outage(self, on: bool) -> None:
+        """Have clients reach no broker, or all again. Connections stay open, and nothing is answered. Called in the cluster's thread (`EmbeddedCluster.call`)."""
+        for broker in self.cluster.brokers.values():
+            broker.cut(on)
+
+    def isolate(self, *brokers: int, on: bool = True) -> None:
+        """Cut the network between these brokers and the others, or mend it: after `broker.session.timeout.ms` others lead in their place, though clients still reach them.
+
+        Called in the cluster's thread (`EmbeddedCluster.call`). Raises `ClusterStateError` for a broker that there is not.
+        """
+        for one in [self.cluster.need_broker(broker) for broker in brokers]:
+            one.lose_controller(on)
 
 
 def topics_of(request: Message) -> set[str]:
@@ -194,29 +266,3 @@ def _parts(message: Message) -> list[Message]:
             if isinstance(one, Message):
                 out += _parts(one)
     return out
-
-
-def with_error(response: Any, code: ErrorCode) -> Any:
-    """A response with an error code in the place where its API has it: on top if there is one, else in each of the innermost parts."""
-    names = {spec.name for spec in fields(response)} if is_dataclass(response) else set()
-    for name in ("error_code", "partition_error_code"):
-        if name in names:
-            return replace(response, **{name: int(code)})
-    changed = {}
-    for spec in response.spec.fields:
-        value = getattr(response, spec.name)
-        if isinstance(value, tuple) and value and isinstance(value[0], Message):
-            changed[spec.name] = tuple(with_error(one, code) for one in value)
-    return replace(response, **changed) if changed else response
-
-
-def failed_response(broker: "Broker", header: "Header", request: Message, code: ErrorCode) -> Message:
-    """A response to `request` that says only that it failed. Raises `ClusterStateError` for an API whose response has no error of its own."""
-    assert header.api is not None
-    if type(request) in HANDLERS:
-        context = RequestContext(api_version=header.version, now_ms=broker.cluster.clock.now_ms())
-        return broker.cluster.groups.failed(request, context, code)
-    response: Any = header.api.response.cls
-    if any(spec.name == "error_code" for spec in header.api.response.fields):
-        return response(error_code=int(code))  # type: ignore[no-any-return]
-    raise ClusterStateError(f"{header.api.name} says errors in its parts only; use Error({code.name}, applied=True)")

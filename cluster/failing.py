@@ -1,0 +1,106 @@
+"""Responses that say that a request failed, for every API, in the place where its response has errors: on top, or with each topic, partition, group or resource.
+
+They are made of the request by names: what the request says of a partition, the response says again, with the error beside it. Group coordination makes its own.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from quorate.codecs.api.declare import api_of
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.message import FieldSpec, Message, MessageSpec
+from quorate.codecs.wire import ArrayType, StructType
+from quorate.coordinator.results import RequestContext
+from quorate.coordinator.shard import HANDLERS
+
+if TYPE_CHECKING:
+    from quorate.cluster.core import ClusterCore
+
+__all__ = ["failed_response", "with_error"]
+
+_ERRORS = frozenset({"error_code", "partition_error_code"})
+_SAME = (
+    frozenset({"name", "topic", "topic_name"}),
+    frozenset({"partition_index", "partition", "index", "partition_id"}),
+)
+"""Names of fields that mean the same in requests and responses."""
+_NOWHERE = frozenset({"base_offset", "low_watermark", "high_watermark", "node_id", "port"})
+"""What is -1 where something failed, although that is not the field's default."""
+
+
+def failed_response(cluster: "ClusterCore", request: Message, version: int, code: ErrorCode) -> Message:
+    """A response to `request`, in a version, that says only that it failed. A request about nothing gets one that says nothing."""
+    if type(request) in HANDLERS:
+        context = RequestContext(api_version=version, now_ms=cluster.clock.now_ms())
+        return cluster.groups.failed(request, context, code)
+    return _mirrored(request, api_of(type(request)).response, version, code)
+
+
+def with_error(response: Any, version: int, code: ErrorCode) -> Any:
+    """A response with an error in the place where it has one in this version: on top, else in each of the innermost parts."""
+    spec: MessageSpec = response.spec
+    carried = [one for one in spec.fields if version in one.versions]
+    values: dict[str, Any] = {one.name: getattr(response, one.name) for one in spec.fields}
+    own = [one.name for one in carried if one.name in _ERRORS]
+    for name in own:
+        values[name] = int(code)
+    if not own:
+        for one in carried:
+            if _struct_in(one) is not None and values[one.name]:
+                values[one.name] = tuple(with_error(part, version, code) for part in values[one.name])
+    return spec.cls(**values)
+
+
+def _mirrored(request: Any, spec: MessageSpec, version: int, code: ErrorCode) -> Message:
+    values: dict[str, Any] = {}
+    carried = [one for one in spec.fields if version in one.versions]
+    on_top = any(one.name in _ERRORS for one in carried)
+    for one in carried:
+        element = _struct_in(one)
+        if one.name in _ERRORS:
+            values[one.name] = int(code)
+        elif element is not None:
+            if not on_top and (parts := _parts_for(request, element, version)) is not None:
+                values[one.name] = tuple(_mirrored(part, element, version, code) for part in parts)
+        elif (found := _said(request, one.name)) is not None:
+            values[one.name] = found
+        elif one.name in _NOWHERE:
+            values[one.name] = -1
+    return spec.cls(**values)
+
+
+def _struct_in(spec: FieldSpec) -> MessageSpec | None:
+    inner = spec.type.element if isinstance(spec.type, ArrayType) else None
+    return inner.spec if isinstance(inner, StructType) else None
+
+
+def _said(request: Any, name: str) -> Any:
+    """What a part of a request says of something that the response calls `name`."""
+    if isinstance(request, dict):
+        return request.get(name)
+    for same in (name, *next((names for names in _SAME if name in names), ())):
+        value = getattr(request, same, None)
+        if value is not None and not isinstance(value, tuple | Message):
+            return value
+    return None
+
+
+def _parts_for(request: Any, element: MessageSpec, version: int) -> list[Any] | None:
+    """The parts of a request that the parts of its response are about: those that share the most names with them."""
+    if isinstance(request, dict):
+        return None
+    wanted = {one.name for one in element.fields if one.name not in _ERRORS and version in one.versions}
+    names = {same for name in wanted for group in _SAME if name in group for same in group} | wanted
+    best: tuple[int, list[Any]] | None = None
+    for one in request.spec.fields:
+        value = getattr(request, one.name)
+        if version not in one.versions or not isinstance(one.type, ArrayType) or value is None:
+            continue
+        inner = _struct_in(one)
+        if inner is None:  # just numbers or names: they are the first thing that the response says of each
+            key = next(name for name in (f.name for f in element.fields) if name in wanted)
+            score, parts = 1, [{key: each} for each in value]
+        else:
+            score, parts = len(names & {f.name for f in inner.fields}), list(value)
+        if score and (best is None or score > best[0]):
+            best = (score, parts)
+    return None if best is None else best[1]

@@ -1,0 +1,224 @@
+"""What goes wrong when it is told to: errors where each API has them, requests that took effect and failed, damage, waiting, outages; and who it happens to."""
+
+import time
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from quorate.cluster import Corrupt, Delay, Disconnect, EmbeddedCluster, Error, Silence, WaitFor
+from quorate.cluster.apis import ANSWERS
+from quorate.cluster.failing import failed_response
+from quorate.codecs.api import HeartbeatRequest, encode_api
+from quorate.codecs.api.broker import (
+    CreateTopicsRequest,
+    DescribeConfigsRequest,
+    FetchRequest,
+    FindCoordinatorRequest,
+    ListOffsetsRequest,
+    MetadataRequest,
+    ProduceRequest,
+)
+from quorate.codecs.api.broker.create_topics import CreatableTopic
+from quorate.codecs.api.broker.describe_configs import DescribeConfigsResource
+from quorate.codecs.api.broker.fetch import FetchPartition, FetchTopic
+from quorate.codecs.api.broker.list_offsets import ListOffsetsPartition, ListOffsetsTopic
+from quorate.codecs.api.broker.metadata import MetadataRequestTopic
+from quorate.codecs.api.broker.produce import PartitionProduceData, TopicProduceData
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.batches import read_batches
+from tests.cluster.pair import error_codes
+from tests.cluster.test_log import batch
+from tests.cluster.wire import Wire
+from tests.codecs.strategies import messages
+
+CODE = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+"""One that nothing here answers by itself."""
+
+
+@pytest.fixture
+def port(cluster: EmbeddedCluster) -> int:
+    topic = cluster.call(lambda: cluster.core.create_topic("t", partitions=1, replicas=1))
+    return cluster.core.brokers[topic.partitions[0].leader].port
+
+
+def produce() -> ProduceRequest:
+    part = PartitionProduceData(index=0, records=batch(1))
+    return ProduceRequest(acks=-1, topic_data=(TopicProduceData(name="t", partition_data=(part,)),))
+
+
+def fetch() -> FetchRequest:
+    part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    return FetchRequest(max_wait_ms=0, min_bytes=0, topics=(FetchTopic(topic="t", partitions=(part,)),))
+
+
+ASKED: list[tuple[Any, int, Any]] = [
+    (produce(), 11, lambda found: (found.responses[0].name, found.responses[0].partition_responses[0].error_code)),
+    (fetch(), 12, lambda found: ("t", found.error_code)),
+    (
+        ListOffsetsRequest(topics=(ListOffsetsTopic(name="t", partitions=(ListOffsetsPartition(),)),)),
+        7,
+        lambda found: (found.topics[0].name, found.topics[0].partitions[0].error_code),
+    ),
+    (
+        FindCoordinatorRequest(coordinator_keys=("t",)),
+        4,
+        lambda found: (found.coordinators[0].key, found.coordinators[0].error_code),
+    ),
+    (FindCoordinatorRequest(key="t"), 3, lambda found: ("t", found.error_code)),
+    (
+        MetadataRequest(topics=(MetadataRequestTopic(name="t"),)),
+        12,
+        lambda found: (found.topics[0].name, found.topics[0].error_code),
+    ),
+    (
+        CreateTopicsRequest(topics=(CreatableTopic(name="u", num_partitions=1, replication_factor=1),)),
+        7,
+        lambda found: (found.topics[0].name.replace("u", "t"), found.topics[0].error_code),
+    ),
+    (
+        DescribeConfigsRequest(resources=(DescribeConfigsResource(resource_type=2, resource_name="t"),)),
+        4,
+        lambda found: (found.results[0].resource_name, found.results[0].error_code),
+    ),
+    (HeartbeatRequest(group_id="g"), 4, lambda found: ("t", found.error_code)),
+]
+
+
+@pytest.mark.parametrize("applied", [False, True])
+@pytest.mark.parametrize(
+    ("request_", "version", "told"),
+    ASKED,
+    ids=[f"{type(request).__name__} v{version}" for request, version, _ in ASKED],
+)
+def test_an_error_is_where_its_api_has_it(
+    cluster: EmbeddedCluster, port: int, request_: Any, version: int, told: Any, applied: bool
+) -> None:
+    cluster.core.faults.add(Error(CODE, applied=applied), times=1)
+    with Wire(port) as wire:
+        assert told(wire.ask(request_, version)) == ("t", CODE)
+        assert told(wire.ask(request_, version))[1] != CODE  # it was for one request only
+
+
+@settings(max_examples=150, suppress_health_check=list(HealthCheck), deadline=None)
+@given(data=st.data())
+def test_every_api_can_say_that_anything_failed(cluster: EmbeddedCluster, data: st.DataObject) -> None:
+    answer = data.draw(st.sampled_from(sorted(ANSWERS.values(), key=lambda one: one.api.key)))
+    version = data.draw(st.sampled_from(answer.api.versions))
+    request = data.draw(messages(answer.api.request.cls, version, unknown_tags=False))
+    response = failed_response(cluster.core, request, version, CODE)
+    encode_api(response, version)  # it fits the version
+    assert set(error_codes(response)) <= {CODE, 0}
+
+
+def test_applied_then_failed_has_the_record_there_twice_after_a_retry(cluster: EmbeddedCluster, port: int) -> None:
+    cluster.core.faults.add(Error(ErrorCode.REQUEST_TIMED_OUT, applied=True), api="Produce", topic="t", times=1)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": False})
+    producer.produce("t", b"once")
+    assert producer.flush(20) == 0
+    assert cluster.core.topics["t"].partitions[0].log.next_offset == 2
+
+
+def test_an_idempotent_producer_writes_once_what_was_applied_and_failed(cluster: EmbeddedCluster, port: int) -> None:
+    rule = cluster.core.faults.add(Error(ErrorCode.REQUEST_TIMED_OUT, applied=True), api="Produce", times=1)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True})
+    producer.produce("t", b"once")
+    assert producer.flush(20) == 0
+    assert (rule.happened, cluster.core.topics["t"].partitions[0].log.next_offset) == (1, 1)
+
+
+def test_a_fetch_with_damaged_batches_has_a_wrong_crc_and_the_next_is_right(
+    cluster: EmbeddedCluster, port: int
+) -> None:
+    cluster.core.faults.add(Corrupt(), api="Fetch", times=1)
+    with Wire(port) as wire:
+        wire.ask(produce(), 11)
+        valid = []
+        for _ in range(2):
+            (read,) = read_batches(wire.ask(fetch(), 12).responses[0].partitions[0].records)
+            valid.append(read.header.crc_valid)  # type: ignore[union-attr]
+    assert valid == [False, True]
+
+
+def test_damage_on_the_way_to_the_broker_is_refused_and_sent_again(cluster: EmbeddedCluster, port: int) -> None:
+    cluster.core.faults.add(Corrupt(), api="Produce", times=1)
+    with Wire(port) as wire:
+        codes = [wire.ask(produce(), 11).responses[0].partition_responses[0].error_code for _ in range(2)]
+    assert codes == [ErrorCode.CORRUPT_MESSAGE, ErrorCode.NONE]
+
+
+def test_a_request_waits_until_another_has_come(cluster: EmbeddedCluster, port: int) -> None:
+    cluster.core.faults.add(WaitFor("ListOffsets"), api="Metadata", client_id="first", times=1)
+    with Wire(port, "first", timeout_s=0.3) as first, Wire(port, "second") as second:
+        first.send(MetadataRequest(topics=()), 12)
+        with pytest.raises(TimeoutError):
+            first.exactly(1)
+        second.ask(ListOffsetsRequest(), 7)
+        first.socket.settimeout(5)
+        assert first.receive(MetadataRequest, 12).topics == ()
+
+
+def test_delay_and_silence_are_for_whom_they_are_said_to_be(cluster: EmbeddedCluster, port: int) -> None:
+    cluster.core.faults.add(Delay(200), client_id="slow")
+    cluster.core.faults.add(Silence(), client_id="deaf")
+    with Wire(port, "slow") as slow, Wire(port, "deaf", timeout_s=0.3) as deaf, Wire(port, "other") as other:
+        deaf.send(MetadataRequest(topics=()), 12)
+        began = time.monotonic()
+        other.ask(MetadataRequest(topics=()), 12)
+        quick = time.monotonic() - began
+        slow.ask(MetadataRequest(topics=()), 12)
+        assert time.monotonic() - began - quick >= 0.19
+        with pytest.raises(TimeoutError):
+            deaf.exactly(1)
+
+
+def test_chance_repeats_with_its_seed_and_is_recorded(cluster: EmbeddedCluster, port: int) -> None:
+    cluster.core.faults.recording = True
+    found = []
+    for _ in range(2):
+        rule = cluster.core.faults.add(Error(CODE), api="Heartbeat", probability=0.5, seed=7)
+        with Wire(port, "c") as wire:
+            found.append([wire.ask(HeartbeatRequest(group_id="g"), 4).error_code == CODE for _ in range(20)])
+        cluster.core.faults.remove(rule)
+    assert found[0] == found[1]
+    assert 0 < sum(found[0]) < 20
+    seen = [one.fault is not None for one in cluster.core.faults.seen if one.client_id == "c"]
+    assert seen == found[0] + found[1]
+
+
+def test_an_outage_is_waited_for_and_a_consumer_goes_on_behind_it(cluster: EmbeddedCluster, port: int) -> None:
+    with Wire(port) as wire:
+        wire.ask(produce(), 11)
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe(["t"])
+    cluster.call(lambda: cluster.core.faults.outage(True))
+    assert consumer.poll(0.5) is None
+    cluster.call(lambda: cluster.core.faults.outage(False))
+    message = consumer.poll(20)
+    assert message is not None
+    assert message.error() is None
+    consumer.close()
+
+
+def test_others_lead_in_place_of_brokers_that_are_cut_off_from_them(cluster: EmbeddedCluster) -> None:
+    topic = cluster.call(lambda: cluster.core.create_topic("u", partitions=6, replicas=3))
+    cluster.core.settings.properties["broker.session.timeout.ms"] = "100"
+    cluster.call(lambda: cluster.core.faults.isolate(1))
+    until = time.monotonic() + 5
+    while any(one.leader == 1 for one in topic.partitions) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert {one.leader for one in topic.partitions} == {2, 3}
+    cluster.call(lambda: cluster.core.faults.isolate(1, on=False))
+    assert all(1 in one.in_sync for one in topic.partitions)
+
+
+def test_a_disconnect_behind_the_effect_leaves_the_effect(cluster: EmbeddedCluster, port: int) -> None:
+    cluster.core.faults.add(Disconnect(applied=True), api="Produce", times=1)
+    with Wire(port) as wire:
+        wire.send(produce(), 11)
+        assert wire.is_closed()
+    assert cluster.core.topics["t"].partitions[0].log.next_offset == 1
