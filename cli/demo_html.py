@@ -23,7 +23,7 @@ STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--text); background: var(--page); max-width: 1060px; margin: 2rem auto; padding: 0 1rem; }
 svg { width: 100%; height: auto; } svg text { fill: var(--text); font-size: 13px; } svg .dim { fill: var(--dim); font-size: 12px; }
 svg .mark { stroke: var(--line); } td, th { text-align: left; padding: .2rem 1rem .2rem 0; vertical-align: top; } .dim { color: var(--dim); }
-.key { display: inline-block; width: 1.1em; height: .8em; margin: 0 .3em 0 1em; }
+.name { white-space: nowrap; } .key { display: inline-block; width: 1.1em; height: .8em; margin: 0 .3em 0 1em; }
 """
 
 
@@ -33,7 +33,7 @@ def page(play: "Play", summary: str) -> str:
     colours = {name: COLOURS[index % len(COLOURS)] for index, name in enumerate(members)}
     racks = play.snapshots[-1].member_racks if play.snapshots else {}
     keys = "".join(
-        f'<span class="key" style="background:{colours[name]}"></span>{escape(name)} (rack {escape(racks[name])})'
+        f'<span class="name"><span class="key" style="background:{colours[name]}"></span>{escape(name)} (rack {escape(racks[name])})</span> '
         for name in members
     )
     rows = "".join(

@@ -1,7 +1,10 @@
 """`quorate demo`: real consumers on an embedded cluster; what is told was seen, and the page has it, too."""
 
+import os
 import re
+import sys
 import xml.etree.ElementTree as ET
+from pathlib import Path
 from types import SimpleNamespace
 
 import click
@@ -10,6 +13,9 @@ import pytest
 from quorate.cli.demo_html import page
 from quorate.cli.demo_play import Chapter, Play, Snapshot
 from quorate.cli.demo_show import table_lines
+from tests.cli.terminal import in_terminal
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -121,3 +127,31 @@ def test_a_folder_that_is_not_there(quorate):
     ended = quorate("demo", "--html", "/nowhere/demo.html")
     assert ended.status == 1
     assert ended.err.splitlines()[0] == "error: --html /nowhere/demo.html: there is no folder /nowhere"
+
+
+def test_on_a_terminal_what_goes_on_is_shown_live_and_what_is_over_stays():
+    """A play of two moments, in a terminal."""
+    code = """
+import sys, time
+from quorate.cli.demo_play import Chapter, Play, Snapshot
+from quorate.cli.demo_show import showing
+from tests.cli.test_demo_play import snapshot
+with showing() as show:
+    play = Play(show)
+    play.chapters.append(Chapter(title="Something begins", began_s=0.0))
+    play.snapshots.append(snapshot())
+    show(play)
+    time.sleep(0.3)
+    play.chapters[0].said = "it is over"
+    show(play)
+print("behind it")
+"""
+    environment = os.environ | {"TERM": "xterm", "NO_COLOR": "1", "LC_ALL": "C.UTF-8"}
+    command = [sys.executable, "-W", "ignore", "-c", f"import sys; sys.path.append({str(ROOT)!r})\n{code}"]
+    status, screen, _, _ = in_terminal(command, streams=("stdout", "stderr"), env=environment)
+    assert status == 0, screen
+    screen = click.unstyle(screen)
+    assert "1. Something begins …" in screen
+    assert "one     a     0 1   a: 0; b: 1 (remote)" in screen
+    assert screen.index("→ it is over") > screen.index("Something begins …")
+    assert screen.rstrip().endswith("behind it")

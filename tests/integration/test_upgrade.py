@@ -20,6 +20,7 @@ from tests.integration.groups import (
     group_state,
     settled,
 )
+from tests.integration.test_versions import check_versions
 
 OLD, NEW = "4.0.2", "4.3.1"
 TOPIC, GROUP, PARTITIONS = "orders", "upgraded", 6
@@ -33,6 +34,10 @@ def cluster(kafka_cluster_factory: Callable[..., Cluster]) -> Iterator[Cluster]:
     quick = {name: value for name, value in QUICK.items() if "assignment.interval" not in name}  # 4.0 does not know it
     with kafka_cluster_factory(version=OLD, properties=quick) as running:
         yield running
+
+
+def test_an_older_release_tells_its_versions_and_features(cluster: Cluster) -> None:
+    check_versions(cluster)
 
 
 def test_members_go_on_through_an_upgrade_and_back(cluster: Cluster) -> None:

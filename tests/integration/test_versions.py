@@ -1,0 +1,37 @@
+"""What brokers tell of themselves (ApiVersions): real ones what is recorded in tests/data, embedded ones as much of it as they answer."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from quorate.codecs.api.broker import ApiVersionsRequest
+from quorate.integration import Cluster
+from tests.cluster.wire import Wire
+
+RECORDED = Path(__file__).parents[1] / "data" / "api_versions.jsonl"
+
+
+def recorded(version: str) -> dict[str, Any]:
+    """What a real broker of a release told when it was asked for the recording."""
+    lines = map(json.loads, RECORDED.read_text(encoding="utf-8").splitlines())
+    (found,) = (one for one in lines if one["version"] == version)
+    return dict(found)
+
+
+def check_versions(cluster: Cluster) -> None:
+    """A cluster that began with the release that it is tells what is recorded."""
+    broker = cluster.brokers[0]
+    with Wire(int(broker.address.rpartition(":")[2])) as wire:
+        told = wire.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 4)
+    expected = recorded(broker.version)
+    versions = {str(one.api_key): [one.min_version, one.max_version] for one in told.api_keys}
+    assert versions.items() <= expected["api_keys"].items()
+    if type(cluster).__name__ == "KafkaCluster":
+        assert versions == expected["api_keys"]
+    features = expected["features_4"]
+    assert {one.name: [one.min_version, one.max_version] for one in told.supported_features} == features["supported"]
+    assert {one.name: one.max_version_level for one in told.finalized_features} == features["finalized"]
+
+
+def test_brokers_tell_the_versions_and_features_of_their_release(kafka_cluster: Cluster) -> None:
+    check_versions(kafka_cluster)
