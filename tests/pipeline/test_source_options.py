@@ -217,3 +217,16 @@ def test_spark_says_what_is_wrong_with_an_option(spark: SparkSession) -> None:
         AnalysisException, match=r"(?i)option 'startingOffset' is not known; did you mean startingOffsets"
     ):
         spark.read.format("consumer-offsets").option("startingOffset", "5").load("x")
+
+
+def test_spark_leaves_tracebacks_out_where_it_is_told_to(spark: SparkSession, tmp_path: Path) -> None:
+    """As docs/how-to/spark.md says."""
+    setting = "spark.sql.execution.pyspark.udf.hideTraceback.enabled"
+    spark.conf.set(setting, "true")
+    try:
+        with pytest.raises(AnalysisException) as error:
+            spark.read.format("consumer-offsets").load(f"{tmp_path}/nowhere").count()
+    finally:
+        spark.conf.unset(setting)
+    (told,) = [line for line in str(error.value).splitlines() if "SQLSTATE" not in line]
+    assert told.endswith(f"LogError: {tmp_path}/nowhere: there is no such file or folder")
