@@ -172,20 +172,23 @@ class EmbeddedCluster:
 
         self.call(stop)
 
-    def start_broker(self, broker: int, *, rack: str | None = None) -> None:
-        """Start a stopped broker on its old port, in another rack if one is given; "" is none."""
+    async def start_broker_async(self, broker: int, *, rack: str | None = None) -> None:
+        """`start_broker` in the cluster's own loop."""
         found = self.core.need_broker(broker)
         if found.alive:
             raise ClusterStateError(f"broker {broker} is running")
+        if rack is not None:
+            found.rack = rack or None
+        await found.start()
+        self.core.broker_changed()
 
-        async def start() -> None:
-            if rack is not None:
-                found.rack = rack or None
-            await found.start()
-            self.core.broker_changed()
-
-        assert self._loop is not None
-        asyncio.run_coroutine_threadsafe(start(), self._loop).result()
+    def start_broker(self, broker: int, *, rack: str | None = None) -> None:
+        """Start a stopped broker on its old port, in another rack if one is given; "" is none. Not in the cluster's own loop, which it would hold up: there, `start_broker_async`."""
+        if self._loop is None or threading.current_thread() is self._thread:
+            raise ClusterStateError(
+                f"start broker {broker} in the loop of its cluster: await start_broker_async({broker})"
+            )
+        asyncio.run_coroutine_threadsafe(self.start_broker_async(broker, rack=rack), self._loop).result()
 
     def restart_broker(self, broker: int, *, rack: str | None = None) -> None:
         """`stop_broker`, then `start_broker`."""

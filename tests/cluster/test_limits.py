@@ -152,6 +152,18 @@ def test_a_client_that_reads_nothing_holds_the_stop_up_no_longer_than_it_may() -
     assert time.monotonic() - began < 2
 
 
+def test_brokers_move_to_other_racks_also_in_a_loop_of_the_owner() -> None:
+    async def run() -> tuple[str | None, bool]:
+        async with EmbeddedCluster(brokers=2, racks=["a", "b"], properties=QUICK) as made:
+            made.stop_broker(2)
+            with pytest.raises(ClusterStateError, match=r"await start_broker_async\(2\)"):
+                made.start_broker(2)
+            await made.start_broker_async(2, rack="c")
+            return made.core.brokers[2].rack, made.core.brokers[2].alive
+
+    assert asyncio.run(run()) == ("c", True)
+
+
 def test_clients_are_told_the_name_that_is_advertised() -> None:
     made = EmbeddedCluster(brokers=1, properties=QUICK, advertised_host="localhost")
     with made, Wire(made.core.brokers[1].port) as wire:
