@@ -91,6 +91,7 @@ class AlertsProcessor(StatefulProcessor):
     ) -> Frames:
         """Called by Spark with the rows of one micro-batch."""
         topic, partition = map(plain, key)
+        partition = None if partition is None else int(partition)
         stored = self._applied.get()
         applied, clock_ms = (-1, -1) if stored is None else stored
         new: dict[int, tuple[str, Packed]] = {}

@@ -102,8 +102,10 @@ def packed_rows(frames: Frames, after: int) -> list[Packed]:
 
 
 def plain(value: Any) -> Any:
-    """`None` for what pandas has instead."""
-    return None if value is None or value != value else value
+    """`None` for what pandas has instead; a number of Python's for NumPy's, which keys have in Spark 4.0."""
+    if value is None or value != value:
+        return None
+    return value.item() if hasattr(value, "item") else value
 
 
 def readable(row: dict[str, Any], schema: pa.Schema | pa.StructType) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from base64 import b64encode
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
@@ -87,7 +88,8 @@ class Driver:
         processor.init(handle)
         half = len(rows) // 2
         frames = [pd.DataFrame(part, columns=list(columns)) for part in (rows[half:], rows[:half])]
-        found = processor.handleInputRows(key, iter(frames), None)
+        as_in_4_0 = tuple(np.int32(one) if isinstance(one, int) else one for one in key)
+        found = processor.handleInputRows(as_in_4_0, iter(frames), None)
         told = [json.loads(row) for frame in found for row in frame["row"]]
         processor.close()
         self.told += told
