@@ -4,6 +4,7 @@ Kafka's classes, whose forms these are: OffsetIndex, TimeIndex, AbortedTxn, Prod
 PartitionMetadataFile, PropertiesUtils.
 """
 
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
@@ -49,13 +50,15 @@ def encode_index(base_offset: int, offsets: Sequence[int], positions: Sequence[i
     return Struct(f">{2 * len(offsets)}i").pack(*flat)
 
 
-def decode_index(base_offset: int, data: bytes) -> tuple[list[int], list[int]]:
+def decode_index(base_offset: int, data: bytes) -> tuple["array[int]", "array[int]"]:
     """Offsets and positions. Raises `BadFileError` unless both grow."""
     count, rest = divmod(len(data), _INDEX_ENTRY_BYTES)
     if rest:
         raise BadFileError(f"an index of {len(data)} bytes")
     flat = unpack_from(f">{2 * count}i", data)
-    offsets, positions = [base_offset + one for one in flat[::2]], list(flat[1::2])
+    if flat and min(flat[:2]) < 0:
+        raise BadFileError("an entry of an index is negative")
+    offsets, positions = array("q", [base_offset + one for one in flat[::2]]), array("q", flat[1::2])
     _check_growing(offsets)
     _check_growing(positions)
     return offsets, positions
@@ -66,14 +69,14 @@ def encode_time_index(base_offset: int, times: Sequence[int], offsets: Sequence[
     return b"".join(_TIME_ENTRY.pack(at_ms, offset - base_offset) for at_ms, offset in zip(times, offsets, strict=True))
 
 
-def decode_time_index(base_offset: int, data: bytes) -> tuple[list[int], list[int]]:
+def decode_time_index(base_offset: int, data: bytes) -> tuple["array[int]", "array[int]"]:
     """Timestamps and offsets. Raises `BadFileError` unless the timestamps grow."""
     if len(data) % _TIME_ENTRY_BYTES:
         raise BadFileError(f"a time index of {len(data)} bytes")
     entries = list(_TIME_ENTRY.iter_unpack(data))
-    times = [at_ms for at_ms, _ in entries]
+    times = array("q", [at_ms for at_ms, _ in entries])
     _check_growing(times)
-    return times, [base_offset + offset for _, offset in entries]
+    return times, array("q", [base_offset + offset for _, offset in entries])
 
 
 def _check_growing(numbers: Sequence[int]) -> None:

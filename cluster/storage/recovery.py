@@ -66,12 +66,15 @@ def _indexed(files: LogFiles, segment: Segment) -> bool:
     try:
         segment.offsets, segment.positions = decode_index(base, files.read(base, ".index"))
         segment.times, segment.time_offsets = decode_time_index(base, files.read(base, ".timeindex"))
+        decode_aborted(files.read(base, ".txnindex"))
     except BadFileError:
         return False
     if segment.positions and segment.positions[-1] + HEADER_BYTES > segment.size:
         return False
     if not segment.positions and segment.size > 64 * segment.interval_bytes:
         return False  # an index that was never written
+    if segment.positions and not segment.times:
+        return False
     if segment.size:
         first = next(segment.batches(), None)
         if first is None:
@@ -82,6 +85,8 @@ def _indexed(files: LogFiles, segment: Segment) -> bool:
     unindexed = 0
     position = segment.positions[-1] if segment.positions else 0
     for batch in segment.batches(position):
+        if not unindexed and segment.offsets and batch.last_offset != segment.offsets[-1]:
+            return False
         segment.last_offset = batch.last_offset
         if batch.max_timestamp_ms > segment.max_timestamp_ms:
             segment.max_timestamp_ms, segment.max_timestamp_offset = batch.max_timestamp_ms, batch.last_offset
@@ -94,7 +99,7 @@ def _indexed(files: LogFiles, segment: Segment) -> bool:
 def _scanned(files: LogFiles, segment: Segment) -> int:
     """Make a segment's indexes anew from its batches; returns how many bytes were cut off behind the last whole one."""
     end = 0
-    segment.offsets, segment.positions, segment.times, segment.time_offsets = [], [], [], []
+    segment.forget()
     with files.path(segment).open("rb") as file:
         for frame in frames(file, segment.size):
             if isinstance(frame, BatchProblem):

@@ -3,6 +3,7 @@
 An index has an entry each time that `index.interval.bytes` came since the last one, so finding an offset is a search in the index and a walk over a few headers.
 """
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -84,20 +85,24 @@ class Segment:
         self.store = store
         self.created_ms = created_ms
         self.interval_bytes = interval_bytes
-        self.last_offset = base_offset - 1
-        self.offsets: list[int] = []
-        self.positions: list[int] = []
-        self.times: list[int] = []
-        self.time_offsets: list[int] = []
-        self.max_timestamp_ms = -1
-        self.max_timestamp_offset = -1
-        self.first_timestamp_ms = -1
-        self.unindexed = 0
+        self.forget()
 
     @property
     def size(self) -> int:
         """In bytes."""
         return self.store.size
+
+    def forget(self) -> None:
+        """Know nothing of what is in the store."""
+        self.last_offset = self.base_offset - 1
+        self.offsets = array("q")
+        self.positions = array("q")
+        self.times = array("q")
+        self.time_offsets = array("q")
+        self.max_timestamp_ms = -1
+        self.max_timestamp_offset = -1
+        self.first_timestamp_ms = -1
+        self.unindexed = 0
 
     # ---- writing
 
@@ -206,7 +211,10 @@ class Segment:
             at, last = 0, len(chunk) - HEADER_BYTES
             while at <= last:
                 yield position + at, chunk, at
-                at += LOG_OVERHEAD + unpack(chunk, at)[1]
+                length = unpack(chunk, at)[1]
+                if length < HEADER_BYTES - LOG_OVERHEAD:
+                    return  # no batch: an index that is wrong led here
+                at += LOG_OVERHEAD + length
             position += at
 
 
