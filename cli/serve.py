@@ -178,10 +178,18 @@ def _start(**options: Any) -> "EmbeddedKafka":
     try:
         return EmbeddedKafka(**options)
     except ClusterError as error:
-        remedy = error.remedy or (
-            ["choose others with --port, or free ones: --port 0"] if "cannot listen" in error.message else []
-        )
-        raise UserError(error.message, *remedy) from None
+        raise UserError(error.message, *(error.remedy or _remedy(error.message))) from None
+
+
+def _remedy(message: str) -> list[str]:
+    """What to do about an address that brokers cannot have, in the words of the options."""
+    if "choose another" in message and "cannot listen" in message:
+        return ["other ports: --port N; free ones: --port 0"]
+    return (
+        ["--host is where to listen; what clients are told may be another: --advertise"]
+        if "cannot listen" in message
+        else []
+    )
 
 
 @contextmanager

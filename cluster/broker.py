@@ -1,6 +1,7 @@
 """`Broker`: a server on a port of its own, with a rack; it reads requests, has them answered, and knows nothing of what they mean."""
 
 import asyncio
+import errno
 import traceback
 from collections import deque
 from collections.abc import Callable
@@ -84,7 +85,7 @@ class Broker:
             )
         except OSError as error:
             raise ClusterStateError(
-                f"broker {self.id} cannot listen on {self.listen_host}:{self.port}: {error}; choose other ports"
+                f"broker {self.id} cannot listen on {self.listen_host}:{self.port}: {_why(error)}"
             ) from None
         self.port = self._server.sockets[0].getsockname()[1]
         self.serving = True
@@ -261,3 +262,11 @@ class Broker:
             elif response is not None:
                 response = change(response)
         connection.answer(header, header.version, response)
+
+
+def _why(error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return "that port is taken; choose another"
+    if error.errno == errno.EACCES:
+        return "ports up to 1023 are for root; choose another"
+    return "that is no address of this machine"  # EADDRNOTAVAIL, or a name that nobody knows

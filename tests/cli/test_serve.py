@@ -105,6 +105,13 @@ def test_what_is_in_a_directory_is_there_the_next_time(start, tmp_path):
         consumer.close()
 
 
+def test_a_directory_that_another_process_uses_is_refused(start, quorate, tmp_path):
+    with served(start, "--data", tmp_path / "kafka"):
+        ended = quorate("serve", "--port", 0, "--data", tmp_path / "kafka")
+        assert ended.status == 1
+        assert ended.err.startswith(f"error: {tmp_path / 'kafka'}")
+
+
 def test_not_ready_while_a_broker_is_down_and_unhealthy_while_nothing_answers(monkeypatch):
     from quorate.cli import serve_http
 
@@ -149,8 +156,8 @@ def test_a_port_that_is_taken(quorate, taken):
     ended = quorate("serve", "--port", taken)
     assert ended.status == 1
     first, remedy = ended.err.splitlines()
-    assert first.startswith(f"error: broker 1 cannot listen on 127.0.0.1:{taken}: ")
-    assert remedy == "       choose others with --port, or free ones: --port 0"
+    assert first == f"error: broker 1 cannot listen on 127.0.0.1:{taken}: that port is taken; choose another"
+    assert remedy == "       other ports: --port N; free ones: --port 0"
 
 
 def test_a_port_for_metrics_that_is_taken(quorate, taken):
@@ -172,6 +179,8 @@ def test_a_port_for_metrics_that_is_taken(quorate, taken):
         (["--property", "group.max.size=many"], "group.max.size cannot be 'many'"),
         (["--property", "connections.max.idle.ms=long"], "connections.max.idle.ms cannot be 'long'"),
         (["--host", "0.0.0.0"], "--host 0.0.0.0: clients cannot connect to that"),
+        (["--host", "192.0.2.1"], "broker 1 cannot listen on 192.0.2.1:9092: that is no address of this machine"),
+        (["--data", "/proc/x"], "/proc/x: No such file or directory"),
         (["--password", "x"], "--password: clients need none with --security PLAINTEXT"),
         (["--port", "65535", "--brokers", "3"], "--port 65535: there are no 3 ports from there on"),
     ],

@@ -67,7 +67,8 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     for name, value in report.user_properties:
         if name == "scenario" and (report.when == "call" or report.outcome != "passed"):
             scenario, version = value  # type: ignore[misc]
-            SCENARIOS.setdefault(scenario, {}).setdefault(version, []).append(report.outcome)
+            outcome = "declared as lacking" if hasattr(report, "wasxfail") else report.outcome
+            SCENARIOS.setdefault(scenario, {}).setdefault(version, []).append(outcome)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
