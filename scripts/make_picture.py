@@ -41,17 +41,14 @@ FRAME = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http
 """The frame that rich draws around its SVG, without the fonts that it would fetch from elsewhere."""
 
 
-def demo_output() -> str:
-    """What the demo prints, with colours. It is another play each time: who has what, and how long it took, are those of this one."""
+def demo_output(folder: Path) -> str:
+    """What the demo prints, with colours; its page goes to the folder. It is another play each time: who has what, and how long it took, are those of this one."""
     scripts = sysconfig.get_path("scripts")
     environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"FORCE_COLOR": "1"}
     # Found by the shell, the command proposes others by its bare name, as the picture's first line has it.
     environment["PATH"] = os.pathsep.join((scripts, environment.get("PATH", os.defpath)))
-    with tempfile.TemporaryDirectory() as folder:
-        command = [Path(scripts) / "quorate", "demo"]
-        return subprocess.run(
-            command, cwd=folder, env=environment, check=True, stdout=subprocess.PIPE, text=True
-        ).stdout
+    command = [Path(scripts) / "quorate", "demo"]
+    return subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def picture(text: str) -> str:
@@ -63,5 +60,6 @@ def picture(text: str) -> str:
 
 if __name__ == "__main__":
     PICTURE.parent.mkdir(parents=True, exist_ok=True)
-    PICTURE.write_text(picture(demo_output()), encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        PICTURE.write_text(picture(demo_output(Path(folder))), encoding="utf-8")
     print(f"wrote {PICTURE.relative_to(ROOT)}", file=sys.stderr)

@@ -111,14 +111,9 @@ def test_the_test_that_the_first_page_shows_passes_in_an_empty_project(
 def test_an_empty_project_gets_an_embedded_cluster_without_asking(project: pytest.Pytester) -> None:
     project.makeini("[pytest]\nfilterwarnings = error\nstrict = true\n")
     given(project, [(1, "x", "4.0.2"), (2, None, "4.0.2")])
-    result = project.runpytest_subprocess("--kafka-version", "4.0.2", "--kafka-racks", "x,-", timeout=60)
-    result.assert_outcomes(passed=2)
-
-
-@pytest.mark.without_containers
-def test_the_test_that_the_first_page_shows_passes_as_it_is(project: pytest.Pytester) -> None:
     project.makepyfile(test_shown=first_page())
-    project.runpytest_subprocess(timeout=60).assert_outcomes(passed=1)
+    result = project.runpytest_subprocess("--kafka-version", "4.0.2", "--kafka-racks", "x,-", timeout=60)
+    result.assert_outcomes(passed=3)
 
 
 @pytest.mark.without_containers
