@@ -41,12 +41,15 @@ def load(
         segment = files.segment(base, now_ms)
         segment.interval_bytes = config.index_interval_bytes
         following = bases[place + 1] if place + 1 < len(bases) else None
+        is_torn = False
         trusted = clean or (following is not None and following <= flushed_offset)
         if not (trusted and _indexed(files, segment)):
             trusted_until = base if trusted_until is None else trusted_until
-            cut = _scanned(files, segment)
+            rest = _scanned(files, segment)
+            cut += rest
+            is_torn = rest > 0 and segment.last_offset + 1 != following  # else it was only behind what counts
         log.add_segment(segment)
-        if cut or (following is not None and segment.last_offset >= following):
+        if is_torn or (following is not None and segment.last_offset >= following):
             for later in bases[place + 1 :]:
                 cut += files.segment(later, now_ms).size
                 files.delete_segment(later)
@@ -86,6 +89,8 @@ def _indexed(files: LogFiles, segment: Segment) -> bool:
     position = segment.positions[-1] if segment.positions else 0
     for batch in segment.batches(position):
         if not unindexed and segment.offsets and batch.last_offset != segment.offsets[-1]:
+            return False
+        if batch.base_offset <= segment.last_offset or batch.last_offset < batch.base_offset:
             return False
         segment.last_offset = batch.last_offset
         if batch.max_timestamp_ms > segment.max_timestamp_ms:

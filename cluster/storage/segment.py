@@ -179,11 +179,13 @@ class Segment:
         return base
 
     def batches(self, position: int = 0) -> Iterator[Batch]:
-        """The batches from a position on."""
+        """The batches from a position on, up to the first that is not whole."""
         read = self.store.read
         for place, chunk, at in self._walk(position, _WALK_BYTES * 16):
             size = LOG_OVERHEAD + _PLACE.unpack_from(chunk, at)[1]
             data = chunk[at : at + size] if at + size <= len(chunk) else read(place, size)
+            if not HEADER_BYTES <= size == len(data):
+                return  # what is here is no batch
             yield Batch(*_facts(data, 0), data)
 
     def time_entry(self, timestamp_ms: int) -> int:

@@ -297,6 +297,23 @@ def test_files_beside_segments_that_are_not_what_they_should_be_lose_nothing(
             assert again.read(offset, 500, until=again.next_offset, at_least_one=True) == read
 
 
+@pytest.mark.parametrize("rubbish", [b"\0" * 200, b"rubbish" * 20, b"r"], ids=["zeros", "text", "a byte"])
+@pytest.mark.parametrize("flushed", [0, 3])
+def test_what_is_behind_the_last_batch_of_a_segment_goes_and_the_segments_behind_it_stay(
+    folder: Folder, rubbish: bytes, flushed: int
+) -> None:
+    with folder.opened() as log:
+        for _ in range(2):
+            log.append(batch(3, value=b"x" * 300), leader_epoch=0, now_ms=NOW_MS)
+        expected = facts(log)
+        assert [one.base_offset for one in log.segments] == [0, 3]
+    with (folder.path / f"{0:020}.log").open("ab") as file:
+        file.write(rubbish)
+    with folder.opened(flushed=flushed) as again:
+        assert facts(again) == expected
+        assert folder.cut == len(rubbish)
+
+
 def test_a_full_disk_takes_nothing_and_says_so(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     with folder.opened() as log:
         log.append(batch(1, producer=1, sequence=0), leader_epoch=0, now_ms=NOW_MS)
