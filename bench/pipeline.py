@@ -270,28 +270,27 @@ class Bench:
             took_s = Took(clock_s=peer_s * records, cpu_s=peer_s * records * CORES)
             self.rate(f"segments → commits, 6 columns, {self.label}", records, segments, took_s, what, "ratio ≥ 20")
 
-    def jobs(self, *, rounds: int, with_lag: bool) -> Took:
-        """State of all groups, and lags."""
+    def jobs(self, *, rounds: int) -> dict[str, Took]:
+        """State of all groups, and lags at the end of each day, which commits are read for once more."""
         records = self.year.records
-        state = took(lambda: group_state(self.load(), isolation_level="read_committed").rows.collect(), rounds=rounds)
+        state = took(lambda: group_state(self.load()).rows.collect(), rounds=rounds)
         self.rate(f"group_state, {self.label}", records, state, None, "")
-        if with_lag:
-            commits = self.load("OffsetCommit")
-            ends = (
-                commits.where("offset_commit.offset is not null")
-                .groupBy(
-                    F.col("offset_commit.topic").alias("topic"),
-                    F.col("offset_commit.partition").alias("partition"),
-                    F.date_trunc("day", "timestamp").alias("timestamp"),
-                )
-                .agg(F.max("offset_commit.offset").alias("end_offset"))
-            )
-            file = str(self.year.folder.parent / "ends.parquet")
-            ends.write.mode("overwrite").parquet(file)
-            given = self.spark.read.parquet(file)
-            lags = took(noop(lag(commits, given, isolation_level="read_committed")), rounds=2)
-            self.rate(f"lag at the end of each day, {self.label}", records, lags, None, "")
-        return state
+        ends = self.ends()
+        lags = took(noop(lag(self.load(), ends)), rounds=rounds)
+        self.rate(f"lag at the end of each day, {self.label}", records, lags, None, "")
+        return {"group_state": state, "lag": lags}
+
+    def ends(self) -> DataFrame:
+        """End offsets of each partition on each day: the highest that was committed."""
+        commits = self.load("OffsetCommit", SOME).where("offset_commit.offset is not null")
+        found = commits.groupBy(
+            F.col("offset_commit.topic").alias("topic"),
+            F.col("offset_commit.partition").alias("partition"),
+            F.date_trunc("day", "timestamp").alias("timestamp"),
+        ).agg(F.max("offset_commit.offset").alias("end_offset"))
+        file = str(self.year.folder.parent / "ends.parquet")
+        found.write.mode("overwrite").parquet(file)
+        return self.spark.read.parquet(file)
 
 
 def _identity(batches: Iterator[Any]) -> Iterator[Any]:
@@ -328,7 +327,7 @@ def main() -> None:
                     bench.boundary("all")
                 bench.decode()
             if not report.quick:
-                found["group_state"] = bench.jobs(rounds=min(rounds, 2), with_lag=place == 0)
+                found |= bench.jobs(rounds=rounds)
             for what, one in found.items():
                 cost = one.cpu_s / year.records * 1e6
                 first = costs.setdefault(what, cost)
