@@ -51,6 +51,9 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client is there."""
         self._transport = transport
+        if not self.broker.serving:  # accepted while the broker stopped, which has closed all that it knew of
+            self.close(at_once=True)
+            return
         peer = transport.get_extra_info("peername")
         self.host = f"/{peer[0]}" if peer else "/127.0.0.1"
         if not self.broker.admit(self):

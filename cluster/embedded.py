@@ -24,6 +24,16 @@ __all__ = ["EmbeddedCluster"]
 T = TypeVar("T")
 
 
+async def _end_tasks() -> None:
+    """End what is going on in the loop: clients that connect until the end are being accepted."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    for _ in range(3):  # so that connections are told that they are closed
+        await asyncio.sleep(0)
+
+
 class EmbeddedCluster:
     """A cluster with brokers 1 to `brokers`. `racks`: of each, or one for all, or `None`; `ports`: of each; free ones are taken where none are given.
 
@@ -126,6 +136,7 @@ class EmbeddedCluster:
                 return
             ready.set()
             loop.run_forever()
+            loop.run_until_complete(_end_tasks())
             loop.run_until_complete(loop.shutdown_asyncgens())
             loop.close()
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 from quorate.codecs.api import api_of, decode_api, encode_api
 from quorate.codecs.message import Message
 
-_HEADER = Struct(">hhih")
+HEADER = Struct(">hhih")
 
 
 class Wire:
@@ -30,7 +30,7 @@ class Wire:
     def send(self, request: Message, version: int) -> None:
         api = api_of(type(request))
         self.correlation_id += 1
-        head = _HEADER.pack(api.key, version, self.correlation_id, len(self.client_id)) + self.client_id
+        head = HEADER.pack(api.key, version, self.correlation_id, len(self.client_id)) + self.client_id
         head += b"\0" if api.request_header_version(version) == 2 else b""
         body = encode_api(request, version)
         self.socket.sendall((len(head) + len(body)).to_bytes(4, "big") + head + body)

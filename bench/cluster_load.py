@@ -1,0 +1,86 @@
+"""Two hundred consumers in twenty groups on an embedded cluster, for minutes, while members die, brokers move and connections break (`tests/cluster/load.py`).
+
+Every record has to be processed, no partition be owned twice, no committed offset go back, and memory stay flat. Prints the seed; ends with 1 if anything of that does not hold.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+
+# Behind everything: `codecs` stays the standard library's.
+sys.path.append(str(Path(__file__).parents[1]))
+
+from confluent_kafka import Producer
+
+from quorate.cluster import EmbeddedCluster
+from tests.cluster.load import PROPERTIES, TOPIC, Broken, Load
+
+GROWTH = 1.5
+"""Memory at the end, at most, by what it was after a third of the time; what is processed is noted, and the log is in memory, so it is never quite flat."""
+
+
+def resident_mib() -> float:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / (1 << 20)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=180)
+    parser.add_argument("--seed", type=int, help="default: a new one")
+    parser.add_argument("--quick", action="store_true", help="20 seconds")
+    parser.add_argument("--json", action="store_true", help="one JSON object at the end")
+    options = parser.parse_args()
+    seed = int.from_bytes(os.urandom(3), "big") if options.seed is None else options.seed
+    seconds = 20.0 if options.quick else options.seconds
+    print(f"seed {seed}; --seed {seed} has the same troubles", file=sys.stderr)
+    with EmbeddedCluster(brokers=3, racks=["a", "b", "c"], properties=PROPERTIES, seed=seed) as cluster:
+        load = Load(cluster, groups=20, members=10, partitions=12, seed=seed)
+        producer = Producer(
+            {"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "log_level": 0}
+        )
+        sent, started = 0, time.monotonic()
+        memory: list[float] = []
+
+        async def produce() -> None:
+            nonlocal sent
+            for _ in range(10):
+                producer.produce(TOPIC, b"v", key=str(sent).encode())
+                sent += 1
+            producer.poll(0)
+            if not memory or time.monotonic() - started > seconds / 30 * len(memory):
+                memory.append(resident_mib())
+            await asyncio.sleep(0.05)
+
+        problem = None
+        try:
+            asyncio.run(load.run(seconds, produce))
+        except Broken as broken:
+            problem = str(broken)
+        third = memory[len(memory) // 3]
+        if problem is None and memory[-1] > GROWTH * third:
+            problem = f"memory went from {third:.0f} to {memory[-1]:.0f} MiB"
+        if problem is None and cluster.core.failures:
+            problem = cluster.core.failures[0]
+        found = {
+            "seed": seed,
+            "seconds": seconds,
+            "records": sent,
+            "processed": sum(len(one) for one in load.ledger.processed.values()),
+            "commits": len(load.ledger.committed),
+            "rejoined": load.ledger.rejoined,
+            "troubles": load.troubles,
+            "mib_at_a_third": round(third),
+            "mib_at_the_end": round(memory[-1]),
+            "problem": problem,
+        }
+    print(json.dumps(found) if options.json else "\n".join(f"{name:15} {value}" for name, value in found.items()))
+    sys.exit(1 if problem is not None else 0)
+
+
+if __name__ == "__main__":
+    main()

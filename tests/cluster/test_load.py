@@ -1,0 +1,115 @@
+"""Two hundred consumers in twenty groups, beside real clients, while members die, brokers move and connections break (`bench/cluster_load.py` does so for minutes)."""
+
+import asyncio
+import threading
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from kafka import KafkaConsumer
+from kafka.errors import KafkaError
+
+from quorate.cluster import EmbeddedCluster
+from tests.cluster.load import PROPERTIES, TOPIC, Broken, Ledger, Load
+
+SECONDS = 8
+
+
+class RealClients:
+    """Consumers of librdkafka and kafka-python in threads, each in a group of its own, and what they read."""
+
+    def __init__(self, servers: str) -> None:
+        self.servers = servers
+        self.stop = threading.Event()
+        self.read: dict[str, set[tuple[int, int]]] = {"librdkafka": set(), "kafka-python": set()}
+        self._threads = [threading.Thread(target=one) for one in (self._librdkafka, self._kafka_python)]
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        self.stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _librdkafka(self) -> None:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.servers,
+                "group.id": "librdkafka",
+                "group.protocol": "consumer",
+                "auto.offset.reset": "earliest",
+            }
+        )
+        consumer.subscribe([TOPIC])
+        while not self.stop.is_set():
+            message = consumer.poll(0.2)
+            if message is not None and message.error() is None:
+                self.read["librdkafka"].add((message.partition(), message.offset()))
+        consumer.close()
+
+    def _kafka_python(self) -> None:
+        consumer = KafkaConsumer(
+            TOPIC,
+            bootstrap_servers=self.servers,
+            group_id="kafka-python",
+            auto_offset_reset="earliest",
+            reconnect_backoff_ms=50,
+        )
+        while not self.stop.is_set():
+            try:
+                polled = consumer.poll(200)
+            except KafkaError:  # it says what befell it; the next poll goes on
+                self.stop.wait(0.1)
+                continue
+            for records in polled.values():
+                self.read["kafka-python"] |= {(one.partition, one.offset) for one in records}
+        consumer.close(autocommit=False)
+
+
+# asyncio leaves it to the garbage collector to close a connection that breaks in the moment in which it is made, and warns of it.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_every_record_is_processed_none_is_owned_twice_and_offsets_never_go_back() -> None:
+    seed = 8
+    with EmbeddedCluster(brokers=3, racks=["a", "b", "c"], properties=PROPERTIES, seed=seed) as cluster:
+        load = Load(cluster, groups=20, members=10, partitions=12, seed=seed)
+        producer = Producer(
+            {"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "linger.ms": 5}
+        )
+        clients = RealClients(cluster.bootstrap_servers)
+        sent = 0
+
+        async def produce() -> None:
+            nonlocal sent
+            for _ in range(20):
+                producer.produce(TOPIC, str(sent).encode(), key=str(sent).encode())
+                sent += 1
+            producer.poll(0)
+            await asyncio.sleep(0.05)
+
+        async def run() -> None:
+            await load.run(SECONDS, produce)
+
+        try:
+            asyncio.run(run())
+            assert producer.flush(30) == 0
+            ends = {one.index: one.log.next_offset for one in load.partitions}
+            everything = {(index, offset) for index, end in ends.items() for offset in range(end)}
+            for _ in range(150):
+                if all(found >= everything for found in clients.read.values()):
+                    break
+                threading.Event().wait(0.2)
+        finally:
+            clients.close()
+        assert {name: len(everything - found) for name, found in clients.read.items()} == dict.fromkeys(clients.read, 0)
+        assert sum(ends.values()) == sent  # an idempotent producer writes nothing twice
+        assert {"kill", "leave", "rack", "cut", "broker"} == load.troubles.keys()
+        assert cluster.core.failures == []
+
+
+def test_the_ledger_notices_two_owners_and_offsets_that_go_back() -> None:
+    ledger = Ledger()
+    ledger.takes("g", 0, "m")
+    ledger.commits("g", 0, 5)
+    with pytest.raises(Broken, match="still m's"):
+        ledger.takes("g", 0, "n")
+    with pytest.raises(Broken, match="back to 4"):
+        ledger.finds("g", 0, 4)
