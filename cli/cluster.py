@@ -166,7 +166,7 @@ def up(
             lines = _shown(lab, as_json, news=f"up {'again ' if there else ''}in {took_ms:.0f} ms")
         _print(lines)
         return
-    with said_plainly(name), telling() as tell:
+    with said_plainly(name, there=False), telling() as tell:
         if runtime == "embedded":
             with attached(name, tell) as lab:
                 lines = _again(lab, wanted, began, as_json)
@@ -244,11 +244,14 @@ def list_(as_json: bool) -> None:
 @click.option("--all", "everything", is_flag=True, help="Every lab that `quorate cluster list` shows.")
 def down(name: str, everything: bool) -> None:
     """Remove a lab, with its data."""
-    from quorate.cli.cluster_run import docker_labs, said_plainly
+    from quorate.cli.cluster_run import docker_labs, has_docker, no_such_lab, said_plainly
     from quorate.integration.embedded_lab import EmbeddedLab, embedded_lab_names
 
     chosen = sorted({*embedded_lab_names(), *docker_labs()}) if everything else [name]
     for one in chosen:
+        if one not in embedded_lab_names() and not has_docker():
+            note(no_such_lab(one, embedded_lab_names()))
+            continue
         with said_plainly(one):
             if EmbeddedLab.remove(one):
                 click.echo(f"{one}: removed, with its data")
@@ -258,8 +261,7 @@ def down(name: str, everything: bool) -> None:
             if remove_lab(one):
                 click.echo(f"{one}: removed, with its data")
             else:
-                there = sorted({*embedded_lab_names(), *lab_names()})
-                note(f"there is no lab named {one}" + (f", only {', '.join(there)}" if there else ""))
+                note(no_such_lab(one, sorted({*embedded_lab_names(), *lab_names()})))
     if not chosen:
         note("there is no lab")
 

@@ -23,7 +23,9 @@ __all__ = [
     "do",
     "do_to_each",
     "docker_labs",
+    "has_docker",
     "majority_note",
+    "no_such_lab",
     "said_plainly",
     "telling",
 ]
@@ -44,7 +46,7 @@ def docker_labs() -> list[str]:
 
         return lab_names()
     except ClusterError as error:
-        if find_spec("docker") is not None:
+        if has_docker():
             note(f"labs in containers are not shown: {error.message}")
         return []
 
@@ -66,8 +68,12 @@ def attached(name: str, tell: Callable[[str], None] = lambda _: None) -> Iterato
 
 
 @contextmanager
-def said_plainly(name: str | None = None) -> Iterator[None]:
-    """Turn what may go wrong with engine, brokers and clients into a `UserError`. `name`: the lab that it is about; an embedded one takes no engine."""
+def said_plainly(name: str | None = None, *, there: bool = True) -> Iterator[None]:
+    """Turn what may go wrong with engine, brokers and clients into a `UserError`.
+
+    `name` is the lab that it is about; an embedded one takes no engine. `there`: it should be there already, so that without Docker's package, which started
+    none of the labs in containers, it is the lab that is missing.
+    """
     from quorate.integration.embedded_lab import embedded_lab_names
     from quorate.integration.errors import ClusterError
 
@@ -82,7 +88,14 @@ def said_plainly(name: str | None = None) -> Iterator[None]:
             return
         from quorate.integration.containers.engine import engine
 
-        engine()  # first, because without Docker's package its exceptions cannot be imported either
+        try:
+            engine()  # first, because without Docker's package its exceptions cannot be imported either
+        except ClusterError:
+            if there and name is not None and not has_docker():
+                raise UserError(
+                    no_such_lab(name, embedded_lab_names()), f"start it: quorate cluster up --name {name}"
+                ) from None
+            raise
         from docker.errors import DockerException
         from kafka.errors import KafkaError
         from requests.exceptions import RequestException
@@ -96,6 +109,16 @@ def said_plainly(name: str | None = None) -> Iterator[None]:
     except ClusterError as error:
         first, *more = error.message.splitlines()
         raise UserError(first, *more, *error.remedy) from None
+
+
+def no_such_lab(name: str, others: Sequence[str]) -> str:
+    """What is said of a lab that is not there."""
+    return f"there is no lab named {name}" + (f", only {', '.join(others)}" if others else "")
+
+
+def has_docker() -> bool:
+    """Whether there is what it takes to ask a container engine; without it, no lab in containers was ever started from here."""
+    return find_spec("docker") is not None
 
 
 def _first_line(error: Exception) -> str:

@@ -196,7 +196,8 @@ class EmbeddedKafka(Cluster):
         core = self.embedded.core
         if others and set(others) | {broker} != set(core.brokers):
             raise ClusterError(
-                f"brokers {broker} and {others} of an embedded cluster exchange nothing; cut a broker off from all others, or from clients"
+                f"brokers {broker} and {', '.join(map(str, others))} of an embedded cluster exchange nothing that could be cut",
+                "cut a broker off from all others, or, without naming others, from clients; real brokers (--runtime docker) can be cut off from each other",
             )
         if others:
             self._do(lambda: core.need_broker(broker).lose_controller(True))

@@ -3,11 +3,13 @@
 import json
 import os
 import signal
+import sys
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
 from quorate.integration import ClusterError, EmbeddedLab
+from quorate.integration.containers.engine import engine
 from quorate.integration.embedded_lab import embedded_lab_names, is_alive, lab_folder
 from quorate.integration.waiting import wait_for
 
@@ -88,6 +90,11 @@ def test_a_lab_that_is_there_is_not_replaced(labs):
     assert ended.err.splitlines()[0] == "error: all brokers of an embedded cluster are of one release"
     ended = labs("cluster", "stop-broker", "7")
     assert ended.err.splitlines()[0] == "error: there is no broker 7, only 1"
+    ended = labs("cluster", "cut", "1", "2", "3")
+    assert ended.err.splitlines() == [
+        "error: brokers 1 and 2, 3 of an embedded cluster exchange nothing that could be cut",
+        "       cut a broker off from all others, or, without naming others, from clients; real brokers (--runtime docker) can be cut off from each other",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -111,6 +118,22 @@ def test_without_labs_and_without_docker_the_list_says_how_to_start_one(labs):
     ended = labs("cluster", "list")
     assert (ended.status, ended.out) == (0, "")
     assert ended.err.splitlines()[-1] == "there is no lab; start one: quorate cluster up"
+
+
+def test_without_dockers_package_it_is_the_lab_that_is_missing(labs, monkeypatch):
+    monkeypatch.setattr("quorate.cli.cluster_run.find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "docker", None)
+    engine.cache_clear()
+    for command in (["status"], ["restart-broker", "2"], ["logs", "1"]):
+        ended = labs("cluster", *command)
+        assert (ended.status, ended.out) == (1, "")
+        assert ended.err.splitlines() == [
+            "error: there is no lab named lab",
+            "       start it: quorate cluster up --name lab",
+        ]
+    ended = labs("cluster", "down")
+    assert (ended.status, ended.out, ended.err) == (0, "", "there is no lab named lab\n")
+    engine.cache_clear()
 
 
 def test_a_lab_of_another_version_of_quorate_is_named_with_the_remedy(labs):
