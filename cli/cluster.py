@@ -22,6 +22,7 @@ from quorate.cli.cluster_options import (
     version_option,
 )
 from quorate.cli.errors import UserError, note
+from quorate.cli.subcommands import Commands
 
 if TYPE_CHECKING:
     from quorate.cli.cluster_options import Lab
@@ -46,14 +47,7 @@ Containers need Docker, and: pip install 'quorate[testcontainers]'
 """
 
 
-class _InOrder(click.Group):
-    """Lists commands as they stand below."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
-
-
-@click.group(cls=_InOrder, help=HELP)
+@click.group(cls=Commands, help=HELP)
 def cluster() -> None:
     """The group of commands."""
 

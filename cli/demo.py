@@ -14,6 +14,7 @@ import click
 from quorate.cli.demo_decode import called, comparison, decode, packaged
 from quorate.cli.demo_story import stories
 from quorate.cli.errors import UserError
+from quorate.cli.subcommands import Commands
 
 if TYPE_CHECKING:
     from quorate.cli.demo_play import Play
@@ -31,7 +32,7 @@ quorate demo decode    the recorded upgrade, record by record
 """
 
 
-@click.group(help=HELP, invoke_without_command=True)
+@click.group(cls=Commands, help=HELP, invoke_without_command=True)
 @click.option(
     "--html",
     type=click.Path(dir_okay=False, path_type=Path),

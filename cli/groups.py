@@ -14,12 +14,13 @@ import click
 
 from quorate.cli.connection import CONNECTION_OPTIONS, WithConnection, connection_config, connection_options
 from quorate.cli.errors import UserError, note
+from quorate.cli.subcommands import Commands
 
 if TYPE_CHECKING:
     from quorate.assignors.kafka_version import KafkaVersion
     from quorate.cli.groups_read import Found
 
-__all__ = ["InOrder", "groups", "print_rows", "read_found", "reading_options"]
+__all__ = ["groups", "print_rows", "read_found", "reading_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -41,15 +42,7 @@ quorate groups upgrade-check -b broker:9092                before the brokers ar
 """
 
 
-class InOrder(click.Group):
-    """Lists commands as they stand below."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Their names."""
-        return list(self.commands)
-
-
-@click.group(cls=InOrder, help=HELP)
+@click.group(cls=Commands, help=HELP)
 def groups() -> None:
     """The group of commands."""
 

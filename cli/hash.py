@@ -11,7 +11,8 @@ import click
 
 from quorate.cli.connection import CONNECTION_OPTIONS, WithConnection, connection_config, connection_options
 from quorate.cli.errors import UserError
-from quorate.cli.groups import InOrder, print_rows, read_found, reading_options
+from quorate.cli.groups import print_rows, read_found, reading_options
+from quorate.cli.subcommands import Commands
 
 if TYPE_CHECKING:
     from quorate.coordinator.image import MetadataImage
@@ -38,7 +39,7 @@ _FORM = click.option(
 )
 
 
-@click.group(cls=InOrder, help=HELP)
+@click.group(cls=Commands, help=HELP)
 def hash() -> None:  # noqa: A001 - the command's name
     """The group of commands."""
 

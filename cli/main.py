@@ -16,6 +16,7 @@ import click
 from quorate.cli.colour import colour_asked_for
 from quorate.cli.errors import UserError, show_error
 from quorate.cli.streams import ready_streams
+from quorate.cli.subcommands import Commands
 
 __all__ = ["main"]
 
@@ -37,7 +38,7 @@ COMMANDS = {
 """Subcommands in the order of the help text; each is the function of its name in the module of its name."""
 
 
-class _Quorate(click.Group):
+class _Quorate(Commands):
     """A group that imports a subcommand when it is called, not when it is listed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -50,9 +51,8 @@ class _Quorate(click.Group):
         assert isinstance(command, click.Command)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+    def rows(self) -> list[tuple[str, str]]:
+        return list(COMMANDS.items())
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         with _output_may_fail(ctx):  # --help and --version print here
@@ -132,7 +132,7 @@ def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
         ctx.exit()
 
 
-HELP = """Kafka consumer groups, read as the brokers write them.
+HELP = """Kafka consumer groups: what the brokers wrote of them, what happened and why, what would happen if; and a Kafka to try it on, without Java.
 
 \b
 quorate demo                                   racks and rebalances, on a cluster in this process
@@ -140,7 +140,7 @@ quorate decode kafka-logs/                     what is in __consumer_offsets
 quorate decode -b broker:9092 --group 'web-*'  the same from a live cluster
 quorate groups history kafka-logs --group web  what happened to a group
 quorate assign examples/three-racks            who would get what, with which assignor
-quorate records OffsetCommit                   what a record consists of
+quorate serve --racks a,b,c                    a Kafka for your own clients
 """
 
 
@@ -155,5 +155,5 @@ quorate records OffsetCommit                   what a record consists of
 )
 @click.pass_context
 def main(ctx: click.Context) -> None:
-    """Kafka consumer groups, read as the brokers write them."""
+    """Consumer groups of Kafka."""
     ctx.color = colour_asked_for()

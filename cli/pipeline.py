@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from quorate.cli.errors import UserError
+from quorate.cli.subcommands import Commands
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,14 +38,7 @@ FORMATS = ("parquet", "json", "csv", "delta", "iceberg")
 STATE_TABLES = ("groups", "members", "targets", "assignments", "offsets", "skipped")
 
 
-class _InOrder(click.Group):
-    """Lists commands as they stand below."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
-
-
-@click.group(cls=_InOrder, help=HELP)
+@click.group(cls=Commands, help=HELP)
 def pipeline() -> None:
     """The group of commands."""
 

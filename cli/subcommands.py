@@ -1,0 +1,40 @@
+"""`Commands`: a group of commands that lists them in their order, each with the whole sentence it begins with, and that knows which one was meant."""
+
+from difflib import get_close_matches
+
+import click
+
+__all__ = ["Commands"]
+
+LONGEST_SENTENCE = 200
+"""Characters; click cuts at the width of a line, where the formatter could wrap."""
+
+
+class Commands(click.Group):
+    """Lists commands as they stand in the code."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Their names."""
+        return list(self.commands)
+
+    def rows(self) -> list[tuple[str, str]]:
+        """What the help text lists: names, and what each does."""
+        return [(name, one.get_short_help_str(LONGEST_SENTENCE)) for name, one in self.commands.items()]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list into the help text."""
+        with formatter.section("Commands"):
+            formatter.write_dl(self.rows())
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click has it. Raises `UsageError` that names the likest command."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            names, word = self.list_commands(ctx), args[0]
+            like = [name for name in names if name.startswith(word)] or get_close_matches(word, names, n=1)
+            if not like:
+                raise
+            raise click.UsageError(f"{error.message.rstrip('.')}; did you mean {like[0]!r}?", ctx) from None

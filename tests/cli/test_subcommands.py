@@ -1,0 +1,29 @@
+"""Groups of commands: how they list these, and what they say of one that is not there."""
+
+import pytest
+
+
+@pytest.mark.parametrize("group", ["cluster", "demo", "groups", "hash", "pipeline"])
+def test_every_command_is_listed_with_a_whole_sentence(quorate, group):
+    shown = quorate(group, "--help").out.partition("\nCommands:\n")[2]
+    assert shown
+    assert "..." not in shown
+    assert " ".join(shown.split()).endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["decod"], "No such command 'decod'; did you mean 'decode'?"),
+        (["groups", "member"], "No such command 'member'; did you mean 'members'?"),
+        (["cluster", "start"], "No such command 'start'; did you mean 'start-broker'?"),
+        (["hash", "grup"], "No such command 'grup'; did you mean 'group'?"),
+        (["zzz"], "No such command 'zzz'."),
+    ],
+    ids=" ".join,
+)
+def test_a_command_that_is_not_there_is_answered_with_the_likest(quorate, arguments, said):
+    ended = quorate(*arguments)
+    assert (ended.status, ended.out) == (1, "")
+    where = " ".join(["quorate", *arguments[:-1]])
+    assert ended.err.splitlines() == [f"error: {said}", f"       `{where} --help` shows what there is"]
