@@ -111,7 +111,18 @@ def topic(kafka_cluster: "Cluster", request: pytest.FixtureRequest) -> Iterator[
     """The name of a new topic, by default with six partitions without copies; the marker `kafka_topic` says otherwise. Deleted after the test."""
     marker = request.node.get_closest_marker("kafka_topic")
     name = _unique(request.node.name)
-    arguments = {"partitions": 6, **(marker.kwargs if marker is not None else {})}
+    arguments: dict[str, Any] = {"partitions": 6}
+    failure = None
+    if marker is not None:
+        arguments |= marker.kwargs
+        known = list(inspect.signature(kafka_cluster.create_topic).parameters)[1:]
+        if marker.args:
+            failure = f"takes no {marker.args[0]!r} without a name: kafka_topic({known[0]}={marker.args[0]!r})"
+        unknown = sorted(marker.kwargs.keys() - set(known))
+        if unknown:
+            failure = f"takes no {', '.join(unknown)}, but {', '.join(known)}"
+    if failure is not None:
+        pytest.fail(f"the marker kafka_topic {failure}", pytrace=False)
     kafka_cluster.create_topic(name, **arguments)
     yield name
     kafka_cluster.delete_topic(name)

@@ -135,6 +135,30 @@ def test_what_only_containers_have_is_refused_in_one_line(project: pytest.Pytest
 
 
 @pytest.mark.without_containers
+def test_a_marker_that_cannot_be_is_told_in_one_line(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.kafka_topic(3)
+        def test_number(topic): ...
+
+        @pytest.mark.kafka_topic(partition=3)
+        def test_name(topic): ...
+        """
+    )
+    result = project.runpytest_subprocess("--kafka-racks", "-")
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(
+        [
+            "the marker kafka_topic takes no 3 without a name: kafka_topic(partitions=3)",
+            "the marker kafka_topic takes no partition, but partitions, replicas, assignment, config",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*plugin.py*")
+
+
+@pytest.mark.without_containers
 def test_options_are_in_the_help(project: pytest.Pytester) -> None:
     result = project.runpytest_subprocess("--help")
     result.stdout.fnmatch_lines([f"*{option}*" for option in (
