@@ -17,6 +17,7 @@ from quorate.codecs.records import CONSUMER_OFFSETS, RECORD_TYPES, decode_record
 
 if TYPE_CHECKING:
     from kafka import KafkaConsumer, TopicPartition
+    from kafka.errors import KafkaError
     from kafka.net.compat import KafkaNetClient
 
 __all__ = ["LiveError", "read_live"]
@@ -197,18 +198,16 @@ class _Reading:
 
     def _polled(self, consumer: "KafkaConsumer") -> "dict[TopicPartition, list[Any]]":
         """What has come. Nothing where a broker goes away while the client looks for leaders, which kafka-python raises now and then."""
-        from kafka.errors import RetriableError
-
         try:
             found: dict[TopicPartition, list[Any]] = consumer.poll(timeout_ms=_POLL_MS)
-        except RetriableError:
+        except _passing_errors():
             time.sleep(_RETRY_S)
             return {}
         return found
 
     def _retried(self, ask: Callable[[], T]) -> T:
         """What a broker says, asked again if it goes away meanwhile, until `connect_timeout_ms` are over."""
-        from kafka.errors import KafkaTimeoutError, RetriableError
+        from kafka.errors import KafkaTimeoutError
 
         until = time.monotonic() + self.connect_timeout_ms / 1000
         while True:
@@ -216,7 +215,7 @@ class _Reading:
                 return ask()
             except KafkaTimeoutError:
                 raise  # it has waited as long already
-            except RetriableError:
+            except _passing_errors():
                 if time.monotonic() >= until:
                     raise
                 time.sleep(_RETRY_S)
@@ -243,3 +242,10 @@ class _Reading:
             value_bytes=record.value,
             record=decode_record(record.key, record.value, topic=self.topic),
         )
+
+
+def _passing_errors() -> "tuple[type[KafkaError], ...]":
+    """What another try may not meet. kafka-python takes a broker that has gone from its metadata, which comes back with the next, for one that never was."""
+    from kafka.errors import RetriableError, UnknownBrokerIdError
+
+    return RetriableError, UnknownBrokerIdError

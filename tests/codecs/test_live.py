@@ -8,6 +8,8 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
+from kafka import KafkaConsumer
+from kafka.errors import NodeNotReadyError, UnknownBrokerIdError
 
 from quorate.codecs import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, CoordinatorRecord
 from quorate.codecs.batches import TimestampType
@@ -244,6 +246,27 @@ def test_following_gives_what_is_written_meanwhile(broker, client, topic):
         client.transact(producer, topic, topic, 5, commit=True)
     follower.wait_for(lambda seen: committed_by(seen, topic)[3:] == [(topic, 0, 5)])
     follower.end(lambda: client.commit(topic, topic, 0, 6))
+
+
+@with_broker
+@pytest.mark.parametrize(
+    "error", [NodeNotReadyError(2), UnknownBrokerIdError(2)], ids=lambda error: type(error).__name__
+)
+def test_a_client_that_looks_for_a_broker_that_has_just_gone_is_asked_again(broker, client, topic, error, monkeypatch):
+    poll, raised = KafkaConsumer.poll, []
+
+    def now_and_then(consumer: KafkaConsumer, **how: Any) -> Any:
+        if not raised:
+            raised.append(error)
+            raise error
+        return poll(consumer, **how)
+
+    group = f"g-{topic}"
+    client.commit(group, topic, 0, 7)
+    monkeypatch.setattr(KafkaConsumer, "poll", now_and_then)
+    entries = list(read_live(broker.bootstrap_servers))
+    assert raised
+    assert committed_by(entries, group) == [(topic, 0, 7)]
 
 
 @with_broker
