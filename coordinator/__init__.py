@@ -2,7 +2,8 @@
 
 - `CoordinatorState`: what a partition of `__consumer_offsets` says, record by record: groups of every kind, and offsets.
 - `CoordinatorShard`: requests in, records and responses out; `CoordinatorRuntime` writes, replays and answers.
-- `FileLog`: the records in files of Kafka's own form.
+- `MetadataImage`, `TopicImage`: the topics that it knows; `RequestContext`: who asks, when, in which version.
+- `FileLog`: the records in files of Kafka's own form; `MemoryLog`: in memory.
 - `quorate.coordinator.bulk`, with the extra `arrow`: the state of a log by its columns, `load_state(folder)`.
 - `topic_hash`, `group_hash`: the hash by which a group notices that its topics have changed (KIP-1101), equal to Apache Kafka's bit by bit;
   `HashAlgorithm` selects the KIP text's variant instead.
@@ -16,8 +17,9 @@ from quorate.coordinator.metadata_hash import HashAlgorithm, group_hash, topic_h
 if TYPE_CHECKING:
     from quorate.coordinator.config import CoordinatorConfig
     from quorate.coordinator.file_log import FileLog
-    from quorate.coordinator.image import MetadataImage
-    from quorate.coordinator.runtime import CoordinatorRuntime
+    from quorate.coordinator.image import MetadataImage, TopicImage
+    from quorate.coordinator.results import RequestContext
+    from quorate.coordinator.runtime import CoordinatorRuntime, MemoryLog
     from quorate.coordinator.shard import CoordinatorShard
     from quorate.coordinator.state import CoordinatorState
 
@@ -28,7 +30,10 @@ __all__ = [
     "CoordinatorState",
     "FileLog",
     "HashAlgorithm",
+    "MemoryLog",
     "MetadataImage",
+    "RequestContext",
+    "TopicImage",
     "group_hash",
     "topic_hash",
 ]
@@ -39,7 +44,10 @@ _MODULES = {
     "CoordinatorShard": "shard",
     "CoordinatorState": "state",
     "FileLog": "file_log",
+    "MemoryLog": "runtime",
     "MetadataImage": "image",
+    "RequestContext": "results",
+    "TopicImage": "image",
 }
 
 
