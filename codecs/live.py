@@ -198,9 +198,14 @@ class _Reading:
 
     def _polled(self, consumer: "KafkaConsumer") -> "dict[TopicPartition, list[Any]]":
         """What has come. Nothing where a broker goes away while the client looks for leaders, which kafka-python raises now and then."""
+        from kafka.errors import UnknownBrokerIdError
+
         try:
             found: dict[TopicPartition, list[Any]] = consumer.poll(timeout_ms=_POLL_MS)
-        except _passing_errors():
+        except _passing_errors() as error:
+            if isinstance(error, UnknownBrokerIdError):
+                # kafka-python (3.0.12) has noted a request to that broker, which it has not sent: it would wait for the answer for ever.
+                consumer._fetcher._nodes_with_pending_fetch_requests.difference_update(error.args)
             time.sleep(_RETRY_S)
             return {}
         return found

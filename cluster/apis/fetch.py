@@ -232,7 +232,7 @@ def _failed(
     asked: FetchPartition, code: ErrorCode, partition: PartitionState | None = None, version: int = 0
 ) -> PartitionData:
     leader = LeaderIdAndEpoch()
-    if partition is not None and version >= 12:
+    if partition is not None and version >= 16:  # KIP-951; the field is there since 12, and brokers leave it at -1
         leader = LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
     return PartitionData(
         partition_index=asked.partition,

@@ -277,3 +277,21 @@ def test_a_client_that_knows_another_leader_epoch_is_told(wire: Wire, epoch: int
     part = ListOffsetsPartition(timestamp=-1, current_leader_epoch=epoch)
     asked = ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(name="t", partitions=(part,)),))
     assert wire.ask(asked, 7).topics[0].partitions[0].error_code == code
+
+
+@pytest.mark.parametrize(("version", "leader"), [(12, -1), (15, -1), (16, 2), (18, 2)])
+def test_a_reader_hears_from_version_16_on_who_leads_instead(version: int, leader: int) -> None:
+    """Earlier versions have the field, and brokers leave it at -1 (KIP-951): a client may not know that broker yet."""
+    with EmbeddedCluster(brokers=2, seed=1) as two:
+        topic = two.call(lambda: two.core.create_topic("t", assignment=[[2]]))
+        part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+        named = (
+            FetchTopic(topic_id=topic.id, partitions=(part,))
+            if version >= 13
+            else FetchTopic(topic="t", partitions=(part,))
+        )
+        with Wire(two.core.brokers[1].port) as wire:
+            answer = wire.ask(FetchRequest(max_wait_ms=0, min_bytes=1, topics=(named,)), version)
+        found = told(answer)[0]
+        assert (found.error_code, found.current_leader.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, leader)
+        assert [one.node_id for one in answer.node_endpoints] == ([2] if leader == 2 else [])

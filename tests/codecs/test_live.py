@@ -249,22 +249,23 @@ def test_following_gives_what_is_written_meanwhile(broker, client, topic):
 
 
 @with_broker
-@pytest.mark.parametrize(
-    "error", [NodeNotReadyError(2), UnknownBrokerIdError(2)], ids=lambda error: type(error).__name__
-)
+@pytest.mark.parametrize("error", [NodeNotReadyError, UnknownBrokerIdError])
 def test_a_client_that_looks_for_a_broker_that_has_just_gone_is_asked_again(broker, client, topic, error, monkeypatch):
     poll, raised = KafkaConsumer.poll, []
 
     def now_and_then(consumer: KafkaConsumer, **how: Any) -> Any:
-        if not raised:
-            raised.append(error)
-            raise error
-        return poll(consumer, **how)
+        if raised:
+            return poll(consumer, **how)
+        (gone,) = (one.node_id for one in consumer._client.cluster.brokers())
+        if error is UnknownBrokerIdError:  # as kafka-python leaves it, having noted a request that it does not send
+            consumer._fetcher._nodes_with_pending_fetch_requests.add(gone)
+        raised.append(gone)
+        raise error(gone)
 
     group = f"g-{topic}"
     client.commit(group, topic, 0, 7)
     monkeypatch.setattr(KafkaConsumer, "poll", now_and_then)
-    entries = list(read_live(broker.bootstrap_servers))
+    entries = list(read_live(broker.bootstrap_servers, stall_timeout_ms=5_000))
     assert raised
     assert committed_by(entries, group) == [(topic, 0, 7)]
 
