@@ -1,17 +1,24 @@
-"""Kafka's own command-line tools on an embedded cluster, unchanged: topics, producers, consumers of both protocols, groups."""
+"""Kafka's own command-line tools on an embedded cluster, unchanged: topics, producers, consumers of both protocols, groups, and `__consumer_offsets`."""
 
+import json
+import re
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from quorate.cli.main import main
 from quorate.cluster import EmbeddedCluster
 from tests.broker.broker import LIB as BROKER_LIB
 from tests.broker.fixtures import need_broker
 
 TOOLS_LIB = Path(__file__).parents[1] / "oracle" / "target" / "lib"
 """kafka-tools is in the oracle's folder, what it needs beside it in the broker's."""
+TOOLS = ("kafka-tools", "kafka-tools-api", "argparse4j")
 
 
 def java(main: str, *arguments: str, said: str = "") -> str:
@@ -32,8 +39,8 @@ def java(main: str, *arguments: str, said: str = "") -> str:
 @pytest.fixture(autouse=True)
 def _tools() -> None:
     need_broker()
-    if shutil.which("java") is None or not any(TOOLS_LIB.glob("kafka-tools-[0-9]*.jar")):
-        pytest.skip("tests/oracle is not built: `make test` builds it")
+    if shutil.which("java") is None or not all(any(TOOLS_LIB.glob(f"{one}-[0-9]*.jar")) for one in TOOLS):
+        pytest.skip("tests/oracle is not built, or before its tools were added: run tests/oracle/build")
 
 
 def test_kafkas_tools_make_topics_produce_consume_in_both_protocols_and_describe_groups(
@@ -61,3 +68,83 @@ def test_kafkas_tools_make_topics_produce_consume_in_both_protocols_and_describe
         if row[1] == "orders":
             committed[row[0]] += int(row[column])
     assert committed == {"classic": 50, "consumer": 50}
+
+
+def test_kafkas_verifiable_clients_send_each_number_once_and_read_it_once_in_both_protocols(
+    cluster: EmbeddedCluster,
+) -> None:
+    at = ("--bootstrap-server", cluster.bootstrap_servers)
+    cluster.call(lambda: cluster.core.create_topic("numbers", partitions=3, replicas=3))
+    sent = events(java("VerifiableProducer", *at, "--topic", "numbers", "--max-messages", "300", "--acks", "-1"))
+    acknowledged = {(one["partition"], one["offset"]) for one in sent["producer_send_success"]}
+    assert len(acknowledged) == 300
+    assert {int(one["value"]) for one in sent["producer_send_success"]} == set(range(300))
+
+    def read(protocol: str) -> dict[str, list[dict[str, Any]]]:
+        member = ("--topic", "numbers", "--group-id", protocol, "--group-protocol", protocol, "--verbose")
+        return events(java("VerifiableConsumer", *at, *member, "--max-messages", "300", "--reset-policy", "earliest"))
+
+    with ThreadPoolExecutor() as pool:
+        both = dict(zip(("classic", "consumer"), pool.map(read, ("classic", "consumer")), strict=True))
+    for protocol, found in both.items():
+        assert {(one["partition"], one["offset"]) for one in found["record_data"]} == acknowledged, protocol
+        assert len(found["record_data"]) == 300
+        assert sum(len(one["partitions"]) for one in found["partitions_assigned"]) == 3
+        assert all(one["success"] for one in found["offsets_committed"])
+
+    # What their groups left: as Java's consumer gives its bytes, as Kafka prints it, and as we do both.
+    with ThreadPoolExecutor() as pool:
+        rows, printed = pool.map(lambda options: consumed(at, options), (AS_BYTES, AS_OFFSETS))
+    by_place = {
+        place: (key, value)
+        for place, key, value in (row.rsplit(" ", 2) for row in rows if "console-consumer" not in row)
+    }
+    groups = ("--group", "classic", "--group", "consumer")  # and not those of the readers themselves
+    ours = {f"Partition:{one['partition']} Offset:{one['offset']}": one for one in decoded("-b", at[1], *groups)}
+    assert by_place.keys() == ours.keys()
+    assert {one["name"] for one in ours.values()} >= {"OffsetCommit", "GroupMetadata", "ConsumerGroupMetadata"}
+    pairs = "".join(f"{as_hex(key)} {as_hex(value)}\n" for key, value in by_place.values())
+    for place, theirs in zip(by_place, decoded("-", said=pairs), strict=True):
+        assert {part: ours[place][part] for part in ("name", "version", "key", "value")} == {
+            part: theirs[part] for part in ("name", "version", "key", "value")
+        }
+    offsets = decoded("-b", at[1], "--type", "OffsetCommit", "--format", "kafka")
+    assert sorted(map(json.dumps, map(json.loads, printed))) == sorted(map(json.dumps, offsets))
+    assert {one["key"]["data"]["group"] for one in offsets} == {"classic", "consumer"}
+
+
+BYTES = "org.apache.kafka.common.serialization.BytesDeserializer"
+_SHOWN = ("print.key=true", "print.partition=true", "print.offset=true", "key.separator= ")
+_FORMAT = (*_SHOWN, *(f"{part}.deserializer={BYTES}" for part in ("key", "value")))
+AS_BYTES = tuple(piece for one in _FORMAT for piece in ("--formatter-property", one))
+"""Partition, offset, key and value, in which Kafka escapes what is not printable ASCII, the blank aside."""
+AS_OFFSETS = ("--formatter", "org.apache.kafka.tools.consumer.OffsetsMessageFormatter")
+
+
+def events(printed: str) -> dict[str, list[dict[str, Any]]]:
+    """What a verifiable client told, by name."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for line in printed.splitlines():
+        one = json.loads(line)
+        found.setdefault(one["name"], []).append(one)
+    return found
+
+
+def consumed(at: tuple[str, str], options: tuple[str, ...]) -> list[str]:
+    topic = ("--topic", "__consumer_offsets", "--from-beginning", "--timeout-ms", "1500")
+    printed = java("consumer.ConsoleConsumer", *at, *topic, *options)
+    return printed.replace("}{", "}\n{").splitlines()  # Kafka's formatters end no line
+
+
+def decoded(*arguments: str, said: str | None = None) -> list[dict[str, Any]]:
+    form = () if "--format" in arguments else ("--format", "jsonl")
+    ran = CliRunner(catch_exceptions=False).invoke(main, ["decode", *arguments, *form], input=said)
+    assert ran.exit_code == 0, ran.output
+    return [json.loads(line) for line in ran.stdout.splitlines()]
+
+
+def as_hex(escaped: str) -> str:
+    """The bytes that Kafka's `Bytes` shows, in hex; `null` for none."""
+    if escaped == "null":
+        return escaped
+    return re.sub(rb"\\x(..)", lambda one: bytes.fromhex(one[1].decode()), escaped.encode(), flags=re.DOTALL).hex()
