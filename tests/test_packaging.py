@@ -26,7 +26,7 @@ NOT_ROOMS = {"bench", "build", "dist", "docker", "docs", "scripts", "site", "tes
 ROOMS = sorted(
     folder.name
     for folder in ROOT.iterdir()
-    if folder.is_dir()
+    if any(folder.glob("*.py"))
     and folder.name not in NOT_ROOMS
     and not folder.name.startswith(".")
     and folder.suffix != ".egg-info"

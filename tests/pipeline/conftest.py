@@ -11,7 +11,7 @@ CAPTURES = Path(__file__).parent.parent / "data" / "captures"
 
 
 @pytest.fixture(scope="session")
-def spark() -> "Iterator[SparkSession]":  # noqa: F821  # imported below, where the environment is set
+def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":  # noqa: F821  # imported below, where the environment is set
     """A local Spark of two cores with the source registered."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
@@ -28,6 +28,7 @@ def spark() -> "Iterator[SparkSession]":  # noqa: F821  # imported below, where 
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))  # else in the folder of the tests
         .config("spark.sql.execution.arrow.pyspark.enabled", "true")
         .getOrCreate()
     )
