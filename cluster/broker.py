@@ -152,7 +152,7 @@ class Broker:
                 self.note(
                     f"closed a connection of {connection.host[1:]}: idle for {limit_ms} ms (connections.max.idle.ms)"
                 )
-                connection.close()
+                connection.close(at_once=True)  # who reads nothing would keep what is still to be sent
         clock = self.cluster.clock
         self._idle = clock.call_at(clock.now_ms() + max(1, limit_ms // _QUIET_TURNS), self._look_for_idle)
 

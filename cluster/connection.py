@@ -6,6 +6,7 @@ the connection's later requests back until it is there.
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,10 @@ _PAUSE_BYTES = 1 << 20
 
 
 class Connection(asyncio.Protocol):
-    """A client. `user`: who it is, by SASL, once it has logged in; `login`: while it does; `software`: what it says it is."""
+    """A client. `user`: who it is, by SASL, once it has logged in; `login`: while it does; `software`: what it says it is.
+
+    `on_lost`: called when the client is gone, by the request that waits, if one does; it is replaced by the next that waits.
+    """
 
     def __init__(self, broker: "Broker") -> None:
         self.broker = broker
@@ -38,6 +42,7 @@ class Connection(asyncio.Protocol):
         self._waiting_bytes = 0
         self._busy = False
         self._paused = False
+        self._reads_nothing = False
         self._ending = False
         self._held: tuple[Header, int, Any] | None = None
         self._transport: Any = None
@@ -45,6 +50,7 @@ class Connection(asyncio.Protocol):
         self._meter = broker.cluster.meter
         self._began_s = 0.0
         self._quiet_for = 0
+        self.on_lost: Callable[[], object] | None = None
 
     # ---- asyncio's side
 
@@ -65,6 +71,17 @@ class Connection(asyncio.Protocol):
         self.open = False
         self._frames.clear()
         self.broker.left(self)
+        if self.on_lost is not None:
+            self.on_lost()
+
+    def pause_writing(self) -> None:
+        """The client does not read what it is sent: its requests wait, lest answers pile up here."""
+        self._reads_nothing = True
+
+    def resume_writing(self) -> None:
+        """It has read."""
+        self._reads_nothing = False
+        self.go_on()
 
     def data_received(self, data: bytes) -> None:
         """Bytes of requests."""
@@ -100,7 +117,7 @@ class Connection(asyncio.Protocol):
     # ---- requests
 
     def _go_on(self) -> None:
-        while self._frames and not self._busy and self.open and not self.broker.silent:
+        while self._frames and not (self._busy or self._reads_nothing or self.broker.silent) and self.open:
             frame = self._frames.popleft()
             self._waiting_bytes -= len(frame) + 4
             try:

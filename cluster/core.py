@@ -35,9 +35,12 @@ from quorate.coordinator.image import MetadataImage, TopicImage
 
 __all__ = ["ClusterCore"]
 
+_MOST_NOTES = 10_000
+"""A client that is refused over and over again must not fill the memory with what is said of it."""
+
 
 class ClusterCore:
-    """A cluster. `notes`: what was said besides responses; `failures`: what of it were faults of quorate's own; `meter`: counts what is answered, if there is one.
+    """A cluster. `notes`: what was said besides responses, the last thousands of it; `failures`: what of it were faults of quorate's own; `meter`: counts what is answered, if there is one.
 
     `racks`: broker id → rack; `properties`: brokers' settings by Kafka's names; `data`: the directory that everything is kept in, else it is in memory;
     `seed`: of what is random (ids, places, choices). A directory with a cluster goes on with it. Raises `ClusterStateError` if it cannot be used.
@@ -65,6 +68,7 @@ class ClusterCore:
         self.cluster_id = str(self._new_uuid())
         self.topics: dict[str, TopicState] = {}
         self.topics_by_id: dict[Uuid, TopicState] = {}
+        self._metric_names: dict[str, set[str]] = {}  # topics that come together may share one
         self.group_configs: dict[str, GroupConfig] = {}
         self.group_settings: dict[str, dict[str, str]] = {}  # what group_configs was made of, and what is only kept
         self.faults = Faults(self)
@@ -78,6 +82,7 @@ class ClusterCore:
         self.maintenance = Maintenance(self)
         self.data: DataDirectory | None = None
         self._has_started = False
+        self._unwritten: set[Uuid] | None = None  # topics that may differ from what is written down; `None`: all may
         if data is not None:
             durable = "log.flush.interval.messages" in self.settings.properties
             now_ms = self.clock.now_ms()
@@ -93,13 +98,15 @@ class ClusterCore:
             except BaseException:
                 self.data.release()
                 raise
-        self._publish()
+        self._publish(*self.topics.values())
 
     def _new_uuid(self) -> Uuid:
         return Uuid(UUID(int=self.random.getrandbits(128), version=4).bytes)
 
     def note(self, text: str) -> None:
         """Say something that no response can say."""
+        if len(self.notes) >= _MOST_NOTES:
+            del self.notes[: _MOST_NOTES // 2]
         self.notes.append(text)
         self._on_note(text)
 
@@ -118,6 +125,7 @@ class ClusterCore:
     def broker_changed(self) -> None:
         """A broker came, went, or is in another rack: partitions get leaders accordingly."""
         up = self.alive
+        changed = []
         for topic in self.topics.values():
             moved = False
             for partition in topic.partitions:
@@ -125,7 +133,8 @@ class ClusterCore:
                 moved |= partition.elect(up) or partition.in_sync != before
             if moved:
                 self._leadership[topic.name] = self._leadership.get(topic.name, 0) + 1
-        self._publish()
+                changed.append(topic)
+        self._publish(*changed)
         self._leaders_changed()
 
     # ---- topics
@@ -151,9 +160,9 @@ class ClusterCore:
             raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"a topic cannot be named {name!r}")
         if name in self.topics:
             raise Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {name} already")
-        like = name.replace(".", "_")
-        if clash := next((one for one in self.topics if one.replace(".", "_") == like), None):
-            raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} could not be told from {clash} in metrics' names")
+        if clash := self._metric_names.get(_metric_name(name)):
+            told = f"{name} could not be told from {min(clash)} in metrics' names"
+            raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, told)
 
     def create_topic(
         self,
@@ -180,14 +189,23 @@ class ClusterCore:
         topic = TopicState(name, self._new_uuid(), [], dict(config or {}), name in INTERNAL)
         topic.add_partitions(chosen, self.alive)
         if not only_check:
-            self.topics[name] = self.topics_by_id[topic.id] = topic
+            self.enter(topic)
             try:
-                self._publish()
+                self._publish(topic)
             except OSError as error:
-                del self.topics[name], self.topics_by_id[topic.id]
+                self._leave(topic)
                 self._unequip(topic.partitions)
                 raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror) from None
         return topic
+
+    def enter(self, topic: TopicState) -> None:
+        """There is a topic from now on, which nobody is told yet."""
+        self.topics[topic.name] = self.topics_by_id[topic.id] = topic
+        self._metric_names.setdefault(_metric_name(topic.name), set()).add(topic.name)
+
+    def _leave(self, topic: TopicState) -> None:
+        del self.topics[topic.name], self.topics_by_id[topic.id]
+        self._metric_names[_metric_name(topic.name)].discard(topic.name)
 
     def internal_topic(self, name: str) -> TopicState:
         """`__consumer_offsets` or `__transaction_state`, made when it is needed first. With fewer brokers than its replicas, it has as many as there are."""
@@ -202,12 +220,13 @@ class ClusterCore:
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic. Raises `Refusal` if there is none."""
-        topic = self.topics.pop(name, None)
+        topic = self.topics.get(name)
         if topic is None:
             raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        del self.topics_by_id[topic.id]
+        self._leave(topic)
         self._log_configs.pop(name, None)
-        self._publish()
+        self._leadership.pop(name, None)
+        self._publish(topic)
         self._leaders_changed()  # coordinators of its partitions have nothing to do any more
         if self.data is not None:
             for partition in topic.partitions:
@@ -242,7 +261,7 @@ class ClusterCore:
             return
         topic.add_partitions(chosen, self.alive)
         try:
-            self._publish()
+            self._publish(topic)
         except OSError as error:
             self._unequip(topic.partitions[have:])
             del topic.partitions[have:]
@@ -262,7 +281,7 @@ class ClusterCore:
         partition.in_sync = ()
         partition.elect(self.alive)
         self._leadership[partition.topic] = self._leadership.get(partition.topic, 0) + 1
-        self._publish()
+        self._publish(self.topics[partition.topic])
         if self.data is not None:
             self.data.moved(partition.topic, partition.index, partition.replicas)
         self._leaders_changed()
@@ -275,7 +294,7 @@ class ClusterCore:
         changed = partition.elect(self.alive, preferred=True)
         if changed:
             self._leadership[partition.topic] = self._leadership.get(partition.topic, 0) + 1
-            self._publish()
+            self._publish(self.topics[partition.topic])
             self._leaders_changed()
             self._wake([partition])
         return changed
@@ -324,13 +343,22 @@ class ClusterCore:
 
     def settings_changed(self) -> None:
         """Metadata has changed, such as settings of topics or groups: they count, and are written down. Raises `OSError` if new partitions cannot have logs."""
-        for topic in self.topics.values():
-            self._equip(topic)
-        if self.data is not None and self._has_started:
-            try:
-                self.data.metadata.become(state_of(self, self.data), self.clock.now_ms())
-            except Refused as refused:  # it is tried again with the next change
-                self.note(f"the cluster's metadata could not be written: {refused}; free some space")
+        self._unwritten = None
+        self._keep(self.topics.values())
+
+    def _keep(self, changed: Iterable[TopicState]) -> None:
+        """Partitions of topics have logs, and what changed is written down; topics that are gone have nothing to be kept. Raises `OSError`."""
+        for topic in changed:
+            if topic.id in self.topics_by_id:
+                self._equip(topic)
+        if self.data is None or not self._has_started:
+            return
+        only = self._unwritten
+        try:
+            self.data.metadata.become(state_of(self, self.data, only=only), self.clock.now_ms(), only=only)
+            self._unwritten = set()
+        except Refused as refused:  # it is tried again with the next change
+            self.note(f"the cluster's metadata could not be written: {refused}; free some space")
 
     def started(self) -> None:
         """All brokers are up, in a loop that runs: leaders are chosen, and logs are looked after. Raises `ClusterStateError` after `close`."""
@@ -352,20 +380,29 @@ class ClusterCore:
                 self.note(f"{self.data.path} could not be closed in order: {error}; the next start recovers it")
                 self.data.release()
 
-    def _publish(self) -> None:
-        """Metadata has changed: it is written down, partitions have logs, the coordinators see it as it is now."""
-        self.settings_changed()
+    def _publish(self, *changed: TopicState) -> None:
+        """Some topics are new, other than before, or gone, or something about brokers has changed: it is written down, the coordinators see it as it is now.
+
+        What it takes grows with what changed, not with what there is: there may be thousands of topics. Raises `OSError` if new partitions cannot have logs.
+        """
+        if self._unwritten is not None:
+            self._unwritten.update(topic.id for topic in changed)
+        self._keep(changed)
         image = self.image.with_brokers(
             {broker.id: broker.rack for broker in self.brokers.values() if broker.registered}
         )
-        self.image = image.with_topics(
-            TopicImage(
-                name=topic.name,
-                id=topic.id,
-                replicas=tuple(partition.replicas for partition in topic.partitions),
-                leadership=self._leadership.get(topic.name, 0),
-            )
-            for topic in self.topics.values()
+        there = [topic for topic in changed if topic.id in self.topics_by_id]
+        self.image = image.with_changed(
+            [
+                TopicImage(
+                    name=topic.name,
+                    id=topic.id,
+                    replicas=tuple(partition.replicas for partition in topic.partitions),
+                    leadership=self._leadership.get(topic.name, 0),
+                )
+                for topic in there
+            ],
+            gone=[topic.name for topic in changed if topic.name not in self.topics],
         )
         self.groups.image_changed()
 
@@ -387,3 +424,8 @@ class ClusterCore:
             known = ", ".join(map(str, self.brokers))
             raise ClusterStateError(f"there is no broker {broker}, only {known}")
         return found
+
+
+def _metric_name(topic: str) -> str:
+    """What a topic is called in names of metrics, where dots become underscores: two topics cannot share one."""
+    return topic.replace(".", "_")

@@ -1,6 +1,6 @@
 """From a cluster to what is written down of it, and back: topics, leaders, settings, brokers (`quorate.cluster.storage.metadata_state`)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
@@ -8,7 +8,7 @@ from quorate.cluster.errors import ClusterStateError
 from quorate.cluster.storage.data import DataDirectory
 from quorate.cluster.storage.metadata_state import BrokerFacts, MetadataState, PartitionFacts, TopicFacts
 from quorate.cluster.topics import PartitionState, TopicState
-from quorate.codecs import CONSUMER_OFFSETS
+from quorate.codecs import CONSUMER_OFFSETS, Uuid
 from quorate.codecs.message import TRANSACTION_STATE
 from quorate.coordinator.config import GroupConfig
 
@@ -48,7 +48,7 @@ def restore(cluster: "ClusterCore", data: DataDirectory) -> None:
             for index, one in enumerate(known.partitions)
         ]
         topic = TopicState(known.name, topic_id, partitions, dict(known.config), known.name in INTERNAL)
-        cluster.topics[known.name] = cluster.topics_by_id[topic_id] = topic
+        cluster.enter(topic)
     for group, settings in state.groups.items():
         cluster.group_settings[group] = dict(settings)
         followed = {name: value for name, value in settings.items() if name in _FOLLOWED}
@@ -56,8 +56,11 @@ def restore(cluster: "ClusterCore", data: DataDirectory) -> None:
     cluster.transactions.next_block = state.next_producer_id
 
 
-def state_of(cluster: "ClusterCore", data: DataDirectory) -> MetadataState:
-    """What is to be written down of a cluster as it is now."""
+def state_of(cluster: "ClusterCore", data: DataDirectory, *, only: Iterable[Uuid] | None = None) -> MetadataState:
+    """What is to be written down of a cluster as it is now, with all topics, or `only` those with some ids, as far as they are there."""
+    topics: Iterable[TopicState | None] = (
+        cluster.topics.values() if only is None else map(cluster.topics_by_id.get, only)
+    )
     return MetadataState(
         features=dict(cluster.features),
         brokers={
@@ -71,7 +74,8 @@ def state_of(cluster: "ClusterCore", data: DataDirectory) -> MetadataState:
                 [PartitionFacts(one.replicas, one.in_sync, one.leader, one.leader_epoch) for one in topic.partitions],
                 topic.config,
             )
-            for topic in cluster.topics.values()
+            for topic in topics
+            if topic is not None
         },
         groups=cluster.group_settings,
         next_producer_id=cluster.transactions.next_block,

@@ -99,23 +99,26 @@ class _Turn:
     def wait(self) -> Pending[Any]:
         """Answer when there is enough, or the time is over."""
         pending: Pending[Any] = Pending()
+        connection = self.context.connection
         logs = [partition.log for key in self.asked if (partition := self._find(key)[1]) is not None]
 
         def finish() -> None:
             for log in logs:
                 log.waiting.discard(look)
             timer.cancel()
-            if self.context.connection.open:
+            connection.on_lost = None
+            if connection.open:
                 pending.complete(self.response(self.read()))
 
         def look() -> None:
-            if not self.context.connection.open or self.is_enough(self.read()):
+            if not connection.open or self.is_enough(self.read()):
                 finish()
 
         clock = self.broker.cluster.clock
         timer = clock.call_at(self.context.now_ms + self.request.max_wait_ms, finish)
         for log in logs:
             log.waiting.add(look)
+        connection.on_lost = finish  # a client may be gone long before its time is over
         return pending
 
     def response(self, found: dict[Key, PartitionData]) -> FetchResponse:
@@ -186,7 +189,7 @@ class _Turn:
             "aborted_transactions": () if committed else None,
         }
         if asked.last_fetched_epoch >= 0:
-            epoch, end = log.end_of_epoch(asked.last_fetched_epoch)
+            epoch, end = log.end_of_epoch(asked.last_fetched_epoch, partition.leader_epoch)
             if end < 0:
                 return _failed(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
             if end < asked.fetch_offset or epoch < asked.last_fetched_epoch:

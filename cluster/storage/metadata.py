@@ -3,7 +3,7 @@
 Each change is one batch, so it is there as a whole or not at all. When the log has grown far beyond what it says, it is written anew when it is opened.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -72,9 +72,12 @@ class MetadataLog:
                     f"{self._folder}, offset {offset:,}: the cluster's metadata contradicts itself ({error!r}); restore the folder from a copy"
                 ) from None
 
-    def become(self, state: MetadataState, now_ms: int) -> int:
-        """Write down what differs from what is known; returns how many records that took. Raises `Refused` if it cannot be written."""
-        records = list(difference(self.state, state, self.log.next_offset))
+    def become(self, state: MetadataState, now_ms: int, *, only: Collection[Uuid] | None = None) -> int:
+        """Write down what differs from what is known; returns how many records that took. Raises `Refused` if it cannot be written.
+
+        `only`: ids of the topics that can differ; `state` need not have the others.
+        """
+        records = list(difference(self.state, state, self.log.next_offset, only=only))
         for start in range(0, len(records), _MOST_RECORDS):
             self._append(records[start : start + _MOST_RECORDS], now_ms)
         return len(records)

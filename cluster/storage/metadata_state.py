@@ -3,7 +3,7 @@
 Applying the difference of two states to the first gives the second: so nothing in the cluster has to remember what it must write down.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 
 from quorate.codecs import Uuid
@@ -135,19 +135,24 @@ class MetadataState:
             config[record.name] = record.value
 
 
-def difference(old: MetadataState, new: MetadataState, offset: int) -> Iterator[Message]:
-    """The records that lead from one state to another, the first of which will be at `offset`. Brokers' epochs in `new` are not looked at."""
-    for place, record in enumerate(_records(old, new), offset):
+def difference(
+    old: MetadataState, new: MetadataState, offset: int, *, only: Collection[Uuid] | None = None
+) -> Iterator[Message]:
+    """The records that lead from one state to another, the first of which will be at `offset`. Brokers' epochs in `new` are not looked at.
+
+    `only`: ids of the topics that can differ; `new` need not have the others.
+    """
+    for place, record in enumerate(_records(old, new, only), offset):
         yield replace(record, broker_epoch=place) if isinstance(record, RegisterBrokerRecord) else record
 
 
-def _records(old: MetadataState, new: MetadataState) -> Iterator[Message]:
+def _records(old: MetadataState, new: MetadataState, only: Collection[Uuid] | None) -> Iterator[Message]:
     for name, level in new.features.items():
         if old.features.get(name) != level:
             yield FeatureLevelRecord(name=name, feature_level=level)
     yield from _brokers(old, new)
-    for topic_id in old.topics:
-        if topic_id not in new.topics:
+    for topic_id in old.topics if only is None else only:
+        if topic_id in old.topics and topic_id not in new.topics:
             yield RemoveTopicRecord(topic_id=topic_id)
     for topic_id, topic in new.topics.items():
         known = old.topics.get(topic_id)

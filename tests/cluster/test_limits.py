@@ -4,6 +4,8 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable
+from cProfile import Profile
+from pathlib import Path
 from struct import pack
 from typing import Any
 
@@ -11,8 +13,11 @@ import pytest
 
 from quorate.cluster import ClusterStateError, EmbeddedCluster, ManualClock
 from quorate.cluster.meter import Meter, error_codes
+from quorate.codecs import CONSUMER_OFFSETS
+from quorate.codecs.api import ListGroupsRequest
 from quorate.codecs.api.broker import FetchRequest, FetchResponse, MetadataRequest
-from quorate.codecs.api.broker.fetch import FetchableTopicResponse, PartitionData
+from quorate.codecs.api.broker.fetch import FetchableTopicResponse, FetchPartition, FetchTopic, PartitionData
+from quorate.coordinator.results import RequestContext
 from tests.cluster.conftest import QUICK
 from tests.cluster.wire import Wire
 
@@ -150,6 +155,66 @@ def test_a_client_that_reads_nothing_holds_the_stop_up_no_longer_than_it_may() -
         eventually(lambda: connection._transport.get_write_buffer_size() > 0)
         began = time.monotonic()
     assert time.monotonic() - began < 2
+
+
+def test_a_client_that_asks_on_and_on_and_reads_nothing_does_not_fill_the_memory() -> None:
+    with cluster() as made, Wire(made.core.brokers[1].port) as wire:
+        made.call(lambda: made.core.create_topic("wide", partitions=20_000))
+        wire.ask(WHO, 12)
+        (connection,) = made.core.brokers[1].connections
+        wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 17)
+        for _ in range(16):
+            wire.send(MetadataRequest(topics=None), 12)
+        eventually(lambda: connection._transport.get_write_buffer_size() > 0)
+        with Wire(made.core.brokers[1].port) as other:
+            for _ in range(2):  # its turn comes behind all that was sent before
+                other.ask(WHO, 12)
+        kept = connection._transport.get_write_buffer_size()
+        answer = len(wire.frame())
+        assert kept < 2 * answer
+        assert [len(wire.frame()) for _ in range(15)] == [answer] * 15  # who reads gets them all
+
+
+def test_what_a_client_waited_for_is_forgotten_when_it_is_gone() -> None:
+    with cluster() as made:
+        log = made.call(lambda: made.core.create_topic("t", partitions=1)).partitions[0].log
+        with Wire(made.core.brokers[1].port) as wire:
+            part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)
+            asked = FetchTopic(topic="t", partitions=(part,))
+            wire.send(FetchRequest(max_wait_ms=2**31 - 1, min_bytes=1, topics=(asked,)), 12)
+            eventually(lambda: log.waiting)
+        eventually(lambda: not log.waiting)
+
+
+def test_only_so_many_notes_are_kept_and_the_last_ones_are_among_them() -> None:
+    core = cluster().core
+    for number in range(25_000):
+        core.note(str(number))
+    assert 1_000 < len(core.notes) <= 10_000
+    assert core.notes[-1] == "24999"
+
+
+def test_a_new_topic_takes_no_longer_where_there_are_many(tmp_path: Path) -> None:
+    """Counted in calls of functions, which a loop over all topics would make more of."""
+    core = EmbeddedCluster(brokers=2, properties=QUICK, data=tmp_path, clock=ManualClock(), seed=1).core
+    for broker in core.brokers.values():
+        broker.serving = True
+    core.started()
+    core.internal_topic(CONSUMER_OFFSETS)
+    core.groups.list_groups(
+        1, ListGroupsRequest(), RequestContext(api_version=5, now_ms=core.clock.now_ms())
+    )  # loads them
+    assert core.groups.runtimes()
+    calls = []
+    for number in range(101):
+        profile = Profile()
+        profile.enable()
+        core.create_topic(f"orders.{number}", partitions=2)
+        profile.disable()
+        if number in (10, 100):
+            calls.append(sum(one.callcount for one in profile.getstats()))
+    core.close()
+    assert calls[1] < calls[0] * 1.1
 
 
 def test_brokers_move_to_other_racks_also_in_a_loop_of_the_owner() -> None:

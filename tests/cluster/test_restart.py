@@ -15,6 +15,8 @@ from quorate.cluster import ClusterStateError, EmbeddedCluster, ManualClock
 from quorate.cluster.core import ClusterCore
 from quorate.cluster.errors import Refusal
 from quorate.cluster.groups import PartitionCoordinatorLog
+from quorate.cluster.log import PartitionLog
+from quorate.cluster.producers import Refused
 from quorate.cluster.storage.log_files import LogFiles
 from quorate.cluster.storage.segment import Segment
 from quorate.codecs import read_log
@@ -266,6 +268,29 @@ def test_topics_and_partitions_that_the_disk_has_no_room_for_are_refused(
     again = quiet_core(tmp_path, clock)
     assert [(topic.name, len(topic.partitions)) for topic in again.topics.values()] == [("a", 4), ("b", 4)]
     assert again.notes == []
+
+
+def test_metadata_that_could_not_be_written_is_with_the_next_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock()
+    core = quiet_core(tmp_path, clock)
+    core.create_topic("old", partitions=1)
+    core.create_topic("grows", partitions=1)
+
+    def full(log: PartitionLog, data: bytes, now_ms: int) -> None:
+        raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PartitionLog, "append_own", full)
+        core.create_topic("made", partitions=2)
+        core.delete_topic("old")
+        core.add_partitions("grows", 3)
+        assert "No space left on device; free some space" in core.notes[-1]
+    core.create_topic("last", partitions=1)
+    core.data.release()  # a crash
+    again = quiet_core(tmp_path, clock)
+    assert {one.name: len(one.partitions) for one in again.topics.values()} == {"grows": 3, "made": 2, "last": 1}
 
 
 def test_a_topic_does_not_get_the_records_of_one_of_its_name_that_could_not_be_deleted(
