@@ -17,6 +17,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -142,7 +143,14 @@ class EmbeddedLab(Cluster):
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.close()
-        said = process.stdout.readline().decode()  # "ready", or what went wrong; nothing if it crashed
+        try:
+            said = process.stdout.readline().decode()  # "ready", or what went wrong; nothing if it crashed
+        except BaseException:  # Ctrl-C: what was started goes again
+            process.kill()
+            process.wait()
+            if new:
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
         process.stdout.close()
         if said != "ready\n":
             process.wait()
@@ -161,8 +169,11 @@ class EmbeddedLab(Cluster):
         if not folder.is_dir():
             return False
         if is_alive(name):
-            pid = int((folder / "lock").read_text() or 0)
-            os.kill(pid, signal.SIGTERM)
+            # Who takes the lock writes its number there right behind.
+            wait_for("the lab's process says who it is", lambda: (folder / "lock").read_text() or None, 1_000)
+            pid = int((folder / "lock").read_text())
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
             wait_for(f"the process {pid} of the lab {name} ends", lambda: not is_alive(name), 15_000)
         shutil.rmtree(folder)
         return True

@@ -10,6 +10,7 @@ import signal
 import sys
 import tempfile
 import threading
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingUnixStreamServer
@@ -60,7 +61,7 @@ def main(folder: Path) -> int:
             with _Server(path, folder, kafka, plan) as server:
                 threading.Thread(target=server.serve_forever, daemon=True).start()
                 server.save()
-                print("ready", flush=True)  # noqa: T201  # for the process that waits for it
+                _say("ready")
                 ended.wait()
                 server.shutdown()
     return 0
@@ -82,8 +83,14 @@ def _started(plan: LabPlan, folder: Path) -> EmbeddedKafka:
 
 
 def _failed(message: str, remedy: tuple[str, ...]) -> int:
-    print(json.dumps({"error": message, "remedy": remedy}), flush=True)  # noqa: T201  # as above
+    _say(json.dumps({"error": message, "remedy": remedy}))
     return 1
+
+
+def _say(line: str) -> None:
+    """To the process that waits for it; if that was killed, the lab goes on all the same, and the next command finds it."""
+    with suppress(BrokenPipeError):
+        os.write(sys.stdout.fileno(), line.encode() + b"\n")
 
 
 class _Handler(StreamRequestHandler):
@@ -95,6 +102,8 @@ class _Handler(StreamRequestHandler):
             answer = {"result": self.server.call(method, args, kwargs)}
         except ClusterError as error:
             answer = {"error": error.message, "remedy": error.remedy}
+        except OSError as error:  # a full disk, most likely
+            answer = {"error": f"{self.server.folder}: {error.strerror or error}", "remedy": ()}
         self.wfile.write(json.dumps(answer).encode() + b"\n")
 
 

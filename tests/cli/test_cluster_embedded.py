@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -22,6 +23,11 @@ def labs(tmp_path, monkeypatch, quorate):
     yield quorate
     for name in embedded_lab_names():
         EmbeddedLab.remove(name)
+
+
+def _heed_interrupts():
+    """Also where the tests are run in the background of a shell, which has them ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def fields(status):
@@ -112,6 +118,29 @@ def test_what_cannot_be_leaves_nothing_behind(labs, arguments, said):
     assert ended.status == 1
     assert ended.err.splitlines()[0].startswith(f"error: {said}")
     assert not list(lab_folder().glob("*"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
+def test_a_lab_whose_start_is_not_waited_for_is_there_or_gone(labs, number):
+    """Killed, `up` can do nothing: the lab is there as if it had not been. Interrupted, it takes back what it began."""
+    starting = "import sys; from quorate.cli.main import main; main(sys.argv[1:])"
+    up = subprocess.Popen(
+        [sys.executable, "-P", "-c", starting, "cluster", "up"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=_heed_interrupts,
+    )
+    folder = lab_folder("lab")
+    wait_for("a lab is being started", (folder / "plan.json").exists, 20_000)
+    up.send_signal(number)
+    up.wait(20)
+    if number == signal.SIGINT:
+        assert not folder.exists()
+        return
+    wait_for("the lab is there", lambda: "lab" in embedded_lab_names(), 20_000)
+    status = json.loads(labs("cluster", "status", "--json").out)
+    assert {one["state"] for one in status["brokers"]} == {"running"}
+    assert "Traceback" not in (folder / "log").read_text()
 
 
 def test_without_labs_and_without_docker_the_list_says_how_to_start_one(labs):
