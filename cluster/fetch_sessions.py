@@ -37,15 +37,15 @@ class FetchSession:
     partitions: dict[Key, _Known] = field(default_factory=dict)
 
     def take(self, changed: dict[Key, FetchPartition], forgotten: list[Key]) -> None:
-        """What a request says of its partitions."""
-        for key in forgotten:
-            self.partitions.pop(key, None)
+        """What a request says of its partitions. One that it asks for and forgets is forgotten."""
         for key, asked in changed.items():
             known = self.partitions.get(key)
             if known is None:
                 self.partitions[key] = _Known(asked)
             else:
                 known.asked = asked
+        for key in forgotten:
+            self.partitions.pop(key, None)
 
     def worth_telling(self, key: Key, found: PartitionData) -> bool:
         """Whether a partition has to be in the response: it has records, or something about it has changed."""

@@ -60,7 +60,7 @@ class PartitionLog:
     """The log of one partition. Offsets begin at `start_offset` and go up to `next_offset`, excluded. `waiting`: called whenever something is appended.
 
     `files`: where it is on the disk; without, it is in memory. `flushed_offset`: what is before it is on the disk for sure. `on_unflushed`: is told when
-    something was written and is not.
+    something was written and is not; `on_failure`: why nothing can be.
     """
 
     def __init__(self, config: LogConfig | None = None, files: "LogFiles | None" = None, *, now_ms: int = 0) -> None:
@@ -76,6 +76,7 @@ class PartitionLog:
         self.epochs: list[tuple[int, int]] = []
         self.waiting: set[Callable[[], object]] = set()
         self.on_unflushed: Callable[[PartitionLog], object] | None = None
+        self.on_failure: Callable[[str], object] | None = None
         self._unflushed = 0
         if files is None:
             self.add_segment(Segment(0, MemoryStore(), created_ms=now_ms))
@@ -109,7 +110,7 @@ class PartitionLog:
             try:
                 self._roll(now_ms)
             except OSError as error:
-                raise _cannot_write(error) from None
+                raise self._cannot_write(error) from None
 
     def _roll(self, now_ms: int) -> None:
         old = self.active
@@ -177,21 +178,28 @@ class PartitionLog:
             return None
         return next(newest.batches(newest.position_of(newest.max_timestamp_offset)), None)
 
-    def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """The largest leader epoch up to `epoch`, and where it ended (KIP-101); (-1, -1) for an epoch later than all that are known."""
+    def epochs_up_to(self, led: int) -> list[tuple[int, int]]:
+        """Each leader epoch and where it begins, up to `led`, in which the log is led now: it begins where the log ended before, also with nothing written in it (LeaderEpochFileCache.assign)."""
+        if self.epochs and self.epochs[-1][0] >= led:
+            return self.epochs
+        return [*((epoch, start) for epoch, start in self.epochs if start < self.next_offset), (led, self.next_offset)]
+
+    def end_of_epoch(self, epoch: int, led: int) -> tuple[int, int]:
+        """The largest leader epoch up to `epoch`, and where it ended (KIP-101); (-1, -1) for an epoch later than `led`, in which the log is led now."""
         if epoch < 0:
             return -1, -1
-        known = [one for one, _ in self.epochs if one <= epoch]
-        later = [start for one, start in self.epochs if one > epoch]
+        epochs = self.epochs_up_to(led)
+        known = [one for one, _ in epochs if one <= epoch]
+        later = [start for one, start in epochs if one > epoch]
         if known and known[-1] == epoch and not later:
             return epoch, self.next_offset
         if not later:
             return -1, -1
         return known[-1] if known else epoch, later[0]
 
-    def epoch_of(self, offset: int) -> int:
-        """The leader epoch that an offset was written in; -1 if that is not known."""
-        return next((epoch for epoch, start in reversed(self.epochs) if start <= offset), -1)
+    def epoch_of(self, offset: int, led: int) -> int:
+        """The leader epoch that an offset was or will be written in, if the log is led in `led` now; -1 if that is not known."""
+        return next((epoch for epoch, start in reversed(self.epochs_up_to(led)) if start <= offset), -1)
 
     def __iter__(self) -> Iterator[Batch]:
         """All batches, oldest first; those that are appended meanwhile are left out."""
@@ -306,7 +314,7 @@ class PartitionLog:
                 active.created_ms = now_ms
             active.append(data, facts.last_offset, facts.max_timestamp_ms)
         except OSError as error:
-            raise _cannot_write(error) from None
+            raise self._cannot_write(error) from None
         self.next_offset = facts.last_offset + 1
         if not self.epochs or self.epochs[-1][0] < facts.leader_epoch:
             self.epochs.append((facts.leader_epoch, facts.base_offset))
@@ -339,7 +347,7 @@ class PartitionLog:
             ends = self._bases[1:]
             self.drop([one for one, following in zip(self.segments, ends, strict=False) if following <= offset])
         except OSError as error:
-            raise _cannot_write(error) from None
+            raise self._cannot_write(error) from None
 
     def drop(self, segments: list[Segment]) -> None:
         """Some of the oldest segments go, not the one that is written to."""
@@ -374,7 +382,7 @@ class PartitionLog:
                 segment.store.flush()
             self.files.sync()
         except OSError as error:
-            raise _cannot_write(error) from None
+            raise self._cannot_write(error) from None
         self._unflushed = 0
         self.flushed_offset = self.next_offset
 
@@ -388,11 +396,13 @@ class PartitionLog:
                 if self.next_offset > self.start_offset or self.producers.by_id:
                     self.files.write_producers(self.next_offset, self.producers)
             except OSError as error:
-                raise _cannot_write(error) from None
+                raise self._cannot_write(error) from None
 
-
-def _cannot_write(error: OSError) -> Refused:
-    return Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"the log cannot be written: {error.strerror or error}")
+    def _cannot_write(self, error: OSError) -> Refused:
+        why = f"the log cannot be written: {error.strerror or error}"
+        if self.on_failure is not None and self.files is not None:
+            self.on_failure(f"{self.files.home}: {why}")
+        return Refused(ErrorCode.KAFKA_STORAGE_ERROR, why)
 
 
 _ATTRIBUTES = Struct(">h")

@@ -47,15 +47,15 @@ def fetch(broker: "Broker", request: FetchRequest, context: Context) -> FetchRes
         for topic in request.topics
         for one in topic.partitions
     }
+    incremental = session is not None and request.session_epoch > 0
     if session is not None:
         forgotten: list[Key] = [
             (topic.topic_id if by_id else topic.topic, index)
             for topic in request.forgotten_topics_data
             for index in topic.partitions
         ]
-        session.take(asked, forgotten)
+        session.take(asked, forgotten if incremental else [])  # a new session has nothing to forget
         asked = {key: known.asked for key, known in session.partitions.items()}
-    incremental = session is not None and request.session_epoch > 0
     turn = _Turn(broker, request, context, session, incremental, asked)
     found = turn.read()
     if request.max_wait_ms <= 0 or turn.is_enough(found) or not asked:

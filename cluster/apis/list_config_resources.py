@@ -20,7 +20,7 @@ def _brokers(cluster: "ClusterCore") -> Iterable[str]:
 
 
 _TYPES: dict[int, Callable[["ClusterCore"], Iterable[str]]] = {
-    32: lambda cluster: cluster.group_settings,
+    32: lambda cluster: [name for name, settings in cluster.group_settings.items() if settings],
     16: lambda cluster: (),
     8: _brokers,
     4: _brokers,

@@ -73,9 +73,7 @@ def _found(
         return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=error)
     log = partition.log
     until = log.last_stable_offset if isolation_level == _READ_COMMITTED else log.high_watermark
-    offset, timestamp_ms, epoch = _offset(log, asked.timestamp, until)
-    if asked.timestamp == _LATEST:
-        epoch = partition.leader_epoch
+    offset, timestamp_ms, epoch = _offset(log, partition.leader_epoch, asked.timestamp, until)
     return ListOffsetsPartitionResponse(
         partition_index=asked.partition_index,
         timestamp=timestamp_ms,
@@ -84,12 +82,12 @@ def _found(
     )
 
 
-def _offset(log: "PartitionLog", timestamp_ms: int, until: int) -> tuple[int, int, int]:
+def _offset(log: "PartitionLog", led: int, timestamp_ms: int, until: int) -> tuple[int, int, int]:
     """Offset, timestamp and leader epoch of what is asked for; -1 for what there is not."""
     if timestamp_ms == _LATEST:
-        return until, -1, -1
+        return until, -1, led
     if timestamp_ms in (_EARLIEST, _EARLIEST_LOCAL):
-        return log.start_offset, -1, log.epoch_of(log.start_offset)
+        return log.start_offset, -1, log.epoch_of(log.start_offset, led)
     if timestamp_ms in (_LATEST_TIERED, _EARLIEST_PENDING):
         return -1, -1, -1
     if timestamp_ms == _GREATEST:

@@ -37,8 +37,5 @@ def _end(broker: "Broker", topic: str, asked: OffsetForLeaderPartition) -> Epoch
     error = leader_error(partition, broker.id, asked.current_leader_epoch)
     if partition is None or error:
         return EpochEndOffset(error_code=error, partition=asked.partition)
-    if asked.leader_epoch == partition.leader_epoch:
-        epoch, end = asked.leader_epoch, partition.log.next_offset
-    else:
-        epoch, end = partition.log.end_of_epoch(asked.leader_epoch)
+    epoch, end = partition.log.end_of_epoch(asked.leader_epoch, partition.leader_epoch)
     return EpochEndOffset(partition=asked.partition, leader_epoch=epoch, end_offset=end)

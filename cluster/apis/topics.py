@@ -1,6 +1,7 @@
 """CreateTopics v2–7, DeleteTopics v1–6, CreatePartitions v0–3, DeleteRecords v0–2: topics come, grow and go (KIP-4, KIP-195, KIP-107; ids: KIP-516)."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
@@ -32,6 +33,7 @@ __all__: list[str] = []
 
 MOST_PARTITIONS = 10_000
 """So many partitions may be made by one request, as in Kafka: a slip of a client must not end the cluster."""
+_MOST_COUNTED = 0x7FFFFFFF
 
 
 @answers(CreateTopicsRequest)
@@ -39,15 +41,7 @@ def create_topics(broker: "Broker", request: CreateTopicsRequest, context: Conte
     """Make each topic, or say why not."""
     times = Counter(topic.name for topic in request.topics)
     refused = {}
-    default = broker.cluster.settings.number("num.partitions")
-    if (
-        sum(
-            len(one.assignments) or (default if one.num_partitions == -1 else max(one.num_partitions, 0))
-            for one in request.topics
-        )
-        > MOST_PARTITIONS
-    ):
-        too_many = Refusal(ErrorCode.POLICY_VIOLATION, f"more than {MOST_PARTITIONS:,} partitions in one request")
+    if (too_many := _too_many(broker.cluster, request.topics)) is not None:
         refused = dict.fromkeys(times, too_many)
     for name in (
         times.keys() - refused.keys()
@@ -69,6 +63,24 @@ def create_topics(broker: "Broker", request: CreateTopicsRequest, context: Conte
                 CreatableTopicResult(name=asked.name, error_code=refusal.code, error_message=refusal.message)
             )
     return CreateTopicsResponse(topics=tuple(results))
+
+
+def _too_many(cluster: "ClusterCore", topics: Sequence[CreatableTopic]) -> Refusal | None:
+    """Why none of these topics is made. Where the partitions are more than an int counts, Kafka does not see that, and fails over the topic that has them."""
+    default = cluster.settings.number("num.partitions")
+    counts = [
+        len(one.assignments) or (default if one.num_partitions == -1 else max(one.num_partitions, 0)) for one in topics
+    ]
+    told = f"more than {MOST_PARTITIONS:,} partitions in one request"
+    if MOST_PARTITIONS < sum(counts) <= _MOST_COUNTED:
+        return Refusal(ErrorCode.POLICY_VIOLATION, told)
+    up = len(cluster.alive)
+    if any(
+        count > MOST_PARTITIONS and (one.replication_factor == -1 or 1 <= one.replication_factor <= up)
+        for one, count in zip(topics, counts, strict=True)
+    ):
+        return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, told)
+    return None
 
 
 def _created(cluster: "ClusterCore", asked: CreatableTopic, only_check: bool) -> CreatableTopicResult:

@@ -83,6 +83,7 @@ SETS = frozenset(
         "DescribeLogDirsTopic.partitions",
         "PartitionResponse.active_producers",
         "OffsetFetchResponse.topics",
+        "OffsetFetchResponse.groups",
         "OffsetFetchResponseGroup.topics",
         "OffsetFetchResponseTopic.partitions",
         "OffsetFetchResponseTopics.partitions",

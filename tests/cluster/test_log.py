@@ -139,7 +139,7 @@ def test_ends_of_leader_epochs_are_known() -> None:
     log = PartitionLog()
     for epoch in (0, 0, 2, 5):
         log.append(batch(), leader_epoch=epoch, now_ms=NOW_MS)
-    assert [log.end_of_epoch(epoch) for epoch in (0, 1, 2, 4, 5, 9)] == [
+    assert [log.end_of_epoch(epoch, 5) for epoch in (0, 1, 2, 4, 5, 9)] == [
         (0, 2),
         (0, 2),
         (2, 3),
@@ -147,4 +147,14 @@ def test_ends_of_leader_epochs_are_known() -> None:
         (5, 4),
         (-1, -1),
     ]
-    assert PartitionLog().end_of_epoch(0) == (-1, -1)
+    assert PartitionLog().end_of_epoch(1, 0) == (-1, -1)
+
+
+def test_an_epoch_begins_where_the_log_ended_when_its_leader_came_with_nothing_written_in_it() -> None:
+    log = PartitionLog()
+    assert [log.end_of_epoch(0, 0), log.epoch_of(0, 0)] == [(0, 0), 0]
+    assert [log.end_of_epoch(0, 1), log.end_of_epoch(1, 1), log.epoch_of(0, 1)] == [(0, 0), (1, 0), 1]
+    log.append(batch(), leader_epoch=1, now_ms=NOW_MS)
+    assert [log.end_of_epoch(one, 3) for one in (1, 2, 3, 4)] == [(1, 1), (1, 1), (3, 1), (-1, -1)]
+    assert [log.epoch_of(offset, 3) for offset in (0, 1)] == [1, 3]
+    assert log.epochs == [(1, 0)]

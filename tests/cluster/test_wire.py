@@ -24,11 +24,14 @@ from quorate.codecs.api import (
 )
 from quorate.codecs.api.broker import (
     ApiVersionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
     FetchRequest,
     ListOffsetsRequest,
     MetadataRequest,
     ProduceRequest,
 )
+from quorate.codecs.api.broker.create_topics import CreatableTopic
 from quorate.codecs.api.broker.fetch import FetchPartition, FetchTopic
 from quorate.codecs.api.broker.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from quorate.codecs.api.broker.produce import PartitionProduceData, TopicProduceData
@@ -295,3 +298,19 @@ def test_a_reader_hears_from_version_16_on_who_leads_instead(version: int, leade
         found = told(answer)[0]
         assert (found.error_code, found.current_leader.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, leader)
         assert [one.node_id for one in answer.node_endpoints] == ([2] if leader == 2 else [])
+
+
+def test_topics_that_came_together_under_one_name_of_metrics_go_one_by_one(one: EmbeddedCluster) -> None:
+    made = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in ("a.b", "a_b")]
+    with Wire(one.core.brokers[1].port) as wire:
+
+        def errors(request: CreateTopicsRequest | DeleteTopicsRequest) -> list[int]:
+            answer = wire.ask(request, 5)
+            results = answer.topics if isinstance(request, CreateTopicsRequest) else answer.responses
+            return [result.error_code for result in results]
+
+        assert errors(CreateTopicsRequest(topics=tuple(made))) == [0, 0]
+        assert errors(DeleteTopicsRequest(topic_names=("a.b",))) == [0]
+        assert errors(CreateTopicsRequest(topics=(made[0],))) == [17]  # a_b still has the name
+        assert errors(DeleteTopicsRequest(topic_names=("a_b",))) == [0]
+        assert errors(CreateTopicsRequest(topics=(made[0],))) == [0]
