@@ -1,7 +1,8 @@
-"""How fast the embedded cluster is, beside a real broker in a container: starting, heartbeats, produce and fetch through librdkafka, connections, memory.
+"""How fast the embedded cluster is, beside a real broker in a container and kfake: starting, heartbeats, a join storm, produce and fetch, connections, memory.
 
 Both are asked over sockets of 127.0.0.1 by the same client. The embedded cluster runs in a process of its own for what is asked of it, so that the client's
-work does not count as the server's; starting and stopping is measured inside one. Without a container engine the peer's figures are left out.
+work does not count as the server's; starting and stopping is measured inside one. `--no-peer` leaves the real broker out; kfake (franz-go's embedded cluster, compiled)
+is left out where there is no Go.
 """
 
 import os
@@ -20,15 +21,19 @@ from tempfile import TemporaryDirectory
 
 sys.path.append(str(Path(__file__).parent))  # behind everything: `codecs` stays the standard library's
 
+from _kfake import Kfake, kfake
 from _report import Report
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from quorate.cluster import EmbeddedCluster
+from quorate.codecs import Uuid
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, decode_api, encode_api
 from quorate.codecs.api.broker import FindCoordinatorRequest, FindCoordinatorResponse
+from quorate.codecs.api.consumer_group_heartbeat import TopicPartitions
 
 PEER = "Kafka 4.3.1, one broker in a container"
+KFAKE = "kfake (Go)"
 SERVE = """
 import sys, time
 from quorate.cluster import EmbeddedCluster
@@ -77,7 +82,7 @@ def embedded(data: str = "") -> Iterator[Server]:
 def real() -> Iterator[Server]:
     from quorate.integration import KafkaCluster
 
-    with KafkaCluster(racks=["a"]) as cluster:
+    with KafkaCluster(racks=["a"], properties={"group.consumer.assignment.interval.ms": 0}) as cluster:
         yield Server(cluster.bootstrap_servers)
 
 
@@ -95,6 +100,9 @@ class Wire:
 
     def ask(self, frame: bytes) -> bytes:
         self.socket.sendall(frame)
+        return self.receive()
+
+    def receive(self) -> bytes:
         found = self.socket.recv(65_536)
         size = 4 + int.from_bytes(found[:4], "big")
         while len(found) < size:
@@ -108,15 +116,18 @@ def make_topic(server: Server, topic: str, partitions: int) -> None:
         future.result()
 
 
+def find_coordinator(wire: Wire, group: str) -> None:
+    """Have the broker be a group's coordinator."""
+    frame = wire.frame(10, 4, encode_api(FindCoordinatorRequest(coordinator_keys=(group,)), 4))
+    while decode_api(FindCoordinatorResponse, wire.ask(frame), 4, position=9).coordinators[0].error_code:
+        time.sleep(0.2)
+
+
 def heartbeats(server: Server, seconds: float) -> tuple[float, float]:
     """Per second by the clock, one after the other; and per second of the server's own time."""
     make_topic(server, "beats", 4)
     wire = Wire(server.address)
-    find = encode_api(FindCoordinatorRequest(coordinator_keys=("g",)), 4)
-    while (
-        decode_api(FindCoordinatorResponse, wire.ask(wire.frame(10, 4, find)), 4, position=9).coordinators[0].error_code
-    ):
-        time.sleep(0.2)
+    find_coordinator(wire, "g")
     epoch = 0
     for _ in range(100):
         body = encode_api(
@@ -150,6 +161,66 @@ def heartbeats(server: Server, seconds: float) -> tuple[float, float]:
         used = server.cpu_s - cpu
         best_cpu = max(best_cpu, count / used if used else 0.0)
     return best, best_cpu
+
+
+def storm(server: Server, count: int) -> tuple[float, float]:
+    """Seconds until so many members that join at once, each on a connection of its own, own one partition each (KIP-848); and the heartbeats that it took."""
+    make_topic(server, "storm", count)
+    with ExitStack() as sockets:
+        members = [_Member(Wire(server.address), f"m{number}") for number in range(count)]
+        for member in members:
+            sockets.enter_context(member.wire.socket)
+        find_coordinator(members[0].wire, "storm")
+        started, beats = time.perf_counter(), 0
+        while any(len(member.owned) != 1 for member in members) or len({member.epoch for member in members}) != 1:
+            for member in members:
+                member.wire.socket.sendall(member.beat())
+            for member in members:
+                member.hear()
+            beats += len(members)
+            if time.perf_counter() - started > 60:
+                raise SystemExit("error: the group does not come to rest within 60 s")
+        assert len({one for member in members for one in member.owned}) == count
+        return time.perf_counter() - started, beats
+
+
+@dataclass
+class _Member:
+    """One of a storm. `owned`: partitions; `news`: whether to tell them."""
+
+    wire: Wire
+    id: str
+    epoch: int = 0
+    owned: tuple[int, ...] = ()
+    topic_id: Uuid = Uuid.ZERO
+    news: bool = True
+
+    def beat(self) -> bytes:
+        joins = self.epoch == 0
+        held = (TopicPartitions(topic_id=self.topic_id, partitions=self.owned),) if self.owned else ()
+        request = ConsumerGroupHeartbeatRequest(
+            group_id="storm",
+            member_id=self.id,
+            member_epoch=self.epoch,
+            rebalance_timeout_ms=60_000 if joins else -1,
+            subscribed_topic_names=("storm",) if joins else None,
+            topic_partitions=held if self.news else None,
+        )
+        self.news = False
+        return self.wire.frame(68, 1, encode_api(request, 1))
+
+    def hear(self) -> None:
+        answer = decode_api(ConsumerGroupHeartbeatResponse, self.wire.receive(), 1, position=9)
+        if answer.error_code:
+            time.sleep(0.01)  # a real broker may still load the coordinator
+            self.news = True
+            return
+        self.epoch = answer.member_epoch
+        if answer.assignment is not None:
+            topics = answer.assignment.topic_partitions
+            self.owned = tuple(part for topic in topics for part in topic.partitions)
+            self.topic_id = topics[0].topic_id if topics else self.topic_id
+            self.news = True
 
 
 def throughput(server: Server, mib: int) -> tuple[float, float]:
@@ -192,7 +263,7 @@ def connections(server: Server, count: int) -> tuple[float, float]:
         return time.perf_counter() - started, server.resident_mib - before
 
 
-def life(report: Report) -> None:
+def life(report: Report, peer: Kfake | None) -> None:
     """Starting and stopping three brokers, in this process."""
     starts, stops = [], []
     for _ in range(5 if report.quick else 20):
@@ -203,8 +274,9 @@ def life(report: Report) -> None:
         begin = time.perf_counter()
         cluster.__exit__(None, None, None)
         stops.append(time.perf_counter() - begin)
-    report.cost("three brokers ready", 1000 * min(starts), None, "", "ms", "< 10")
-    report.cost("three brokers stopped", 1000 * min(stops), None, "", "ms", "< 5")
+    began, ended = (None, None) if peer is None else (peer.start_ms, peer.stop_ms)
+    report.cost("three brokers ready", 1000 * min(starts), began, KFAKE, "ms", "< 10")
+    report.cost("three brokers stopped", 1000 * min(stops), ended, KFAKE, "ms", "< 5")
 
 
 def disk(report: Report) -> None:
@@ -226,12 +298,36 @@ def both(measure: Callable[[Server], tuple[float, float]], peer: Server | None) 
     return found, measure(peer) if peer is not None else (0.0, 0.0)
 
 
+def compiled(report: Report, peer: Kfake | None) -> None:
+    """What kfake serves, too."""
+    server = None if peer is None else Server(peer.address, peer.pid)
+    ours, theirs = both(lambda one: heartbeats(one, 2 if report.quick else 9), server)
+    case = "KIP-848 heartbeats, one after the other"
+    report.rate(
+        case,
+        ours[0],
+        theirs[0] or None,
+        KFAKE,
+        "1/s",
+        per_s_of_server_time=ours[1],
+        peer_per_s_of_server_time=theirs[1],
+    )
+    ours, theirs = both(lambda one: throughput(one, 32 if report.quick else 200), server)
+    report.rate("produce, librdkafka", ours[0], theirs[0] or None, KFAKE, "MiB/s")
+    report.rate("fetch, librdkafka", ours[1], theirs[1] or None, KFAKE, "MiB/s")
+    count = 100 if report.quick else 500
+    ours, theirs = both(lambda one: storm(one, count), server)
+    report.cost(f"join storm of {count} members", ours[0], theirs[0] or None, KFAKE, "s", heartbeats=ours[1])
+
+
 def main() -> None:
     """All cases."""
     parser = ArgumentParser()
     parser.add_argument("--no-peer", action="store_true", help="without a real broker")
     report = Report("The embedded cluster", __doc__.splitlines()[0], parser)
-    life(report)
+    with kfake() as peer_in_go:
+        life(report, peer_in_go)
+        compiled(report, peer_in_go)
     with ExitStack() as stack:
         peer = None if report.options.no_peer else stack.enter_context(real())
         ours, theirs = both(lambda server: heartbeats(server, 2 if report.quick else 9), peer)
@@ -247,6 +343,9 @@ def main() -> None:
         ours, theirs = both(lambda server: throughput(server, 32 if report.quick else 200), peer)
         report.rate("produce, librdkafka", ours[0], theirs[0] or None, PEER, "MiB/s", "ratio ≥ 0.5")
         report.rate("fetch, librdkafka", ours[1], theirs[1] or None, PEER, "MiB/s", "ratio ≥ 0.5")
+        count = 100 if report.quick else 500
+        ours, theirs = both(lambda one: storm(one, count), peer)
+        report.cost(f"join storm of {count} members", ours[0], theirs[0] or None, PEER, "s", heartbeats=ours[1])
     disk(report)
     with embedded() as server:
         report.cost("memory after the start", server.resident_mib, None, "", "MiB", "< 100")
