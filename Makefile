@@ -6,12 +6,12 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
-WORKERS ?= 4
+WORKERS ?= 2
 MUTANTS ?=
 RELEASES ?=
 BENCH_ARGS ?=
 
-# Tests on containers mostly wait, hence more workers than two cores would have; tests/sharing_out.py says who does what.
+# tests/sharing_out.py says who does what.
 PYTEST := .venv/bin/pytest --numprocesses $(WORKERS) --no-loadscope-reorder
 PIP := .venv/bin/python -P -m pip --disable-pip-version-check
 SWEEPS := bench/assignor_differential.py bench/coordinator_differential.py bench/cluster_differential.py
@@ -26,7 +26,7 @@ DEV_EXTRAS := arrow,aiokafka,metrics,secure,spark,testcontainers,dev
 help: ## This list
 	@echo "make targets:"
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
-	@echo "Variables: PYTHON=python3.13 (which Python .venv is made with), PYTEST_ARGS='-k batches -x' (handed to pytest), WORKERS=1 (tests at a time; 4 need 6 GB)"
+	@echo "Variables: PYTHON=python3.13 (which Python .venv is made with), PYTEST_ARGS='-k batches -x' (handed to pytest), WORKERS=4 (tests at a time; each may start a cluster of three brokers)"
 
 demo: .venv/.core ## A cluster with three racks in one process, consumers in it, and what happens to them (needs no Java; some seconds)
 	@mkdir -p build
