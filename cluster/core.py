@@ -25,7 +25,7 @@ from quorate.cluster.placement import place
 from quorate.cluster.producers import Refused
 from quorate.cluster.security import Security
 from quorate.cluster.settings import Settings
-from quorate.cluster.storage.data import DataDirectory
+from quorate.cluster.storage.data import DataDirectory, why_unusable
 from quorate.cluster.topics import PartitionState, TopicState, is_valid_name
 from quorate.cluster.transactions import Transactions
 from quorate.codecs import Uuid
@@ -37,6 +37,8 @@ __all__ = ["ClusterCore"]
 
 _MOST_NOTES = 10_000
 """A client that is refused over and over again must not fill the memory with what is said of it."""
+
+_TELL_AGAIN_MS = 1_000
 
 
 class ClusterCore:
@@ -82,6 +84,7 @@ class ClusterCore:
         self.maintenance = Maintenance(self)
         self.data: DataDirectory | None = None
         self._has_started = False
+        self._told_ms: int | None = None
         self._unwritten: set[Uuid] | None = None  # topics that may differ from what is written down; `None`: all may
         if data is not None:
             durable = "log.flush.interval.messages" in self.settings.properties
@@ -94,7 +97,7 @@ class ClusterCore:
                 self.data.set_strays_aside()
             except OSError as error:
                 self.data.release()
-                raise ClusterStateError(f"{data}: {error}; choose another directory for the cluster's data") from None
+                raise ClusterStateError(why_unusable(data, error)) from None
             except BaseException:
                 self.data.release()
                 raise
@@ -330,8 +333,16 @@ class ClusterCore:
             if self.data is not None and partition.log.files is None:
                 partition.log = self.data.log(topic.name, partition.index, topic.id, partition.replicas, config, now_ms)
                 partition.log.on_unflushed = self.maintenance.unflushed
+                partition.log.on_failure = self._cannot_write
             partition.log.config = config
         self._log_configs[topic.name] = (dict(topic.config), len(topic.partitions))
+
+    def _cannot_write(self, why: str) -> None:
+        """A log could not be written: the owner is told, too, who can do something about it; once a second, as clients try again and again."""
+        now_ms = self.clock.now_ms()
+        if self._told_ms is None or now_ms >= self._told_ms + _TELL_AGAIN_MS:
+            self._told_ms = now_ms
+            self.note(why)
 
     def _unequip(self, partitions: Sequence[PartitionState]) -> None:
         """New partitions that are not to be after all."""

@@ -29,7 +29,7 @@ from quorate.cluster.storage.stores import Descriptors
 from quorate.codecs import LogError, Uuid
 from quorate.codecs.log_files import partition_of
 
-__all__ = ["DataDirectory"]
+__all__ = ["DataDirectory", "why_unusable"]
 
 _META = "meta.properties"
 _CLEAN = ".kafka_cleanshutdown"
@@ -40,6 +40,16 @@ _CLEANED = "cleaner-offset-checkpoint"
 _CONTROLLER_ID = 1000
 
 Key = tuple[str, int]
+
+
+def why_unusable(path: str | os.PathLike[str], error: OSError) -> str:
+    """What is wrong with a cluster's directory, and what to do about it: a full disk has lost nothing."""
+    remedy = (
+        "free some space, and start again"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT)
+        else "choose another directory for the cluster's data"
+    )
+    return f"{path}: {error.strerror or error}; {remedy}"
 
 
 class DataDirectory:
@@ -81,9 +91,7 @@ class DataDirectory:
                 (broker / _CLEAN).unlink(missing_ok=True)
         except OSError as error:
             self.release()
-            raise ClusterStateError(
-                f"{self.path}: {error.strerror or error}; choose another directory for the cluster's data"
-            ) from None
+            raise ClusterStateError(why_unusable(self.path, error)) from None
         except LogError as error:
             self.release()
             raise ClusterStateError(str(error)) from None

@@ -293,6 +293,32 @@ def test_metadata_that_could_not_be_written_is_with_the_next_change(
     assert {one.name: len(one.partitions) for one in again.topics.values()} == {"grows": 3, "made": 2, "last": 1}
 
 
+def test_a_full_disk_is_noted_once_in_a_while_and_keeps_a_cluster_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock()
+    core = quiet_core(tmp_path, clock)
+    log = core.create_topic("a", partitions=1).partitions[0].log
+
+    def full(*_: object, **__: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("quorate.cluster.storage.stores.os.pwrite", full)
+        for wait_ms in (0, 10, 10, 2_000):
+            clock.advance(wait_ms)
+            with pytest.raises(Refused):
+                log.append(batch(1), leader_epoch=0, now_ms=clock.now_ms())
+    home = tmp_path / "broker-1" / "a-0"
+    assert core.notes == [f"{home}: the log cannot be written: No space left on device"] * 2
+    core.close()
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", full)
+        with pytest.raises(ClusterStateError, match="No space left on device; free some space, and start again"):
+            quiet_core(tmp_path, clock)
+    assert quiet_core(tmp_path, clock).topics.keys() == {"a"}
+
+
 def test_a_topic_does_not_get_the_records_of_one_of_its_name_that_could_not_be_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
