@@ -1,7 +1,7 @@
 """Two brokers that are asked the same: the embedded one and a real one. What either makes up (ids, times, ports) is mapped; everything else has to be equal.
 
 Requests are written in the embedded cluster's terms. Before the real broker gets one, the ids in it are replaced by those that the real broker gave in the same
-place; before its response is compared, they are replaced back. `Pair` knows no API: which fields are ids, times or sets is said in tables by their names.
+place; before its response is compared, they are replaced back. `Pair` knows no API: which fields are ids, times or sets is said in `pair_tables` by their names.
 """
 
 import re
@@ -25,6 +25,7 @@ from quorate.codecs.batches import BatchProblem, BatchRecord, read_batches
 from quorate.codecs.batches.v2 import CRC_START, HEADER_BYTES
 from quorate.codecs.message import Message
 from quorate.codecs.wire import ArrayType, StructType
+from tests.cluster.pair_tables import IDS, NOT_COMPARED, ONLY_THEIRS, SETS
 from tests.cluster.wire import Wire
 
 __all__ = ["CLOSED", "Difference", "Pair", "parts"]
@@ -32,101 +33,10 @@ __all__ = ["CLOSED", "Difference", "Pair", "parts"]
 CLOSED = "the connection is closed"
 SILENT = "no answer"
 
-IDS = {
-    "topic_id": "topic",
-    "producer_id": "producer",
-    "current_producer_id": "producer",
-    "v3_and_below_producer_id": "producer",
-    "session_id": "session",
-    "cluster_id": "cluster",
-    "member_id": "member",
-    "port": "port",
-    "JoinGroupResponse.leader": "member",
-}
-"""Fields that hold ids, by name or by struct and name, and of what: equal ids on one side are equal on the other."""
-
-NOT_COMPARED = frozenset(
-    {
-        "throttle_time_ms",
-        "error_message",
-        "batch_index_error_message",
-        "log_dir",
-        "documentation",
-        "finalized_features_epoch",
-        "ShareGroupHeartbeatResponse.assignment",
-        "DescribeLogDirsResult.total_bytes",
-        "DescribeLogDirsResult.usable_bytes",
-        "DescribeLogDirsPartition.partition_size",
-    }
-)
-"""Texts for people, and what depends on how fast a machine is: how far the controller has come, which share partitions have got their state."""
-
-SETS = frozenset(
-    {
-        "MetadataResponse.topics",
-        "FetchResponse.responses",
-        "FetchableTopicResponse.partitions",
-        "ConsumerGroupDescribeResponse.groups",
-        "ShareGroupDescribeResponse.groups",
-        "StreamsGroupDescribeResponse.groups",
-        "OffsetCommitResponse.topics",
-        "OffsetCommitResponseTopic.partitions",
-        "OffsetDeleteResponse.topics",
-        "OffsetDeleteResponseTopic.partitions",
-        "DescribeConfigsResult.configs",
-        "CreatableTopicResult.configs",
-        "ListGroupsResponse.groups",
-        "ApiVersionsResponse.supported_features",
-        "ApiVersionsResponse.finalized_features",
-        "ListTransactionsResponse.transaction_states",
-        "DescribeLogDirsResult.topics",
-        "DescribeLogDirsTopic.partitions",
-        "PartitionResponse.active_producers",
-        "OffsetFetchResponse.topics",
-        "OffsetFetchResponse.groups",
-        "OffsetFetchResponseGroup.topics",
-        "OffsetFetchResponseTopic.partitions",
-        "OffsetFetchResponseTopics.partitions",
-        "ElectLeadersResponse.replica_election_results",
-        "ReplicaElectionResult.partition_result",
-        "ListOffsetsResponse.topics",
-        "ListOffsetsTopicResponse.partitions",
-        "OffsetForLeaderEpochResponse.topics",
-        "OffsetForLeaderTopicResult.partitions",
-        "AddPartitionsToTxnResponse.results_by_topic_v3_and_below",
-        "AddPartitionsToTxnResult.topic_results",
-        "AddPartitionsToTxnTopicResult.results_by_partition",
-        "AddPartitionsToTxnResponse.results_by_transaction",
-        "CreateTopicsResponse.topics",
-        "DeleteTopicsResponse.responses",
-        "CreatePartitionsResponse.results",
-        "ProduceResponse.responses",
-        "TopicProduceResponse.partition_responses",
-        "DeleteRecordsResponse.topics",
-        "DeleteRecordsTopicResult.partitions",
-        "AlterPartitionReassignmentsResponse.responses",
-        "AlterConfigsResponse.responses",
-        "IncrementalAlterConfigsResponse.responses",
-        "DescribeConfigsResponse.results",
-        "TxnOffsetCommitResponse.topics",
-        "TxnOffsetCommitResponseTopic.partitions",
-        "DeleteGroupsResponse.results",
-        "DescribeGroupsResponse.groups",
-        "DescribedGroup.members",
-        "ListConfigResourcesResponse.config_resources",
-        "DescribeProducersResponse.topics",
-        "TopicResponse.partitions",
-    }
-)
-"""Arrays whose order Kafka leaves to a hash table, so that no client relies on it."""
-
 READ_AGAIN_S = 2
 """For so long a real broker is asked again for what it may just not know yet."""
 TRANSIENT = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_TRANSACTIONS})
 """What a real broker answers for a moment, while something is written: it is asked again."""
-
-ONLY_THEIRS = frozenset({"__share_group_state"})
-"""Topics that only a real broker makes."""
 
 _PRODUCER = Struct(">q")
 _PRODUCER_AT = 43

@@ -1,0 +1,94 @@
+"""What `pair` has to know of fields, by their names: which are ids, which are not compared, which arrays have no order."""
+
+__all__ = ["IDS", "NOT_COMPARED", "ONLY_THEIRS", "SETS"]
+
+IDS = {
+    "topic_id": "topic",
+    "producer_id": "producer",
+    "current_producer_id": "producer",
+    "v3_and_below_producer_id": "producer",
+    "session_id": "session",
+    "cluster_id": "cluster",
+    "member_id": "member",
+    "port": "port",
+    "JoinGroupResponse.leader": "member",
+}
+"""Fields that hold ids, by name or by struct and name, and of what: equal ids on one side are equal on the other."""
+
+NOT_COMPARED = frozenset(
+    {
+        "throttle_time_ms",
+        "error_message",
+        "batch_index_error_message",
+        "log_dir",
+        "documentation",
+        "finalized_features_epoch",
+        "ShareGroupHeartbeatResponse.assignment",
+        "DescribeLogDirsResult.total_bytes",
+        "DescribeLogDirsResult.usable_bytes",
+        "DescribeLogDirsPartition.partition_size",
+    }
+)
+"""Texts for people, and what depends on how fast a machine is: how far the controller has come, which share partitions have got their state."""
+
+SETS = frozenset(
+    {
+        "MetadataResponse.topics",
+        "FetchResponse.responses",
+        "FetchableTopicResponse.partitions",
+        "ConsumerGroupDescribeResponse.groups",
+        "ShareGroupDescribeResponse.groups",
+        "StreamsGroupDescribeResponse.groups",
+        "OffsetCommitResponse.topics",
+        "OffsetCommitResponseTopic.partitions",
+        "OffsetDeleteResponse.topics",
+        "OffsetDeleteResponseTopic.partitions",
+        "DescribeConfigsResult.configs",
+        "CreatableTopicResult.configs",
+        "ListGroupsResponse.groups",
+        "ApiVersionsResponse.supported_features",
+        "ApiVersionsResponse.finalized_features",
+        "ListTransactionsResponse.transaction_states",
+        "DescribeLogDirsResult.topics",
+        "DescribeLogDirsTopic.partitions",
+        "PartitionResponse.active_producers",
+        "OffsetFetchResponse.topics",
+        "OffsetFetchResponse.groups",
+        "OffsetFetchResponseGroup.topics",
+        "OffsetFetchResponseTopic.partitions",
+        "OffsetFetchResponseTopics.partitions",
+        "ElectLeadersResponse.replica_election_results",
+        "ReplicaElectionResult.partition_result",
+        "ListOffsetsResponse.topics",
+        "ListOffsetsTopicResponse.partitions",
+        "OffsetForLeaderEpochResponse.topics",
+        "OffsetForLeaderTopicResult.partitions",
+        "AddPartitionsToTxnResponse.results_by_topic_v3_and_below",
+        "AddPartitionsToTxnResult.topic_results",
+        "AddPartitionsToTxnTopicResult.results_by_partition",
+        "AddPartitionsToTxnResponse.results_by_transaction",
+        "CreateTopicsResponse.topics",
+        "DeleteTopicsResponse.responses",
+        "CreatePartitionsResponse.results",
+        "ProduceResponse.responses",
+        "TopicProduceResponse.partition_responses",
+        "DeleteRecordsResponse.topics",
+        "DeleteRecordsTopicResult.partitions",
+        "AlterPartitionReassignmentsResponse.responses",
+        "AlterConfigsResponse.responses",
+        "IncrementalAlterConfigsResponse.responses",
+        "DescribeConfigsResponse.results",
+        "TxnOffsetCommitResponse.topics",
+        "TxnOffsetCommitResponseTopic.partitions",
+        "DeleteGroupsResponse.results",
+        "DescribeGroupsResponse.groups",
+        "DescribedGroup.members",
+        "ListConfigResourcesResponse.config_resources",
+        "DescribeProducersResponse.topics",
+        "TopicResponse.partitions",
+    }
+)
+"""Arrays whose order Kafka leaves to a hash table, so that no client relies on it."""
+
+ONLY_THEIRS = frozenset({"__share_group_state"})
+"""Topics that only a real broker makes."""
