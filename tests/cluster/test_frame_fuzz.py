@@ -1,0 +1,61 @@
+"""Bytes that are no requests, from many connections at once: closed or left to wait, with memory bounded, while others are served."""
+
+import resource
+import socket
+from contextlib import ExitStack
+from pathlib import Path
+from random import Random
+from struct import pack
+
+from quorate.cluster import EmbeddedCluster
+from quorate.codecs.api.broker import MetadataRequest
+from tests.cluster.wire import Wire
+
+CONNECTIONS = 1_000
+MOST_GROWTH_MIB = 60
+
+
+def resident_mib() -> float:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / (1 << 20)
+
+
+def damaged(random: Random) -> bytes:
+    """Bytes at random, a frame that is cut off, one that is announced only, one too large or of a negative size, one of bytes at random."""
+    noise = random.randbytes(random.randrange(1, 200))
+    return random.choice(
+        (
+            noise,
+            pack(">i", len(noise) + random.randrange(1, 100)) + noise,
+            pack(">i", 1 << 20),
+            pack(">i", random.choice((0x7FFFFFFF, -1, -(1 << 31)))),
+            pack(">i", len(noise)) + noise,
+            pack(">ihhih", 10, random.randrange(-1, 95), random.randrange(-1, 20), 7, random.choice((-1, -2, 5))),
+        )
+    )
+
+
+def test_a_thousand_connections_of_damaged_frames_take_little_memory_and_leave_others_served(
+    cluster: EmbeddedCluster,
+) -> None:
+    port = cluster.core.brokers[1].port
+    random = Random(5)
+    with ExitStack() as stack, Wire(port) as wire:
+        wire.ask(MetadataRequest(topics=()), 12)
+        before = resident_mib()
+        for number in range(CONNECTIONS):
+            one = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+            data = damaged(random)
+            for at in range(0, len(data), 50 if number % 3 else 1000):  # slowly, some of them
+                try:
+                    one.sendall(data[at : at + 50 if number % 3 else None])
+                except (ConnectionResetError, BrokenPipeError):
+                    break
+            if number % 100 == 0:
+                wire.ask(MetadataRequest(topics=()), 12)
+        wire.ask(MetadataRequest(topics=()), 12)
+        assert resident_mib() - before < MOST_GROWTH_MIB
+        wire.ask(MetadataRequest(topics=()), 12)
+    told = [note for note in cluster.core.notes if "closed a connection" in note]
+    assert any("at most" in note for note in told)
+    assert any("API " in note for note in told)
+    assert not cluster.core.failures
