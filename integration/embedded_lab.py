@@ -17,7 +17,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -128,37 +128,32 @@ class EmbeddedLab(Cluster):
         if plan is None:
             facts = json.loads((folder / "lab.json").read_text(encoding="utf-8"))
             plan = LabPlan.from_json(facts["plan"])
-        new = not (folder / "lab.json").exists()
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        (folder / "plan.json").write_text(json.dumps(plan.to_json()), encoding="utf-8")
-        with (folder / "log").open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "quorate.integration.embedded_lab_process", folder],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                start_new_session=True,
-                cwd=folder,
-            )
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.close()
-        try:
+        with ExitStack() as taken_back:  # also by Ctrl-C, whenever it comes
+            if not (folder / "lab.json").exists():
+                taken_back.callback(shutil.rmtree, folder, ignore_errors=True)
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            (folder / "plan.json").write_text(json.dumps(plan.to_json()), encoding="utf-8")
+            with (folder / "log").open("ab") as log:
+                process = subprocess.Popen(
+                    [sys.executable, "-P", "-m", "quorate.integration.embedded_lab_process", folder],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    start_new_session=True,
+                    cwd=folder,
+                )
+            taken_back.callback(process.wait)
+            taken_back.callback(process.kill)
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.close()
             said = process.stdout.readline().decode()  # "ready", or what went wrong; nothing if it crashed
-        except BaseException:  # Ctrl-C: what was started goes again
-            process.kill()
-            process.wait()
-            if new:
-                shutil.rmtree(folder, ignore_errors=True)
-            raise
-        process.stdout.close()
-        if said != "ready\n":
-            process.wait()
-            told = json.loads(said) if said.startswith("{") else {}
-            why = told.get("error") or _end_of(folder / "log")
-            if new:
-                shutil.rmtree(folder, ignore_errors=True)
-            raise ClusterError(why, *told.get("remedy", ()))
+            process.stdout.close()
+            if said != "ready\n":
+                process.wait()
+                told = json.loads(said) if said.startswith("{") else {}
+                raise ClusterError(told.get("error") or _end_of(folder / "log"), *told.get("remedy", ()))
+            taken_back.pop_all()
         process.returncode = 0  # it is not ours any more: nobody waits for it
         return cls.attach(name)
 
