@@ -141,7 +141,13 @@ def _pieces_of(
     for piece in found.pieces:
         if piece.newest_ms < since:
             continue
-        yield replace(piece, transactions=_of_piece(found, piece), start_offset=low, end_offset=high)
+        yield replace(
+            piece,
+            transactions=_of_piece(found, piece),
+            start_offset=low,
+            end_offset=high,
+            ordered=found.ordered,
+        )
 
 
 def check_offset(place: str, name: str, offset: int, first: int, following: int) -> None:

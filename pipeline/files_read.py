@@ -24,11 +24,14 @@ from quorate.codecs.log_isolation import Transactions
 from quorate.codecs.log_model import LogError, LogProblem, is_damage
 from quorate.pipeline.files import Piece, check_offset
 from quorate.pipeline.filters import Wanted
-from quorate.pipeline.needs import Needs
+from quorate.pipeline.needs import NO_TIMESTAMP, Needs
 from quorate.pipeline.options import Mode
 from quorate.pipeline.rows import MAX_ROWS, Rows, timestamps
 
 __all__ = ["Reading", "read_piece"]
+
+_ROUNDS = 8
+"""After so many looks for the last record of each key that can be decoded, all of them are: a release of Kafka that is not known yet may have written every one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +118,8 @@ class _PieceColumns(PartitionColumns):
         segments = (self._own,) if piece.last else (self._own, Segment(piece.path, 0))
         self._given = piece.transactions
         self.piece = piece
+        self.end_offset: int | None = None
+        """The first marker that was handed over and is later than what the job asks for: nothing from there on is needed."""
         files = PartitionFiles(piece.topic, piece.partition, segments, piece.problems)
         super().__init__(
             files,
@@ -162,13 +167,14 @@ def _whole_rows(piece: Piece, found: FoundRecords, reader: _PieceColumns, readin
     if found.control is not None and wanted.control:
         control = _bounded(reader.control(found.control), piece, wanted)
         if control.num_rows:
+            _note_end(control, reader, reading)
             yield from rows.of_batches({CONTROL_RECORDS: control}, {"topic": pa.scalar(piece.topic, pa.string())})
     if found.records is None or found.data is None:
         return
     records = wanted.of_records(found.records, piece.topic, piece.start_offset, piece.end_offset)
     if not len(records):
         return
-    records, batches = _decoded(records, found.data, piece, reading)
+    records, batches = _decoded(records, found.data, reader, reading)
     common = columns_of(records, found.data, piece.topic, piece.partition)
     if reading.include_raw:
         common |= {"key": binary_array(records.keys), "value": binary_array(records.values)}
@@ -185,20 +191,41 @@ def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from pa.Table.from_batches(together).combine_chunks().to_batches()
 
 
+def _note_end(control: pa.RecordBatch, reader: _PieceColumns, reading: Reading) -> None:
+    """Remember where a moment ends the log, if a marker does that: the records around it do not tell."""
+    if reading.needs is None or reading.needs.until_ms is None:
+        return
+    later = np.asarray(control.column("log_offset"))[
+        np.asarray(control.column("log_timestamp_ms")) > max(reading.needs.until_ms, NO_TIMESTAMP)
+    ]
+    if len(later):
+        first = int(later.min())
+        reader.end_offset = first if reader.end_offset is None else min(reader.end_offset, first)
+
+
 def _decoded(
-    records: Records, data: Batches, piece: Piece, reading: Reading
+    records: Records, data: Batches, reader: _PieceColumns, reading: Reading
 ) -> tuple[Records, dict[str, pa.RecordBatch]]:
-    """The records that are needed, and what they are."""
-    if reading.needs is None:
-        return records, decode_slots(records.keys, records.values, topic=piece.topic)
-    choice = reading.needs.choice(records, data, piece.topic, piece.partition, read_committed=reading.read_committed)
-    while True:
-        places = choice.places()
-        needed = choice.of_places(places)
-        batches = decode_slots(needed.keys, needed.values, topic=piece.topic) if len(needed) else {}
-        # What cannot be decoded is no record, so that what was written before it may be needed.
-        if not choice.leave_out(places[_undecoded(batches)]):
-            return needed, batches
+    """The records that are needed, and what they are. Where the offsets of the partition do not rise, these are all."""
+    piece, needs = reader.piece, reading.needs
+    if needs is not None and piece.ordered:
+        choice = needs.choice(
+            records,
+            data,
+            piece.topic,
+            piece.partition,
+            read_committed=reading.read_committed,
+            end_offset=reader.end_offset,
+        )
+        for _ in range(_ROUNDS):
+            places = choice.places()
+            needed = choice.of_places(places)
+            batches = decode_slots(needed.keys, needed.values, topic=piece.topic) if len(needed) else {}
+            # What cannot be decoded is no record, so that what was written before it may be needed.
+            if not choice.leave_out(places[_undecoded(batches)]):
+                return needed, batches
+        records = choice.records
+    return records, decode_slots(records.keys, records.values, topic=piece.topic) if len(records) else {}
 
 
 def _undecoded(batches: Mapping[str, pa.RecordBatch]) -> Ints:

@@ -47,6 +47,8 @@ class Piece:
     start_offset: int | None = None
     end_offset: int | None = None
     problems: tuple[LogProblem, ...] = ()
+    ordered: bool = True
+    """Whether the offsets of its partition rise, as far as headers tell."""
 
 
 @dataclass(frozen=True, slots=True)

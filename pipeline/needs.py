@@ -16,7 +16,7 @@ from quorate.codecs.columnar.frame import Bools, Ints
 from quorate.codecs.columnar.slots import binary_array, int16_at
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES
 
-__all__ = ["COMMIT_TYPES", "Log", "Needs", "What"]
+__all__ = ["COMMIT_TYPES", "NO_TIMESTAMP", "Log", "Needs", "What"]
 
 What: TypeAlias = Literal["state", "groups", "commits"]
 Log: TypeAlias = tuple[str | None, int]
@@ -26,6 +26,9 @@ COMMIT_TYPES: Final = ("OffsetCommit", "LegacyOffsetCommit")
 """Offsets; all others are records of groups."""
 
 _COMMITS: Final = [number for number, one in RECORD_TYPES[CONSUMER_OFFSETS].items() if one.name in COMMIT_TYPES]
+
+NO_TIMESTAMP: Final = -1
+"""What a record has that does not say when it was written, which is therefore later than nothing."""
 
 _DENSE: Final = 1 << 22
 """Up to so many different numbers, the last place of each is found without sorting."""
@@ -61,16 +64,25 @@ class Needs:
         return cls(what=what, until_ms=until_ms, until_offsets=by_log, times_ms=tuple(times_ms))
 
     def choice(
-        self, records: Records, batches: Batches, topic: str, partition: int | None, *, read_committed: bool
+        self,
+        records: Records,
+        batches: Batches,
+        topic: str,
+        partition: int | None,
+        *,
+        read_committed: bool,
+        end_offset: int | None = None,
     ) -> "Choice":
-        """What is needed of the records of a block. `batches`: those that the records are of."""
+        """What is needed of the records of a block. `batches`: those that the records are of; `end_offset`: where the log is known to end for this."""
         if self.until_offsets is not None:
             records = _chosen(records, np.flatnonzero(records.offset <= self._end(topic, partition)))
+        if end_offset is not None:
+            records = _chosen(records, np.flatnonzero(records.offset < end_offset))
         if not len(records) or not bool((records.offset[1:] > records.offset[:-1]).all()):
             return Choice(records, None, None)
         needed = np.zeros(len(records), np.bool_)
         if self.until_ms is not None:
-            later = records.timestamp > self.until_ms
+            later = records.timestamp > max(self.until_ms, NO_TIMESTAMP)
             if bool(later.any()):
                 end = int(later.argmax()) + 1
                 records, needed = _chosen(records, slice(0, end)), needed[:end]

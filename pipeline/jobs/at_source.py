@@ -58,7 +58,8 @@ def loaded(
     given = dict(relation.options().asCaseSensitiveMap())
     try:
         options = parse_options(given)
-        if options.mode == "FAILFAST" or (not options.kafka and _has_copies(options)):
+        # In the other modes even what is decoded may count for nothing, or end the job.
+        if options.mode != "PERMISSIVE" or (not options.kafka and _has_copies(options)):
             return None
     except (OptionError, LogError, OSError):
         return None  # whoever reads it says so

@@ -22,13 +22,28 @@ from quorate.codecs.wire import ArrayType, BytesType, StructType, Uuid, UuidType
 from quorate.pipeline.jobs.columns import NO_ORDER
 from quorate.pipeline.schema import GROUP_FIELDS, column_of
 
-__all__ = ["PACKED", "Row", "entries", "entry_of", "packed", "packed_columns", "record_of", "rows_in_order"]
+__all__ = [
+    "PACKED",
+    "TWO_RECORDS",
+    "Row",
+    "entries",
+    "entry_of",
+    "packed",
+    "packed_columns",
+    "record_of",
+    "rows_in_order",
+]
 
 Row = dict[str, Any]
 Convert = Callable[[Any], Any]
 
 PACKED = "packed"
 """The column with the fields of key and value, as JSON."""
+
+TWO_RECORDS = (
+    "there are two different records at this offset: rows of several clusters need different names in the column `topic`, "
+    "and of segments with the same offsets only one is of the log"
+)
 
 _COMMON = ("topic", "partition", "offset", "timestamp", "producer_id", "transactional", "type", "value_version", "group", "tombstone")  # fmt: skip
 _TYPES = {found.name: found for found in RECORD_TYPES[CONSUMER_OFFSETS].values()}
@@ -60,10 +75,7 @@ def rows_in_order(table: pa.Table) -> Iterator[tuple[Row, CoordinatorRecord]]:
             last = row
             yield row, record_of(_TYPES[row["type"]], row, json.loads(row[PACKED]))
         elif any(row[name] != last[name] for name in ("type", "group", PACKED)):
-            raise ValueError(
-                f"{row['topic']}-{row['partition']} has two different records at offset {row['offset']:,}: rows of several clusters need "
-                "different names in the column `topic`"
-            )
+            raise ValueError(f"{row['topic']}-{row['partition']}, offset {row['offset']}: {TWO_RECORDS}")
 
 
 def entries(table: pa.Table) -> Iterator[LogEntry]:

@@ -21,7 +21,7 @@ from quorate.pipeline.jobs.columns import (
     until,
     with_same_log,
 )
-from quorate.pipeline.jobs.records import packed, packed_columns
+from quorate.pipeline.jobs.records import PACKED, TWO_RECORDS, packed, packed_columns
 from quorate.pipeline.schema import CONTROL, OptionError, column_of
 
 __all__ = [
@@ -66,8 +66,11 @@ def packed_survivors(df: DataFrame, as_of: AsOf | None = None, isolation_level: 
         return packed(survivors(df, as_of, isolation_level), PENDING_OF, ABORTED)
     with_markers = has_markers(source.rows, source.isolation_level(isolation_level))
     found = _found(until(source.rows, as_of), types, with_markers, F.struct(*packed_columns(df)).alias("row"))
-    # Where rows are compared, the offset counts.
-    picks = _picks(found.withColumn("place", F.struct("offset", "row")), with_markers)
+    # Where rows are compared, the offset counts; the least of `rival` is a row at the greatest offset, too, and another one if there are two.
+    places = found.withColumn("place", F.struct("offset", "row")).withColumn(
+        "rival", F.struct((-F.col("offset")).alias("offset"), F.col("row"))
+    )
+    picks = _picks(places, with_markers)
     return picks.select("place.row.*", PENDING_OF, ABORTED).distinct()
 
 
@@ -108,12 +111,16 @@ def _picks(found: DataFrame, with_markers: bool) -> DataFrame:
     def last(condition: Column) -> Column:
         return F.max(F.when(condition, F.col("place")))
 
+    whole = "rival" in found.columns
     per_key = found.groupBy(*LOG, "group", "type", "key_text", "key_number", PENDING_OF).agg(
         last(~F.col(ABORTED)).alias("last"),
         last(F.col("tombstone")).alias("deleted"),
         last(commit & ~F.col(ABORTED)).alias("made"),
         last(commit & F.col(ABORTED)).alias("made_aborted"),
+        *([F.min(F.when(~F.col(ABORTED), F.col("rival"))).alias("rival")] if whole else []),
     )
+    if whole:
+        per_key = per_key.withColumn("last", _only_one())
     # What is left is small. One commit of each group is enough to make it, unless the group went later.
     nobody = F.lit(None).cast("long").alias(PENDING_OF)
     counts, is_aborted = F.lit(False).alias(ABORTED), F.lit(True).alias(ABORTED)
@@ -134,6 +141,14 @@ def _picks(found: DataFrame, with_markers: bool) -> DataFrame:
     return (
         per_group.select(*LOG, F.explode(chosen).alias("pick")).where("pick.place is not null").select(*LOG, "pick.*")
     )
+
+
+def _only_one() -> Column:
+    """The `last` row of a key; two different ones at one offset end the job, as they do where `rows_in_order` sees both."""
+    last, rival = F.col("last"), F.col("rival")
+    place = F.concat(F.concat_ws("-", *LOG), F.lit(", offset "), last["offset"])
+    same = last.isNull() | last["row"][PACKED].eqNullSafe(rival["row"][PACKED])
+    return F.when(same, last).otherwise(F.raise_error(F.concat(place, F.lit(f": {TWO_RECORDS}"))))
 
 
 def has_markers(df: DataFrame, isolation_level: str | None) -> bool:

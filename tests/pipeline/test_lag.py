@@ -105,7 +105,7 @@ def test_rows_without_offsets_fail_rather_than_being_left_out(spark: SparkSessio
 
 def test_rows_of_two_clusters_are_not_taken_for_one_log(spark: SparkSession) -> None:
     df = rows_of(spark, [stored_rows(random_commits(3, groups), "log") for groups in (("a", "b"), ("c", "d"))])
-    with pytest.raises(PySparkException, match="two different records at offset"):
+    with pytest.raises(PySparkException, match="two different records at this offset"):
         group_state(df).rows.collect()
 
 

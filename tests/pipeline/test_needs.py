@@ -9,14 +9,21 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from quorate.codecs import CoordinatorRecord, encode_record
+from quorate.codecs import CoordinatorRecord, decode_record, encode_record
 from quorate.codecs.batches import BatchRecord, encode_batch, encode_marker
-from quorate.coordinator.runtime import StoredMarker
+from quorate.codecs.columnar.columns import decode_slots
+from quorate.codecs.messages.offsets import OffsetCommitKey, OffsetCommitValue
+from quorate.coordinator.records import written
+from quorate.coordinator.runtime import StoredMarker, StoredRecord
+from quorate.coordinator.state import CoordinatorState
+from quorate.pipeline import files_read
 from quorate.pipeline.jobs.at_source import loaded
 from quorate.pipeline.jobs.lag import lag
 from quorate.pipeline.jobs.rebalances import rebalances
+from quorate.pipeline.jobs.records import milliseconds
 from quorate.pipeline.jobs.state import STATE, group_state
 from quorate.pipeline.needs import Needs
 from quorate.pipeline.source import ConsumerOffsets
@@ -54,16 +61,33 @@ def stored_batches(stored: Iterable[Stored]) -> Iterator[bytes]:
         )
 
 
-def write(folder: Path, stored: Iterable[Stored]) -> Path:
-    """A partition with this log."""
+def write(folder: Path, stored: Iterable[Stored], segments: int = 1) -> Path:
+    """A partition with this log, in so many segments."""
     folder.mkdir(parents=True)
-    (folder / f"{0:020d}.log").write_bytes(b"".join(stored_batches(stored)))
+    log = list(stored)
+    size = -(-len(log) // segments) or 1
+    for first in range(0, max(len(log), 1), size):
+        own = log[first : first + size]
+        name = own[0].offset if first else 0
+        (folder / f"{name:020d}.log").write_bytes(b"".join(stored_batches(own)))
     return folder
+
+
+def by_clocks_that_differ(stored: Iterable[Stored], seed: int) -> list[Stored]:
+    """The log as coordinators have it that have taken over from each other: times go back now and then, and some records have none."""
+    rng = Random(seed)
+    return [
+        replace(one, timestamp_ms=rng.choice([-1] + 9 * [max(one.timestamp_ms + rng.randrange(-30, 30), 0)]))
+        for one in stored
+    ]
+
+
+COLUMNS = "partition,offset,timestamp,producer_id,transactional,type,group,tombstone,key,value,control"
 
 
 def rows_read(path: Path, needs: Needs | None = None, **options: str) -> list[dict[str, Any]]:
     """What the source hands over, without Spark."""
-    given = {"path": str(path), "includeRaw": "true", **options} | (
+    given = {"path": str(path), "includeRaw": "true", "columns": COLUMNS, **options} | (
         {} if needs is None else {"quorate.needs": needs.text()}
     )
     source = ConsumerOffsets(given)
@@ -126,6 +150,74 @@ def test_damaged_values_replace_nothing(tmp_path: Path) -> None:
     assert lasts(rows_read(path, Needs(what="state")), always) == last
 
 
+def state_of(rows: Iterable[dict[str, Any]], until: Needs, *, committed: bool) -> CoordinatorState:
+    """What a coordinator has after these rows, up to a moment. `committed`: what is in transactions was, too."""
+    state = CoordinatorState()
+    for row in sorted((row for row in rows if row["offset"] is not None), key=lambda row: row["offset"]):
+        if until.until_offsets is not None and row["offset"] > until.until_offsets[None, row["partition"]]:
+            break
+        if (
+            until.until_ms is not None
+            and row["timestamp"] is not None
+            and milliseconds(row["timestamp"]) > until.until_ms
+        ):
+            break
+        if row["control"] is not None:
+            state.offsets.end_transaction(row["producer_id"], commit=row["control"]["name"] == "COMMIT")
+        elif row["group"] is not None:
+            producer_id = row["producer_id"] if row["transactional"] and not committed else -1
+            state.replay(decode_record(row["key"], row["value"]), offset=row["offset"], producer_id=producer_id)
+    return state
+
+
+@pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
+@pytest.mark.parametrize("seed", range(20))
+def test_a_moment_is_the_same_whatever_clocks_segments_and_transactions_were(
+    tmp_path: Path, seed: int, level: str
+) -> None:
+    stored = by_clocks_that_differ(random_commits(seed) if seed % 4 else random_groups(seed), seed)
+    path = write(tmp_path / "__consumer_offsets-3", stored, segments=1 + seed % 3)
+    rng = Random(seed)
+    moments = [Needs(what="state", until_ms=rng.randrange(-2, 120)) for _ in range(5)]
+    moments += [Needs(what="state", until_offsets={(None, 3): rng.randrange(120)}) for _ in range(2)]
+    committed = level == "read_committed"
+    every = rows_read(path, **{"isolation.level": level})
+    for needs in moments:
+        left = rows_read(path, needs, **{"isolation.level": level})
+        wanted = comparable(state_of(every, needs, committed=committed))
+        assert comparable(state_of(left, needs, committed=committed)) == wanted, needs
+
+
+def test_what_no_release_that_is_known_can_have_written_is_looked_at_a_few_times_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, value = encode_record(
+        written(
+            OffsetCommitKey(group="g", topic="t", partition=0),
+            OffsetCommitValue(offset=1, metadata="", commit_timestamp=5),
+        )
+    )
+    later = (BatchRecord(offset=offset, timestamp_ms=9, key=key, value=b"\x00\x63") for offset in range(1, 200))
+    records = [BatchRecord(offset=0, timestamp_ms=9, key=key, value=value), *later]
+    folder = tmp_path / "__consumer_offsets-3"
+    folder.mkdir()
+    (folder / f"{0:020d}.log").write_bytes(encode_batch(records))
+    looks = []
+    monkeypatch.setattr(
+        files_read, "decode_slots", lambda *given, **named: looks.append(1) or decode_slots(*given, **named)
+    )
+    left = rows_read(folder, Needs(what="state"))
+    assert [row["offset"] for row in left if row["group"] is not None] == [0]
+    assert len(looks) < 20
+
+
+def test_offsets_that_do_not_rise_from_one_segment_to_the_next_are_all_kept_too(tmp_path: Path) -> None:
+    stored = [one for one in random_commits(5) if not isinstance(one, StoredMarker) and one.producer_id < 0]
+    path = write(tmp_path / "__consumer_offsets-3", stored)
+    (path / f"{stored[-1].offset + 1:020d}.log").write_bytes(b"".join(stored_batches(stored)))
+    assert len(rows_read(path, Needs(what="state", until_ms=40))) == len(rows_read(path)) > 2 * len(stored)
+
+
 def test_offsets_that_do_not_rise_are_all_kept(tmp_path: Path) -> None:
     stored = [one for one in random_commits(5) if not isinstance(one, StoredMarker) and one.producer_id < 0]
     path = write(tmp_path / "__consumer_offsets-3", [*stored, *stored])
@@ -164,7 +256,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Logs:
     seed = Random().randrange(1 << 30)
     stored = {number: (random_commits if number % 4 else random_groups)(seed + number) for number in range(12)}
     for number, log in stored.items():
-        write(folder / f"__consumer_offsets-{number}", log)
+        write(folder / f"__consumer_offsets-{number}", log, segments=1 + number % 2)
     return folder, seed, stored
 
 
@@ -199,7 +291,8 @@ def test_only_what_load_gave_is_told_and_only_where_that_changes_nothing(
     assert told.options.read_committed
     assert told.rows.count() < df.count()
     assert loaded(df.where("partition = 1"), "state", None) is None
-    assert loaded(load(spark, folder, mode="FAILFAST"), "state", None) is None
+    for mode in ("FAILFAST", "DROPMALFORMED"):
+        assert loaded(load(spark, folder, mode=mode), "state", None) is None
     assert loaded(df.cache(), "state", None) is None
     df.unpersist()
     write(tmp_path / "__consumer_offsets-1", stored[2])
@@ -211,15 +304,47 @@ def test_histories_and_lags_are_the_same_whether_the_source_was_told(spark: Spar
     folder, _, stored = logs
     told = load(spark, folder, **{"isolation.level": "read_uncommitted"})
     others = told.where("partition >= 0")  # Spark says nothing of that to a source
-    as_of = dict.fromkeys(stored, 70)
     ends = spark.createDataFrame(
         [("t", number, time, 1000 + time) for number in range(2) for time in (20, 55, 90)],
         "topic string, partition int, timestamp long, end_offset long",
     )
     for job in (
-        lambda df: rebalances(df, as_of),
-        lambda df: lag(df, ends, as_of=as_of, isolation_level="read_uncommitted"),
+        lambda df: group_state(df, 55, isolation_level="read_uncommitted").rows.drop("members"),
+        lambda df: rebalances(df, 55),
+        lambda df: lag(df, ends, as_of=55, isolation_level="read_uncommitted"),
+        lambda df: lag(df, ends, as_of=dict.fromkeys(stored, 70), isolation_level="read_uncommitted"),
     ):
         found = [sorted(map(str, job(df).collect())) for df in (told, others)]
         assert found[0] == found[1]
-        assert len(found[0]) > 3
+        assert found[0]
+
+
+def test_two_different_records_at_one_offset_end_the_state_if_they_decide(spark: SparkSession, tmp_path: Path) -> None:
+    def commit(offset: int) -> bytes:
+        return b"".join(
+            stored_batches(
+                StoredRecord(
+                    offset=at,
+                    timestamp_ms=9,
+                    record=written(
+                        OffsetCommitKey(group="g", topic="t", partition=0),
+                        OffsetCommitValue(offset=offset, metadata="", commit_timestamp=5),
+                    ),
+                    producer_id=-1,
+                    producer_epoch=-1,
+                )
+                for at in range(4)
+            )
+        )
+
+    folder = tmp_path / "__consumer_offsets-3"
+    folder.mkdir()
+    for name, offset in ((0, 1), (4, 1)):
+        (folder / f"{name:020d}.log").write_bytes(commit(offset))
+    df = load(spark, tmp_path)
+    assert loaded(df, "state", None) is not None
+    (row,) = group_state(df).rows.collect()  # a copy is nothing new
+    assert [one["offset"] for one in row["offsets"]] == [1]
+    (folder / f"{4:020d}.log").write_bytes(commit(2))
+    with pytest.raises(PySparkException, match=r"__consumer_offsets-3, offset 3: there are two different records"):
+        group_state(df).rows.collect()
