@@ -10,6 +10,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from quorate.assignors.topology import TopicPartition
@@ -231,10 +232,7 @@ class AdminLags(_Guarded):
 
     def _give_up(self) -> None:
         # A TLS handshake without an answer has no end in kafka-python 3.0. Closing may take its time, too.
-        clients = self._clients
-        threading.Thread(
-            target=lambda: [one.close() for one in clients], name="quorate-lags-close", daemon=True
-        ).start()
+        threading.Thread(target=_close, args=(list(self._clients),), name="quorate-lags-close", daemon=True).start()
 
     def _remedy(self) -> str:
         servers = (
@@ -244,6 +242,13 @@ class AdminLags(_Guarded):
             f"look at the brokers ({servers}), at the security options, and at DESCRIBE on group {self.group_id} and its topics, "
             f"or raise timeout_ms ({self.timeout_ms:,})"
         )
+
+
+def _close(clients: Sequence[Any]) -> None:
+    for one in clients:
+        # kafka-python says so of a client that its reader, whose call has failed by now, is closing as well.
+        with suppress(RuntimeError):
+            one.close()
 
 
 def _left_ms(until: float) -> int:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from quorate.assignors import Member, Topology
+from quorate.assignors import Member, Topology, lags
 from quorate.assignors.lag_aware import LagAwareAssignor
 from quorate.assignors.lags import AdminLags, CallableLags, LagSource, StaticLags, as_lag_source
 from quorate.assignors.topology import TopicPartition
@@ -281,3 +281,18 @@ def test_the_assignor_asks_the_cluster(lagging):
     members = {"a": Member(topics=["lagging"]), "b": Member(topics=["lagging"])}
     source = AdminLags(servers, "lagging", auto_offset_reset="earliest", timeout_ms=20_000)
     assert LagAwareAssignor(lags=source).assign(members, topology) == {"a": (at[1],), "b": (at[0], at[2])}
+
+
+def test_a_client_that_something_else_is_closing_does_not_keep_the_others_open():
+    class Client:
+        def __init__(self, error=None):
+            self.error, self.closed = error, False
+
+        def close(self):
+            self.closed = True
+            if self.error:
+                raise self.error
+
+    clients = [Client(RuntimeError("NetworkSelector closed!")), Client()]
+    lags._close(clients)
+    assert [one.closed for one in clients] == [True, True]
