@@ -273,7 +273,7 @@ def test_nothing_is_left_of_a_lab_that_did_not_come_up(name: str) -> None:
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_nothing_is_left_of_a_lab_whose_start_was_interrupted(name: str, how: signal.Signals) -> None:
     process = subprocess.Popen(
-        [COMMAND, "cluster", "up", "--name", name, "--racks", "a"],
+        [COMMAND, "cluster", "up", "--name", name, "--racks", "a", "--runtime", "docker"],
         env=ENVIRONMENT,
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
