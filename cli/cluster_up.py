@@ -78,7 +78,6 @@ def start(name: str, wanted: Wanted, tell: Callable[[str], None]) -> "KafkaClust
 
 def start_embedded(name: str, wanted: Wanted, there: bool) -> "EmbeddedLab":
     """Start an embedded cluster in a process of its own; one that was `there` goes on with what is in its folder, and as it was. Raises `UserError`."""
-    from quorate.integration.containers.lab import check_form
     from quorate.integration.embedded_lab import EmbeddedLab, LabPlan
     from quorate.integration.errors import ClusterError
 
@@ -91,7 +90,6 @@ def start_embedded(name: str, wanted: Wanted, there: bool) -> "EmbeddedLab":
         secure=wanted.sasl,
     )
     try:
-        check_form(name)
         return EmbeddedLab.start(name, None if there else plan)
     except ClusterError as error:
         raise UserError(error.message, *error.remedy) from None

@@ -25,20 +25,25 @@ from typing import Any, Self
 from quorate.assignors.kafka_version import KafkaVersion
 from quorate.integration.cluster import BrokerInfo, Cluster
 from quorate.integration.errors import ClusterError
+from quorate.integration.lab_name import check_form, is_name
 from quorate.integration.waiting import wait_for
 
 __all__ = ["EmbeddedLab", "LabPlan", "embedded_lab_names", "is_alive", "lab_folder"]
 
 
-def lab_folder(name: str = "") -> Path:
-    """Where labs are, or one of them."""
+def lab_folder(name: str | None = None) -> Path:
+    """Where labs are, or one of them. Raises `ClusterError` for what is no name, so that nobody is led into another folder, which `remove` would delete."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(os.environ.get("QUORATE_LABS") or Path(state) / "quorate" / "labs") / name
+    labs = Path(os.environ.get("QUORATE_LABS") or Path(state) / "quorate" / "labs")
+    if name is None:
+        return labs
+    check_form(name)
+    return labs / name
 
 
 def embedded_lab_names() -> list[str]:
     """The labs that are there, running or not."""
-    return sorted(path.parent.name for path in lab_folder().glob("*/lab.json"))
+    return sorted(path.parent.name for path in lab_folder().glob("*/lab.json") if is_name(path.parent.name))
 
 
 def is_alive(name: str) -> bool:

@@ -5,22 +5,20 @@ rack and version, in labels of its container.
 """
 
 import json
-import re
 from contextlib import suppress
 
 from quorate.integration.containers.engine import LAB, engine, remove_labelled
 from quorate.integration.containers.plan import Plan
 from quorate.integration.containers.security import Credentials
 from quorate.integration.errors import ClusterError
+from quorate.integration.lab_name import check_form
 
-__all__ = ["check_form", "check_name", "find_lab", "lab_labels", "lab_names", "lab_ports", "remove_lab"]
+__all__ = ["check_name", "find_lab", "lab_labels", "lab_names", "lab_ports", "remove_lab"]
 
 _PLAN = "io.quorate.plan"
 _CREDENTIALS = "io.quorate.credentials"
 _UNREADABLE = (TypeError, LookupError, ValueError)
 """What labels of another version of quorate lead to."""
-
-_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}")
 
 
 def check_name(name: str) -> None:
@@ -28,14 +26,6 @@ def check_name(name: str) -> None:
     check_form(name)
     if name in lab_names():
         raise ClusterError(f"there is a lab named {name} already")
-
-
-def check_form(name: str) -> None:
-    """Raises `ClusterError` for names that containers and folders cannot have."""
-    if not _NAME.fullmatch(name):
-        raise ClusterError(
-            f"a lab cannot be named {name!r}", "use at most 40 small letters, digits, dots, dashes and underscores"
-        )
 
 
 def lab_names() -> list[str]:

@@ -170,3 +170,15 @@ def test_a_lab_of_another_version_of_quorate_is_named_with_the_remedy(labs):
     (lab_folder("old") / "lab.json").write_text("{}")
     with pytest.raises(ClusterError, match="the lab old was started by another version of quorate"):
         EmbeddedLab.attach("old")
+
+
+@pytest.mark.parametrize("name", ["../other", "", ".", "..", "/", "a/../../other"])
+def test_what_is_no_name_of_a_lab_removes_nothing(labs, tmp_path, name):
+    other = tmp_path / "other"
+    other.mkdir()
+    lab_folder("there").mkdir(parents=True)
+    with pytest.raises(ClusterError, match="a lab cannot be named"):
+        EmbeddedLab.remove(name)
+    assert labs("cluster", "down", "--name", name).status == 1
+    assert other.is_dir()
+    assert lab_folder("there").is_dir()
