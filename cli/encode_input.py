@@ -133,13 +133,15 @@ def _bytes(error: Mapping[str, Json], name: str) -> bytes | None:
 
 def _record(document: Mapping[str, Json], default_topic: str) -> CoordinatorRecord:
     key, value = document.get("key"), document.get("value")
+    topic = document.get("topic", default_topic)
+    if topic not in RECORD_TYPES:
+        raise EncodeError(f"topic: {topic!r} is not one of {', '.join(RECORD_TYPES)}")
+    if "type" in document or "name" in document:  # which fields are missing is of no use where the type is wrong
+        record_type_in(document, topic, default="topic" not in document)
     if key is None:
         raise EncodeError("key: an object is expected")
     if "value" not in document:
         raise EncodeError('value: missing; "value": null makes a tombstone')
-    topic = document.get("topic", default_topic)
-    if topic not in RECORD_TYPES:
-        raise EncodeError(f"topic: {topic!r} is not one of {', '.join(RECORD_TYPES)}")
     if isinstance(key, Mapping) and set(key) in ({"type", "data"}, {"version", "data"}):
         record_type, version, key, value = _kafkas_form(document, topic)
     else:

@@ -116,6 +116,7 @@ def read_files(
         found.topology, _ = read_topology(topology)
         found.names = {topic.id: topic.name for topic in found.topology.topics if topic.id is not None}
     files = LogFiles(paths, topics=(CONSUMER_OFFSETS,))
+    _check_places(moment, {one.partition for one in files.partitions}, "what is read")
     with byte_progress(files.size_bytes, wanted=True) as progress:
         replay = _Replay(globs, moment, history=history)
         copies = _copied(files)
@@ -125,6 +126,21 @@ def read_files(
         else:
             replay.load(found, files, progress)
     return found
+
+
+def _check_places(moment: Moment, there: Collection[int | None], where: str) -> None:
+    """Raises `UserError` for offsets of partitions that are not there. Files do not always tell which partition they are of."""
+    if None in there:
+        return
+    if missing := [one for one in moment.offsets or () if one not in there]:
+        known = sorted(one for one in there if one is not None)
+        told = (
+            f"0 to {known[-1]}" if len(known) > 2 and known == list(range(len(known))) else ", ".join(map(str, known))
+        )
+        raise UserError(
+            f"--at {missing[0]}:{(moment.offsets or {})[missing[0]]}: {where} has no partition {missing[0]} of {CONSUMER_OFFSETS}",
+            f"it has {told}",
+        )
 
 
 def _log_entries(entries: Iterable[Any], found: Found) -> Iterator[LogEntry]:
@@ -204,6 +220,7 @@ class LiveGroups:
                     f"{where}: {CONSUMER_OFFSETS} is not there, or may not be described",
                     "brokers create it when the first group needs it; to read it takes DESCRIBE and READ on it",
                 )
+            _check_places(self._replay.moment, range(count), where)
             exact = [glob for glob in self._globs if not re.search(r"[*?\[]", glob)]
             partitions = (
                 sorted({partition_of(group, count) for group in exact})
@@ -236,12 +253,12 @@ class LiveGroups:
 
 
 class _Replay:
-    """Replays entries, and goes on with later ones. `next_offsets`: by partition, where to go on."""
+    """Replays entries up to `moment`, and goes on with later ones. `next_offsets`: by partition, where to go on."""
 
     def __init__(self, globs: Sequence[str], moment: Moment, *, history: bool) -> None:
         self.next_offsets: dict[int, int] = {}
         self._match = re.compile("|".join(fnmatch.translate(glob) for glob in globs)).match if globs else None
-        self._moment = moment
+        self.moment = moment
         self._history = history
         self._histories: dict[int | None, History] = {}
         self._names: dict[Uuid, str] = {}
@@ -253,7 +270,7 @@ class _Replay:
     def take(self, found: Found, entries: Iterable[LogEntry]) -> None:
         """Take entries in; put what is known after them into `found`."""
         found.names = self._names = {**self._names, **found.names}
-        for entry in self._moment.cut(_checked(entries, self._moment)):
+        for entry in self.moment.cut(_checked(entries, self.moment)):
             assert isinstance(entry, LogEntry)
             learn_names(found.names, entry.record)
             one = self._histories.get(entry.partition)
@@ -272,7 +289,7 @@ class _Replay:
         over: set[int | None] = set()
         behind = 0
         for partition in files.partitions:
-            within = self._moment.within(partition.partition)
+            within = self.moment.within(partition.partition)
             one = self._histories.setdefault(partition.partition, History(lambda _: False))
             blocks = _blocks(partition, found, behind, progress)
             if within is None or partition.partition in over:

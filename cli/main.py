@@ -15,13 +15,11 @@ import click
 
 from quorate.cli.colour import colour_asked_for
 from quorate.cli.errors import UserError, show_error
+from quorate.cli.start import INTERRUPTED, ready
 from quorate.cli.streams import ready_streams
 from quorate.cli.subcommands import Commands
 
 __all__ = ["main"]
-
-INTERRUPTED = 130
-"""128 + SIGINT, as shells have it."""
 
 COMMANDS = {
     "decode": "Show the records of logs, of a live cluster, or given as hex.",
@@ -48,6 +46,7 @@ class _Quorate(Commands):
         if cmd_name not in COMMANDS:
             return None
         command = getattr(importlib.import_module(f"quorate.cli.{cmd_name}"), cmd_name)
+        ready()
         assert isinstance(command, click.Command)
         return command
 

@@ -1,6 +1,7 @@
 """`Commands`: a group of commands that lists them in their order, each with the whole sentence it begins with, and that knows which one was meant."""
 
 from difflib import get_close_matches
+from typing import Any
 
 import click
 
@@ -25,6 +26,17 @@ class Commands(click.Group):
         """Write the list into the help text."""
         with formatter.section("Commands"):
             formatter.write_dl(self.rows())
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click has it; a `UsageError` says which command it is about, which click leaves out where an option lacks its argument."""
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            if error.ctx is None and ctx.invoked_subcommand is not None:
+                command = self.get_command(ctx, ctx.invoked_subcommand)
+                assert command is not None
+                error.ctx = click.Context(command, info_name=ctx.invoked_subcommand, parent=ctx)
+            raise
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

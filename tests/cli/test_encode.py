@@ -108,6 +108,8 @@ def test_raw_bytes(start):
         ("[1]", "INPUT, line 1, element 0: an object is expected"),
         ("{}", "INPUT, line 1: key: an object is expected"),
         (OFFSET | {"type": "OffsetComit"}, "INPUT, line 1: type: __consumer_offsets has no record type 'OffsetComit'"),
+        ({"type": "Nope"}, "INPUT, line 1: type: __consumer_offsets has no record type 'Nope'"),
+        ({"type": "OffsetCommit"}, "INPUT, line 1: key: an object is expected"),
         (OFFSET | {"type": None}, "INPUT, line 1: type: missing"),
         (OFFSET | {"type": True}, "INPUT, line 1: type: __consumer_offsets has no record type True"),
         (

@@ -227,6 +227,8 @@ def test_releases_that_are_not_known_are_refused(quorate, upgrade, version, comp
         (("-b", "localhost:1", "--watch", "5", "--at", "2h"), "--watch shows what is now"),
         (("LOG", "--at", "yesterday"), "--at 'yesterday' is not a time"),
         (("LOG", "--at", "60"), "there are several partitions"),
+        (("LOG", "--at", "99:5"), "--at 99:5: what is read has no partition 99 of __consumer_offsets"),
+        (("LOG", "--at", "1:60,99:5"), "--at 99:5: what is read has no partition 99 of __consumer_offsets"),
         (("LOG", "--group", "nobody"), "there is no group nobody"),
         (("LOG", "--group", ""), "there is no group ''"),
         (("LOG", "--group", "legacyjava"), "there are legacy-java, "),

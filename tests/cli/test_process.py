@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from importlib.metadata import version
+from importlib.metadata import entry_points, version
 from pathlib import Path
 
 import pytest
@@ -148,6 +148,38 @@ def test_ctrl_c_while_waiting_for_input(start):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, b"", b"")
+
+
+@pytest.mark.parametrize("imported", ["click", "quorate.cli.main", "quorate.cli.colour", "quorate.cli.decode"])
+def test_ctrl_c_while_the_command_is_still_being_imported(imported):
+    """As if it came just then: the first import of that module sends it."""
+    code = (
+        "import signal, sys\n"
+        "from quorate.cli.start import main\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, *_):\n"
+        f"        if name == {imported!r}: signal.raise_signal(signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "sys.argv = ['quorate', 'decode', '--help']\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, env=os.environ | PLAIN, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
+def test_the_command_begins_where_ctrl_c_is_taken_care_of():
+    (command,) = entry_points(group="console_scripts", name="quorate")
+    assert command.value == "quorate.cli.start:main"
+
+
+def test_ctrl_c_stays_ignored_where_whoever_starts_the_command_wants_that():
+    code = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "from quorate.cli.start import main; sys.argv = ['quorate', '--version']\n"
+        "try: main()\n"
+        "except SystemExit: assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN"
+    )
+    subprocess.run([sys.executable, "-P", "-c", code], check=True, capture_output=True, timeout=60)
 
 
 @pytest.mark.parametrize("closed", ["at once", "later"])

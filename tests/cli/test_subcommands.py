@@ -29,3 +29,19 @@ def test_a_command_that_is_not_there_is_answered_with_the_likest(quorate, argume
     error, remedy = ended.err.splitlines()
     assert error == f"error: {said}"
     assert remedy.endswith(f" {where}` shows what there is")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        (["encode", "--topic"], "encode"),
+        (["groups", "list", "logs", "--group"], "groups list"),
+        (["cluster", "restart-broker", "--rack"], "cluster restart-broker"),
+        (["encode", "--part", "key", "--message", "X", "{}"], "encode"),
+    ],
+    ids=str,
+)
+def test_mistakes_in_options_point_at_the_help_of_their_command(quorate, arguments, command):
+    ended = quorate(*arguments)
+    assert ended.status == 1
+    assert ended.err.splitlines()[1].endswith(f" {command} --help` shows what there is")
