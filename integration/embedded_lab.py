@@ -28,7 +28,10 @@ from quorate.integration.errors import ClusterError
 from quorate.integration.lab_name import check_form, is_name
 from quorate.integration.waiting import wait_for
 
-__all__ = ["EmbeddedLab", "LabPlan", "embedded_lab_names", "is_alive", "lab_folder"]
+__all__ = ["BEING_STARTED", "EmbeddedLab", "LabPlan", "embedded_lab_names", "is_alive", "lab_folder"]
+
+BEING_STARTED = "a lab of this name is being started", "wait for it: quorate cluster status"
+"""What is said of it, and what to do."""
 
 
 def lab_folder(name: str | None = None) -> Path:
@@ -50,7 +53,7 @@ def is_alive(name: str) -> bool:
     """Whether a lab's process lives: it holds the lock."""
     try:
         with (lab_folder(name) / "lock").open("rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared, lest two that ask take each other for it
     except FileNotFoundError:
         return False
     except BlockingIOError:
@@ -128,14 +131,16 @@ class EmbeddedLab(Cluster):
 
     @classmethod
     def start(cls, name: str, plan: LabPlan | None = None) -> Self:
-        """Start a lab, or, without a plan, one whose process has ended, with what was in it. Raises `ClusterError` if it does not come up."""
+        """Start a lab, or, without a plan, one whose process has ended, with what was in it. Raises `ClusterError` if it does not come up, or another process is starting it."""
         folder = lab_folder(name)
+        if is_alive(name):
+            raise ClusterError(*BEING_STARTED)
         if plan is None:
             facts = json.loads((folder / "lab.json").read_text(encoding="utf-8"))
             plan = LabPlan.from_json(facts["plan"])
         with ExitStack() as taken_back:  # also by Ctrl-C, whenever it comes
             if not (folder / "lab.json").exists():
-                taken_back.callback(shutil.rmtree, folder, ignore_errors=True)
+                taken_back.callback(_take_back, name)
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             (folder / "plan.json").write_text(json.dumps(plan.to_json()), encoding="utf-8")
             with (folder / "log").open("ab") as log:
@@ -301,6 +306,12 @@ class EmbeddedLab(Cluster):
     def close(self) -> None:
         """Let go of the lab; it goes on."""
         self.close_admin()
+
+
+def _take_back(name: str) -> None:
+    """Remove what was begun, unless it is another process's that was quicker."""
+    if not is_alive(name):
+        shutil.rmtree(lab_folder(name), ignore_errors=True)
 
 
 def _end_of(log: Path) -> str:

@@ -10,14 +10,15 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingUnixStreamServer
-from typing import Any
+from typing import IO, Any
 
 from quorate.integration.embedded import EmbeddedKafka
-from quorate.integration.embedded_lab import LabPlan
+from quorate.integration.embedded_lab import BEING_STARTED, LabPlan
 from quorate.integration.errors import ClusterError
 
 __all__ = ["main"]
@@ -37,6 +38,7 @@ METHODS = frozenset(
     }
 )
 """What may be called as it is."""
+_LOCK_S = 1.0
 
 
 def main(folder: Path) -> int:
@@ -46,14 +48,15 @@ def main(folder: Path) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with (folder / "lock").open("a+", encoding="utf-8") as lock, tempfile.TemporaryDirectory(prefix="quorate-") as own:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _take(lock)
             lock.truncate(0)
             lock.write(str(os.getpid()))
             lock.flush()
             plan = LabPlan.from_json(json.loads((folder / "plan.json").read_text(encoding="utf-8")))
             kafka = _started(plan, folder)
         except BlockingIOError:
-            return _failed("a lab of this name is being started", ())
+            said, *remedy = BEING_STARTED
+            return _failed(said, tuple(remedy))
         except ClusterError as error:
             return _failed(error.message, error.remedy)
         with kafka:
@@ -65,6 +68,19 @@ def main(folder: Path) -> int:
                 ended.wait()
                 server.shutdown()
     return 0
+
+
+def _take(lock: IO[str]) -> None:
+    """Raises `BlockingIOError` if another process of this lab has it; who only asks whether it lives has it no longer than an instant."""
+    until = time.monotonic() + _LOCK_S
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise
+        time.sleep(0.01)
 
 
 def _started(plan: LabPlan, folder: Path) -> EmbeddedKafka:

@@ -1,5 +1,6 @@
 """`quorate cluster` on embedded labs: a process that outlives the command, found again by every later one. Labs in containers: tests/integration/test_lab.py."""
 
+import fcntl
 import json
 import os
 import signal
@@ -9,7 +10,7 @@ import sys
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
-from quorate.integration import ClusterError, EmbeddedLab
+from quorate.integration import ClusterError, EmbeddedLab, embedded_lab
 from quorate.integration.containers.engine import engine
 from quorate.integration.embedded_lab import embedded_lab_names, is_alive, lab_folder
 from quorate.integration.waiting import wait_for
@@ -182,3 +183,28 @@ def test_what_is_no_name_of_a_lab_removes_nothing(labs, tmp_path, name):
     assert labs("cluster", "down", "--name", name).status == 1
     assert other.is_dir()
     assert lab_folder("there").is_dir()
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["the first has its lock", "both have begun"])
+def test_a_start_that_comes_second_leaves_the_first_alone(labs, monkeypatch, late):
+    folder = lab_folder("lab")
+    folder.mkdir(parents=True)
+    asked = []
+
+    def seen(name):
+        asked.append(name)
+        return is_alive(name) if len(asked) > late else False
+
+    monkeypatch.setattr(embedded_lab, "is_alive", seen)
+    with (folder / "lock").open("wb") as lock:  # as the process of the first has it
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        ended = labs("cluster", "up")
+        assert (ended.status, ended.err.splitlines()[0]) == (1, "error: a lab of this name is being started")
+    assert (folder / "lock").exists()
+
+
+def test_who_asks_whether_a_lab_lives_is_not_taken_for_it(labs):
+    lab_folder("lab").mkdir(parents=True)
+    with (lab_folder("lab") / "lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        assert not is_alive("lab")
