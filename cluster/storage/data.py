@@ -195,11 +195,15 @@ class DataDirectory:
             self._logs[topic, index] = (log, tuple(replicas))
 
     def remove(self, topic: str, index: int) -> None:
-        """A partition is gone."""
+        """A partition is gone, with what was noted of it: a later topic may have its name."""
         log, _ = self._logs.pop((topic, index))
+        for noted in self._checkpoints.values():
+            noted.pop((topic, index), None)
         if log.files is not None:
             try:
                 log.files.delete(log)
+                if log.start_offset:
+                    self._write_start_offsets()
             except OSError as error:
                 self._note(f"{log.files.home} could not be deleted: {error}; the next start tries it again")
 

@@ -1,0 +1,58 @@
+"""What goes wrong with a cluster's directory while it runs, and what is left over from topics that are gone: nobody loses what was acknowledged, or gets what is not theirs."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from quorate.cluster import ManualClock
+from quorate.cluster.core import ClusterCore
+from quorate.cluster.log import PartitionLog
+from tests.cluster.test_log import batch
+from tests.cluster.test_restart import quiet_core
+
+
+@contextmanager
+def opened(data: Path) -> Iterator[ClusterCore]:
+    core = quiet_core(data, ManualClock())
+    try:
+        yield core
+    finally:
+        core.close()
+
+
+def crash(core: ClusterCore) -> None:
+    """Stop without anything that a stop does."""
+    assert core.data is not None
+    core.data.release()
+
+
+def log_of(core: ClusterCore, topic: str) -> PartitionLog:
+    partition = core.partition(topic, 0)
+    assert partition is not None
+    return partition.log
+
+
+def put(core: ClusterCore, topic: str, count: int) -> int:
+    """Append a batch; its first offset."""
+    return log_of(core, topic).append(batch(count), leader_epoch=0, now_ms=core.clock.now_ms()).base_offset
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["at once", "after a restart"])
+def test_a_topic_begins_at_zero_also_where_one_of_its_name_had_lost_its_oldest_records(
+    tmp_path: Path, restarts: bool
+) -> None:
+    with opened(tmp_path) as core:
+        core.create_topic("t", partitions=1, replicas=1)
+        put(core, "t", 10)
+        log_of(core, "t").delete_before(5)
+        if restarts:
+            core.close()
+            core = quiet_core(tmp_path, ManualClock())
+        core.delete_topic("t")
+        core.create_topic("t", partitions=1, replicas=1)
+        assert put(core, "t", 3) == 0
+        crash(core)
+    with opened(tmp_path) as core:
+        assert (log_of(core, "t").start_offset, log_of(core, "t").next_offset) == (0, 3)
