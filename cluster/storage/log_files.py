@@ -157,7 +157,8 @@ class LogFiles:
 
     def new_segment(self, base_offset: int, now_ms: int) -> Segment:
         """A segment without anything in it. Raises `OSError`."""
-        for suffix in (".log", ".index", ".timeindex"):
+        # The segment last: where the other files cannot be made, the log goes on without it, and it must not seem to begin there.
+        for suffix in (".index", ".timeindex", ".log"):
             path = self._path(base_offset, suffix)
             self.descriptors.close(path)
             os.close(os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o644))

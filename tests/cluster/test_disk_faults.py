@@ -1,5 +1,7 @@
 """What goes wrong with a cluster's directory while it runs, and what is left over from topics that are gone: nobody loses what was acknowledged, or gets what is not theirs."""
 
+import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +11,7 @@ import pytest
 from quorate.cluster import ManualClock
 from quorate.cluster.core import ClusterCore
 from quorate.cluster.log import PartitionLog
+from quorate.cluster.producers import Refused
 from tests.cluster.test_log import batch
 from tests.cluster.test_restart import quiet_core
 
@@ -56,3 +59,31 @@ def test_a_topic_begins_at_zero_also_where_one_of_its_name_had_lost_its_oldest_r
         crash(core)
     with opened(tmp_path) as core:
         assert (log_of(core, "t").start_offset, log_of(core, "t").next_offset) == (0, 3)
+
+
+@pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex"])
+def test_a_segment_that_could_not_be_begun_takes_no_later_one_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    make = os.open
+
+    def fails(path: Path | str, *arguments: int) -> int:
+        if str(path).endswith(suffix) and arguments[0] & os.O_CREAT:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return make(path, *arguments)
+
+    with opened(tmp_path) as core:
+        core.create_topic("t", partitions=1, replicas=1)
+        log = log_of(core, "t")
+        put(core, "t", 10)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "open", fails)
+            with pytest.raises(Refused):
+                log.roll(0)
+        put(core, "t", 10)
+        log.roll(0)
+        put(core, "t", 10)
+        crash(core)
+    with opened(tmp_path) as core:
+        assert log_of(core, "t").next_offset == 30
+        assert [one.base_offset for one in log_of(core, "t")] == [0, 10, 20]
