@@ -14,6 +14,7 @@ import google_crc32c
 
 from quorate.cluster.log_config import LogConfig
 from quorate.cluster.producers import Producers, Refused
+from quorate.cluster.storage.files import AbortedTransaction
 from quorate.cluster.storage.segment import Batch, BatchFacts, Segment
 from quorate.cluster.storage.stores import MemoryStore
 from quorate.codecs.api.error_codes import ErrorCode
@@ -282,10 +283,8 @@ class PartitionLog:
             partition_leader_epoch=leader_epoch,
         )
         facts = BatchFacts.of(data)
-        self._write(facts, data, now_ms)
-        aborted = self.producers.take_marker(facts, commit=commit, coordinator_epoch=coordinator_epoch)
-        if aborted is not None and self.files is not None:
-            self.files.add_aborted(self.active, aborted)
+        self._write(facts, data, now_ms, None if commit else self.producers.aborted_by(facts))
+        self.producers.take_marker(facts, commit=commit, coordinator_epoch=coordinator_epoch)
         self._written(1)
         return facts.base_offset
 
@@ -295,9 +294,11 @@ class PartitionLog:
             self.producers.take(facts)
         self._written(facts.last_offset - facts.base_offset + 1)
 
-    def _write(self, facts: BatchFacts, data: bytes, now_ms: int) -> None:
-        """Everything of a batch, or nothing: what is known of producers is not changed yet."""
+    def _write(self, facts: BatchFacts, data: bytes, now_ms: int, aborted: AbortedTransaction | None = None) -> None:
+        """Everything of a batch, or nothing: what is known of producers is not changed yet. `aborted`: the transaction that it ends so."""
         config = self.config
+        begins_epoch = not self.epochs or self.epochs[-1][0] < facts.leader_epoch
+        epochs = [*self.epochs, (facts.leader_epoch, facts.base_offset)] if begins_epoch else self.epochs
         try:
             active = self.active
             if active.must_roll(
@@ -312,14 +313,16 @@ class PartitionLog:
                 active = self.active
             if not active.size:
                 active.created_ms = now_ms
+            if self.files is not None:  # first, as what they say of a batch that is not there counts for nothing
+                if begins_epoch:
+                    self.files.write_epochs(epochs)
+                if aborted is not None:
+                    self.files.add_aborted(active, aborted)
             active.append(data, facts.last_offset, facts.max_timestamp_ms)
         except OSError as error:
             raise self._cannot_write(error) from None
         self.next_offset = facts.last_offset + 1
-        if not self.epochs or self.epochs[-1][0] < facts.leader_epoch:
-            self.epochs.append((facts.leader_epoch, facts.base_offset))
-            if self.files is not None:
-                self.files.write_epochs(self.epochs)
+        self.epochs = epochs
 
     def _written(self, records: int) -> None:
         """Bring it to the disk if that is wanted now, and have everybody see it. Raises `Refused` if that fails: it is there, and nobody is told."""

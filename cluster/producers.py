@@ -102,6 +102,16 @@ class Producers:
         start = bisect_left(self.aborted, first, key=lambda one: one.last_offset)
         return [(one.producer_id, one.first_offset) for one in self.aborted[start:] if one.first_offset < until]
 
+    def aborted_by(self, facts: BatchFacts) -> AbortedTransaction | None:
+        """The transaction that a marker aborts, if one is open."""
+        start = self.open.get(facts.producer_id)
+        if start is None:
+            return None
+        others = (one for producer_id, one in self.open.items() if producer_id != facts.producer_id)
+        return AbortedTransaction(
+            facts.last_offset, facts.producer_id, start, min(others, default=facts.last_offset + 1)
+        )
+
     # ---- taking in
 
     def take(self, facts: BatchFacts) -> None:
@@ -116,22 +126,20 @@ class Producers:
         if facts.transactional and producer.transaction_start is None and facts.count:
             producer.transaction_start = self.open[facts.producer_id] = facts.base_offset
 
-    def take_marker(self, facts: BatchFacts, *, commit: bool, coordinator_epoch: int) -> AbortedTransaction | None:
-        """A marker is in the log; returns the transaction that it aborted."""
+    def take_marker(self, facts: BatchFacts, *, commit: bool, coordinator_epoch: int) -> None:
+        """A marker is in the log."""
+        aborted = None if commit else self.aborted_by(facts)
         producer = self._at_epoch(facts.producer_id, facts.producer_epoch)
         producer.coordinator_epoch = coordinator_epoch
         producer.last_timestamp_ms = facts.max_timestamp_ms
         producer.transaction_start = None
-        start = self.open.pop(facts.producer_id, None)
-        if start is None or commit:
-            return None
-        stable = min(self.open.values(), default=facts.last_offset + 1)
-        aborted = AbortedTransaction(facts.last_offset, facts.producer_id, start, stable)
+        self.open.pop(facts.producer_id, None)
+        if aborted is None:
+            return
         if not self.aborted or self.aborted[-1] < aborted:
             self.aborted.append(aborted)
         elif aborted not in self.aborted:
             insort(self.aborted, aborted)
-        return aborted
 
     def _at_epoch(self, producer_id: int, epoch: int) -> Producer:
         producer = self.by_id.get(producer_id)

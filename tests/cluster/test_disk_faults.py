@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from quorate.cluster import ManualClock
 from quorate.cluster.core import ClusterCore
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.producers import Refused
+from quorate.cluster.storage.log_files import LogFiles
 from tests.cluster.test_log import batch
 from tests.cluster.test_restart import quiet_core
 
@@ -87,3 +88,37 @@ def test_a_segment_that_could_not_be_begun_takes_no_later_one_with_it(
     with opened(tmp_path) as core:
         assert log_of(core, "t").next_offset == 30
         assert [one.base_offset for one in log_of(core, "t")] == [0, 10, 20]
+
+
+def transactional(sequence: int) -> bytes:
+    return batch(producer_id=7, producer_epoch=0, base_sequence=sequence, transactional=True)
+
+
+@pytest.mark.parametrize(
+    ("method", "write"),
+    [
+        ("write_epochs", lambda log: log.append(transactional(1), leader_epoch=1, now_ms=0)),
+        ("add_aborted", lambda log: log.append_marker(7, 0, commit=False, now_ms=0, leader_epoch=0)),
+    ],
+)
+def test_a_file_beside_a_segment_that_has_no_room_leaves_nothing_half_appended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, write: Callable[[PartitionLog], object]
+) -> None:
+    def fails(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with opened(tmp_path) as core:
+        core.create_topic("t", partitions=1, replicas=1)
+        log = log_of(core, "t")
+        log.append(transactional(0), leader_epoch=0, now_ms=0)
+        with monkeypatch.context() as patch:
+            patch.setattr(LogFiles, method, fails)
+            with pytest.raises(Refused):
+                write(log)
+        assert (log.next_offset, log.epochs) == (1, [(0, 0)])
+        assert not log.append(transactional(1), leader_epoch=1, now_ms=0).duplicate
+        log.append_marker(7, 0, commit=False, now_ms=0, leader_epoch=1)
+    with opened(tmp_path) as core:
+        log = log_of(core, "t")
+        assert (log.next_offset, log.last_stable_offset, log.epochs) == (3, 3, [(0, 0), (1, 1)])
+        assert log.aborted_between(0, 3) == [(7, 0)]
