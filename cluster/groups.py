@@ -125,12 +125,13 @@ class PartitionCoordinatorLog:
 
 @dataclass(slots=True)
 class _Running:
-    """A coordinator at work, for one partition, on one broker."""
+    """A coordinator at work, for one partition, on one broker. `stepped_ms`: how far the clock had been set when its timers were last looked at."""
 
     runtime: CoordinatorRuntime
     log: PartitionCoordinatorLog
     broker: int
     leader_epoch: int
+    stepped_ms: int
     timer: Handle | None = None
     timer_at_ms: int | None = None
 
@@ -166,7 +167,8 @@ class GroupCoordinators:
             shard.group_configs = self.cluster.group_configs
             log = PartitionCoordinatorLog(partition)
             runtime = CoordinatorRuntime(shard, log, now_ms=self.cluster.clock.now_ms())
-            running = self._running[partition.index] = _Running(runtime, log, broker, partition.leader_epoch)
+            running = _Running(runtime, log, broker, partition.leader_epoch, self.cluster.clock.stepped_ms)
+            self._running[partition.index] = running
             runtime.load()
             self._set_timer(running)
         return running
@@ -195,7 +197,7 @@ class GroupCoordinators:
     def image_changed(self) -> None:
         """The cluster's metadata has changed."""
         for running in list(self._running.values()):
-            running.runtime.advance(self.cluster.clock.now_ms())
+            self._advance(running)
             running.runtime.take_image(self.cluster.image)
             self._set_timer(running)
 
@@ -269,7 +271,7 @@ class GroupCoordinators:
         running = self._of(partition, partition.leader)
         if running is None:
             raise AppendError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        running.runtime.advance(self.cluster.clock.now_ms())
+        self._advance(running)
         running.log.coordinator_epoch = coordinator_epoch
         running.runtime.end_transaction(producer_id, epoch, commit=commit)
         self._set_timer(running)
@@ -281,6 +283,8 @@ class GroupCoordinators:
     def _ask(self, running: _Running, request: Message, context: RequestContext) -> Message | Pending[Any]:
         runtime = running.runtime
         now_ms = context.now_ms
+        if running.stepped_ms != self.cluster.clock.stepped_ms:
+            self._step(running)
         next_ms = runtime.shard.timers.next_at_ms()
         if next_ms is not None and next_ms <= now_ms:
             runtime.advance(now_ms)
@@ -305,8 +309,23 @@ class GroupCoordinators:
 
     def _due(self, running: _Running) -> None:
         running.timer = running.timer_at_ms = None
-        running.runtime.advance(max(self.cluster.clock.now_ms(), running.runtime.now_ms))
+        self._advance(running)
         self._set_timer(running)
+
+    def _advance(self, running: _Running) -> None:
+        """Do what is due."""
+        now_ms = self.cluster.clock.now_ms()
+        if running.stepped_ms != self.cluster.clock.stepped_ms:
+            self._step(running)
+        running.runtime.advance(max(now_ms, running.runtime.now_ms))
+
+    def _step(self, running: _Running) -> None:
+        """The clock was set: sessions last as long as before, as Kafka's do, whose timers have a clock of their own."""
+        by_ms = self.cluster.clock.stepped_ms - running.stepped_ms
+        running.stepped_ms += by_ms
+        running.runtime.step(by_ms)
+        if running.timer_at_ms is not None:
+            running.timer_at_ms += by_ms
 
     def _led_by(self, broker: int) -> Iterable[PartitionState]:
         topic = self.cluster.topics.get(CONSUMER_OFFSETS)

@@ -166,7 +166,7 @@ class WriteEvent:
 
 
 class CoordinatorRuntime:
-    """One shard and its log. `now_ms`: the clock, which only `advance` moves.
+    """One shard and its log. `now_ms`: the clock, which only `advance` moves, and `step` sets.
 
     `on_event`: is told of everything that was written, or could not be. `run_tasks_at_once`: whether what a shard leaves for later (`CoordinatorShard.tasks`)
     is done right after what left it.
@@ -266,6 +266,11 @@ class CoordinatorRuntime:
             fired += self.settle()
         self.now_ms = max(self.now_ms, to_ms)
         return fired
+
+    def step(self, by_ms: int) -> None:
+        """The clock was set, forward or back, without time having passed: what is due in a minute still is."""
+        self.now_ms += by_ms
+        self.shard.timers.step(by_ms)
 
     def run_tasks(self, most: int | None = None) -> int:
         """Do what the shard has left for later; returns how much was done."""

@@ -67,6 +67,13 @@ class Timers:
         """Take a timer back, if there is one."""
         self._timers.pop(key, None)
 
+    def step(self, by_ms: int) -> None:
+        """The clock was set: all timers move along, and fire in the same order."""
+        for timer in self._timers.values():
+            timer.at_ms += by_ms
+        self._queue = [(timer.at_ms, timer.order, key) for key, timer in self._timers.items()]
+        heapq.heapify(self._queue)
+
     def pending(self) -> list[Timer]:
         """All timers, in the order in which they will fire."""
         return sorted(self._timers.values(), key=lambda timer: (timer.at_ms, timer.order))
