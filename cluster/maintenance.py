@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["Maintenance"]
 
 _SLICE_S = 0.005
+_TROUBLE = (OSError, LogError, Refused)
+"""What may go wrong with files."""
 
 
 class Maintenance:
@@ -56,7 +58,7 @@ class Maintenance:
             self._later(setting, interval_ms, run)
             try:
                 action()
-            except (OSError, LogError, Refused) as error:
+            except _TROUBLE as error:
                 self.cluster.note(f"{setting}: {error}")
 
         interval_ms = max(self.cluster.settings.number(setting), 1)
@@ -75,8 +77,11 @@ class Maintenance:
     def retain(self) -> None:
         """Delete segments that are older or more than their topic keeps."""
         now_ms = self.cluster.clock.now_ms()
-        for _, log in self._logs():
-            expire(log, now_ms)
+        for name, log in self._logs():
+            try:
+                expire(log, now_ms)
+            except _TROUBLE as error:  # one log's trouble is not the others'
+                self.cluster.note(f"old records of {name} could not be deleted: {error}")
 
     def expire_producers(self) -> None:
         """Forget producers that wrote nothing for `producer.id.expiration.ms`."""
@@ -98,11 +103,11 @@ class Maintenance:
     def _pass(self) -> Iterator[None]:
         now_ms = self.cluster.clock.now_ms()
         for name, log in self._logs():
-            if log.config.compact and is_due(log, now_ms):
-                try:
+            try:
+                if log.config.compact and is_due(log, now_ms):
                     yield from clean(log, now_ms=now_ms)
-                except (OSError, LogError) as error:
-                    self.cluster.note(f"{name} could not be compacted: {error}")
+            except _TROUBLE as error:
+                self.cluster.note(f"{name} could not be compacted: {error}")
 
     def _slice(self) -> None:
         cleaning = self._cleaning

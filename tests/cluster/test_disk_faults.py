@@ -13,6 +13,8 @@ from quorate.cluster.core import ClusterCore
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.producers import Refused
 from quorate.cluster.storage.log_files import LogFiles
+from quorate.cluster.storage.segment import Segment
+from quorate.codecs.batches import BatchRecord, encode_batch
 from tests.cluster.test_log import batch
 from tests.cluster.test_restart import quiet_core
 
@@ -122,3 +124,35 @@ def test_a_file_beside_a_segment_that_has_no_room_leaves_nothing_half_appended(
         log = log_of(core, "t")
         assert (log.next_offset, log.last_stable_offset, log.epochs) == (3, 3, [(0, 0), (1, 1)])
         assert log.aborted_between(0, 3) == [(7, 0)]
+
+
+@pytest.mark.parametrize("policy", ["compact", "delete"])
+def test_a_log_that_cannot_be_looked_after_holds_up_no_other_and_is_looked_after_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    roll = LogFiles.new_segment
+
+    def fails(files: LogFiles, *arguments: int) -> Segment:
+        if files.home.name == "bad-0":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return roll(files, *arguments)
+
+    lag = {"cleanup.policy": "compact", "max.compaction.lag.ms": "1000"}
+    config = lag if policy == "compact" else {"retention.ms": "1000"}
+    with opened(tmp_path) as core:
+        clock = core.clock
+        assert isinstance(clock, ManualClock)
+        for topic in ("bad", "good"):
+            core.create_topic(topic, partitions=1, replicas=1, config=config)
+            keyed = encode_batch([BatchRecord(offset=0, timestamp_ms=clock.now_ms(), key=b"k", value=b"v")])
+            log_of(core, topic).append(keyed, leader_epoch=0, now_ms=clock.now_ms())
+        look = core.maintenance.compact if policy == "compact" else core.maintenance.retain
+        clock.advance(2_000)
+        with monkeypatch.context() as patch:
+            patch.setattr(LogFiles, "new_segment", fails)
+            look()
+            clock.advance(0)  # the slices of compaction
+        assert [log_of(core, topic).active.base_offset for topic in ("bad", "good")] == [0, 1]
+        assert any(note.startswith(("bad-0 could not be", "old records of bad-0 could not be")) for note in core.notes)
+        look()
+        assert log_of(core, "bad").active.base_offset == 1
