@@ -14,7 +14,7 @@ from quorate.assignors.adapters import aiokafka, kafka_python
 from quorate.integration import Cluster, ClusterError
 from quorate.integration.waiting import wait_for
 from tests.assignors.adapters import live
-from tests.integration.groups import Deliveries, Load, Member, TopicPartitions, all_of, committed, settled
+from tests.integration.groups import Deliveries, Load, Member, TopicPartitions, all_of, committed, given_first, settled
 from tests.integration.history import history
 
 __all__ = ["CLIENTS", "SESSION_MS", "Crowd", "Crowds", "check"]
@@ -66,6 +66,7 @@ class Crowd:
         """A new member. `instance`: its `group.instance.id`; `client`: of another client; `config`: further configuration in the client's own names."""
         client = client or self.client
         if client == "confluent-kafka":
+            given_first(self.members.values())
             member: Any = Member(
                 self.cluster,
                 self.group,

@@ -23,6 +23,7 @@ __all__ = [
     "committed",
     "confluent_config",
     "expected_hash",
+    "given_first",
     "group_state",
     "produce",
     "settled",
@@ -67,7 +68,10 @@ class Deliveries:
         self.held: dict[str, set[tuple[str, int]]] = {}
         """What each member has, as far as it was told."""
         self.overlaps: list[Overlap] = []
-        self.moves = 0
+        self.gave: list[tuple[str, tuple[str, int]]] = []
+        """Member and partition, whenever a member was given one."""
+        self.lost: list[tuple[str, tuple[str, int]]] = []
+        """What members had to drop at once instead of giving it up, as they had been fenced."""
         self.committed: dict[tuple[str, int], int] = {}
         """The highest offset of each partition whose commit was acknowledged."""
         self.refused: list[tuple[str, str]] = []
@@ -79,7 +83,7 @@ class Deliveries:
                 others = (other for other, theirs in self.held.items() if other != member and key in theirs)
                 self.overlaps += (Overlap(key, member, other) for other in others)
                 self.held.setdefault(member, set()).add(key)
-                self.moves += 1
+                self.gave.append((member, key))
 
     def taken(self, member: str, partitions: Iterable[tuple[str, int]]) -> None:
         with self._lock:
@@ -140,7 +144,7 @@ class Member:
         }
         self._consumer = Consumer(settings)
         self._consumer.subscribe(
-            list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
+            list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
         self.polls = threading.Event()
         """Cleared, it does not poll: a consumer that is busy with records."""
@@ -154,6 +158,10 @@ class Member:
 
     def _on_revoke(self, consumer: Consumer, partitions: list[Where]) -> None:
         self.deliveries.taken(self.name, _pairs(partitions))
+
+    def _on_lost(self, consumer: Consumer, partitions: list[Where]) -> None:
+        self.deliveries.lost += ((self.name, key) for key in _pairs(partitions))
+        self._on_revoke(consumer, partitions)
 
     def _on_commit(self, error: KafkaError | None, partitions: list[Where]) -> None:
         if error is None:
@@ -202,6 +210,16 @@ class Consuming(Protocol):
     assigned: TopicPartitions
 
 
+def given_first(members: Iterable[Consuming]) -> None:
+    """Wait until each of these has partitions: what is to be done before another one joins, where members are asked who had what when.
+
+    While librdkafka (2.x) gives a member its first partitions, it may say in a heartbeat that the member has none. If a join has taken some of them away
+    by then, the coordinator has nothing to wait for and gives them to the other member, while the first is just beginning with them.
+    """
+    for member in members:
+        wait_for("a member has partitions", lambda member=member: bool(member.assigned), 60_000)
+
+
 def settled(members: Sequence[Consuming], expected: TopicPartitions, *, timeout_ms: int = 60_000) -> None:
     """Wait until the members own exactly these partitions, none of them twice, in equal shares: the first to come had all of them for a while."""
 
@@ -220,6 +238,8 @@ class GroupState:
     epoch: int = -1
     metadata_hash: int = 0
     target: dict[str, Any] = field(default_factory=dict)
+    targets: list[tuple[str, Any]] = field(default_factory=list)
+    """Member id and its target assignment, whenever one was written."""
     has_partition_metadata: bool = False
     epochs: list[tuple[int, int]] = field(default_factory=list)
     """Each epoch with its hash, in the order written."""
@@ -246,6 +266,7 @@ def group_state(cluster: Cluster, group: str) -> GroupState:
                 state.target[key.member_id] = {
                     (topic.topic_id, partition) for topic in value.topic_partitions for partition in topic.partitions
                 }
+            state.targets.append((key.member_id, state.target.get(key.member_id)))
     return state
 
 
