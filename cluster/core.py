@@ -340,7 +340,7 @@ class ClusterCore:
     def _cannot_write(self, why: str) -> None:
         """A log could not be written: the owner is told, too, who can do something about it; once a second, as clients try again and again."""
         now_ms = self.clock.now_ms()
-        if self._told_ms is None or now_ms >= self._told_ms + _TELL_AGAIN_MS:
+        if self._told_ms is None or not 0 <= now_ms - self._told_ms < _TELL_AGAIN_MS:  # it may have been set back
             self._told_ms = now_ms
             self.note(why)
 
