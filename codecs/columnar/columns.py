@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from quorate.codecs.columnar.assemble import to_arrow
-from quorate.codecs.columnar.frame import Array, Ints
+from quorate.codecs.columnar.frame import Array, Bools, Ints
 from quorate.codecs.columnar.rows import columns_of, problem_row
 from quorate.codecs.columnar.schema import PROBLEMS, PROBLEMS_SCHEMA, message_schema, record_schema
 from quorate.codecs.columnar.slots import Slots, binary_array, int16_at, moved_together, read_slots, values_in
@@ -249,17 +249,20 @@ def distinct_keys(keys: Slots, array: pa.Array | None, *, try_first: bool = True
 def _decode_values(record_type: RecordType, keys: _Keys, rows: Ints, values: Slots, out: _Collector) -> None:
     """Decode the values of the rows of one record type, those of each version together."""
     places: Ints | None = None
-    if values.null is not None and bool(values.null.any()):
-        dead = np.flatnonzero(values.null)
+    null = values.null if values.null is not None and bool(values.null.any()) else None
+    flat = is_flat(record_type.value)
+    if null is not None and (not flat or bool(null.all())):
+        dead = np.flatnonzero(null)
         nothing = [pa.nulls(len(dead), field.type) for field in message_schema(record_type.value)]
-        _emit(record_type, keys.at(dead), rows[dead], None, nothing, np.zeros(len(dead), dtype=np.int32), out)
-        places = np.flatnonzero(~values.null)
+        no_version, no_tags = pa.nulls(len(dead), pa.int16()), np.zeros(len(dead), dtype=np.int32)
+        _emit(record_type, keys.at(dead), rows[dead], null[dead], no_version, nothing, no_tags, out)
+        places = np.flatnonzero(~null)
         values = values[places]
         if not len(places):
             return
     versions = int16_at(values)
     present = values_in(versions)
-    together = len(present) > 1 and is_flat(record_type.value)
+    together = flat and len(present) > 1  # tombstones count as a version here
     for version in present[:1] if together else present:
         same = None if together or len(present) == 1 else np.flatnonzero(versions == version)
         here = _within(places, same)
@@ -282,7 +285,9 @@ def _decode_values(record_type: RecordType, keys: _Keys, rows: Ints, values: Slo
         longer = decoded.ends < slots.end
         if bool(longer.any()):
             out.left_over(of[longer], "value", (decoded.ends - slots.start)[longer])
-        _emit(record_type, keys.at(here), of, pa.array(decoded.versions), decoded.columns, decoded.unknown, out)
+        dead = slots.null
+        versions_here = pa.array(decoded.versions, mask=dead)
+        _emit(record_type, keys.at(here), of, dead, versions_here, decoded.columns, decoded.unknown, out)
 
 
 def _within(outer: Ints | None, inner: Ints | None) -> Ints | None:
@@ -296,15 +301,15 @@ def _emit(
     record_type: RecordType,
     keys: list[pa.Array],
     rows: Ints,
-    versions: pa.Array | None,
+    dead: Bools | None,
+    versions: pa.Array,
     values: list[pa.Array],
     unknown: Array,
     out: _Collector,
 ) -> None:
-    """Hand on the columns of some rows; without versions they are tombstones."""
-    dead = pa.array(np.full(len(rows), versions is None))
-    versions = pa.nulls(len(rows), pa.int16()) if versions is None else versions
-    out.add(record_type.type_id, rows, [*keys, dead, versions, *values, pa.array(unknown)])
+    """Hand on the columns of some rows, of which those that are `dead` are tombstones (`None`: none is)."""
+    tombstone = pa.array(np.zeros(len(rows), dtype=np.bool_) if dead is None else dead)
+    out.add(record_type.type_id, rows, [*keys, tombstone, versions, *values, pa.array(unknown)])
 
 
 # ---- rows that are not, or not only, what columns can settle

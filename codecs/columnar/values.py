@@ -1,13 +1,14 @@
 """Decoding the values of one record type, chunk by chunk: those of one version, or, where values have no lists, those of all versions together."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from quorate.codecs.columnar.assemble import to_arrow
-from quorate.codecs.columnar.column import Column, Fixed, Slices, Structs
-from quorate.codecs.columnar.frame import Array, Ints
+from quorate.codecs.columnar.column import Column, Fixed, Slices, Structs, default_column
+from quorate.codecs.columnar.frame import Array, Bools, Ints
 from quorate.codecs.columnar.schema import message_schema
 from quorate.codecs.columnar.slots import Slots, read_slots, values_in
 from quorate.codecs.message import MessageSpec, RecordType
@@ -91,7 +92,10 @@ def is_flat(spec: MessageSpec) -> bool:
 
 
 def decode_versions(record_type: RecordType, versions: Ints, slots: Slots) -> Decoded:
-    """The value fields of slots of several versions, in their order. Values must be flat; those of other versions are not sound."""
+    """The value fields of slots of several versions, in their order. Values must be flat; those of other versions are not sound.
+
+    Slots that are null, tombstones, are sound, and all their fields null: here they get their places among the others, so that no rows have to be sorted later.
+    """
     spec = record_type.value
     schema = message_schema(spec)
     pieces, unknowns, ends, goods = [], [], [], []
@@ -107,6 +111,11 @@ def decode_versions(record_type: RecordType, versions: Ints, slots: Slots) -> De
                 places = np.flatnonzero(of == version)
                 columns, sound[places], end[places], unknown[places] = read_slots(spec, version, part[places])
                 _scatter(columns, places, len(part), fields)
+        if part.null is not None and bool(part.null.any()):
+            fields = fields or {one.name: default_column(one.type, None, len(part)) for one in spec.fields}
+            _have_nothing(fields.values(), part.null)
+            sound |= part.null
+            end[part.null] = part.end[part.null]
         keep = np.flatnonzero(sound)
         if not fields:
             continue
@@ -146,6 +155,12 @@ def _scatter(columns: Structs, places: Ints, count: int, fields: dict[str, Colum
             if whole.valid is None:
                 whole.valid = np.ones(count, dtype=np.bool_)
             whole.valid[places] = True if column.valid is None else column.valid
+
+
+def _have_nothing(columns: Iterable[Column], null: Bools) -> None:
+    """Make some places of flat columns null."""
+    for column in columns:
+        column.valid = ~null if column.valid is None else column.valid & ~null
 
 
 def _chosen(column: Column, keep: Ints) -> Column:

@@ -22,6 +22,7 @@ from quorate.codecs import (
     encode_record,
 )
 from quorate.codecs.columnar import PROBLEMS, record_schema
+from quorate.codecs.columnar import values as values_module
 from quorate.codecs.columnar.columns import SAMPLE
 from quorate.codecs.columnar.rows import facts_of
 from quorate.codecs.columnar.values import CHUNK, CHUNK_BYTES, SMALLEST_CHUNK
@@ -155,6 +156,21 @@ def test_more_records_than_one_chunk_keep_their_order() -> None:
         batches["OffsetCommit"].slice(CHUNK + 3, 4).to_pylist()
         == expected(raw, CONSUMER_OFFSETS)["OffsetCommit"][CHUNK + 3 : CHUNK + 7]
     )
+
+
+def test_tombstones_have_their_places_among_values_also_in_chunks_of_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(values_module, "CHUNK", 4)
+    raw = [commit(i % 5, metadata="x" * (i % 3), version=i % 5) for i in range(60)]
+    dead = {1, *range(16, 31), *range(41, 60, 3)}
+    raw = [(key, None if i in dead else value) for i, (key, value) in enumerate(raw)]
+    raw[3], raw[35], raw[36] = (raw[3][0], b"\x00"), (raw[35][0], b"\x00\x63"), (raw[36][0], (raw[36][1] or b"") + b"!")
+    found = decoded(raw)
+    assert found == expected(raw, CONSUMER_OFFSETS)
+    assert {one["row"] for one in found["OffsetCommit"] if one["tombstone"]} == dead
+    nothing = [(key, None) for key, _ in raw]
+    assert decoded(nothing) == expected(nothing, CONSUMER_OFFSETS)
 
 
 def test_long_records_are_decoded_in_smaller_chunks_and_keep_their_order() -> None:
