@@ -11,7 +11,7 @@ from uuid import UUID
 from quorate.cluster.clock import Handle
 from quorate.cluster.producers import Refused
 from quorate.cluster.topics import PartitionState
-from quorate.codecs import CONSUMER_OFFSETS, CoordinatorRecord
+from quorate.codecs import CONSUMER_OFFSETS, CoordinatorRecord, LogError
 from quorate.codecs.api import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
@@ -34,6 +34,7 @@ from quorate.coordinator.partitioning import partition_of
 from quorate.coordinator.results import Pending, RequestContext
 from quorate.coordinator.runtime import AppendError, CoordinatorRuntime, StoredMarker, StoredRecord
 from quorate.coordinator.shard import CoordinatorShard
+from quorate.coordinator.state.groups import ReplayError
 
 if TYPE_CHECKING:
     from quorate.cluster.core import ClusterCore
@@ -107,11 +108,14 @@ class PartitionCoordinatorLog:
             raise AppendError(refused.code) from None
 
     def read(self) -> Iterator[StoredRecord | StoredMarker]:
-        """Everything, oldest first."""
+        """Everything, oldest first. Raises `LogError` for damage."""
         place = f"{self.partition.topic}-{self.partition.index}"
         for stored in self.partition.log:
             batch = next(read_batches(stored.data))
-            assert not isinstance(batch, BatchProblem)
+            if isinstance(batch, BatchProblem):
+                raise LogError(
+                    f"{place}, offset {stored.base_offset:,}: {batch.detail}; restore the partition's folder from a copy"
+                )
             yield from stored_in(batch, topic=self.partition.topic, place=place)
 
     def blocks(self) -> Iterator["RawBlock"] | None:
@@ -142,6 +146,7 @@ class GroupCoordinators:
     def __init__(self, cluster: "ClusterCore") -> None:
         self.cluster = cluster
         self._running: dict[int, _Running] = {}
+        self._unreadable: dict[int, tuple[PartitionState, int]] = {}  # and in which leader epoch that was found
         self._nobody = CoordinatorShard(cluster.settings.coordinator, new_id=self._new_id)
 
     def _new_id(self) -> UUID:
@@ -162,15 +167,29 @@ class GroupCoordinators:
         if running is not None and (running.broker, running.leader_epoch) != (broker, partition.leader_epoch):
             self._unload(partition.index)
             running = None
-        if running is None:
-            shard = CoordinatorShard(self.cluster.settings.coordinator, image=self.cluster.image, new_id=self._new_id)
-            shard.group_configs = self.cluster.group_configs
-            log = PartitionCoordinatorLog(partition)
-            runtime = CoordinatorRuntime(shard, log, now_ms=self.cluster.clock.now_ms())
-            running = _Running(runtime, log, broker, partition.leader_epoch, self.cluster.clock.stepped_ms)
-            self._running[partition.index] = running
+        return self._loaded(partition) if running is None else running
+
+    def _loaded(self, partition: PartitionState) -> _Running | None:
+        """A coordinator that knows what the log says; `None` if that cannot be read: half of it would pass for all. The next leader tries it again, as in Kafka."""
+        if (
+            (found := self._unreadable.get(partition.index))
+            and found[0] is partition
+            and found[1] == partition.leader_epoch
+        ):
+            return None
+        shard = CoordinatorShard(self.cluster.settings.coordinator, image=self.cluster.image, new_id=self._new_id)
+        shard.group_configs = self.cluster.group_configs
+        log = PartitionCoordinatorLog(partition)
+        runtime = CoordinatorRuntime(shard, log, now_ms=self.cluster.clock.now_ms())
+        try:
             runtime.load()
-            self._set_timer(running)
+        except (LogError, ReplayError) as error:
+            self._unreadable[partition.index] = (partition, partition.leader_epoch)
+            self.cluster.note(f"the groups of {partition.topic}-{partition.index} have no coordinator: {error}")
+            return None
+        running = _Running(runtime, log, partition.leader, partition.leader_epoch, self.cluster.clock.stepped_ms)
+        self._running[partition.index] = running
+        self._set_timer(running)
         return running
 
     def leaders_changed(self) -> None:
@@ -259,7 +278,8 @@ class GroupCoordinators:
         groups: list[Any] = []
         for partition in self._led_by(broker):
             running = self._of(partition, broker)
-            assert running is not None
+            if running is None:
+                continue  # its log cannot be read
             answer = self._ask(running, request, context)
             groups += getattr(answer.response if isinstance(answer, Pending) else answer, "groups")  # noqa: B009
         return ListGroupsResponse(groups=tuple(groups))

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,19 @@ from quorate.cluster.log import PartitionLog
 from quorate.cluster.producers import Refused
 from quorate.cluster.storage.log_files import LogFiles
 from quorate.cluster.storage.segment import Segment
+from quorate.codecs import CONSUMER_OFFSETS
+from quorate.codecs.api import (
+    ListGroupsRequest,
+    ListGroupsResponse,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+)
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.api.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from quorate.codecs.api.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from quorate.codecs.batches import BatchRecord, encode_batch
+from quorate.codecs.message import Message
+from quorate.coordinator.results import RequestContext
 from tests.cluster.test_log import batch
 from tests.cluster.test_restart import quiet_core
 
@@ -156,3 +169,51 @@ def test_a_log_that_cannot_be_looked_after_holds_up_no_other_and_is_looked_after
         assert any(note.startswith(("bad-0 could not be", "old records of bad-0 could not be")) for note in core.notes)
         look()
         assert log_of(core, "bad").active.base_offset == 1
+
+
+def test_a_coordinator_whose_log_is_damaged_is_none_and_does_not_forget_offsets(tmp_path: Path) -> None:
+    fetch = OffsetFetchRequest(
+        groups=(
+            OffsetFetchRequestGroup(group_id="g", topics=(OffsetFetchRequestTopics(name="t", partition_indexes=(0,)),)),
+        )
+    )
+    commits = [
+        OffsetCommitRequest(
+            group_id="g",
+            topics=(
+                OffsetCommitRequestTopic(
+                    name="t", partitions=(OffsetCommitRequestPartition(partition_index=0, committed_offset=offset),)
+                ),
+            ),
+        )
+        for offset in (1, 2)
+    ]
+
+    def ask(core: ClusterCore, request: Message, version: int) -> Any:
+        return core.groups.request(
+            led.leader, "g", request, RequestContext(api_version=version, now_ms=core.clock.now_ms())
+        )
+
+    with opened(tmp_path) as core:
+        core.create_topic("t", partitions=1, replicas=1)
+        core.internal_topic(CONSUMER_OFFSETS)
+        led = core.groups.partition_for("g")
+        assert led is not None
+        for commit in commits:
+            ask(core, commit, 8)
+        assert ask(core, fetch, 8).groups[0].topics[0].partitions[0].committed_offset == 2
+        assert led.log.files is not None
+        segment = led.log.files.path(led.log.active)
+    data = bytearray(segment.read_bytes())
+    data[-1] ^= 0xFF
+    segment.write_bytes(data)
+    with opened(tmp_path) as core:
+        led = core.groups.partition_for("g")
+        assert led is not None
+        for _ in range(2):
+            assert ask(core, fetch, 8).groups[0].error_code == ErrorCode.NOT_COORDINATOR
+        listed = core.groups.list_groups(led.leader, ListGroupsRequest(), RequestContext(api_version=4, now_ms=0))
+        assert listed == ListGroupsResponse()
+        (note,) = core.notes
+        assert f"the groups of {CONSUMER_OFFSETS}-{led.index} have no coordinator: " in note
+        assert "restore the partition's folder from a copy" in note
