@@ -72,10 +72,9 @@ def leader_error(partition: PartitionState | None, broker: int, leader_epoch: in
     """Why a broker may not answer for a partition: it does not lead it, or the client knows another leader epoch (KIP-320; -1: it knows none)."""
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if partition.leader != broker:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if 0 <= leader_epoch < partition.leader_epoch:
-        return ErrorCode.FENCED_LEADER_EPOCH
-    if leader_epoch > partition.leader_epoch:
-        return ErrorCode.UNKNOWN_LEADER_EPOCH
-    return ErrorCode.NONE
+    if broker in partition.replicas and leader_epoch != -1:  # replicas look at the epoch first
+        if leader_epoch < partition.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        if leader_epoch > partition.leader_epoch:
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
+    return ErrorCode.NONE if partition.leader == broker else ErrorCode.NOT_LEADER_OR_FOLLOWER

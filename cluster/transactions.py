@@ -197,7 +197,7 @@ class Transactions:
         begins = found.status is not Status.ONGOING
         known = () if begins else found.partitions
         more = tuple(one for one in dict.fromkeys(partitions) if one not in known)
-        if not more:
+        if not more and not begins:  # naming none begins a transaction, too
             return
         start_ms = self.cluster.clock.now_ms() if begins else found.start_ms
         found = replace(found, status=Status.ONGOING, partitions=(*known, *more), start_ms=start_ms, version=version)

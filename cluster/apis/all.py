@@ -1,6 +1,7 @@
 """All modules that answer: importing this one fills `ANSWERS`."""
 
 from quorate.cluster.apis import (
+    alter_configs,
     cluster,
     configs,
     describe_transactions,
@@ -22,6 +23,7 @@ from quorate.cluster.apis import (
 )
 
 __all__ = [
+    "alter_configs",
     "cluster",
     "configs",
     "describe_transactions",

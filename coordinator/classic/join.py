@@ -188,4 +188,5 @@ def _typed(result: Result[None]) -> Result[JoinGroupResponse]:
 
 @fails(JoinGroupRequest)
 def _failed(request: JoinGroupRequest, context: RequestContext, code: ErrorCode, message: str) -> JoinGroupResponse:
-    return _fitting(_error(code), context.api_version)
+    # Without a group's name no coordinator is asked, and the member hears its id again.
+    return _fitting(_error(code, request.member_id if not request.group_id else ""), context.api_version)

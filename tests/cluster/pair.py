@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import cycle
 from struct import Struct
 from typing import Any
 
@@ -17,9 +18,12 @@ from quorate.codecs import Uuid
 from quorate.codecs.api import api_of, decode_api, encode_api
 from quorate.codecs.api.broker import (
     DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest,
     ListOffsetsRequest,
     MetadataRequest,
 )
+from quorate.codecs.api.broker.describe_configs import DescribeConfigsResource
+from quorate.codecs.api.broker.incremental_alter_configs import AlterableConfig, AlterConfigsResource
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches import BatchProblem, BatchRecord, read_batches
 from quorate.codecs.batches.v2 import CRC_START, HEADER_BYTES
@@ -32,6 +36,11 @@ __all__ = ["CLOSED", "Difference", "Pair", "parts"]
 
 CLOSED = "the connection is closed"
 SILENT = "no answer"
+
+BARRIER = ("barrier", "consumer.session.timeout.ms")
+"""A group that nobody else asks about, and the setting of it that is changed so that it can be seen when a change has come through."""
+
+_BARRIER_VALUES = cycle(range(45_000, 60_000))
 
 READ_AGAIN_S = 2
 """For so long a real broker is asked again for what it may just not know yet."""
@@ -141,12 +150,29 @@ class Pair:
             ours, _, found = self.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False), 12)
             if not found and isinstance(ours, Message):
                 found = self._settled_topics(ours)
+            if not found:
+                self._see_through()
             if not found or time.monotonic() > until:
                 return found
             time.sleep(0.02)
 
+    def _see_through(self) -> None:
+        """Wait until the real broker's group coordinators know the metadata, too, which it tells clients before.
+
+        A broker goes through one change of its metadata after the other: once it tells of another one, its coordinators have heard of those before.
+        """
+        value = str(next(_BARRIER_VALUES))
+        config = AlterableConfig(name=BARRIER[1], config_operation=0, value=value)
+        change = AlterConfigsResource(resource_type=32, resource_name=BARRIER[0], configs=(config,))
+        look = DescribeConfigsResource(resource_type=32, resource_name=BARRIER[0], configuration_keys=BARRIER[1:])
+        for port in self._ports:
+            with Wire(port) as wire:
+                answer = wire.ask(IncrementalAlterConfigsRequest(resources=(change,)), 1)
+                assert answer.responses[0].error_code == 0, answer
+                while value not in repr(wire.ask(DescribeConfigsRequest(resources=(look,)), 4)):
+                    time.sleep(0.002)
+
     def _settled_topics(self, metadata: Any) -> list[Difference]:
-        from quorate.codecs.api.broker.describe_configs import DescribeConfigsResource
         from quorate.codecs.api.broker.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 
         names = [topic for topic in metadata.topics if not topic.is_internal]

@@ -4,7 +4,26 @@ from collections.abc import Iterator
 
 import pytest
 
+from quorate.codecs.api import JoinGroupRequest
+from quorate.codecs.api.broker import (
+    AddPartitionsToTxnRequest,
+    CreateTopicsRequest,
+    DescribeTransactionsRequest,
+    FetchRequest,
+    IncrementalAlterConfigsRequest,
+    InitProducerIdRequest,
+    ListOffsetsRequest,
+    OffsetForLeaderEpochRequest,
+)
+from quorate.codecs.api.broker.add_partitions_to_txn import AddPartitionsToTxnTransaction
+from quorate.codecs.api.broker.create_topics import CreatableTopic
+from quorate.codecs.api.broker.fetch import FetchPartition, FetchTopic
+from quorate.codecs.api.broker.incremental_alter_configs import AlterableConfig, AlterConfigsResource
+from quorate.codecs.api.broker.list_offsets import ListOffsetsPartition, ListOffsetsTopic
+from quorate.codecs.api.broker.offset_for_leader_epoch import OffsetForLeaderPartition, OffsetForLeaderTopic
+from quorate.codecs.message import Message
 from tests.broker.fixtures import need_broker
+from tests.cluster.pair import Pair
 from tests.cluster.pair_gaps import GAPS, Gap
 from tests.cluster.pair_play import Duel, duel
 
@@ -29,3 +48,84 @@ def test_what_is_declared_to_differ_does_differ(both: Duel, gap: Gap) -> None:
     assert any(gap.covers(one) for one in found), (
         f"they do not differ any more: take this gap from the list ({gap.reason})"
     )
+
+
+# ---- what random requests have found
+
+
+@pytest.fixture
+def pair(both: Duel) -> Iterator[Pair]:
+    found = Pair(*both.ports, ids=both.ids)
+    yield found
+    found.close()
+
+
+def _make_topic(pair: Pair, name: str) -> None:
+    topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+    pair.ask(CreateTopicsRequest(topics=(topic,), timeout_ms=5000), 7)
+    pair.settle()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [  # in the order of Java's HashMap an operation that there is not comes first, or the other way round
+        (("message.timestamp.after.max.ms", 9), ("segment.bytes", 2)),
+        (("message.timestamp.after.max.ms", 2), ("segment.bytes", 9)),
+        (("retention.ms", 9), ("segment.bytes", 3)),
+        (("retention.ms", 3), ("segment.bytes", 9)),
+    ],
+)
+def test_of_two_wrong_operations_that_one_is_told_which_the_controller_comes_upon_first(
+    pair: Pair, settings: tuple[tuple[str, int], ...]
+) -> None:
+    _make_topic(pair, "operations")
+    configs = tuple(AlterableConfig(name=name, config_operation=operation, value="1") for name, operation in settings)
+    resource = AlterConfigsResource(resource_type=2, resource_name="operations", configs=configs)
+    assert not pair.ask(IncrementalAlterConfigsRequest(resources=(resource,), validate_only=True), 1)[2]
+
+
+@pytest.mark.parametrize("version", [2, 6, 9])
+def test_a_member_that_joins_no_group_is_told_its_own_id(pair: Pair, version: int) -> None:
+    request = JoinGroupRequest(group_id="", session_timeout_ms=60_000, member_id="me", protocol_type="consumer")
+    ours, _, found = pair.ask(request, version)
+    assert not found
+    assert ours.member_id == "me"
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_transaction_begins_with_no_partition_too(pair: Pair, version: int) -> None:
+    transactional_id = f"nothing-{version}"
+    ours, _, _ = pair.ask(InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000), 4)
+    producer = (transactional_id, ours.producer_id, ours.producer_epoch)
+    transaction = AddPartitionsToTxnTransaction(
+        transactional_id=producer[0], producer_id=producer[1], producer_epoch=producer[2], verify_only=False, topics=()
+    )
+    request = (
+        AddPartitionsToTxnRequest(transactions=(transaction,))
+        if version >= 4
+        else AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=producer[0],
+            v3_and_below_producer_id=producer[1],
+            v3_and_below_producer_epoch=producer[2],
+            v3_and_below_topics=(),
+        )
+    )
+    assert not pair.ask(request, version)[2]
+    ours, _, found = pair.ask(DescribeTransactionsRequest(transactional_ids=(transactional_id,)), 0)
+    assert not found
+    assert ours.transaction_states[0].transaction_state == "Ongoing"
+
+
+@pytest.mark.parametrize("epoch", [-(1 << 31), -2, -1, 0, 1])
+def test_what_a_client_says_of_the_leaders_epoch_is_checked_alike(pair: Pair, epoch: int) -> None:
+    _make_topic(pair, "epochs")
+    for_epoch = OffsetForLeaderPartition(partition=0, current_leader_epoch=epoch, leader_epoch=0)
+    listed = ListOffsetsPartition(partition_index=0, current_leader_epoch=epoch, timestamp=-1)
+    fetched = FetchPartition(partition=0, current_leader_epoch=epoch, fetch_offset=0, partition_max_bytes=1000)
+    requests: list[tuple[Message, int]] = [
+        (OffsetForLeaderEpochRequest(topics=(OffsetForLeaderTopic(topic="epochs", partitions=(for_epoch,)),)), 4),
+        (ListOffsetsRequest(topics=(ListOffsetsTopic(name="epochs", partitions=(listed,)),)), 8),
+        (FetchRequest(max_wait_ms=0, topics=(FetchTopic(topic="epochs", partitions=(fetched,)),)), 11),
+    ]
+    for request, version in requests:
+        assert not pair.ask(request, version)[2]

@@ -1,0 +1,238 @@
+"""AlterConfigs v0–2, IncrementalAlterConfigs v0–1 (KIP-133, KIP-339): settings of topics and groups (KIP-848) change; those of brokers are given when the cluster is made.
+
+Which settings there are, and what they may be, is known to `topic_settings`.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any
+
+from quorate.assignors.java_order import JavaHashMap
+from quorate.cluster.apis import Context, answers
+from quorate.cluster.apis.configs import (
+    BROKER,
+    GROUP,
+    TOPIC,
+    check_settings,
+    check_topic_config,
+    is_this_broker,
+    topic_config,
+)
+from quorate.cluster.errors import Refusal
+from quorate.cluster.topic_settings import GROUP_SETTINGS, TOPIC_SETTINGS, Kind, Setting, elements
+from quorate.cluster.topics import is_valid_name
+from quorate.codecs.api.broker import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from quorate.codecs.api.broker.alter_configs import AlterConfigsResourceResponse
+from quorate.codecs.api.broker.incremental_alter_configs import (
+    AlterConfigsResourceResponse as IncrementalResponse,
+)
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.coordinator.config import ConfigError, CoordinatorConfig, GroupConfig
+
+if TYPE_CHECKING:
+    from quorate.cluster.broker import Broker
+    from quorate.cluster.core import ClusterCore
+
+__all__: list[str] = []
+
+_SET, _DELETE, _APPEND, _SUBTRACT = range(4)
+
+
+@answers(AlterConfigsRequest)
+def alter_configs(broker: "Broker", request: AlterConfigsRequest, context: Context) -> AlterConfigsResponse:
+    """Replace all settings of each resource."""
+
+    def change(one: Any, own: Mapping[str, str], known: Mapping[str, Setting]) -> dict[str, str | None]:
+        return {each.name: each.value for each in one.configs}
+
+    found = _altered(broker, request.resources, change, request.validate_only)
+    return AlterConfigsResponse(
+        responses=tuple(
+            AlterConfigsResourceResponse(
+                error_code=error,
+                error_message=message,
+                resource_type=one.resource_type,
+                resource_name=one.resource_name,
+            )
+            for one, error, message in found
+        )
+    )
+
+
+@answers(IncrementalAlterConfigsRequest)
+def incremental_alter_configs(
+    broker: "Broker", request: IncrementalAlterConfigsRequest, context: Context
+) -> IncrementalAlterConfigsResponse:
+    """Set some settings of each resource, take them back, add to lists, or take from them."""
+    found = _altered(broker, request.resources, _changed, request.validate_only)
+    return IncrementalAlterConfigsResponse(
+        responses=tuple(
+            IncrementalResponse(
+                error_code=error,
+                error_message=message,
+                resource_type=one.resource_type,
+                resource_name=one.resource_name,
+            )
+            for one, error, message in found
+        )
+    )
+
+
+def _changed(one: Any, own: Mapping[str, str], known: Mapping[str, Setting]) -> dict[str, str | None]:
+    """What an incremental change makes of a resource's own settings. Raises `Refusal`."""
+    result: dict[str, str | None] = dict(own)
+    for each in one.configs:
+        setting = known.get(each.name)
+        match each.config_operation:
+            case 0:
+                result[each.name] = each.value
+            case 1:
+                result.pop(each.name, None)
+            case 2 | 3 as operation:
+                assert setting is not None
+                parts = elements(own.get(each.name, setting.default))
+                named = elements(each.value or "")
+                if operation == _APPEND:
+                    parts += [part for part in named if part not in parts]
+                else:
+                    parts = [part for part in parts if part not in named]
+                result[each.name] = ",".join(parts)
+    return result
+
+
+Change = Callable[[Any, Mapping[str, str], Mapping[str, Setting]], dict[str, str | None]]
+
+
+def _altered(
+    broker: "Broker", resources: Sequence[Any], change: Change, only_check: bool
+) -> list[tuple[Any, ErrorCode, str | None]]:
+    """Each resource, and what became of it."""
+    # An operation that there is not has Kafka's controller fail with everything that the broker passes on.
+    nonsense = any(
+        one.resource_type != BROKER and _is_sound(one) and _first_problem(one) is _Problem.OPERATION
+        for one in resources
+    )
+    named = Counter((one.resource_type, one.resource_name) for one in resources)
+    out: dict[tuple[int, str], tuple[Any, ErrorCode, str | None]] = {}
+    for one in resources:
+        error, message = ErrorCode.NONE, None
+        try:
+            if named[one.resource_type, one.resource_name] > 1:
+                raise Refusal(ErrorCode.INVALID_REQUEST, "a resource is in the request twice")
+            if one.resource_type == BROKER and one.resource_name:
+                is_this_broker(broker, one.resource_name)
+            _check_request(one)
+            if nonsense and one.resource_type != BROKER:
+                raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "there is no such operation")
+            if _first_problem(one) is _Problem.NO_LIST:
+                raise Refusal(ErrorCode.INVALID_CONFIG, "something is to be added to what is no list, or taken from it")
+            _alter(broker.cluster, one, change, only_check)
+        except Refusal as refusal:
+            error, message = refusal.code, refusal.message
+        out[one.resource_type, one.resource_name] = (one, error, message)
+    if not only_check:
+        broker.cluster.settings_changed()
+    return list(out.values())
+
+
+def _is_sound(one: Any) -> bool:
+    try:
+        _check_request(one)
+    except Refusal:
+        return False
+    return True
+
+
+def _check_request(one: Any) -> None:
+    names = [each.name for each in one.configs]
+    if len(set(names)) != len(names):
+        raise Refusal(ErrorCode.INVALID_REQUEST, "a setting is in the request twice")
+    if nulls := [
+        each.name for each in one.configs if each.value is None and getattr(each, "config_operation", _SET) != _DELETE
+    ]:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"{', '.join(nulls)} cannot be null")
+
+
+class _Problem(Enum):
+    """What is wrong with an operation before anything is done. `OPERATION`: there is none such; `NO_LIST`: it adds to what is no list, or takes from it."""
+
+    OPERATION = auto()
+    NO_LIST = auto()
+
+
+def _first_problem(one: Any) -> _Problem | None:
+    """What the controller comes upon first: it goes through the settings as Java's HashMap has them."""
+    known = {TOPIC: TOPIC_SETTINGS, GROUP: GROUP_SETTINGS}.get(one.resource_type, {})
+    operations: JavaHashMap[str, int] = JavaHashMap()
+    for each in one.configs:
+        operations.put(each.name, getattr(each, "config_operation", _SET))
+    for name, operation in operations.items():
+        if operation not in range(4):
+            return _Problem.OPERATION
+        setting = known.get(name)
+        if operation in (_APPEND, _SUBTRACT) and (setting is None or setting.kind is not Kind.LIST):
+            return _Problem.NO_LIST
+    return None
+
+
+def _alter(cluster: "ClusterCore", one: Any, change: Change, only_check: bool) -> None:
+    kind, name = one.resource_type, one.resource_name
+    if kind == TOPIC:
+        if not name:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "there are no settings for all topics")
+        if not is_valid_name(name):
+            raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"a topic cannot be named {name!r}")
+        topic = cluster.topics.get(name)
+        result = change(one, {} if topic is None else topic.config, TOPIC_SETTINGS)
+        check_topic_config(result)
+        topic_config(cluster, name)
+        if not only_check:
+            cluster.topics[name].config = {each: value for each, value in result.items() if value is not None}
+    elif kind == GROUP:
+        if not name:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "a group has a name")
+        settings = change(one, cluster.group_settings.get(name, {}), GROUP_SETTINGS)
+        config = _group_config(cluster.settings.coordinator, settings)
+        if not only_check:
+            cluster.group_settings[name] = {each: value for each, value in settings.items() if value is not None}
+            cluster.group_configs[name] = config
+    elif kind == BROKER:
+        if not one.configs:
+            return
+        raise Refusal(ErrorCode.INVALID_REQUEST, "settings of brokers are given when the cluster is made")
+    else:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"resources of type {kind} have no settings here")
+
+
+def _group_config(brokers: CoordinatorConfig, settings: Mapping[str, str | None]) -> GroupConfig:
+    """What coordinators follow of a group's settings. Raises `Refusal` also for what the brokers' settings do not allow."""
+    check_settings(GROUP_SETTINGS, settings, "a group")
+    followed = {name.replace("_", ".") for name in GroupConfig.__dataclass_fields__}
+    try:
+        config = GroupConfig().with_properties({name: settings[name] for name in followed if name in settings})
+    except ConfigError as error:
+        raise Refusal(ErrorCode.INVALID_CONFIG, str(error)) from None
+    bounds = (
+        (
+            "consumer.session.timeout.ms",
+            brokers.group_consumer_min_session_timeout_ms,
+            brokers.group_consumer_max_session_timeout_ms,
+        ),
+        (
+            "consumer.heartbeat.interval.ms",
+            brokers.group_consumer_min_heartbeat_interval_ms,
+            brokers.group_consumer_max_heartbeat_interval_ms,
+        ),
+        *((f"{kind}.session.timeout.ms", 45_000, 60_000) for kind in ("share", "streams")),
+        *((f"{kind}.heartbeat.interval.ms", 5_000, 15_000) for kind in ("share", "streams")),
+    )
+    for name, least, most in bounds:
+        if (value := settings.get(name)) is not None and not least <= int(value) <= most:
+            raise Refusal(ErrorCode.INVALID_CONFIG, f"{name} cannot be {value}: from {least} to {most}")
+    return config
