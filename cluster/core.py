@@ -368,8 +368,13 @@ class ClusterCore:
         try:
             self.data.metadata.become(state_of(self, self.data, only=only), self.clock.now_ms(), only=only)
             self._unwritten = set()
-        except Refused as refused:  # it is tried again with the next change
+        except Refused as refused:  # it is tried again with the next change, from time to time, and at the end
             self.note(f"the cluster's metadata could not be written: {refused}; free some space")
+
+    def catch_up(self) -> None:
+        """What could not be written down is, if there is room for it by now. Raises `OSError`."""
+        if self._unwritten is None or self._unwritten:
+            self._keep(())
 
     def started(self) -> None:
         """All brokers are up, in a loop that runs: leaders are chosen, and logs are looked after. Raises `ClusterStateError` after `close`."""
@@ -386,6 +391,7 @@ class ClusterCore:
         self.groups.close()
         if self.data is not None:
             try:
+                self.catch_up()
                 self.data.close()
             except (OSError, Refused) as error:
                 self.note(f"{self.data.path} could not be closed in order: {error}; the next start recovers it")

@@ -90,8 +90,9 @@ class Maintenance:
             log.producers.expire(before_ms)
 
     def checkpoint(self) -> None:
-        """Note how far the disk is."""
+        """Note how far the disk is, and what there was no room for."""
         if self.cluster.data is not None:
+            self.cluster.catch_up()
             self.cluster.data.checkpoint()
 
     def compact(self) -> None:

@@ -217,3 +217,21 @@ def test_a_coordinator_whose_log_is_damaged_is_none_and_does_not_forget_offsets(
         (note,) = core.notes
         assert f"the groups of {CONSUMER_OFFSETS}-{led.index} have no coordinator: " in note
         assert "restore the partition's folder from a copy" in note
+
+
+@pytest.mark.parametrize("end", ["stop", "checkpoint"])
+def test_a_topic_that_there_was_no_room_to_write_down_is_once_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    def full(*_: object) -> None:
+        raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, "No space left on device")
+
+    with opened(tmp_path) as core:
+        with monkeypatch.context() as patch:
+            patch.setattr(PartitionLog, "append_own", full)
+            core.create_topic("t", partitions=1, replicas=1)
+        if end == "checkpoint":
+            core.maintenance.checkpoint()
+            crash(core)
+    with opened(tmp_path) as core:
+        assert core.topics.keys() == {"t"}
