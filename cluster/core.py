@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from quorate.assignors.kafka_version import KafkaVersion
-from quorate.cluster.apis.versions import finalized, release_of
+from quorate.cluster.apis.versions import check_levels, finalized
 from quorate.cluster.broker import Broker
 from quorate.cluster.clock import Clock, RealClock
 from quorate.cluster.errors import ClusterStateError, Refusal
@@ -38,11 +38,12 @@ __all__ = ["ClusterCore"]
 _MOST_NOTES = 10_000
 """A client that is refused over and over again must not fill the memory with what is said of it."""
 
+_MOST_FAILURES = 100
 _TELL_AGAIN_MS = 1_000
 
 
 class ClusterCore:
-    """A cluster. `notes`: what was said besides responses, the last thousands of it; `failures`: what of it were faults of quorate's own; `meter`: counts what is answered, if there is one.
+    """A cluster. `notes`: what was said besides responses, the last thousands of it; `failures`: the first hundred tracebacks of faults of quorate's own, of which there were `failure_count`; `meter`: counts what is answered, if there is one.
 
     `racks`: broker id → rack; `properties`: brokers' settings by Kafka's names; `data`: the directory that everything is kept in, else it is in memory;
     `seed`: of what is random (ids, places, choices). A directory with a cluster goes on with it. Raises `ClusterStateError` if it cannot be used.
@@ -64,6 +65,7 @@ class ClusterCore:
         self.meter: Meter | None = None
         self.notes: list[str] = []
         self.failures: list[str] = []
+        self.failure_count = 0
         self.clock: Clock = clock or RealClock()
         self.security = security or Security()
         self.random = Random(seed)
@@ -112,6 +114,12 @@ class ClusterCore:
             del self.notes[: _MOST_NOTES // 2]
         self.notes.append(text)
         self._on_note(text)
+
+    def failed(self, trace: str) -> None:
+        """Count a fault of quorate's own, and keep what is known of it."""
+        self.failure_count += 1
+        if len(self.failures) < _MOST_FAILURES:
+            self.failures.append(trace)
 
     # ---- brokers
 
@@ -428,7 +436,7 @@ class ClusterCore:
     def change_version(self, version: str) -> None:
         """Have brokers and coordinators be of another release of Kafka, on the same logs. The levels of features stay. Raises `ConfigError` or `ValueError` for a version that cannot be."""
         parsed = KafkaVersion.parse(version)
-        release_of(parsed)
+        check_levels(self.features, parsed)
         self.settings.coordinator = replace(self.settings.coordinator, kafka_version=parsed)
         for broker in self.brokers.values():
             broker.drop_clients()  # as brokers that restart do; clients ask for versions anew

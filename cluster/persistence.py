@@ -4,13 +4,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
+from quorate.cluster.apis.versions import check_levels
 from quorate.cluster.errors import ClusterStateError
 from quorate.cluster.storage.data import DataDirectory
 from quorate.cluster.storage.metadata_state import BrokerFacts, MetadataState, PartitionFacts, TopicFacts
 from quorate.cluster.topics import PartitionState, TopicState
 from quorate.codecs import CONSUMER_OFFSETS, Uuid
 from quorate.codecs.message import TRANSACTION_STATE
-from quorate.coordinator.config import GroupConfig
+from quorate.coordinator.config import ConfigError, GroupConfig
 
 if TYPE_CHECKING:
     from quorate.cluster.core import ClusterCore
@@ -29,7 +30,7 @@ _FOLLOWED = frozenset(field.name.replace("_", ".") for field in fields(GroupConf
 def restore(cluster: "ClusterCore", data: DataDirectory) -> None:
     """Have a new cluster be the one in a directory, without the logs: topics have no leaders until brokers are up, and then each a new epoch.
 
-    Raises `ClusterStateError` if brokers are missing.
+    Raises `ClusterStateError` if brokers are missing, or are of a release that does not know the levels of the cluster's features.
     """
     cluster.cluster_id = data.cluster_id
     state = data.metadata.state
@@ -39,6 +40,10 @@ def restore(cluster: "ClusterCore", data: DataDirectory) -> None:
             f"use {max(state.brokers)} brokers, or another directory"
         )
     cluster.features = dict(state.features) or cluster.features
+    try:
+        check_levels(cluster.features, cluster.settings.coordinator.kafka_version)
+    except ConfigError as error:
+        raise ClusterStateError(f"{data.path}: {error}, in another directory") from None
     for number, facts in state.brokers.items():
         if cluster.brokers[number].rack is None:
             cluster.brokers[number].rack = facts.rack

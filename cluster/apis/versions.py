@@ -5,6 +5,7 @@ nothing but the versions of ApiVersions, as Kafka does. Produce is told from ver
 """
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
     from quorate.cluster.core import ClusterCore
 
-__all__ = ["advertised", "finalized", "release_of", "unsupported"]
+__all__ = ["advertised", "check_levels", "finalized", "release_of", "unsupported"]
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -41,6 +42,24 @@ def release_of(version: KafkaVersion) -> tuple[int, int]:
 def finalized(version: KafkaVersion) -> dict[str, int]:
     """The features that a new cluster of a release agrees on, with their levels."""
     return {name: level for name, (_, _, level) in FEATURES[release_of(version)].items() if level > 0}
+
+
+def check_levels(levels: Mapping[str, int], version: KafkaVersion) -> None:
+    """Raises `ConfigError` for levels of features that are beyond what brokers of a release know, which do not start then (KIP-584)."""
+    release = release_of(version)
+    for name, level in levels.items():
+        most = _most(release, name)
+        if level > most:
+            able = next((one for one in RELEASES if all(_most(one, name) >= levels[name] for name in levels)), None)
+            later = "a later release" if able is None else f"{able[0]}.{able[1]} or later"
+            knows = f"up to {most}" if most else "nothing of it"
+            raise ConfigError(
+                f"the cluster has {name} {level}, Kafka {version} knows {knows}; use {later}, or begin a cluster with {version}"
+            )
+
+
+def _most(release: tuple[int, int], feature: str) -> int:
+    return FEATURES[release].get(feature, (0, 0, 0))[1]
 
 
 @lru_cache(maxsize=16)

@@ -77,6 +77,7 @@ class DataDirectory:
         self._lock = -1
         try:
             self._controller = self.path / "controller"
+            self._refuse_brokers()
             self._controller.mkdir(parents=True, exist_ok=True)
             self._take_lock()
             meta = self._properties(self._controller)
@@ -100,6 +101,25 @@ class DataDirectory:
             raise
         if self.metadata.cut_bytes:
             self._note(f"{self.path}: {self.metadata.cut_bytes} bytes of an unfinished change of metadata were cut off")
+
+    def _refuse_brokers(self) -> None:
+        """A broker's own log directory is not written to: a real one would not know what to make of it afterwards. Raises `ClusterStateError`."""
+        if self._controller.exists():
+            return
+        if (self.path.parent / "controller" / _META).exists() and self.path.name.startswith("broker-"):
+            raise ClusterStateError(
+                f"{self.path} is what one broker of a cluster keeps; give the whole cluster's directory, {self.path.parent}"
+            )
+        meta = self._properties(self.path)
+        partitions = self.path.glob("*-*/*.log") if self.path.is_dir() else ()
+        if meta or any(partition_of(one.parent) is not None for one in partitions):
+            whose = (
+                f"broker {meta.get('node.id', meta.get('broker.id', '?'))} of Kafka" if meta else "a broker of Kafka"
+            )
+            raise ClusterStateError(
+                f"{self.path} is the log directory of {whose}, which an embedded cluster does not go on with; choose another directory, "
+                f"and read this one with `quorate decode` or `quorate groups`"
+            )
 
     def _take_lock(self) -> None:
         try:

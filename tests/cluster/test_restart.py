@@ -183,23 +183,6 @@ def test_a_crash_at_any_byte_of_the_metadata_leaves_what_was_there_before_a_chan
     again.close()
 
 
-def test_a_directory_is_for_one_cluster_at_a_time_with_as_many_brokers(tmp_path: Path) -> None:
-    core = quiet_core(tmp_path, ManualClock())
-    with pytest.raises(ClusterStateError, match="in use by another cluster"):
-        quiet_core(tmp_path, ManualClock())
-    core.close()
-    with pytest.raises(
-        ClusterStateError, match="is of a cluster with brokers 1, 2, there is no broker 2 now; use 2 brokers"
-    ):
-        ClusterCore({1: None}, data=tmp_path)
-    file = tmp_path / "file"
-    file.write_text("")
-    with pytest.raises(ClusterStateError, match="choose another directory"):
-        ClusterCore({1: None}, data=file)
-    more = ClusterCore({1: None, 2: None, 3: None}, data=tmp_path)
-    assert [one.rack for one in more.brokers.values()] == ["a", "b", None]
-
-
 def test_reassigned_replicas_take_their_files_along(tmp_path: Path) -> None:
     clock = ManualClock()
     core = quiet_core(tmp_path, clock)

@@ -1,0 +1,107 @@
+"""Directories that a cluster is given: whose they are, what is in them, and what is said of one that cannot be used."""
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quorate.cluster import ClusterStateError, EmbeddedCluster, ManualClock
+from quorate.cluster.core import ClusterCore
+from quorate.coordinator.config import ConfigError
+from tests.cluster.test_restart import quiet_core
+
+
+def core_of(data: Path, version: str = "4.3.1") -> ClusterCore:
+    core = ClusterCore({1: None}, data=data, clock=ManualClock(), properties={"kafka.version": version})
+    core.started()
+    return core
+
+
+def test_a_directory_is_for_one_cluster_at_a_time_with_as_many_brokers(tmp_path: Path) -> None:
+    core = quiet_core(tmp_path, ManualClock())
+    with pytest.raises(ClusterStateError, match="in use by another cluster"):
+        quiet_core(tmp_path, ManualClock())
+    core.close()
+    with pytest.raises(
+        ClusterStateError, match="is of a cluster with brokers 1, 2, there is no broker 2 now; use 2 brokers"
+    ):
+        ClusterCore({1: None}, data=tmp_path)
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(ClusterStateError, match="choose another directory"):
+        ClusterCore({1: None}, data=file)
+    more = ClusterCore({1: None, 2: None, 3: None}, data=tmp_path)
+    assert [one.rack for one in more.brokers.values()] == ["a", "b", None]
+
+
+def test_other_racks_take_the_place_of_those_that_are_stored(tmp_path: Path) -> None:
+    quiet_core(tmp_path, ManualClock()).close()
+    moved = ClusterCore({1: "x", 2: None}, data=tmp_path)
+    assert [one.rack for one in moved.brokers.values()] == ["x", "b"]
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["new", "with a cluster"])
+def test_a_directory_that_cannot_be_written_to_is_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    data = tmp_path / "data"
+    if there:
+        core_of(data).close()
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(os, "open" if there else "mkdir", refused)
+    with pytest.raises(ClusterStateError) as caught:
+        core_of(data)
+    assert str(caught.value) == f"{data}: Read-only file system; choose another directory for the cluster's data"
+
+
+@pytest.mark.parametrize("meta", ["version=1\nnode.id=7\ncluster.id=abc\n", None], ids=["all of it", "a copy of logs"])
+def test_the_log_directory_of_a_real_broker_is_left_alone(tmp_path: Path, meta: str | None) -> None:
+    (tmp_path / "orders-0").mkdir()
+    (tmp_path / "orders-0" / "00000000000000000000.log").touch()
+    if meta:
+        (tmp_path / "meta.properties").write_text(meta)
+    whose = "broker 7 of Kafka" if meta else "a broker of Kafka"
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(ClusterStateError, match=f"is the log directory of {whose}, .* choose another directory"):
+        core_of(tmp_path)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_the_directory_of_one_broker_names_that_of_the_cluster(tmp_path: Path) -> None:
+    core_of(tmp_path).close()
+    with pytest.raises(ClusterStateError, match=f"give the whole cluster's directory, {tmp_path}$"):
+        core_of(tmp_path / "broker-1")
+
+
+def test_a_directory_with_other_things_in_it_is_taken_and_they_stay(tmp_path: Path) -> None:
+    (tmp_path / "README").write_text("mine")
+    core_of(tmp_path).close()
+    assert (tmp_path / "README").read_text() == "mine"
+
+
+def test_levels_of_features_are_those_that_the_cluster_began_with(tmp_path: Path) -> None:
+    core_of(tmp_path, "3.9.2").close()
+    later = core_of(tmp_path, "4.3.1")
+    assert later.features == {"metadata.version": 21}
+    later.close()
+    core_of(tmp_path, "3.9.2").close()
+
+
+def test_a_release_that_does_not_know_the_levels_of_a_directory_is_refused(tmp_path: Path) -> None:
+    core_of(tmp_path, "4.2.0").close()
+    said = "the cluster has .*, Kafka 4.0.2 knows .*; use 4.2 or later, or begin a cluster with 4.0.2, in another directory"
+    with pytest.raises(ClusterStateError, match=said):
+        core_of(tmp_path, "4.0.2")
+    core_of(tmp_path, "4.2.0").close()  # and nothing was changed
+
+
+def test_a_running_cluster_does_not_go_below_its_levels_either() -> None:
+    with EmbeddedCluster(kafka_version="4.3.1") as cluster:
+        with pytest.raises(ConfigError, match=r"use 4\.3 or later"):
+            cluster.call(lambda: cluster.core.change_version("4.0.2"))
+        assert str(cluster.core.settings.coordinator.kafka_version) == "4.3.1"
