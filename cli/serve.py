@@ -141,10 +141,11 @@ def serve(
         sys.stdout.flush()
         ended.wait()
         note("stopping")
-    failures = kafka.embedded.core.failures
+    core = kafka.embedded.core
+    failures = core.failures
     if failures:
         raise UserError(
-            f"{len(failures)} requests failed by a fault of quorate's own; the first:", *failures[0].splitlines()
+            f"{core.failure_count} requests failed by a fault of quorate's own; the first:", *failures[0].splitlines()
         )
 
 

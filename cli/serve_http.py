@@ -72,7 +72,7 @@ class ClusterCollector(Collector):
         yield ends
         yield starts
         yield CounterMetricFamily(
-            "quorate_failures", "Requests that failed by a fault of quorate's own.", value=len(core.failures)
+            "quorate_failures", "Requests that failed by a fault of quorate's own.", value=core.failure_count
         )
 
 

@@ -74,6 +74,12 @@ class Broker:
         """Say what went wrong that no response can say."""
         self.cluster.note(f"broker {self.id}: {text}")
 
+    def failed(self, what: str) -> None:
+        """Say that something failed by a fault of quorate's own, with the exception that is being handled."""
+        trace = traceback.format_exc()
+        self.cluster.failed(trace)
+        self.note(f"{what} failed, which is a fault of quorate's:\n{trace}")
+
     # ---- life
 
     async def start(self) -> None:
@@ -250,8 +256,7 @@ class Broker:
         try:
             response = ANSWERS[type(request)].function(self, request, context)
         except Exception:  # noqa: BLE001  # a fault of ours ends one connection, not the broker, and is not hidden
-            self.cluster.failures.append(traceback.format_exc())
-            self.note(f"{type(request).__name__} failed, which is a fault of quorate's:\n{self.cluster.failures[-1]}")
+            self.failed(type(request).__name__)
             connection.close()
             return
         if change is not None:

@@ -88,7 +88,11 @@ class Connection(asyncio.Protocol):
         self._quiet_for = 0
         if self._meter is not None:
             self._meter.received_bytes[self.broker.id] += len(data)
-        if not self._buffer and len(data) >= 4 and len(data) == 4 + int.from_bytes(data[:4], "big", signed=True):
+        if (
+            not self._buffer
+            and 4 <= len(data) <= 4 + self._limit
+            and len(data) == 4 + int.from_bytes(data[:4], "big", signed=True)
+        ):
             self._frames.append(data[4:])  # just one request, as most often
             self._waiting_bytes += len(data)
         else:
@@ -146,8 +150,13 @@ class Connection(asyncio.Protocol):
             response = response.response
         sent = b""
         if response is not None and self.open:
-            sent = encode_response(header, version, response)
-            self._transport.write(sent)
+            try:
+                sent = encode_response(header, version, response)
+            except Exception:  # noqa: BLE001  # a fault of ours ends this connection, not whoever completed the answer
+                self.broker.failed(type(response).__name__)
+                self.close()
+            else:
+                self._transport.write(sent)
             if self._ending:
                 self.close()
         self._busy = False

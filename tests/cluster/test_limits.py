@@ -5,6 +5,7 @@ import socket
 import time
 from collections.abc import Callable
 from cProfile import Profile
+from dataclasses import replace
 from pathlib import Path
 from struct import pack
 from typing import Any
@@ -12,10 +13,11 @@ from typing import Any
 import pytest
 
 from quorate.cluster import ClusterStateError, EmbeddedCluster, ManualClock
+from quorate.cluster.apis import ANSWERS
 from quorate.cluster.meter import Meter, error_codes
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.api import ListGroupsRequest
-from quorate.codecs.api.broker import FetchRequest, FetchResponse, MetadataRequest
+from quorate.codecs.api.broker import FetchRequest, FetchResponse, MetadataRequest, MetadataResponse
 from quorate.codecs.api.broker.fetch import FetchableTopicResponse, FetchPartition, FetchTopic, PartitionData
 from quorate.coordinator.results import RequestContext
 from tests.cluster.conftest import QUICK
@@ -29,6 +31,14 @@ def eventually(condition: Callable[[], Any]) -> None:
     while not condition():
         assert time.monotonic() < until
         time.sleep(0.005)
+
+
+def _raise(*_: object) -> MetadataResponse:
+    raise KeyError("nobody thought of it")
+
+
+def _answer_what_no_int32_holds(*_: object) -> MetadataResponse:
+    return MetadataResponse(controller_id=1 << 40)
 
 
 def cluster(clock: ManualClock | None = None, **properties: Any) -> EmbeddedCluster:
@@ -102,9 +112,10 @@ def test_a_connection_too_many_altogether_waits_until_another_is_closed() -> Non
         two.socket.close()
 
 
-def test_a_request_larger_than_allowed_closes_the_connection() -> None:
+@pytest.mark.parametrize("rest", [b"", bytes(101)], ids=["its size", "all of it"])
+def test_a_request_larger_than_allowed_closes_the_connection(rest: bytes) -> None:
     with cluster(socket_request_max_bytes=100) as made, Wire(made.core.brokers[1].port) as wire:
-        wire.socket.sendall(pack(">i", 101))
+        wire.socket.sendall(pack(">i", 101) + rest)
         assert wire.is_closed()
         assert "a request of 101 bytes, at most 100 are allowed" in made.core.notes[-1]
 
@@ -192,6 +203,20 @@ def test_only_so_many_notes_are_kept_and_the_last_ones_are_among_them() -> None:
         core.note(str(number))
     assert 1_000 < len(core.notes) <= 10_000
     assert core.notes[-1] == "24999"
+
+
+@pytest.mark.parametrize("function", [_raise, _answer_what_no_int32_holds], ids=["in answering", "in encoding"])
+def test_a_fault_of_our_own_ends_the_connection_and_is_told_and_counted_but_not_kept_for_ever(
+    monkeypatch: pytest.MonkeyPatch, function: Callable[..., MetadataResponse]
+) -> None:
+    monkeypatch.setitem(ANSWERS, MetadataRequest, replace(ANSWERS[MetadataRequest], function=function))
+    with cluster() as made:
+        for _ in range(110):
+            with Wire(made.core.brokers[1].port) as wire:
+                wire.send(MetadataRequest(topics=()), 12)
+                assert wire.is_closed()
+        assert (made.core.failure_count, len(made.core.failures)) == (110, 100)
+        assert "failed, which is a fault of quorate's:\nTraceback" in made.core.notes[-1]
 
 
 def test_a_new_topic_takes_no_longer_where_there_are_many(tmp_path: Path) -> None:
