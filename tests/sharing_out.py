@@ -15,7 +15,7 @@ __all__ = ["Scheduling", "order"]
 
 OWN_CLUSTERS = {"test_compose.py", "test_lab.py", "test_plugin.py", "test_upgrade.py"}
 """Files of tests/integration whose tests start clusters of their own; the others share two."""
-FIRST = ("shared clusters", "clusters of their own", "spark")
+FIRST = ("shared clusters", "clusters of their own", "spark", "pages with Spark")
 
 
 class Scheduling(LoadScopeScheduling):
@@ -36,7 +36,7 @@ def group_of(nodeid: str) -> str:
         case ("tests", "integration"):
             return "clusters of their own" if file.name in OWN_CLUSTERS else "shared clusters"
         case ("tests", "test_docs.py"):
-            return nodeid  # each page stands alone
+            return "pages with Spark" if "pages_with_spark" in nodeid else nodeid  # others stand alone
     return str(file)
 
 

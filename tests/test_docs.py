@@ -6,16 +6,21 @@
 - Tests shown in docs/how-to/scenarios*.md are only defined; tests/integration runs them.
 - ```sh blocks are for what needs a cluster, a registry or a new machine; they are not run.
 
-Pages that start Spark are run in a process of their own. Pages are run in an empty folder in which `kafka-logs` is a recorded log directory.
+Pages are run in an empty folder in which `kafka-logs` is a recorded log directory. Those that start Spark have a process of their own, in which each starts and stops
+its Spark in the one JVM that they share.
 """
 
 import doctest
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sybil import Example, Sybil
@@ -23,9 +28,12 @@ from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+WITH_SPARK = [page for page in PAGES if "SparkSession" in page.read_text("utf-8")]
 LANGUAGES = {"console", "diff", "ini", "json", "markdown", "python", "sh", "text", "toml"}
-ALONE = "QUORATE_TESTS_PAGE_ALONE"
-"""Says that this process runs one page only."""
+SPARK_FOLDER = "QUORATE_TESTS_SPARK_FOLDER"
+"""Says that this process is the one for pages that start Spark, and where they are run: a JVM keeps to the folder in which it was started, and a process has one JVM."""
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For a JVM of a minute: what compiling well costs does not come back."""
 
 ENVIRONMENT = {"COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb"}
 
@@ -69,23 +77,75 @@ SNIPPETS = Sybil(
 )
 
 
+def page_ids(pages: list[Path]) -> list[Any]:
+    return [pytest.param(page, id=str(page.relative_to(ROOT))) for page in pages]
+
+
 @pytest.fixture
 def working_folder(tmp_path, monkeypatch) -> Path:
-    (tmp_path / "kafka-logs").symlink_to(ROOT / "tests" / "data" / "captures" / "upgrade-4.0-to-4.3-and-back")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    folder = Path(os.environ.get(SPARK_FOLDER, tmp_path))
+    for left in folder.iterdir():  # by the page before
+        shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
+    (folder / "kafka-logs").symlink_to(ROOT / "tests" / "data" / "captures" / "upgrade-4.0-to-4.3-and-back")
+    monkeypatch.chdir(folder)
+    return folder
 
 
-@pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES])
-def test_snippets_do_what_the_page_says(page, working_folder, request):
-    if "SparkSession" in page.read_text() and ALONE not in os.environ:
-        # A JVM keeps to the folder in which it was started, and a process has one JVM.
-        command = [Path(sysconfig.get_path("scripts")) / "pytest", "-q", "-p", "no:cacheprovider", request.node.nodeid]
-        done = subprocess.run(command, cwd=ROOT, env=os.environ | {ALONE: "1"}, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return
+@pytest.fixture
+def spark_stops(monkeypatch) -> Iterator[None]:
+    """Nothing of a page's Spark is there for the next page, neither its settings nor where its workers' Python is."""
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    yield
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession()
+    if session is not None:
+        session.stop()
+
+
+@pytest.fixture(scope="session")
+def outcomes_with_spark(request, tmp_path_factory) -> dict[str, str]:
+    """By the name of its test, what went wrong on each of the pages with Spark that this run is to check; nothing where nothing did."""
+    folder = tmp_path_factory.mktemp("spark")
+    report = folder / "report.xml"
+    (folder / "pages").mkdir()
+    wanted = [
+        item.nodeid for item in request.session.items if "outcomes_with_spark" in getattr(item, "fixturenames", ())
+    ]
+    command = [Path(sysconfig.get_path("scripts")) / "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
+    jvm = {"PYSPARK_SUBMIT_ARGS": f'--driver-java-options "{QUICK_JVM}" pyspark-shell'}
+    told = {SPARK_FOLDER: str(folder / "pages")}
+    done = subprocess.run([*command, *wanted], cwd=ROOT, env=os.environ | jvm | told, capture_output=True, text=True)
+    assert report.exists(), done.stdout + done.stderr
+    return {
+        case.get("name", ""): "\n".join(part.text or str(part.attrib) for part in case)
+        for case in ET.parse(report).iter("testcase")
+    }
+
+
+def run_page(page: Path) -> None:
     for example in SNIPPETS.parse(page):
         example.evaluate()
+
+
+@pytest.mark.parametrize("page", page_ids([page for page in PAGES if page not in WITH_SPARK]))
+def test_snippets_do_what_the_page_says(page, working_folder):
+    run_page(page)
+
+
+if SPARK_FOLDER in os.environ:
+
+    @pytest.mark.parametrize("page", page_ids(WITH_SPARK))
+    def test_snippets_of_pages_with_spark_do_what_the_page_says(page, working_folder, spark_stops):
+        run_page(page)
+
+else:
+
+    @pytest.mark.parametrize("page", page_ids(WITH_SPARK))
+    def test_snippets_of_pages_with_spark_do_what_the_page_says(page, outcomes_with_spark, request):
+        problem = outcomes_with_spark[request.node.name]
+        if problem:
+            pytest.fail(problem, pytrace=False)
 
 
 def test_the_first_pages_show_something_that_runs():
@@ -93,7 +153,7 @@ def test_the_first_pages_show_something_that_runs():
         assert list(SNIPPETS.parse(ROOT / page)), page
 
 
-@pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES])
+@pytest.mark.parametrize("page", page_ids(PAGES))
 def test_every_block_names_a_language_that_we_know(page):
     fences = re.findall(r"^ *```(.*)$", page.read_text(), flags=re.MULTILINE)
     assert set(fences[::2]) <= LANGUAGES
