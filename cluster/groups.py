@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from quorate.cluster.core import ClusterCore
     from quorate.codecs.columnar.raw import RawBlock
 
-__all__ = ["GroupCoordinators", "PartitionCoordinatorLog"]
+__all__ = ["GroupCoordinators", "PartitionCoordinatorLog", "Unreadable"]
 
 _WORTH_COLUMNS_BYTES = 1 << 20
 
@@ -127,6 +127,21 @@ class PartitionCoordinatorLog:
         return blocks_of(self.partition.topic, self.partition.index, segments)
 
 
+class Unreadable:
+    """Partitions whose log no coordinator can read. Each is tried again only by its next leader, as in Kafka."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, tuple[PartitionState, int]] = {}
+
+    def __contains__(self, partition: PartitionState) -> bool:
+        found, leader_epoch = self._found.get(partition.index, (None, -1))
+        return found is partition and leader_epoch == partition.leader_epoch
+
+    def add(self, partition: PartitionState) -> None:
+        """It is one, as its present leader found out."""
+        self._found[partition.index] = (partition, partition.leader_epoch)
+
+
 @dataclass(slots=True)
 class _Running:
     """A coordinator at work, for one partition, on one broker. `stepped_ms`: how far the clock had been set when its timers were last looked at."""
@@ -146,7 +161,7 @@ class GroupCoordinators:
     def __init__(self, cluster: "ClusterCore") -> None:
         self.cluster = cluster
         self._running: dict[int, _Running] = {}
-        self._unreadable: dict[int, tuple[PartitionState, int]] = {}  # and in which leader epoch that was found
+        self._unreadable = Unreadable()
         self._nobody = CoordinatorShard(cluster.settings.coordinator, new_id=self._new_id)
 
     def _new_id(self) -> UUID:
@@ -170,12 +185,8 @@ class GroupCoordinators:
         return self._loaded(partition) if running is None else running
 
     def _loaded(self, partition: PartitionState) -> _Running | None:
-        """A coordinator that knows what the log says; `None` if that cannot be read: half of it would pass for all. The next leader tries it again, as in Kafka."""
-        if (
-            (found := self._unreadable.get(partition.index))
-            and found[0] is partition
-            and found[1] == partition.leader_epoch
-        ):
+        """A coordinator that knows what the log says; `None` if that cannot be read: half of it would pass for all."""
+        if partition in self._unreadable:
             return None
         shard = CoordinatorShard(self.cluster.settings.coordinator, image=self.cluster.image, new_id=self._new_id)
         shard.group_configs = self.cluster.group_configs
@@ -184,7 +195,7 @@ class GroupCoordinators:
         try:
             runtime.load()
         except (LogError, ReplayError) as error:
-            self._unreadable[partition.index] = (partition, partition.leader_epoch)
+            self._unreadable.add(partition)
             self.cluster.note(f"the groups of {partition.topic}-{partition.index} have no coordinator: {error}")
             return None
         running = _Running(runtime, log, partition.leader, partition.leader_epoch, self.cluster.clock.stepped_ms)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from quorate.cluster.clock import Handle
 from quorate.cluster.errors import Refusal
-from quorate.cluster.groups import PartitionCoordinatorLog
+from quorate.cluster.groups import PartitionCoordinatorLog, Unreadable
 from quorate.cluster.producers import Refused
 from quorate.cluster.topics import PartitionState
 from quorate.cluster.transaction_records import ENDED, Status, Transaction, record_of, tombstone_of, transaction_of
-from quorate.codecs import CONSUMER_OFFSETS, CoordinatorRecord
+from quorate.codecs import CONSUMER_OFFSETS, CoordinatorRecord, LogError
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import TRANSACTION_STATE
 from quorate.codecs.messages.transaction import TransactionLogKey, TransactionLogValue
@@ -44,7 +44,7 @@ class _Coordinator:
     timers: dict[str, Handle] = field(default_factory=dict)
 
     def load(self) -> None:
-        """Know what the log says."""
+        """Know what the log says. Raises `LogError` for damage, `ValueError` for a status that there is not."""
         for stored in PartitionCoordinatorLog(self.partition).read():
             if not isinstance(stored, StoredRecord) or not isinstance(stored.record, CoordinatorRecord):
                 continue  # Kafka skips what it does not know here, too
@@ -69,6 +69,7 @@ class Transactions:
         self.next_block = 0
         self._next_producer_id = -1
         self._running: dict[int, _Coordinator] = {}
+        self._unreadable = Unreadable()
 
     # ---- who coordinates
 
@@ -105,16 +106,22 @@ class Transactions:
         return None if partition is None else self._at(partition)
 
     def _at(self, partition: PartitionState) -> _Coordinator | None:
-        """The coordinator of a partition, which loads its log if it is new."""
+        """The coordinator of a partition, which loads its log if it is new; `None` if that cannot be read: half of it would pass for all."""
         running = self._running.get(partition.index)
         if running is not None and running.leader_epoch == partition.leader_epoch and running.partition is partition:
             return running
         if running is not None:
             self._unload(partition.index)
-        if partition.leader < 0:
+        if partition.leader < 0 or partition in self._unreadable:
             return None
-        running = self._running[partition.index] = _Coordinator(partition, partition.leader, partition.leader_epoch)
-        running.load()
+        running = _Coordinator(partition, partition.leader, partition.leader_epoch)
+        try:
+            running.load()
+        except (LogError, ValueError) as error:
+            self._unreadable.add(partition)
+            self.cluster.note(f"the transactions of {partition.topic}-{partition.index} have no coordinator: {error}")
+            return None
+        self._running[partition.index] = running
         for found in list(running.by_id.values()):
             if found.status in ENDED:
                 self._complete(running, found)

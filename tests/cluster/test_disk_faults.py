@@ -11,6 +11,7 @@ import pytest
 
 from quorate.cluster import ManualClock
 from quorate.cluster.core import ClusterCore
+from quorate.cluster.errors import Refusal
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.producers import Refused
 from quorate.cluster.storage.log_files import LogFiles
@@ -26,7 +27,7 @@ from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from quorate.codecs.api.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from quorate.codecs.batches import BatchRecord, encode_batch
-from quorate.codecs.message import Message
+from quorate.codecs.message import TRANSACTION_STATE, Message
 from quorate.coordinator.results import RequestContext
 from tests.cluster.test_log import batch
 from tests.cluster.test_restart import quiet_core
@@ -171,6 +172,31 @@ def test_a_log_that_cannot_be_looked_after_holds_up_no_other_and_is_looked_after
         assert log_of(core, "bad").active.base_offset == 1
 
 
+def damage(segment: Path) -> None:
+    data = bytearray(segment.read_bytes())
+    data[-1] ^= 0xFF
+    segment.write_bytes(data)
+
+
+def test_a_damaged_log_of_transactions_has_no_coordinator_and_keeps_no_cluster_from_starting(tmp_path: Path) -> None:
+    with opened(tmp_path) as core:
+        core.internal_topic(TRANSACTION_STATE)
+        for _ in range(2):
+            core.transactions.begin("t", 60_000, -1, -1)
+        led = core.transactions.partition_for("t")
+        assert led is not None
+        assert led.log.files is not None
+        segment = led.log.files.path(led.log.active)
+    damage(segment)
+    with opened(tmp_path) as core:
+        for _ in range(2):
+            with pytest.raises(Refusal) as refused:
+                core.transactions.begin("t", 60_000, -1, -1)
+            assert refused.value.code == ErrorCode.NOT_COORDINATOR
+        (note,) = core.notes
+        assert f"the transactions of {TRANSACTION_STATE}-{led.index} have no coordinator: " in note
+
+
 def test_a_coordinator_whose_log_is_damaged_is_none_and_does_not_forget_offsets(tmp_path: Path) -> None:
     fetch = OffsetFetchRequest(
         groups=(
@@ -204,9 +230,7 @@ def test_a_coordinator_whose_log_is_damaged_is_none_and_does_not_forget_offsets(
         assert ask(core, fetch, 8).groups[0].topics[0].partitions[0].committed_offset == 2
         assert led.log.files is not None
         segment = led.log.files.path(led.log.active)
-    data = bytearray(segment.read_bytes())
-    data[-1] ^= 0xFF
-    segment.write_bytes(data)
+    damage(segment)
     with opened(tmp_path) as core:
         led = core.groups.partition_for("g")
         assert led is not None
