@@ -4,7 +4,6 @@ What brokers in containers do in seconds, such as noticing that one does not ans
 """
 
 import secrets
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle, islice
 from os import PathLike
@@ -19,6 +18,7 @@ from quorate.codecs import CONSUMER_OFFSETS
 from quorate.coordinator.config import ConfigError
 from quorate.integration.cluster import BrokerInfo, Cluster
 from quorate.integration.errors import ClusterError
+from quorate.integration.own_folder import OwnFolder
 from quorate.integration.waiting import wait_for
 
 __all__ = ["EmbeddedKafka"]
@@ -69,7 +69,7 @@ class EmbeddedKafka(Cluster):
         self._version = version
         self._closed = False
         self._login: dict[str, Any] = {}
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: OwnFolder | None = None
         given = {**_DEFAULTS, "kafka.version": version, **(properties or {})}
         try:
             self.embedded = EmbeddedCluster(
@@ -98,8 +98,8 @@ class EmbeddedKafka(Cluster):
         self._login = {"security_protocol": protocol}
         try:
             if protocol.endswith("SSL"):
-                self._folder = tempfile.TemporaryDirectory(prefix="quorate-cluster-")
-                context, ca_file = make_certificate(Path(self._folder.name))
+                self._folder = OwnFolder()
+                context, ca_file = make_certificate(self._folder.path)
                 self._login["ssl_cafile"] = str(ca_file)
             if protocol.startswith("SASL"):
                 users = {_USER: password or secrets.token_hex(16)}
@@ -118,7 +118,7 @@ class EmbeddedKafka(Cluster):
 
     def _forget_files(self) -> None:
         if self._folder is not None:
-            self._folder.cleanup()
+            self._folder.close()
 
     @property
     def client_config(self) -> dict[str, Any]:

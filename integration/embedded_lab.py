@@ -2,7 +2,7 @@
 
 FOLDER/NAME/lab.json   what it was asked for, and where it is
 FOLDER/NAME/lock       held by the process as long as it lives
-FOLDER/NAME/log        what it had to say
+FOLDER/NAME/log        what it had to say; up to 1 MiB, and what was before in log.1
 FOLDER/NAME/data       topics, groups and offsets
 
 The folder is $QUORATE_LABS, or quorate/labs in $XDG_STATE_HOME (~/.local/state). The process takes calls by a socket that only its user can open.

@@ -5,14 +5,15 @@ Says "ready" on stdout once it is, or one line of JSON with what is wrong. Takes
 
 import fcntl
 import json
+import logging
 import os
 import signal
 import sys
-import tempfile
 import threading
 import time
 from contextlib import suppress
 from dataclasses import asdict, replace
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingUnixStreamServer
 from typing import IO, Any
@@ -20,6 +21,7 @@ from typing import IO, Any
 from quorate.integration.embedded import EmbeddedKafka
 from quorate.integration.embedded_lab import BEING_STARTED, LabPlan
 from quorate.integration.errors import ClusterError
+from quorate.integration.own_folder import OwnFolder
 
 __all__ = ["main"]
 
@@ -39,6 +41,7 @@ METHODS = frozenset(
 )
 """What may be called as it is."""
 _LOCK_S = 1.0
+_LOG_BYTES = 1 << 20
 
 
 def main(folder: Path) -> int:
@@ -46,21 +49,21 @@ def main(folder: Path) -> int:
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with (folder / "lock").open("a+", encoding="utf-8") as lock, tempfile.TemporaryDirectory(prefix="quorate-") as own:
+    with (folder / "lock").open("a+", encoding="utf-8") as lock, OwnFolder() as own:
         try:
             _take(lock)
             lock.truncate(0)
             lock.write(str(os.getpid()))
             lock.flush()
             plan = LabPlan.from_json(json.loads((folder / "plan.json").read_text(encoding="utf-8")))
-            kafka = _started(plan, folder)
+            kafka = _started(plan, folder, _Log(folder / "log"))
         except BlockingIOError:
             said, *remedy = BEING_STARTED
             return _failed(said, tuple(remedy))
         except ClusterError as error:
             return _failed(error.message, error.remedy)
         with kafka:
-            path = Path(own) / "control"
+            path = own.path / "control"
             with _Server(path, folder, kafka, plan) as server:
                 threading.Thread(target=server.serve_forever, daemon=True).start()
                 server.save()
@@ -83,7 +86,23 @@ def _take(lock: IO[str]) -> None:
         time.sleep(0.01)
 
 
-def _started(plan: LabPlan, folder: Path) -> EmbeddedKafka:
+class _Log(RotatingFileHandler):
+    """What the lab has to say: up to `_LOG_BYTES`, and once as much of what was before. Tracebacks go there as well."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, maxBytes=_LOG_BYTES, backupCount=1, encoding="utf-8", errors="replace")
+
+    def doRollover(self) -> None:  # noqa: N802  # as logging has it
+        """Begin a new file, for stderr, too."""
+        super().doRollover()
+        os.dup2(self.stream.fileno(), sys.stderr.fileno())
+
+    def say(self, text: str) -> None:
+        """Write a line."""
+        self.handle(logging.makeLogRecord({"msg": "%s", "args": (text,)}))
+
+
+def _started(plan: LabPlan, folder: Path, log: _Log) -> EmbeddedKafka:
     racks = plan.racks_now or plan.racks
     numbers = sorted(racks)
     return EmbeddedKafka(
@@ -94,7 +113,7 @@ def _started(plan: LabPlan, folder: Path) -> EmbeddedKafka:
         data=folder / "data",
         security="SASL_SSL" if plan.secure else "PLAINTEXT",
         password=plan.password,
-        on_progress=lambda text: print(text, file=sys.stderr, flush=True),  # noqa: T201  # which is the lab's log
+        on_progress=log.say,
     )
 
 

@@ -2,13 +2,12 @@
 
 import base64
 import secrets
-import tempfile
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, Self
 
 from quorate.integration.containers.engine import Session, engine
 from quorate.integration.errors import ClusterError
+from quorate.integration.own_folder import OwnFolder
 
 __all__ = ["Credentials"]
 
@@ -32,8 +31,8 @@ class Credentials:
         self.certificate = facts["certificate"]
         self._store_password = facts["store_password"]
         self._keystore = base64.b64decode(facts["keystore"])
-        self._folder = tempfile.TemporaryDirectory(prefix="quorate-cluster-")
-        self.ca_file = Path(self._folder.name) / "ca.pem"
+        self._folder = OwnFolder()
+        self.ca_file = self._folder.path / "ca.pem"
         self.ca_file.write_text(self.certificate, "utf-8")
 
     @classmethod
@@ -101,4 +100,4 @@ class Credentials:
 
     def close(self) -> None:
         """Remove the certificate's file."""
-        self._folder.cleanup()
+        self._folder.close()

@@ -6,11 +6,12 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
-from quorate.integration import ClusterError, EmbeddedLab, embedded_lab
+from quorate.integration import ClusterError, EmbeddedLab, embedded_lab, embedded_lab_process
 from quorate.integration.containers.engine import engine
 from quorate.integration.embedded_lab import embedded_lab_names, is_alive, lab_folder
 from quorate.integration.waiting import wait_for
@@ -36,8 +37,8 @@ def fields(status):
 
 
 def test_a_lab_goes_on_from_command_to_command_and_what_is_in_it_outlives_its_process(labs):
-    up = json.loads(labs("cluster", "up", "--racks", "a,b", "--json").out)
-    assert (up["image"], fields(up)) == ("embedded", [(1, "a", "4.3.1", "running"), (2, "b", "4.3.1", "running")])
+    up = json.loads(labs("cluster", "up", "--racks", "a,b", "--version", "4.0.2", "--json").out)
+    assert (up["image"], fields(up)) == ("embedded", [(1, "a", "4.0.2", "running"), (2, "b", "4.0.2", "running")])
     producer = KafkaProducer(bootstrap_servers=up["bootstrap_servers"])
     producer.send("orders", b"kept", partition=5).get(10)
     producer.close()
@@ -47,7 +48,9 @@ def test_a_lab_goes_on_from_command_to_command_and_what_is_in_it_outlives_its_pr
     found = json.loads(labs("cluster", "status", "--json").out)
     assert [(one["rack"], one["state"]) for one in found["brokers"]] == [("a", "stopped"), ("c", "running")]
     assert labs("cluster", "up").out.startswith("lab: up again after ")
-    assert labs("cluster", "upgrade", "4.0.2").out == "lab: all brokers run 4.0.2\n"
+    assert labs("cluster", "upgrade", "4.3.1").out == "lab: all brokers run 4.3.1\n"
+    refused = labs("cluster", "upgrade", "3.9.2")
+    assert refused.err.startswith("error: version 3.9.2 cannot be: the cluster has group.version 1, Kafka 3.9.2 knows")
     assert "2 of 2 running" in labs("cluster", "list").out
 
     os.kill(int((lab_folder("lab") / "lock").read_text()), signal.SIGKILL)
@@ -61,7 +64,7 @@ def test_a_lab_goes_on_from_command_to_command_and_what_is_in_it_outlives_its_pr
     again = json.loads(labs("cluster", "up", "--json").out)
     assert again["bootstrap_servers"] == up["bootstrap_servers"]
     assert again["cluster_id"] == up["cluster_id"]
-    assert fields(again) == [(1, "a", "4.0.2", "running"), (2, "c", "4.0.2", "running")]
+    assert fields(again) == [(1, "a", "4.3.1", "running"), (2, "c", "4.3.1", "running")]
     consumer = KafkaConsumer(
         "orders",
         bootstrap_servers=again["bootstrap_servers"],
@@ -208,3 +211,20 @@ def test_who_asks_whether_a_lab_lives_is_not_taken_for_it(labs):
     with (lab_folder("lab") / "lock").open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
         assert not is_alive("lab")
+
+
+def test_what_a_lab_has_to_say_does_not_grow_without_end(tmp_path, monkeypatch):
+    """Tracebacks of the process go to the file that is written to, also after it was begun anew."""
+    standard = []
+    monkeypatch.setattr(embedded_lab_process.os, "dup2", lambda new, _: standard.append(os.fstat(new).st_ino))
+    log = embedded_lab_process._Log(tmp_path / "log")
+    with closing(log):
+        for number in range(30_000):
+            log.say(f"broker 1: closed a connection of 127.0.0.1: {number} 100 % of it is of no use, and will be again")
+    sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
+    assert sizes.keys() == {"log", "log.1"}
+    assert max(sizes.values()) <= 1 << 20
+    assert (
+        (tmp_path / "log").read_text().splitlines()[-1].startswith("broker 1: closed a connection of 127.0.0.1: 29999 ")
+    )
+    assert standard[-1] == (tmp_path / "log").stat().st_ino

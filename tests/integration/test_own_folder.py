@@ -1,0 +1,70 @@
+"""Folders that live as long as a process: what is left of one that was killed goes, and nothing else does."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from quorate.integration.own_folder import OwnFolder
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+@contextmanager
+def another_process(where: Path) -> Iterator[tuple[Path, "subprocess.Popen[str]"]]:
+    code = (
+        "from quorate.integration.own_folder import OwnFolder; own = OwnFolder(); print(own.path, flush=True); input()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TMPDIR": str(where)},
+    ) as process:
+        assert process.stdout is not None
+        yield Path(process.stdout.readline().rstrip()), process
+
+
+def test_a_folder_is_there_for_its_user_alone_and_gone_when_it_is_closed(temporary: Path) -> None:
+    with OwnFolder() as own:
+        (own.path / "ca.pem").write_text("")
+        assert own.path.parent == temporary
+        assert own.path.stat().st_mode & 0o777 == 0o700
+    assert list(temporary.iterdir()) == []
+
+
+def test_what_a_killed_process_left_goes_with_the_next_start_and_that_of_a_living_one_stays(temporary: Path) -> None:
+    with another_process(temporary) as (path, process):
+        (path / "control").touch()
+        with OwnFolder():
+            assert (path / "control").exists()
+        process.send_signal(signal.SIGKILL)
+        process.wait(timeout=60)
+        assert path.exists()
+        with OwnFolder():
+            assert not path.exists()
+
+
+def test_other_folders_are_left_alone(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    others = [temporary / "quorate-run-without-owner", temporary / "quorate-data", temporary / "quorate-run-of-another"]
+    for other in others:
+        other.mkdir()
+    (temporary / "quorate-data" / "owner").touch()
+    (temporary / "quorate-run-a-link").symlink_to(temporary / "quorate-data")
+    with OwnFolder():
+        assert all(other.exists() for other in others)
+    (temporary / "quorate-run-of-another" / "owner").touch()
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with OwnFolder():
+        assert (temporary / "quorate-run-of-another" / "owner").exists()
