@@ -385,11 +385,16 @@ class ClusterCore:
             self._keep(())
 
     def started(self) -> None:
-        """All brokers are up, in a loop that runs: leaders are chosen, and logs are looked after. Raises `ClusterStateError` after `close`."""
+        """All brokers are up, in a loop that runs: leaders are chosen, and logs are looked after. Raises `ClusterStateError` after `close`, and where the disk has no room."""
         if self.data is not None and self.data.closed:
             raise ClusterStateError(f"{self.data.path} was closed; make another cluster with it")
         self._has_started = True
-        self.broker_changed()
+        try:
+            self.broker_changed()
+        except OSError as error:
+            if self.data is None:
+                raise
+            raise ClusterStateError(why_unusable(self.data.path, error)) from None
         self.maintenance.start()
 
     def close(self) -> None:
@@ -403,6 +408,7 @@ class ClusterCore:
                 self.data.close()
             except (OSError, Refused) as error:
                 self.note(f"{self.data.path} could not be closed in order: {error}; the next start recovers it")
+            finally:
                 self.data.release()
 
     def _publish(self, *changed: TopicState) -> None:

@@ -83,12 +83,12 @@ class EmbeddedCluster:
     # ---- in a loop
 
     async def start(self) -> None:
-        """Start all brokers in the running loop. Raises `ClusterStateError` if a port is taken; then none runs."""
+        """Start all brokers in the running loop. Raises `ClusterStateError` if a port is taken; then, as whatever goes wrong, none runs."""
         try:
             for broker in self.core.brokers.values():
                 await broker.start()
             self.core.started()
-        except ClusterStateError:
+        except BaseException:
             for broker in self.core.brokers.values():
                 broker.stop()
             self.core.close()

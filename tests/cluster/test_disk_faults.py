@@ -2,6 +2,7 @@
 
 import errno
 import os
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from quorate.cluster import ManualClock
+from quorate.cluster import ClusterStateError, EmbeddedCluster, ManualClock
 from quorate.cluster.core import ClusterCore
 from quorate.cluster.errors import Refusal
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.producers import Refused
+from quorate.cluster.storage.data import DataDirectory
 from quorate.cluster.storage.log_files import LogFiles
 from quorate.cluster.storage.segment import Segment
 from quorate.codecs import CONSUMER_OFFSETS
@@ -259,3 +261,28 @@ def test_a_topic_that_there_was_no_room_to_write_down_is_once_there_is(
             crash(core)
     with opened(tmp_path) as core:
         assert core.topics.keys() == {"t"}
+
+
+@pytest.mark.parametrize(
+    ("fault", "raised", "said"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), ClusterStateError, "free some space, and start again"),
+        (RuntimeError("nobody thought of it"), RuntimeError, "nobody thought of it"),
+    ],
+    ids=["no room", "another"],
+)
+def test_what_keeps_a_cluster_from_starting_leaves_no_broker_listening_and_nobody_in_the_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Exception, raised: type[Exception], said: str
+) -> None:
+    def fails(*_: object) -> None:
+        raise fault
+
+    made = EmbeddedCluster(data=tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(DataDirectory, "directory_id", fails)
+        with pytest.raises(raised, match=said):
+            made.__enter__()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", made.core.brokers[1].port))
+    with EmbeddedCluster(data=tmp_path):
+        pass
