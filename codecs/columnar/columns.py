@@ -285,9 +285,8 @@ def _decode_values(record_type: RecordType, keys: _Keys, rows: Ints, values: Slo
         longer = decoded.ends < slots.end
         if bool(longer.any()):
             out.left_over(of[longer], "value", (decoded.ends - slots.start)[longer])
-        dead = slots.null
-        versions_here = pa.array(decoded.versions, mask=dead)
-        _emit(record_type, keys.at(here), of, dead, versions_here, decoded.columns, decoded.unknown, out)
+        versions_here = pa.array(decoded.versions, mask=slots.null)
+        _emit(record_type, keys.at(here), of, slots.null, versions_here, decoded.columns, decoded.unknown, out)
 
 
 def _within(outer: Ints | None, inner: Ints | None) -> Ints | None:
