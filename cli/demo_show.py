@@ -89,7 +89,7 @@ def showing() -> Iterator["Callable[[Play], None]"]:
     from rich.text import Text
 
     console = Console()
-    with Live(console=console, refresh_per_second=12, transient=True) as live:
+    with Live(console=console, auto_refresh=False, transient=True) as live:
 
         def show_live(play: "Play") -> None:
             for line in over(play):
@@ -99,6 +99,6 @@ def showing() -> Iterator["Callable[[Play], None]"]:
             if play.snapshots:
                 lines += [f"   {line}" for line in table_lines(play.snapshots[-1])]
                 lines.append(click.style(f"   {play.now_s:4.1f} s, {play.sent:,} messages sent", dim=True))
-            live.update(Group(*map(Text.from_ansi, lines)))
+            live.update(Group(*map(Text.from_ansi, lines)), refresh=True)
 
         yield show_live

@@ -138,7 +138,6 @@ def test_a_folder_that_is_not_there(quorate):
 def test_on_a_terminal_what_goes_on_is_shown_live_and_what_is_over_stays():
     """A play of two moments, in a terminal."""
     code = """
-import sys, time
 from quorate.cli.demo_play import Chapter, Play, Snapshot
 from quorate.cli.demo_show import showing
 from tests.cli.test_demo_play import snapshot
@@ -147,7 +146,6 @@ with showing() as show:
     play.chapters.append(Chapter(title="Something begins", began_s=0.0))
     play.snapshots.append(snapshot())
     show(play)
-    time.sleep(0.3)
     play.chapters[0].said = "it is over"
     show(play)
 print("behind it")
