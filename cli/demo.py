@@ -46,9 +46,12 @@ def demo(ctx: click.Context, html: Path) -> None:
     """Play, tell, write the page."""
     if ctx.invoked_subcommand is not None:
         return
+    from kafka.errors import KafkaError
+
     from quorate.cli.demo_html import page
     from quorate.cli.demo_play import Play
     from quorate.cli.demo_show import showing
+    from quorate.integration.errors import ClusterError
 
     if not html.parent.is_dir():
         raise UserError(f"--html {html}: there is no folder {html.parent}", "name a file in a folder that is there")
@@ -56,8 +59,11 @@ def demo(ctx: click.Context, html: Path) -> None:
         play = Play(show)
         try:
             play.run()
-        except TimeoutError as error:
-            raise UserError(f"the demo got stuck: {error}", "on a machine that is very busy, try again") from None
+        except ClusterError as error:
+            raise UserError(error.message, *error.remedy) from None
+        except (TimeoutError, KafkaError) as error:
+            told = str(error) or type(error).__name__
+            raise UserError(f"the demo got stuck: {told}", "on a machine that is very busy, try again") from None
     for line in _upgrade(len(play.chapters) + 1):
         click.echo(line)
     summary = _summary(play)

@@ -9,10 +9,12 @@ from types import SimpleNamespace
 
 import click
 import pytest
+from kafka.errors import KafkaTimeoutError
 
 from quorate.cli.demo_html import page
 from quorate.cli.demo_play import Chapter, Play, Snapshot
 from quorate.cli.demo_show import table_lines
+from quorate.integration.errors import ClusterError
 from tests.cli.terminal import in_terminal
 from tests.cli.test_picture import PICTURE, script, text_of
 
@@ -133,6 +135,25 @@ def test_a_folder_that_is_not_there(quorate):
     ended = quorate("demo", "--html", "/nowhere/demo.html")
     assert ended.status == 1
     assert ended.err.splitlines()[0] == "error: --html /nowhere/demo.html: there is no folder /nowhere"
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ClusterError("broker 1 cannot listen", "close something"), ["error: broker 1 cannot listen", "       close something"]),
+        (KafkaTimeoutError("no answer"), ["error: the demo got stuck: KafkaTimeoutError: no answer", "       on a machine that is very busy, try again"]),
+        (TimeoutError("nothing came"), ["error: the demo got stuck: nothing came", "       on a machine that is very busy, try again"]),
+    ],
+    ids=["cluster", "client", "group"],
+)  # fmt: skip
+def test_what_goes_wrong_is_told_in_a_line(quorate, tmp_path, monkeypatch, error, said):
+    def fails(play):
+        raise error
+
+    monkeypatch.setattr(Play, "run", fails)
+    ended = quorate("demo", "--html", str(tmp_path / "demo.html"))
+    assert (ended.status, ended.err.splitlines()) == (1, said)
+    assert not (tmp_path / "demo.html").exists()
 
 
 def test_on_a_terminal_what_goes_on_is_shown_live_and_what_is_over_stays():
