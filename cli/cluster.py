@@ -219,15 +219,14 @@ def list_(as_json: bool) -> None:
 
     labs: dict[str, Lab | None] = {}
     ended = [name for name in embedded_lab_names() if not is_alive(name)]
-    for name in sorted({*embedded_lab_names(), *docker_labs()}):
-        with said_plainly(name), ExitStack() as stack:
+    with ExitStack() as stack:
+        for name in sorted({*embedded_lab_names(), *docker_labs()}):
+            stack.enter_context(said_plainly(name))
             try:
                 labs[name] = stack.enter_context(attached(name))
             except ClusterError:
                 labs[name] = None  # remains of one, or of another version of quorate
-            shown = [list_json(labs)] if as_json else list_lines(labs, ended)
-    if not labs:
-        shown = [list_json(labs)] if as_json else []
+        shown = [list_json(labs)] if as_json else list_lines(labs, ended)
     _print(shown)
     if not labs and not as_json:
         note("there is no lab; start one: quorate cluster up")
