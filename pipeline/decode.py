@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as functions
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import BinaryType, LongType
+from pyspark.sql.types import BinaryType, NumericType
 
 from quorate.codecs.columnar.columns import decode_columns
 from quorate.codecs.log_files import partition_of
@@ -20,7 +20,7 @@ from quorate.pipeline.files_read import Reading, checked, read_piece
 from quorate.pipeline.filters import Wanted
 from quorate.pipeline.options import Mode, parse_columns, parse_mode, parse_types
 from quorate.pipeline.rows import Rows
-from quorate.pipeline.schema import OptionError
+from quorate.pipeline.schema import LATEST_MS, OptionError
 
 __all__ = ["decode", "decode_segments"]
 
@@ -46,7 +46,7 @@ def decode(
 ) -> DataFrame:
     """Decode the binary columns `key` and `value` of any DataFrame: of Spark's Kafka source, Parquet dumps, copies by MirrorMaker, batch or stream.
 
-    The result has the columns of `spark_schema(topic, types, columns)`. `topic`, `partition`, `offset` and `timestamp` (a number is milliseconds since 1970) are
+    The result has the columns of `spark_schema(topic, types, columns)`. `topic`, `partition`, `offset` and `timestamp` (a number is milliseconds since 1970; a negative one, and what is later than the year 9999, null) are
     passed on where the DataFrame has them, and so is nothing else; the order of rows is not kept. `mode` and `include_raw` are as the source's options.
     Whether a record was committed is not known: a consumer with `isolation.level` read_committed has to have read it. Raises `OptionError`.
     """
@@ -56,23 +56,48 @@ def decode(
 
 
 def _decoded(df: DataFrame, key: str, value: str, topic: str, reading: Reading) -> DataFrame:
-    for name in (key, value):
-        if name not in df.columns:
-            raise OptionError(f"the DataFrame has no column {name!r}; it has {', '.join(df.columns)}")
+    columns = []
+    for wanted, name in (("key", _column(df, key)), ("value", _column(df, value))):
         if not isinstance(df.schema[name].dataType, BinaryType):
             kind = df.schema[name].dataType.simpleString()
             raise OptionError(
                 f"column {name!r} is of type {kind}; records are binary, and a cast to text would lose bytes"
             )
-    columns = [df[key].alias("key"), df[value].alias("value")]
-    columns += [_passed_on(df, name, kind) for name, kind in _PASSED_ON.items() if name in df.columns]
+        columns.append(_of(df, name).alias(wanted))
+    for name, kind in _PASSED_ON.items():
+        if (there := _found(df, name)) is not None:
+            columns.append(_passed_on(df, there, kind).alias(name))
     return df.select(*columns).mapInArrow(_decoder(topic, reading), from_arrow_schema(reading.rows.output))
 
 
+def _found(df: DataFrame, name: str) -> str | None:
+    """A column by its name, in any case where Spark does not mind the case."""
+    found = [one for one in df.columns if one == name]
+    if not found and df.sparkSession.conf.get("spark.sql.caseSensitive", "false") != "true":
+        found = [one for one in df.columns if one.lower() == name.lower()]
+    return found[0] if found else None
+
+
+def _column(df: DataFrame, name: str) -> str:
+    found = _found(df, name)
+    if found is None:
+        raise OptionError(f"the DataFrame has no column {name!r}; it has {', '.join(df.columns)}")
+    return found
+
+
+def _of(df: DataFrame, name: str) -> Column:
+    return df["`" + name.replace("`", "``") + "`"]  # a dot in a name is no field of a struct
+
+
 def _passed_on(df: DataFrame, name: str, kind: str) -> Column:
-    if name == "timestamp" and isinstance(df.schema[name].dataType, LongType):
-        return functions.timestamp_millis(df[name]).alias(name)
-    return df[name].cast(kind).alias(name)
+    column = _of(df, name)
+    if kind != "timestamp":
+        return column.cast(kind)
+    if isinstance(df.schema[name].dataType, NumericType):
+        ms = column.try_cast("bigint")
+        return functions.when(ms.between(0, LATEST_MS), functions.timestamp_millis(ms))
+    time = column.cast(kind)  # Spark's Kafka source has 1 ms before 1970 for none
+    return functions.when(functions.unix_micros(time).between(0, LATEST_MS * 1000 + 999), time)
 
 
 def _reading(
@@ -131,11 +156,8 @@ def decode_segments(
     because a segment by itself does not tell how its transactions ended. A segment is in memory as a whole. Raises `OptionError`.
     """
     chosen = parse_types(types, topic)
-    for name in (path, content):
-        if name not in df.columns:
-            raise OptionError(f"the DataFrame has no column {name!r}; it has {', '.join(df.columns)}")
+    selected = df.select(_of(df, _column(df, path)).alias("path"), _of(df, _column(df, content)).alias("content"))
     reading = _reading(topic, chosen, parse_columns(columns, topic, chosen), parse_mode(mode), include_raw)
-    selected = df.select(df[path].alias("path"), df[content].alias("content"))
     return selected.mapInArrow(_segment_decoder(topic, reading), from_arrow_schema(reading.rows.output))
 
 

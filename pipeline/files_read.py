@@ -24,7 +24,7 @@ from quorate.codecs.log_isolation import Transactions
 from quorate.codecs.log_model import LogError, LogProblem, is_damage
 from quorate.pipeline.files import Piece, check_offset
 from quorate.pipeline.filters import Wanted
-from quorate.pipeline.needs import NO_TIMESTAMP, Needs
+from quorate.pipeline.needs import Needs, is_later
 from quorate.pipeline.options import Mode
 from quorate.pipeline.rows import MAX_ROWS, Rows, timestamps
 
@@ -196,7 +196,7 @@ def _note_end(control: pa.RecordBatch, reader: _PieceColumns, reading: Reading) 
     if reading.needs is None or reading.needs.until_ms is None:
         return
     later = np.asarray(control.column("log_offset"))[
-        np.asarray(control.column("log_timestamp_ms")) > max(reading.needs.until_ms, NO_TIMESTAMP)
+        is_later(np.asarray(control.column("log_timestamp_ms")), reading.needs.until_ms)
     ]
     if len(later):
         first = int(later.min())

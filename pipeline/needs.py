@@ -15,8 +15,9 @@ from quorate.codecs.columnar.batches import Batches, Records
 from quorate.codecs.columnar.frame import Bools, Ints
 from quorate.codecs.columnar.slots import binary_array, int16_at
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES
+from quorate.pipeline.schema import LATEST_MS
 
-__all__ = ["COMMIT_TYPES", "NO_TIMESTAMP", "Log", "Needs", "What"]
+__all__ = ["COMMIT_TYPES", "Log", "Needs", "What", "is_later"]
 
 What: TypeAlias = Literal["state", "groups", "commits"]
 Log: TypeAlias = tuple[str | None, int]
@@ -82,7 +83,7 @@ class Needs:
             return Choice(records, None, None)
         needed = np.zeros(len(records), np.bool_)
         if self.until_ms is not None:
-            later = records.timestamp > max(self.until_ms, NO_TIMESTAMP)
+            later = is_later(records.timestamp, self.until_ms)
             if bool(later.any()):
                 end = int(later.argmax()) + 1
                 records, needed = _chosen(records, slice(0, end)), needed[:end]
@@ -112,7 +113,8 @@ class Needs:
         if records.values.null is not None:
             numbers += records.values.null
         if self.times_ms:
-            span = np.searchsorted(np.array(self.times_ms, np.int64), records.timestamp)
+            known = np.where(records.timestamp > LATEST_MS, NO_TIMESTAMP, records.timestamp)
+            span = np.searchsorted(np.array(self.times_ms, np.int64), known)
             low = int(span.min())
             numbers = numbers * (int(span.max()) - low + 1) + (span - low)
         return numbers
@@ -146,6 +148,11 @@ class Choice:
     def of_places(self, places: Ints) -> Records:
         """These of the records."""
         return self.records if len(places) == len(self.records) else _chosen(self.records, places)
+
+
+def is_later(timestamp: Ints, moment_ms: int) -> Bools:
+    """Which records say that they were written after a moment, as the rows tell that are made of them."""
+    return (timestamp > max(moment_ms, NO_TIMESTAMP)) & (timestamp <= LATEST_MS)
 
 
 def _last_places(numbers: Ints) -> Ints:

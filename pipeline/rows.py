@@ -16,7 +16,7 @@ from quorate.codecs.columnar.schema import PROBLEMS
 from quorate.codecs.log_model import LogProblem
 from quorate.codecs.message import RECORD_TYPES, RecordType
 from quorate.codecs.wire import Uuid
-from quorate.pipeline.schema import COMMON, CONTROL, ERROR, GROUP_FIELDS, RAW, arrow_schema, column_of
+from quorate.pipeline.schema import COMMON, CONTROL, ERROR, GROUP_FIELDS, LATEST_MS, RAW, arrow_schema, column_of
 
 __all__ = ["Rows"]
 
@@ -201,9 +201,9 @@ def _is_whole(rows: pa.Array, count: int) -> bool:
 
 
 def timestamps(milliseconds: pa.Array) -> pa.Array:
-    """Kafka's timestamps, in ms, as Spark's. None (-1) is null."""
+    """Kafka's timestamps, in ms, as Spark's. None (-1) is null, and so is what is later than `LATEST_MS`."""
     numbers = np.asarray(milliseconds, dtype=np.int64)
-    missing = numbers < 0
+    missing = (numbers < 0) | (numbers > LATEST_MS)
     found = pa.array(numbers * 1000, mask=missing if bool(missing.any()) else None)
     return found.cast(pa.timestamp("us", "UTC"))
 

@@ -20,6 +20,7 @@ __all__ = [
     "COMMON",
     "CONTROL",
     "ERROR",
+    "LATEST_MS",
     "RAW",
     "OptionError",
     "arrow_schema",
@@ -66,6 +67,9 @@ COMMON: tuple[pa.Field, ...] = (
 bytes of rows with an error."""
 
 RAW = ("key", "value")
+
+LATEST_MS = 253_402_300_799_999
+"""The end of the year 9999. Whatever is later is not a time that a broker wrote; neither Python nor, later still, Spark has it."""
 
 CONTROL_STRUCT = pa.struct([pa.field("name", pa.string()), pa.field("coordinator_epoch", pa.int32())])
 

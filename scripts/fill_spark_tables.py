@@ -16,7 +16,7 @@ MEANINGS = {
     "topic": "the topic that the record was in",
     "partition": "null for a segment outside a partition's folder",
     "offset": "null in rows about a file",
-    "timestamp": "of the record; null if it has none",
+    "timestamp": "of the record; null if it has none, or one after the year 9999",
     "producer_id": "null without one",
     "transactional": "whether the record was written in a transaction",
     "type": "the record type by Kafka's name, such as `OffsetCommit`; null where the key does not tell a known one",

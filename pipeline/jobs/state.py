@@ -22,6 +22,7 @@ from quorate.coordinator.state.modern import ModernGroup
 from quorate.pipeline.jobs.columns import LOG, AsOf
 from quorate.pipeline.jobs.records import rows_in_order
 from quorate.pipeline.jobs.survivors import ABORTED, PENDING_OF, packed_survivors
+from quorate.pipeline.schema import LATEST_MS
 
 __all__ = ["STATE", "GroupState", "group_state", "replayed", "state_rows"]
 
@@ -289,10 +290,6 @@ def _offset(topic: str, number: int, committed: Any, pending_of: int | None) -> 
         "log_offset": committed.record_offset,
         "pending_of": pending_of,
     }
-
-
-LATEST_MS = 253_402_300_799_999
-"""The end of the year 9999. Whatever is later is not a time that a coordinator wrote."""
 
 
 def _time(timestamp_ms: int) -> int | None:

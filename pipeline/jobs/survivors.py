@@ -22,7 +22,7 @@ from quorate.pipeline.jobs.columns import (
     with_same_log,
 )
 from quorate.pipeline.jobs.records import PACKED, TWO_RECORDS, packed, packed_columns
-from quorate.pipeline.schema import CONTROL, OptionError, column_of
+from quorate.pipeline.schema import CONTROL, OptionError, arrow_schema, column_of
 
 __all__ = [
     "ABORTED",
@@ -44,6 +44,9 @@ OF_GROUPS = ("GroupMetadata", "ConsumerGroupMetadata", "ShareGroupMetadata", "St
 """The records whose tombstones delete a group."""
 
 
+_OURS = frozenset(arrow_schema().names)
+
+
 def survivors(df: DataFrame, as_of: AsOf | None = None, isolation_level: str | None = None) -> DataFrame:
     """Rows of `df` whose replay in the order of offsets gives the state that all rows give, with two columns more (`PENDING_OF`, `ABORTED`).
 
@@ -52,6 +55,7 @@ def survivors(df: DataFrame, as_of: AsOf | None = None, isolation_level: str | N
     """
     types = present_types(df)
     with_markers = has_markers(df, isolation_level)
+    df = df.select(*[name for name in df.columns if name in _OURS])  # others may be called like what is added here
     found = _found(until(df, as_of), types, with_markers)
     picks = _picks(found.withColumnRenamed("offset", "place"), with_markers)
     at_offset = picks.select(*LOG, F.col("place").alias("offset"), PENDING_OF, ABORTED)

@@ -1,0 +1,109 @@
+"""What DataFrames and logs can have that nobody would put there: times that are none, names in another case, columns called as ours are inside."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as f
+
+from quorate.codecs import CoordinatorRecord, encode_record
+from quorate.codecs.batches import BatchRecord, encode_batch
+from quorate.codecs.messages.offsets import OffsetCommitKey, OffsetCommitValue
+from quorate.pipeline import decode, spark_schema
+from quorate.pipeline.jobs.survivors import survivors
+from quorate.pipeline.needs import Needs, What
+from quorate.pipeline.options import NEEDS
+from quorate.pipeline.schema import LATEST_MS
+from tests.pipeline.reading import rows_of
+
+WRAPS = 2**63 // 1000 + 1
+"""In microseconds, more than an int64 has: the year 294,247."""
+
+
+def commit(partition: int = 0) -> tuple[bytes, bytes]:
+    key = OffsetCommitKey(group="g", topic="t", partition=partition)
+    value = OffsetCommitValue(offset=5, leader_epoch=-1, metadata="", commit_timestamp=1)
+    key_bytes, value_bytes = encode_record(CoordinatorRecord(key=key, value=value, version=3))
+    assert key_bytes is not None
+    assert value_bytes is not None
+    return key_bytes, value_bytes
+
+
+def write(folder: Path, times_ms: list[int]) -> Path:
+    """A partition with a batch for each time, and so many different keys."""
+    folder.mkdir()
+    batches = []
+    for offset, time_ms in enumerate(times_ms):
+        key, value = commit(offset)
+        batches.append(encode_batch([BatchRecord(offset=offset, timestamp_ms=time_ms, key=key, value=value)]))
+    (folder / f"{0:020d}.log").write_bytes(b"".join(batches))
+    return folder
+
+
+@pytest.mark.parametrize("later", [LATEST_MS + 1, WRAPS, 1 << 59])
+def test_times_that_no_broker_writes_are_null_and_end_nothing(tmp_path: Path, later: int) -> None:
+    log = write(tmp_path / "__consumer_offsets-0", [1000, later, LATEST_MS, 2000, -1])
+    assert [row["timestamp"] for row in rows_of(log)] == [
+        datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC),
+        None,
+        datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC),
+        datetime(1970, 1, 1, 0, 0, 2, tzinfo=UTC),
+        None,
+    ]
+
+    def left(what: What, until_ms: int | None = None, times_ms: tuple[int, ...] = ()) -> list[int]:
+        needs = Needs(what=what, until_ms=until_ms, times_ms=times_ms)
+        return [row["offset"] for row in rows_of(log, **{NEEDS: needs.text()})]
+
+    assert left("state", until_ms=1500) == [0, 1, 2]  # the first later one is kept, as it tells where the end is
+    assert left("commits", until_ms=LATEST_MS, times_ms=(500, 3000)) == [0, 1, 2, 3, 4]
+
+
+def test_of_commits_without_a_time_that_can_be_the_last_before_each_snapshot_is_kept(tmp_path: Path) -> None:
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    key, value = commit()
+    times_ms = [-1, WRAPS, 1000]
+    records = [BatchRecord(offset=at, timestamp_ms=ms, key=key, value=value) for at, ms in enumerate(times_ms)]
+    (folder / f"{0:020d}.log").write_bytes(b"".join(encode_batch([one]) for one in records))
+    needs = Needs(what="commits", times_ms=(500,))
+    # Rows without a time come before all others, so that the snapshot sees the second commit, which replaces the first.
+    assert [row["offset"] for row in rows_of(folder, **{NEEDS: needs.text()})] == [1, 2]
+
+
+def test_decode_takes_numbers_of_any_type_as_milliseconds_and_what_is_no_time_as_null(spark: SparkSession) -> None:
+    key, value = commit()
+    given = [-1, 0, 1500, LATEST_MS, LATEST_MS + 1, WRAPS, 2**63 - 1]
+    rows = spark.createDataFrame(
+        [(key, value, at, ms) for at, ms in enumerate(given)], "Key binary, VALUE binary, Offset long, timestamp long"
+    )
+    table = decode(rows).select("offset", "timestamp").toArrow()
+    times = table.sort_by("offset").column("timestamp").cast(pa.int64()).to_pylist()
+    assert times == [None, 0, 1_500_000, LATEST_MS * 1000, None, None, None]
+    few = rows.where("timestamp < 2000")
+    for as_given in (f.col("timestamp").cast("int"), f.timestamp_millis("timestamp")):  # as Spark's Kafka source has -1
+        found = decode(few.withColumn("timestamp", as_given)).select("offset", "timestamp").toArrow().sort_by("offset")
+        assert found.column("timestamp").cast(pa.int64()).to_pylist() == [None, 0, 1_500_000]
+
+
+def test_a_name_with_a_dot_is_a_column_and_case_counts_where_spark_says_so(spark: SparkSession) -> None:
+    key, value = commit()
+    rows = spark.createDataFrame([Row(**{"record.key": key, "value": value, "Offset": 7})])
+    assert decode(rows, "record.key").schema == spark_schema()
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        assert decode(rows, "record.key").select("offset").collect() == [Row(offset=None)]
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+
+
+def test_columns_of_a_user_may_be_called_as_those_that_a_job_adds(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([], spark_schema())
+    named = ("pending_of", "aborted", "place", "first_later", "key_text", "packed", "row")
+    df = rows.withColumns({name: f.lit("mine") for name in named})
+    found = survivors(df, datetime(2026, 1, 1, tzinfo=UTC), "read_uncommitted")
+    assert found.columns[: len(rows.columns)].count("offset") == 1
+    assert dict(found.dtypes)["pending_of"] == "bigint"
+    assert len(set(found.columns)) == len(found.columns) == len(rows.columns) + 2
