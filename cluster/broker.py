@@ -5,6 +5,7 @@ import errno
 import traceback
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from quorate.cluster.apis import ANSWERS, Context
@@ -12,6 +13,7 @@ from quorate.cluster.apis.versions import advertised, unsupported
 from quorate.cluster.clock import Handle
 from quorate.cluster.connection import Connection
 from quorate.cluster.errors import ClusterStateError
+from quorate.cluster.failing import WRITTEN, unwritten
 from quorate.cluster.fetch_sessions import FetchSessions
 from quorate.cluster.frames import API_VERSIONS_KEY, Header
 from quorate.codecs.api.body import decode_api
@@ -259,6 +261,9 @@ class Broker:
             self.failed(type(request).__name__)
             connection.close()
             return
+        if self.cluster.data is not None and response is not None and type(request) in WRITTEN:
+            failed = partial(unwritten, self.cluster, request, header.version)
+            response = self.cluster.flusher.held(response, failed)
         if change is not None:
             if isinstance(response, Pending):
                 changed: Pending[Any] = Pending()

@@ -16,6 +16,7 @@ from quorate.cluster.broker import Broker
 from quorate.cluster.clock import Clock, RealClock
 from quorate.cluster.errors import ClusterStateError, Refusal
 from quorate.cluster.faults import Faults
+from quorate.cluster.flushing import Flusher
 from quorate.cluster.groups import GroupCoordinators
 from quorate.cluster.log_config import LogConfig
 from quorate.cluster.maintenance import Maintenance
@@ -30,6 +31,7 @@ from quorate.cluster.topics import PartitionState, TopicState, is_valid_name
 from quorate.cluster.transactions import Transactions
 from quorate.codecs import Uuid
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.message import TRANSACTION_STATE
 from quorate.coordinator.config import GroupConfig
 from quorate.coordinator.image import MetadataImage, TopicImage
 
@@ -84,6 +86,7 @@ class ClusterCore:
         self.groups = GroupCoordinators(self)
         self.transactions = Transactions(self)
         self.maintenance = Maintenance(self)
+        self.flusher = Flusher()
         self.data: DataDirectory | None = None
         self._has_started = False
         self._told_ms: int | None = None
@@ -341,6 +344,7 @@ class ClusterCore:
             if self.data is not None and partition.log.files is None:
                 partition.log = self.data.log(topic.name, partition.index, topic.id, partition.replicas, config, now_ms)
                 partition.log.on_unflushed = self.maintenance.unflushed
+                partition.log.on_due = None if topic.name == TRANSACTION_STATE else self.flusher.ask
                 partition.log.on_failure = self._cannot_write
             partition.log.config = config
         self._log_configs[topic.name] = (dict(topic.config), len(topic.partitions))
@@ -402,6 +406,7 @@ class ClusterCore:
         self.maintenance.stop()
         self.transactions.close()
         self.groups.close()
+        self.flusher.close()
         if self.data is not None:
             try:
                 self.catch_up()

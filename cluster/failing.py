@@ -5,17 +5,23 @@ They are made of the request by names: what the request says of a partition, the
 
 from typing import TYPE_CHECKING, Any
 
+from quorate.codecs.api import HeartbeatRequest
+from quorate.codecs.api.broker import ProduceRequest
 from quorate.codecs.api.declare import api_of
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import FieldSpec, Message, MessageSpec
 from quorate.codecs.wire import ArrayType, StructType
 from quorate.coordinator.results import RequestContext
+from quorate.coordinator.runtime import MAPPED_ERRORS
 from quorate.coordinator.shard import HANDLERS
 
 if TYPE_CHECKING:
     from quorate.cluster.core import ClusterCore
 
-__all__ = ["failed_response", "with_error"]
+__all__ = ["WRITTEN", "failed_response", "unwritten", "with_error"]
+
+WRITTEN: frozenset[type[Message]] = frozenset(HANDLERS) - {HeartbeatRequest} | {ProduceRequest}
+"""Requests whose answers say that something is written, or tell of what others have; they wait for the disk where that is asked for."""
 
 _ERRORS = frozenset({"error_code", "partition_error_code"})
 _SAME = (
@@ -33,6 +39,12 @@ def failed_response(cluster: "ClusterCore", request: Message, version: int, code
         context = RequestContext(api_version=version, now_ms=cluster.clock.now_ms())
         return cluster.groups.failed(request, context, code)
     return _mirrored(request, api_of(type(request)).response, version, code)
+
+
+def unwritten(cluster: "ClusterCore", request: Message, version: int) -> Message:
+    """A response to a request of `WRITTEN`, in a version: the disk did not take it."""
+    code = ErrorCode.KAFKA_STORAGE_ERROR
+    return failed_response(cluster, request, version, MAPPED_ERRORS[code] if type(request) in HANDLERS else code)
 
 
 def with_error(response: Any, version: int, code: ErrorCode) -> Any:

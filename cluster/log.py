@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 import google_crc32c
 
+from quorate.cluster.flushing import Unflushed
 from quorate.cluster.log_config import LogConfig
 from quorate.cluster.producers import Producers, Refused
 from quorate.cluster.storage.files import AbortedTransaction
 from quorate.cluster.storage.segment import Batch, BatchFacts, Segment
-from quorate.cluster.storage.stores import MemoryStore
+from quorate.cluster.storage.stores import FileStore, MemoryStore
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches.v2 import (
     COMPRESSION_MASK,
@@ -60,8 +61,9 @@ class Fetched:
 class PartitionLog:
     """The log of one partition. Offsets begin at `start_offset` and go up to `next_offset`, excluded. `waiting`: called whenever something is appended.
 
-    `files`: where it is on the disk; without, it is in memory. `flushed_offset`: what is before it is on the disk for sure. `on_unflushed`: is told when
-    something was written and is not; `on_failure`: why nothing can be.
+    `files`: where it is on the disk; without, it is in memory. `flushed_offset`: what is before it is on the disk for sure. `held_from`: what consumers do not see
+    before it is there; `flushing`: another thread is bringing there what it was told by `unflushed`. `on_due`: is asked to flush what is to be on the disk before anybody is told, and declines, or does it later; `on_unflushed`: is told when something was written
+    and is not; `on_failure`: why nothing can be.
     """
 
     def __init__(self, config: LogConfig | None = None, files: "LogFiles | None" = None, *, now_ms: int = 0) -> None:
@@ -76,9 +78,12 @@ class PartitionLog:
         self.producers = Producers()
         self.epochs: list[tuple[int, int]] = []
         self.waiting: set[Callable[[], object]] = set()
+        self.held_from: int | None = None
+        self.on_due: Callable[[PartitionLog], bool] | None = None
         self.on_unflushed: Callable[[PartitionLog], object] | None = None
         self.on_failure: Callable[[str], object] | None = None
         self._unflushed = 0
+        self.flushing = False
         if files is None:
             self.add_segment(Segment(0, MemoryStore(), created_ms=now_ms))
 
@@ -128,13 +133,14 @@ class PartitionLog:
 
     @property
     def high_watermark(self) -> int:
-        """All replicas have everything."""
-        return self.next_offset
+        """All replicas have everything, as far as it is where it is to be."""
+        return self.next_offset if self.held_from is None else self.held_from
 
     @property
     def last_stable_offset(self) -> int:
         """Where the first open transaction begins (KIP-98)."""
-        return min(self.producers.open.values(), default=self.next_offset)
+        seen = self.high_watermark
+        return min(seen, *self.producers.open.values()) if self.producers.open else seen
 
     def read(self, offset: int, max_bytes: int, *, until: int, at_least_one: bool) -> Fetched:
         """Whole batches from the one that has `offset` on, up to `max_bytes`, of those that end before `until`; as in Kafka, of one segment.
@@ -285,7 +291,7 @@ class PartitionLog:
         facts = BatchFacts.of(data)
         self._write(facts, data, now_ms, None if commit else self.producers.aborted_by(facts))
         self.producers.take_marker(facts, commit=commit, coordinator_epoch=coordinator_epoch)
-        self._written(1)
+        self._written(1, at_once=True)
         return facts.base_offset
 
     def _add(self, facts: BatchFacts, data: bytes, now_ms: int) -> None:
@@ -324,14 +330,21 @@ class PartitionLog:
         self.next_offset = facts.last_offset + 1
         self.epochs = epochs
 
-    def _written(self, records: int) -> None:
-        """Bring it to the disk if that is wanted now, and have everybody see it. Raises `Refused` if that fails: it is there, and nobody is told."""
+    def _written(self, records: int, *, at_once: bool = False) -> None:
+        """Bring it to the disk if that is wanted now, and have everybody see it, or have it brought there. Raises `Refused` if that fails: it is there, and nobody is told."""
         if self.files is not None:
             self._unflushed += records
             if self._unflushed >= self.config.flush_messages:
+                if not at_once and self.on_due is not None and self.on_due(self):
+                    if self.held_from is None:
+                        self.held_from = self.next_offset - records
+                    return
                 self.flush()
             elif self.on_unflushed is not None:
                 self.on_unflushed(self)
+        self._tell()
+
+    def _tell(self) -> None:
         for listener in list(self.waiting):
             listener()
 
@@ -388,6 +401,35 @@ class PartitionLog:
             raise self._cannot_write(error) from None
         self._unflushed = 0
         self.flushed_offset = self.next_offset
+        self.held_from = None
+
+    def unflushed(self) -> Unflushed:
+        """What is not on the disk, for another thread to bring it there; then `flushed` or `flush_failed` is to be called. Raises `OSError`."""
+        found = Unflushed(self.next_offset)
+        if self.files is not None and self.flushed_offset < self.next_offset:
+            for segment in self.segments[max(bisect_right(self._bases, self.flushed_offset) - 1, 0) :]:
+                assert isinstance(segment.store, FileStore)
+                found.files.append(segment.store.another())
+            found.folders = self.files.unsynced()
+        self.flushing = True
+        return found
+
+    def flushed(self, until: int, *, more: bool) -> None:
+        """What is before an offset is on the disk, and `more` will be: consumers see it."""
+        self.flushing = False
+        self.flushed_offset = max(self.flushed_offset, min(until, self.next_offset))
+        self._unflushed = self.next_offset - self.flushed_offset
+        if self.held_from is not None:
+            self.held_from = max(self.held_from, self.flushed_offset) if more else None
+        self._tell()
+
+    def flush_failed(self, error: OSError) -> None:
+        """It is not: whoever waits for it is told so, and so is the owner. It is there all the same."""
+        self.flushing = False
+        self.held_from = None
+        if self.files is not None:
+            self.files.sync_again()
+        self._cannot_write(error)
 
     def close(self) -> None:
         """Stop writing in order: everything is on the disk, with indexes and producers, and nothing has to be recovered. Raises `Refused`."""

@@ -130,6 +130,8 @@ class Maintenance:
 
     def _flush(self, log: PartitionLog) -> None:
         self._timers.pop(id(log), None)
+        if self.cluster.flusher.ask(log):
+            return
         try:
             log.flush()
         except Refused as refused:

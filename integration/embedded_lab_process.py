@@ -95,6 +95,7 @@ class _Log(RotatingFileHandler):
     def doRollover(self) -> None:  # noqa: N802  # as logging has it
         """Begin a new file, for stderr, too."""
         super().doRollover()
+        assert self.stream is not None
         os.dup2(self.stream.fileno(), sys.stderr.fileno())
 
     def say(self, text: str) -> None:

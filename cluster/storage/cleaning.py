@@ -125,7 +125,7 @@ def _put(log: PartitionLog, old: Segment, made: Segment) -> bool:
             old.store.delete()
             log.files.delete_segment(old.base_offset)
         else:
-            if old.base_offset < log.flushed_offset:
+            if old.base_offset < log.flushed_offset or log.flushing:
                 made.store.flush()  # what takes its place is to be as safe as it was
             aborted = [one for one in log.producers.aborted if old.base_offset <= one.last_offset <= made.last_offset]
             log.files.replace_segment(old, made, aborted)

@@ -177,6 +177,16 @@ class LogFiles:
                 sync_folder(folder)
             self._is_synced = True
 
+    def unsynced(self) -> list[Path]:
+        """Folders with files that the disk may not know of; from now on it is taken to know, unless `sync_again` says otherwise."""
+        found = [] if self._is_synced else list(self.folders)
+        self._is_synced = True
+        return found
+
+    def sync_again(self) -> None:
+        """The disk may not know which files there are."""
+        self._is_synced = False
+
     def path(self, segment: Segment) -> Path:
         """The file of a segment."""
         return self._path(segment.base_offset, ".log")

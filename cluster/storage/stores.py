@@ -132,6 +132,10 @@ class FileStore:
         """Up to so many bytes."""
         return os.pread(self.descriptors.of(self.path), min(count, self.size - position), position)
 
+    def another(self) -> int:
+        """The file, opened once more, for another thread; whatever becomes of its name. Raises `OSError`."""
+        return os.dup(self.descriptors.of(self.path))
+
     def flush(self) -> None:
         """Bring everything to the disk."""
         os.fsync(self.descriptors.of(self.path))

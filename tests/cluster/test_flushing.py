@@ -1,0 +1,279 @@
+"""A disk that takes its time: who waits for it, who does not, and what they are told. The disk is the tests': it is done when they say so."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quorate.cluster import EmbeddedCluster
+from quorate.cluster.log_config import LogConfig
+from quorate.cluster.storage.cleaning import clean
+from quorate.codecs import CONSUMER_OFFSETS
+from quorate.codecs.api import OffsetCommitRequest, OffsetFetchRequest
+from quorate.codecs.api.broker import FetchRequest, ListOffsetsRequest, MetadataRequest, ProduceRequest
+from quorate.codecs.api.broker.fetch import FetchPartition, FetchTopic
+from quorate.codecs.api.broker.list_offsets import ListOffsetsPartition, ListOffsetsTopic
+from quorate.codecs.api.broker.produce import PartitionProduceData, TopicProduceData
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.api.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from quorate.codecs.api.offset_fetch import OffsetFetchRequestGroup
+from quorate.codecs.message import TRANSACTION_STATE
+from quorate.coordinator.results import Pending
+from tests.cluster.conftest import QUICK
+from tests.cluster.test_log import NOW_MS, batch
+from tests.cluster.test_storage import Folder
+from tests.cluster.wire import Wire
+
+
+class Disk:
+    """`fsync` of the flushing thread waits until `free` is set; `begun` says that it does. `done`: in which threads it was called."""
+
+    def __init__(self) -> None:
+        self.free = threading.Event()
+        self.begun = threading.Semaphore(0)
+        self.error: OSError | None = None
+        self.done: list[bool] = []
+
+    def fsync(self, _: int) -> None:
+        ours = threading.current_thread().name.startswith("quorate-flush")
+        self.done.append(ours)
+        if ours:
+            self.begun.release()
+            assert self.free.wait(30)
+            if self.error is not None:
+                raise self.error
+
+    def wait_begun(self) -> None:
+        assert self.begun.acquire(timeout=30)
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
+    made = Disk()
+    monkeypatch.setattr(os, "fsync", made.fsync)
+    yield made
+    made.free.set()
+
+
+@pytest.fixture
+def running(tmp_path: Path, disk: Disk) -> Iterator[Callable[..., EmbeddedCluster]]:
+    clusters = []
+
+    def start(**properties: object) -> EmbeddedCluster:
+        made = EmbeddedCluster(data=tmp_path, properties={**QUICK, **properties}, seed=1)
+        made.__enter__()
+        clusters.append(made)
+        return made
+
+    yield start
+    disk.free.set()
+    for one in clusters:
+        one.close()
+
+
+def with_topic(cluster: EmbeddedCluster, **config: object) -> EmbeddedCluster:
+    settings = {name.replace("_", "."): str(value) for name, value in config.items()}
+    cluster.call(lambda: cluster.core.create_topic("t", partitions=1, replicas=1, config=settings))
+    return cluster
+
+
+def wire_to(cluster: EmbeddedCluster) -> Wire:
+    return Wire(cluster.core.brokers[1].port, timeout_s=30)
+
+
+def produce(topic: str = "t") -> ProduceRequest:
+    part = PartitionProduceData(index=0, records=batch(1))
+    return ProduceRequest(acks=-1, timeout_ms=1000, topic_data=(TopicProduceData(name=topic, partition_data=(part,)),))
+
+
+def fetched(wire: Wire) -> tuple[int, int, bool]:
+    part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    topic = FetchTopic(topic="t", partitions=(part,))
+    found = wire.ask(FetchRequest(max_wait_ms=0, min_bytes=0, topics=(topic,)), 12).responses[0].partitions[0]
+    return found.high_watermark, found.last_stable_offset, bool(found.records)
+
+
+def latest(wire: Wire) -> int:
+    request = ListOffsetsRequest(topics=(ListOffsetsTopic(name="t", partitions=(ListOffsetsPartition(timestamp=-1),)),))
+    offset: int = wire.ask(request, 7).topics[0].partitions[0].offset
+    return offset
+
+
+def nothing_came(wire: Wire) -> bool:
+    wire.socket.setblocking(False)
+    try:
+        return not wire.socket.recv(1)
+    except BlockingIOError:
+        return True
+    finally:
+        wire.socket.settimeout(30)
+
+
+def told(wire: Wire) -> Any:
+    return wire.receive(ProduceRequest, 9).responses[0].partition_responses[0]
+
+
+def test_who_wrote_waits_for_the_disk_and_others_are_answered(
+    running: Callable[..., EmbeddedCluster], disk: Disk
+) -> None:
+    cluster = with_topic(running(), flush_messages=1)
+    with wire_to(cluster) as producer, wire_to(cluster) as other:
+        producer.send(produce(), 9)
+        disk.wait_begun()
+        assert other.ask(MetadataRequest(), 12).brokers
+        assert (fetched(other), latest(other)) == ((0, 0, False), 0)
+        assert nothing_came(producer)
+        disk.free.set()
+        assert (told(producer).error_code, told_log(cluster).flushed_offset) == (ErrorCode.NONE, 1)
+        assert (fetched(other), latest(other)) == ((1, 1, True), 1)
+
+
+def told_log(cluster: EmbeddedCluster, topic: str = "t") -> Any:
+    return cluster.core.topics[topic].partitions[0].log
+
+
+def test_a_fetch_that_waits_is_answered_when_the_disk_has_it(
+    running: Callable[..., EmbeddedCluster], disk: Disk
+) -> None:
+    cluster = with_topic(running(), flush_messages=1)
+    part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    waits = FetchRequest(max_wait_ms=30_000, min_bytes=1, topics=(FetchTopic(topic="t", partitions=(part,)),))
+    with wire_to(cluster) as producer, wire_to(cluster) as consumer:
+        consumer.send(waits, 12)
+        producer.send(produce(), 9)
+        disk.wait_begun()
+        assert nothing_came(consumer)
+        disk.free.set()
+        assert consumer.receive(FetchRequest, 12).responses[0].partitions[0].records
+
+
+def test_what_comes_while_the_disk_is_busy_shares_the_next_flush(
+    running: Callable[..., EmbeddedCluster], disk: Disk
+) -> None:
+    cluster = with_topic(running(), flush_messages=1)
+    wires = [wire_to(cluster) for _ in range(20)]
+    wires[0].send(produce(), 9)
+    disk.wait_begun()
+    for wire in wires[1:]:
+        wire.send(produce(), 9)
+    with wire_to(cluster) as other:  # what came before it has been read by then, as all is in one loop
+        while cluster.call(lambda: told_log(cluster).next_offset) < len(wires):
+            other.ask(MetadataRequest(), 12)
+    disk.free.set()
+    assert sorted(told(wire).base_offset for wire in wires) == list(range(20))
+    assert disk.done == [True, True, True]  # the file and the folder, then the file
+    for wire in wires:
+        wire.socket.close()
+
+
+def test_who_wrote_is_told_that_the_disk_did_not_take_it(running: Callable[..., EmbeddedCluster], disk: Disk) -> None:
+    cluster = with_topic(running(), flush_messages=1)
+    disk.error = OSError(5, "Input/output error")
+    disk.free.set()
+    with wire_to(cluster) as producer:
+        producer.send(produce(), 9)
+        assert told(producer).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert any("Input/output error" in note for note in cluster.core.notes)
+        disk.error = None
+        producer.send(produce(), 9)
+        assert told(producer).error_code == ErrorCode.NONE
+        assert disk.done[-2:] == [True, True]  # the folder, too, as that is not known to be there
+    assert told_log(cluster).flushed_offset == 2
+
+
+def commit(offset: int) -> OffsetCommitRequest:
+    part = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+    return OffsetCommitRequest(group_id="g", topics=(OffsetCommitRequestTopic(name="t", partitions=(part,)),))
+
+
+def test_offsets_are_acknowledged_and_told_when_the_disk_has_them(
+    running: Callable[..., EmbeddedCluster], disk: Disk
+) -> None:
+    cluster = with_topic(running(**{"log.flush.interval.messages": 1}))
+    cluster.call(lambda: cluster.core.internal_topic(CONSUMER_OFFSETS))
+    with wire_to(cluster) as member, wire_to(cluster) as admin, wire_to(cluster) as other:
+        member.send(commit(7), 8)
+        disk.wait_begun()
+        admin.send(OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id="g", topics=None),)), 8)
+        assert other.ask(MetadataRequest(), 12).brokers
+        assert nothing_came(member)
+        assert nothing_came(admin)
+        disk.free.set()
+        assert member.receive(OffsetCommitRequest, 8).topics[0].partitions[0].error_code == ErrorCode.NONE
+        (group,) = admin.receive(OffsetFetchRequest, 8).groups
+        assert group.topics[0].partitions[0].committed_offset == 7
+        disk.error = OSError(28, "No space left on device")
+        answer = member.ask(commit(8), 8)
+        assert answer.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_an_answer_that_others_complete_waits_for_the_disk_too(
+    running: Callable[..., EmbeddedCluster], disk: Disk
+) -> None:
+    """As that of a SyncGroup, which the leader's completes."""
+    cluster = with_topic(running(), flush_messages=1)
+    answer: Pending[str] = Pending()
+    later = cluster.call(lambda: cluster.core.flusher.held(answer, lambda: "failed"))
+    with wire_to(cluster) as producer:
+        producer.send(produce(), 9)
+        disk.wait_begun()
+        cluster.call(lambda: answer.complete("done"))
+        assert not later.done
+        disk.free.set()
+        assert told(producer).error_code == ErrorCode.NONE
+    assert cluster.call(lambda: later.response) == "done"
+
+
+def test_flushes_by_time_hold_up_nobody(running: Callable[..., EmbeddedCluster], disk: Disk) -> None:
+    cluster = with_topic(running(), flush_ms=1)
+    with wire_to(cluster) as producer, wire_to(cluster) as other:
+        producer.send(produce(), 9)
+        assert told(producer).error_code == ErrorCode.NONE
+        disk.wait_begun()
+        assert fetched(other) == (1, 1, True)  # it was told already
+        disk.free.set()
+
+
+def test_the_ends_of_transactions_are_on_the_disk_one_after_the_other(
+    running: Callable[..., EmbeddedCluster], disk: Disk
+) -> None:
+    cluster = with_topic(running(**{"log.flush.interval.messages": 1}))
+    cluster.call(lambda: cluster.core.internal_topic(TRANSACTION_STATE))
+    assert all(one.log.on_due is None for one in cluster.core.topics[TRANSACTION_STATE].partitions)
+
+    def end() -> tuple[int, int]:
+        log = told_log(cluster)
+        log.append_marker(7, 0, commit=True, now_ms=NOW_MS, leader_epoch=1)
+        return log.flushed_offset, log.next_offset
+
+    disk.done.clear()
+    assert cluster.call(end) == (1, 1)
+    assert not any(disk.done)
+
+
+def test_stopping_waits_for_the_disk(running: Callable[..., EmbeddedCluster], disk: Disk) -> None:
+    cluster = with_topic(running(), flush_messages=1)
+    log = told_log(cluster)
+    with wire_to(cluster) as producer:
+        producer.send(produce(), 9)
+        disk.wait_begun()
+        threading.Timer(0.05, disk.free.set).start()
+        cluster.close()
+        cluster.close = lambda **_: None  # type: ignore[method-assign]
+    assert log.flushed_offset == log.next_offset == 1
+
+
+def test_a_segment_that_is_compacted_while_it_is_flushed_is_on_the_disk_afterwards(tmp_path: Path, disk: Disk) -> None:
+    config = LogConfig(segment_bytes=300, compact=True, delete=False)
+    with Folder(tmp_path).opened(config) as log:
+        for _ in range(12):
+            log.append(batch(1), leader_epoch=0, now_ms=NOW_MS)
+        work = log.unflushed()
+        disk.done.clear()
+        for _ in clean(log, now_ms=NOW_MS):
+            pass
+        assert disk.done
+        assert work.flush() is None
