@@ -5,7 +5,7 @@ transaction by the broker (KIP-890).
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from quorate.cluster.apis import Context, answers
@@ -39,6 +39,25 @@ Refused = dict[Any, list[tuple[int, ErrorCode]]]
 Answer = Message | Pending[Any]
 
 
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How a response tells of partitions: its classes of topics and partitions, and the field with a topic's name, or id."""
+
+    topic: Callable[..., Any]
+    partition: Callable[..., Any]
+    key: str = "name"
+
+    def topics(self, refused: Refused) -> tuple[Any, ...]:
+        """The topics of a response that says what is refused."""
+        return tuple(
+            self.topic(
+                **{self.key: key},
+                partitions=tuple(self.partition(partition_index=index, error_code=code) for index, code in parts),
+            )
+            for key, parts in refused.items()
+        )
+
+
 @answers(OffsetCommitRequest)
 def offset_commit(broker: "Broker", request: OffsetCommitRequest, context: Context) -> Answer:
     """Commit the offsets of partitions that there are."""
@@ -54,23 +73,15 @@ def offset_commit(broker: "Broker", request: OffsetCommitRequest, context: Conte
         refused = {broker.cluster.topics[name].id: parts for name, parts in refused.items()} | unnamed
     else:
         known, refused = _sorted_out(broker, request.topics)
-
-    def told(topics: tuple[Any, ...]) -> Message:
-        return OffsetCommitResponse(topics=topics)
-
-    def topic(key: Any, parts: list[tuple[int, ErrorCode]]) -> Any:
-        partitions = tuple(
-            OffsetCommitResponsePartition(partition_index=index, error_code=code) for index, code in parts
-        )
-        if context.api_version >= _BY_TOPIC_ID:
-            return OffsetCommitResponseTopic(topic_id=key, partitions=partitions)
-        return OffsetCommitResponseTopic(name=key, partitions=partitions)
-
+    form = _Form(
+        OffsetCommitResponseTopic,
+        OffsetCommitResponsePartition,
+        "topic_id" if context.api_version >= _BY_TOPIC_ID else "name",
+    )
     if not known:
-        return told(tuple(topic(key, parts) for key, parts in refused.items()))
+        return OffsetCommitResponse(topics=form.topics(refused))
     answer = broker.cluster.groups.request(broker.id, request.group_id, replace(request, topics=known), context)
-    key_of = "topic_id" if context.api_version >= _BY_TOPIC_ID else "name"
-    return _merged(answer, refused, topic, key_of) if refused else answer
+    return _merged(answer, refused, form) if refused else answer
 
 
 @answers(TxnOffsetCommitRequest)
@@ -78,20 +89,12 @@ def txn_offset_commit(broker: "Broker", request: TxnOffsetCommitRequest, context
     """Commit offsets as part of a transaction."""
     cluster = broker.cluster
     known, refused = _sorted_out(broker, request.topics)
-
-    def topic(name: str, parts: list[tuple[int, ErrorCode]]) -> Any:
-        return TxnOffsetCommitResponseTopic(
-            name=name,
-            partitions=tuple(
-                TxnOffsetCommitResponsePartition(partition_index=index, error_code=code) for index, code in parts
-            ),
-        )
-
+    form = _Form(TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition)
     if not known:
-        return TxnOffsetCommitResponse(topics=tuple(topic(name, parts) for name, parts in refused.items()))
+        return TxnOffsetCommitResponse(topics=form.topics(refused))
     if not request.group_id:
         nameless = cluster.groups.failed(replace(request, topics=known), context, ErrorCode.INVALID_GROUP_ID)
-        return _merged(nameless, refused, topic, "name")
+        return _merged(nameless, refused, form)
     partition = cluster.groups.partition_for(request.group_id)
     where = (CONSUMER_OFFSETS, -1 if partition is None else partition.index)
     answer: Answer
@@ -105,36 +108,18 @@ def txn_offset_commit(broker: "Broker", request: TxnOffsetCommitRequest, context
         answer = cluster.groups.request(broker.id, request.group_id, replace(request, topics=known), context)
     except Refusal as refusal:
         told = _told(refusal.code, context.api_version)
-        answer = TxnOffsetCommitResponse(
-            topics=tuple(
-                TxnOffsetCommitResponseTopic(
-                    name=one.name,
-                    partitions=tuple(
-                        TxnOffsetCommitResponsePartition(partition_index=part.partition_index, error_code=told)
-                        for part in one.partitions
-                    ),
-                )
-                for one in known
-            )
-        )
-    return _merged(answer, refused, topic, "name") if refused else answer
+        parts = ({one.name: [(part.partition_index, told) for part in one.partitions]} for one in known)
+        answer = TxnOffsetCommitResponse(topics=tuple(topic for one in parts for topic in form.topics(one)))
+    return _merged(answer, refused, form) if refused else answer
 
 
 @answers(OffsetDeleteRequest)
 def offset_delete(broker: "Broker", request: OffsetDeleteRequest, context: Context) -> Answer:
     """Forget the offsets of partitions that there are."""
     known, refused = _sorted_out(broker, request.topics)
-
-    def topic(name: str, parts: list[tuple[int, ErrorCode]]) -> Any:
-        return OffsetDeleteResponseTopic(
-            name=name,
-            partitions=tuple(
-                OffsetDeleteResponsePartition(partition_index=index, error_code=code) for index, code in parts
-            ),
-        )
-
+    form = _Form(OffsetDeleteResponseTopic, OffsetDeleteResponsePartition)
     answer = broker.cluster.groups.request(broker.id, request.group_id, replace(request, topics=known), context)
-    return _merged(answer, refused, topic, "name") if refused else answer
+    return _merged(answer, refused, form) if refused else answer
 
 
 @answers(OffsetFetchRequest)
@@ -175,17 +160,15 @@ def _sorted_out(broker: "Broker", topics: tuple[Any, ...]) -> tuple[tuple[Any, .
     return tuple(known), refused
 
 
-def _merged(
-    answer: Answer, refused: Refused, topic: Callable[[Any, list[tuple[int, ErrorCode]]], Any], key_of: str
-) -> Answer:
+def _merged(answer: Answer, refused: Refused, form: _Form) -> Answer:
     """What the coordinator said, and what it was not asked."""
 
     def merge(response: Any) -> Any:
         if getattr(response, "error_code", 0):
             return response  # the whole request failed
-        topics: dict[Any, Any] = {key: topic(key, parts) for key, parts in refused.items()}
+        topics = dict(zip(refused, form.topics(refused), strict=True))
         for one in response.topics:
-            key = getattr(one, key_of)
+            key = getattr(one, form.key)
             before = topics.get(key)
             topics[key] = one if before is None else replace(one, partitions=before.partitions + one.partitions)
         return replace(response, topics=tuple(topics.values()))
