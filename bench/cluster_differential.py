@@ -1,6 +1,6 @@
 """A long sweep of the embedded cluster against a real broker: the same random raw requests to both, whose answers have to be equal (`make bench-diff`).
 
-Prints the seeds that it tried, and each difference with its seed and request. Ends with 1 if there is any. `--seed` repeats a run. Needs Java and the jars of tests/broker.
+Prints the seeds that it tried, and each difference with its seed and request. Ends with 1 if there is any. `--seed` repeats a run. Needs Java and the jars of tests/broker; with `--kafka-version` containers.
 """
 
 import argparse
@@ -25,9 +25,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--seed", type=int, help="the first seed (default: a new one)")
     parser.add_argument("--quick", action="store_true", help="20 seeds")
+    parser.add_argument("--kafka-version", help="an older release, whose broker runs in a container, such as 3.9.2")
     parser.add_argument("--json", action="store_true", help="one JSON object at the end")
     options = parser.parse_args()
-    reason = missing()
+    reason = missing() if options.kafka_version is None else None
     if reason is not None:
         sys.exit(f"error: {reason}")
     first = int.from_bytes(os.urandom(3), "big") if options.seed is None else options.seed
@@ -35,7 +36,7 @@ def main() -> None:
     print(f"seeds from {first}; --seed {first} repeats this run", file=sys.stderr)
     found: list[str] = []
     started = time.perf_counter()
-    with duel() as both:
+    with duel(options.kafka_version) as both:
         for seed in range(first, first + count):
             try:
                 both.play(seed, STEPS)

@@ -1,4 +1,4 @@
-"""Which settings topics and groups have: types, bounds, Kafka's defaults, and the brokers' settings behind them, as Kafka 4.3 has them.
+"""Which settings topics and groups have in which release of Kafka: types, bounds, defaults, and the brokers' settings behind them.
 
 Many are kept and shown without meaning anything here. Values are texts everywhere else; here is what a text has to be.
 """
@@ -6,8 +6,12 @@ Many are kept and shown without meaning anything here. Values are texts everywhe
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
 
-__all__ = ["GROUP_SETTINGS", "TOPIC_SETTINGS", "Kind", "Setting"]
+__all__ = ["GROUP_SETTINGS", "TOPIC_SETTINGS", "Kind", "Release", "Setting", "elements", "of_groups", "of_topics"]
+
+Release = tuple[int, int]
+"""Major and minor number."""
 
 
 class Kind(IntEnum):
@@ -23,7 +27,10 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A setting. `broker`: the brokers' setting that is its default; `least`, `most`: bounds of a number, `also`: another number that it may be; `values`: of a text, or of a list's elements."""
+    """A setting. `broker`: the brokers' setting that is its default; `least`, `most`: bounds of a number, `also`: another number that it may be; `values`: of a text, or of a list's elements.
+
+    `since`: the first release that has it; `until`: the first that has it no more.
+    """
 
     name: str
     kind: Kind
@@ -33,6 +40,12 @@ class Setting:
     most: float | None = None
     also: int | None = None
     values: tuple[str, ...] | None = None
+    since: Release = (0, 0)
+    until: Release | None = None
+
+    def is_in(self, release: Release) -> bool:
+        """Whether a release has it."""
+        return self.since <= release and (self.until is None or release < self.until)
 
     def problem(self, value: str) -> str | None:
         """What keeps it from having a value, or `None`."""
@@ -119,8 +132,17 @@ TOPIC_SETTINGS: Mapping[str, Setting] = {
         _long("local.retention.ms", "-2", "log.local.retention.ms", least=-2),
         _long("max.compaction.lag.ms", _LONG_MAX, "log.cleaner.max.compaction.lag.ms", least=1),
         _int("max.message.bytes", "1048588", "message.max.bytes", least=0),
+        _truth("message.downconversion.enable", "true", "log.message.downconversion.enable", until=(4, 0)),
+        _text("message.format.version", "3.0-IV1", "log.message.format.version", until=(4, 0)),
         _long("message.timestamp.after.max.ms", "3600000", "log.message.timestamp.after.max.ms", least=0),
         _long("message.timestamp.before.max.ms", _LONG_MAX, "log.message.timestamp.before.max.ms", least=0),
+        _long(
+            "message.timestamp.difference.max.ms",
+            _LONG_MAX,
+            "log.message.timestamp.difference.max.ms",
+            least=0,
+            until=(4, 0),
+        ),
         _text(
             "message.timestamp.type", "CreateTime", "log.message.timestamp.type", values=("CreateTime", "LogAppendTime")
         ),
@@ -148,28 +170,53 @@ NOT_AMONG_SYNONYMS = frozenset({"flush.ms", "retention.ms", "segment.jitter.ms",
 GROUP_SETTINGS: Mapping[str, Setting] = {
     one.name: one
     for one in (
-        _int("consumer.assignment.interval.ms", "1000", "group.consumer.assignment.interval.ms", least=0),
-        _int("consumer.heartbeat.interval.ms", "5000", "group.consumer.heartbeat.interval.ms", least=1),
-        _int("consumer.session.timeout.ms", "45000", "group.consumer.session.timeout.ms", least=1),
-        _int("share.assignment.interval.ms", "1000", "group.share.assignment.interval.ms", least=0),
-        _text("share.auto.offset.reset", "latest", "share.auto.offset.reset"),
-        _int("share.delivery.count.limit", "5", "group.share.delivery.count.limit", least=2),
-        _int("share.heartbeat.interval.ms", "5000", "group.share.heartbeat.interval.ms", least=1),
+        _int("consumer.assignment.interval.ms", "1000", "group.consumer.assignment.interval.ms", least=0, since=(4, 3)),
+        _int("consumer.heartbeat.interval.ms", "5000", "group.consumer.heartbeat.interval.ms", least=1, since=(4, 0)),
+        _int("consumer.session.timeout.ms", "45000", "group.consumer.session.timeout.ms", least=1, since=(4, 0)),
+        _int("share.assignment.interval.ms", "1000", "group.share.assignment.interval.ms", least=0, since=(4, 3)),
+        _text("share.auto.offset.reset", "latest", "share.auto.offset.reset", since=(4, 0)),
+        _int("share.delivery.count.limit", "5", "group.share.delivery.count.limit", least=2, since=(4, 3)),
+        _int("share.heartbeat.interval.ms", "5000", "group.share.heartbeat.interval.ms", least=1, since=(4, 0)),
         _text(
             "share.isolation.level",
             "read_uncommitted",
             "share.isolation.level",
             values=("read_committed", "read_uncommitted"),
+            since=(4, 1),
         ),
-        _int("share.partition.max.record.locks", "2000", "group.share.partition.max.record.locks", least=100),
-        _int("share.record.lock.duration.ms", "30000", "group.share.record.lock.duration.ms", least=1000),
-        _truth("share.renew.acknowledge.enable", "true", "share.renew.acknowledge.enable"),
-        _int("share.session.timeout.ms", "45000", "group.share.session.timeout.ms", least=1),
-        _int("streams.assignment.interval.ms", "1000", "group.streams.assignment.interval.ms", least=0),
-        _int("streams.heartbeat.interval.ms", "5000", "group.streams.heartbeat.interval.ms", least=1),
-        _int("streams.initial.rebalance.delay.ms", "3000", "group.streams.initial.rebalance.delay.ms", least=0),
-        _int("streams.num.standby.replicas", "0", "group.streams.num.standby.replicas", least=0),
-        _int("streams.session.timeout.ms", "45000", "group.streams.session.timeout.ms", least=1),
+        _int(
+            "share.partition.max.record.locks",
+            "2000",
+            "group.share.partition.max.record.locks",
+            least=100,
+            since=(4, 3),
+        ),
+        _int("share.record.lock.duration.ms", "30000", "group.share.record.lock.duration.ms", least=1000, since=(4, 0)),
+        _truth("share.renew.acknowledge.enable", "true", "share.renew.acknowledge.enable", since=(4, 3)),
+        _int("share.session.timeout.ms", "45000", "group.share.session.timeout.ms", least=1, since=(4, 0)),
+        _int("streams.assignment.interval.ms", "1000", "group.streams.assignment.interval.ms", least=0, since=(4, 3)),
+        _int("streams.heartbeat.interval.ms", "5000", "group.streams.heartbeat.interval.ms", least=1, since=(4, 1)),
+        _int(
+            "streams.initial.rebalance.delay.ms",
+            "3000",
+            "group.streams.initial.rebalance.delay.ms",
+            least=0,
+            since=(4, 2),
+        ),
+        _int("streams.num.standby.replicas", "0", "group.streams.num.standby.replicas", least=0, since=(4, 1)),
+        _int("streams.session.timeout.ms", "45000", "group.streams.session.timeout.ms", least=1, since=(4, 1)),
     )
 }
 """Settings of groups, by name."""
+
+
+@cache
+def of_topics(release: Release) -> Mapping[str, Setting]:
+    """Settings of topics that a release has."""
+    return {name: one for name, one in TOPIC_SETTINGS.items() if one.is_in(release)}
+
+
+@cache
+def of_groups(release: Release) -> Mapping[str, Setting]:
+    """Settings of groups that a release has; none before 4.0, which does not know that groups have any."""
+    return {name: one for name, one in GROUP_SETTINGS.items() if one.is_in(release)}

@@ -17,10 +17,11 @@ from quorate.cluster.apis.configs import (
     check_settings,
     check_topic_config,
     is_this_broker,
+    settings_of,
     topic_config,
 )
 from quorate.cluster.errors import Refusal
-from quorate.cluster.topic_settings import GROUP_SETTINGS, TOPIC_SETTINGS, Kind, Setting, elements
+from quorate.cluster.topic_settings import Kind, Setting, elements
 from quorate.cluster.topics import is_valid_name
 from quorate.codecs.api.broker import (
     AlterConfigsRequest,
@@ -115,7 +116,7 @@ def _altered(
     """Each resource, and what became of it."""
     # An operation that there is not has Kafka's controller fail with everything that the broker passes on.
     nonsense = any(
-        one.resource_type != BROKER and _is_sound(one) and _first_problem(one) is _Problem.OPERATION
+        one.resource_type != BROKER and _is_sound(one) and _first_problem(broker.cluster, one) is _Problem.OPERATION
         for one in resources
     )
     named = Counter((one.resource_type, one.resource_name) for one in resources)
@@ -130,7 +131,7 @@ def _altered(
             _check_request(one)
             if nonsense and one.resource_type != BROKER:
                 raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "there is no such operation")
-            if _first_problem(one) is _Problem.NO_LIST:
+            if _first_problem(broker.cluster, one) is _Problem.NO_LIST:
                 raise Refusal(ErrorCode.INVALID_CONFIG, "something is to be added to what is no list, or taken from it")
             _alter(broker.cluster, one, change, only_check)
         except Refusal as refusal:
@@ -166,9 +167,9 @@ class _Problem(Enum):
     NO_LIST = auto()
 
 
-def _first_problem(one: Any) -> _Problem | None:
+def _first_problem(cluster: "ClusterCore", one: Any) -> _Problem | None:
     """What the controller comes upon first: it goes through the settings as Java's HashMap has them."""
-    known = {TOPIC: TOPIC_SETTINGS, GROUP: GROUP_SETTINGS}.get(one.resource_type, {})
+    known = settings_of(cluster, one.resource_type)
     operations: JavaHashMap[str, int] = JavaHashMap()
     for each in one.configs:
         operations.put(each.name, getattr(each, "config_operation", _SET))
@@ -183,22 +184,23 @@ def _first_problem(one: Any) -> _Problem | None:
 
 def _alter(cluster: "ClusterCore", one: Any, change: Change, only_check: bool) -> None:
     kind, name = one.resource_type, one.resource_name
+    known = settings_of(cluster, kind)
     if kind == TOPIC:
         if not name:
             raise Refusal(ErrorCode.INVALID_REQUEST, "there are no settings for all topics")
         if not is_valid_name(name):
             raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"a topic cannot be named {name!r}")
         topic = cluster.topics.get(name)
-        result = change(one, {} if topic is None else topic.config, TOPIC_SETTINGS)
-        check_topic_config(result)
+        result = change(one, {} if topic is None else topic.config, known)
+        check_topic_config(cluster, result)
         topic_config(cluster, name)
         if not only_check:
             cluster.topics[name].config = {each: value for each, value in result.items() if value is not None}
-    elif kind == GROUP:
+    elif kind == GROUP and known:
         if not name:
             raise Refusal(ErrorCode.INVALID_REQUEST, "a group has a name")
-        settings = change(one, cluster.group_settings.get(name, {}), GROUP_SETTINGS)
-        config = _group_config(cluster.settings.coordinator, settings)
+        settings = change(one, cluster.group_settings.get(name, {}), known)
+        config = _group_config(cluster.settings.coordinator, known, settings)
         if not only_check:
             cluster.group_settings[name] = {each: value for each, value in settings.items() if value is not None}
             cluster.group_configs[name] = config
@@ -210,9 +212,11 @@ def _alter(cluster: "ClusterCore", one: Any, change: Change, only_check: bool) -
         raise Refusal(ErrorCode.INVALID_REQUEST, f"resources of type {kind} have no settings here")
 
 
-def _group_config(brokers: CoordinatorConfig, settings: Mapping[str, str | None]) -> GroupConfig:
+def _group_config(
+    brokers: CoordinatorConfig, known: Mapping[str, Setting], settings: Mapping[str, str | None]
+) -> GroupConfig:
     """What coordinators follow of a group's settings. Raises `Refusal` also for what the brokers' settings do not allow."""
-    check_settings(GROUP_SETTINGS, settings, "a group")
+    check_settings(known, settings, "a group")
     followed = {name.replace("_", ".") for name in GroupConfig.__dataclass_fields__}
     try:
         config = GroupConfig().with_properties({name: settings[name] for name in followed if name in settings})

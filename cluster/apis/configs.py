@@ -4,17 +4,14 @@ Which settings there are, and what they may be, is known to `topic_settings`. Th
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
+from quorate.cluster.apis.versions import release_of
 from quorate.cluster.errors import Refusal
 from quorate.cluster.settings import BROKER_DEFAULTS
-from quorate.cluster.topic_settings import (
-    GROUP_SETTINGS,
-    NOT_AMONG_SYNONYMS,
-    TOPIC_SETTINGS,
-    Setting,
-)
+from quorate.cluster.topic_settings import NOT_AMONG_SYNONYMS, TOPIC_SETTINGS, Setting, of_groups, of_topics
 from quorate.cluster.topics import is_valid_name
 from quorate.codecs.api.broker import DescribeConfigsRequest, DescribeConfigsResponse
 from quorate.codecs.api.broker.describe_configs import (
@@ -36,6 +33,7 @@ __all__ = [
     "check_settings",
     "check_topic_config",
     "is_this_broker",
+    "settings_of",
     "shown",
     "topic_config",
 ]
@@ -50,9 +48,17 @@ _HIDDEN = frozenset({"producer.id.expiration.check.interval.ms"})
 # ---- what a setting may be
 
 
-def check_topic_config(config: Mapping[str, str | None]) -> None:
+def settings_of(cluster: "ClusterCore", resource_type: int) -> Mapping[str, Setting]:
+    """The settings that topics or groups have in the cluster's release; none of others."""
+    release = release_of(cluster.settings.coordinator.kafka_version)
+    if resource_type == TOPIC:
+        return of_topics(release)
+    return of_groups(release) if resource_type == GROUP else {}
+
+
+def check_topic_config(cluster: "ClusterCore", config: Mapping[str, str | None]) -> None:
     """Raises `Refusal` for a setting that no topic has, or that has no such value."""
-    check_settings(TOPIC_SETTINGS, config, "a topic")
+    check_settings(settings_of(cluster, TOPIC), config, "a topic")
     least, most = (
         int(config.get(name) or TOPIC_SETTINGS[name].default)
         for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")
@@ -79,13 +85,15 @@ def check_settings(known: Mapping[str, Setting], config: Mapping[str, str | None
 
 def shown(cluster: "ClusterCore", config: Mapping[str, str]) -> list[DescribeConfigsResourceResult]:
     """The settings of a topic with settings of its own, and where each comes from."""
-    return [_shown(cluster, one, config, _FROM_TOPIC) for one in TOPIC_SETTINGS.values()]
+    return [_shown(cluster, one, config, _FROM_TOPIC) for one in settings_of(cluster, TOPIC).values()]
 
 
 def _shown(
     cluster: "ClusterCore", setting: Setting, own: Mapping[str, str], own_source: int
 ) -> DescribeConfigsResourceResult:
     properties = cluster.settings.properties
+    if own_source == _FROM_GROUP and release_of(cluster.settings.coordinator.kafka_version) < (4, 3):
+        setting = replace(setting, broker=setting.name)  # behind the group's there is its default, by the same name
     found = [(setting.name, own[setting.name], own_source)] if setting.name in own else []
     if setting.name == "min.insync.replicas" and cluster.features.get("eligible.leader.replicas.version"):
         # With eligible leader replicas (KIP-966) the controller keeps the brokers' setting for all of them.
@@ -145,11 +153,11 @@ def _described(broker: "Broker", asked: DescribeConfigsResource, synonyms: bool)
             settings = shown(cluster, topic_config(cluster, name))
         elif asked.resource_type == BROKER:
             settings = _of_broker(cluster) if is_this_broker(broker, name) else _of_all_brokers(cluster)
-        elif asked.resource_type == GROUP:
+        elif asked.resource_type == GROUP and (known := settings_of(cluster, GROUP)):
             if not name:
                 raise Refusal(ErrorCode.INVALID_REQUEST, "a group has a name")
             own = cluster.group_settings.get(name, {})
-            settings = [_shown(cluster, one, own, _FROM_GROUP) for one in GROUP_SETTINGS.values()]
+            settings = [_shown(cluster, one, own, _FROM_GROUP) for one in known.values()]
         else:
             raise Refusal(ErrorCode.INVALID_REQUEST, f"resources of type {asked.resource_type} have no settings here")
     except Refusal as refusal:

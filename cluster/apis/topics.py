@@ -85,7 +85,7 @@ def _too_many(cluster: "ClusterCore", topics: Sequence[CreatableTopic]) -> Refus
 
 def _created(cluster: "ClusterCore", asked: CreatableTopic, only_check: bool) -> CreatableTopicResult:
     config = {one.name: one.value for one in asked.configs}
-    check_topic_config(config)
+    check_topic_config(cluster, config)
     assignment = None
     if asked.assignments:
         if asked.num_partitions != -1 or asked.replication_factor != -1:

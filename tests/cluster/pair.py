@@ -99,10 +99,13 @@ def _is_nothing(kind: str, value: Any) -> bool:
 
 
 class Pair:
-    """The two brokers, over `connections` connections to each. `differences` are what was found so far by `ask`."""
+    """The two brokers, over `connections` connections to each. `sets`: arrays without an order."""
 
-    def __init__(self, ours: int, theirs: int, *, ids: Ids | None = None, connections: int = 2) -> None:
+    def __init__(
+        self, ours: int, theirs: int, *, ids: Ids | None = None, connections: int = 2, sets: frozenset[str] = SETS
+    ) -> None:
         self.ids = ids or Ids()
+        self._sets = sets
         self._ports = (ours, theirs)
         self._wires: list[tuple[Wire, Wire] | None] = [None] * connections
 
@@ -165,9 +168,11 @@ class Pair:
         config = AlterableConfig(name=BARRIER[1], config_operation=0, value=value)
         change = AlterConfigsResource(resource_type=32, resource_name=BARRIER[0], configs=(config,))
         look = DescribeConfigsResource(resource_type=32, resource_name=BARRIER[0], configuration_keys=BARRIER[1:])
-        for port in self._ports:
+        for port in reversed(self._ports):
             with Wire(port) as wire:
                 answer = wire.ask(IncrementalAlterConfigsRequest(resources=(change,)), 1)
+                if answer.responses[0].error_code == ErrorCode.INVALID_REQUEST:
+                    return  # before 4.0 groups have no settings, and their coordinators do not look at the metadata
                 assert answer.responses[0].error_code == 0, answer
                 while value not in repr(wire.ask(DescribeConfigsRequest(resources=(look,)), 4)):
                     time.sleep(0.002)
@@ -263,7 +268,7 @@ class Pair:
                     if a != b:
                         yield where, a, b
                 elif isinstance(one.type, ArrayType) and a is not None and b is not None:
-                    yield from self._array(where, one, f"{name}.{one.name}" in SETS, a, b)
+                    yield from self._array(where, one, f"{name}.{one.name}" in self._sets, a, b)
                 else:
                     yield from self._parts(where, one, a, b)
         elif ours != theirs and not _same_moment(ours, theirs):

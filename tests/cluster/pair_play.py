@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from random import Random
 
 from quorate.cluster import EmbeddedCluster
@@ -14,10 +14,12 @@ from quorate.codecs.api.broker import (
     MetadataRequest,
 )
 from quorate.codecs.message import Message
+from quorate.integration import KafkaCluster
 from tests.broker.broker import Broker
 from tests.cluster.pair import Difference, Ids, Pair
 from tests.cluster.pair_gaps import undeclared
 from tests.cluster.pair_requests import Requests
+from tests.cluster.pair_tables import SETS, SETS_ONCE
 from tests.cluster.wire import Wire
 
 __all__ = ["SETTINGS", "Differs", "Duel", "duel"]
@@ -63,12 +65,14 @@ class Differs(AssertionError):
 class Duel:
     """The embedded cluster and a real broker. `requests`: how many were compared."""
 
-    def __init__(self, ours: EmbeddedCluster, theirs: Broker) -> None:
+    def __init__(self, ours: EmbeddedCluster, port: int, *, sets: frozenset[str] = SETS) -> None:
+        """`port`: of the real broker; `sets`: arrays without an order."""
+        self._sets = sets
         self.ours = ours
-        self.ports = (ours.core.brokers[1].port, theirs.port)
+        self.ports = (ours.core.brokers[1].port, port)
         self.ids = Ids()
         self.requests = 0
-        self.pair = Pair(*self.ports, ids=self.ids)
+        self.pair = Pair(*self.ports, ids=self.ids, sets=sets)
         for key_type in (0, 1):  # has both make their internal topics
             self._until_equal(FindCoordinatorRequest(coordinator_keys=("g",), key_type=key_type), 4)
         self._until_equal(InitProducerIdRequest(transactional_id="first", transaction_timeout_ms=1000), 4)
@@ -92,7 +96,7 @@ class Duel:
     def play(self, seed: int, steps: int) -> None:
         """Random requests until one is answered in different ways. Raises `Differs`, with the seed and the request."""
         random = Random(seed)
-        pair = Pair(*self.ports, ids=self.ids)
+        pair = Pair(*self.ports, ids=self.ids, sets=self._sets)
         requests = Requests(random, self.ours.core, self.versions, prefix=f"s{seed}-")
         try:
             for step in range(steps):
@@ -131,11 +135,15 @@ _OLDEST = {0: 3}
 
 
 @contextmanager
-def duel() -> Iterator[Duel]:
-    """Both, ready."""
-    with EmbeddedCluster(brokers=1, properties=SETTINGS, seed=1) as ours, Broker(SETTINGS) as theirs:
-        one = Duel(ours, theirs)
-        try:
-            yield one
-        finally:
-            one.pair.close()
+def duel(version: str | None = None) -> Iterator[Duel]:
+    """Both, ready. `version`: the release of Kafka; the real broker runs in a container unless it is that of tests/broker (by default)."""
+    with ExitStack() as stack:
+        ours = stack.enter_context(EmbeddedCluster(brokers=1, properties=SETTINGS, seed=1, kafka_version=version))
+        if version is None:
+            port = stack.enter_context(Broker(SETTINGS)).port
+        else:
+            real = stack.enter_context(KafkaCluster(racks=[None], version=version, properties=SETTINGS))
+            port = int(real.bootstrap_servers.rpartition(":")[2])
+        one = Duel(ours, port, sets=SETS if version is None else SETS | SETS_ONCE)
+        stack.callback(one.pair.close)
+        yield one

@@ -63,6 +63,8 @@ _NEVER_WILD = frozenset(
     {
         "max_wait_ms",
         "timeout_ms",
+        "transaction_timeout_ms",
+        "response_partition_limit",
         "rebalance_timeout_ms",
         "session_timeout_ms",
         "isolation_level",
@@ -74,7 +76,7 @@ _NEVER_WILD = frozenset(
         "AddPartitionsToTxnTopic.partitions",
     }
 )
-"""A client that waits for months compares nothing; brokers do not fetch from the embedded ones; of an isolation level that there is not, what Kafka does depends on what
+"""A client that waits for months compares nothing, nor does a transaction that ends at once, which brokers look for every ten seconds; brokers do not fetch from the embedded ones; of an isolation level that there is not, what Kafka does depends on what
 it looks at first; to a produce request without records it never answers."""
 
 
@@ -110,6 +112,8 @@ class Requests:
             self.scratch.clear()
             self.transactional_id = None
             request = self._message(self.api.request)
+            if self.api.name == "OffsetFetch" and self.version >= 8 and not request.groups:  # type: ignore[attr-defined]
+                continue  # to this one brokers before 4.1 never answer
             if self.api.name == "AddPartitionsToTxn" and self.version >= 4 and not request.transactions:  # type: ignore[attr-defined]
                 continue  # to this one a broker never answers
             if self.version in encodable(request, (self.version,)):

@@ -1,6 +1,6 @@
 """What `pair` has to know of fields, by their names: which are ids, which are not compared, which arrays have no order."""
 
-__all__ = ["IDS", "NOT_COMPARED", "ONLY_THEIRS", "SETS"]
+__all__ = ["IDS", "NOT_COMPARED", "ONLY_THEIRS", "SETS", "SETS_ONCE"]
 
 IDS = {
     "topic_id": "topic",
@@ -11,6 +11,7 @@ IDS = {
     "cluster_id": "cluster",
     "member_id": "member",
     "port": "port",
+    "client_host": "host",
     "JoinGroupResponse.leader": "member",
 }
 """Fields that hold ids, by name or by struct and name, and of what: equal ids on one side are equal on the other."""
@@ -89,6 +90,9 @@ SETS = frozenset(
     }
 )
 """Arrays whose order Kafka leaves to a hash table, so that no client relies on it."""
+
+SETS_ONCE = frozenset({"MetadataResponseTopic.partitions"})
+"""More such arrays of releases before 4.3."""
 
 ONLY_THEIRS = frozenset({"__share_group_state"})
 """Topics that only a real broker makes."""

@@ -339,14 +339,17 @@ SENSIBLE: Mapping[str, Make] = {
     ),
     "OffsetForLeaderPartition.leader_epoch": _pick(0, 0, 1, 3, -1),
     "offset": _pick(0, 1, 2, 5, -1, 1000, -2),
-    "response_partition_limit": _pick(2000, 1, 2, 3, 0),
+    # All topics fit into one answer: a real broker has one more than the embedded cluster.
+    "response_partition_limit": lambda gen, values: gen.random.choice((2000, 1, 2, 3, 0)) if values["topics"] else 2000,
     # transactions
     "transactional_id": lambda gen, _: gen.named(*TRANSACTIONAL_IDS),
     "v3_and_below_transactional_id": lambda gen, _: gen.named(*TRANSACTIONAL_IDS),
     "InitProducerIdRequest.transactional_id": lambda gen, _: (
         gen.named(*TRANSACTIONAL_IDS) if gen.random.random() < 0.7 else None
     ),
-    "transaction_timeout_ms": _pick(60_000, 60_000, 60_000, 900_000, 900_001),
+    "transaction_timeout_ms": _pick(
+        *(60_000,) * 9, 900_000, 900_000, 900_001, 900_001, 0, -1, -(1 << 31), (1 << 31) - 1
+    ),
     "InitProducerIdRequest.producer_id": _init_producer_id,
     "producer_id": _producer_id,
     "v3_and_below_producer_id": _producer_id,

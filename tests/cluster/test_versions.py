@@ -15,7 +15,8 @@ from quorate.codecs.api import (
     ConsumerGroupHeartbeatRequest,
     OffsetCommitRequest,
 )
-from quorate.codecs.api.broker import ApiVersionsRequest, FindCoordinatorRequest
+from quorate.codecs.api.broker import ApiVersionsRequest, DescribeConfigsRequest, FindCoordinatorRequest
+from quorate.codecs.api.broker.describe_configs import DescribeConfigsResource
 from quorate.codecs.api.declare import api_of
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.releases import FEATURES, RELEASES, last_versions
@@ -141,3 +142,32 @@ def test_answers_of_later_releases_are_told_of_once_they_are_there() -> None:
         if not answer.api.own:
             assert answer.api.key in newest, answer.api.name
             assert api_of(answer.api.key).versions[-1] >= newest[answer.api.key]
+
+
+@pytest.mark.parametrize(
+    ("version", "count", "has", "lacks"),
+    [
+        ("4.3.1", 17, "share.delivery.count.limit", ""),
+        ("4.2.1", 11, "streams.initial.rebalance.delay.ms", "share.delivery.count.limit"),
+        ("4.1.1", 10, "share.isolation.level", "streams.initial.rebalance.delay.ms"),
+        ("4.0.2", 6, "share.auto.offset.reset", "share.isolation.level"),
+    ],
+)
+def test_groups_have_the_settings_that_they_had_in_a_release(version: str, count: int, has: str, lacks: str) -> None:
+    resource = DescribeConfigsResource(resource_type=32, resource_name="g", configuration_keys=None)
+    with EmbeddedCluster(kafka_version=version) as cluster, Wire(cluster.core.brokers[1].port) as wire:
+        (found,) = wire.ask(DescribeConfigsRequest(resources=(resource,)), 4).results
+    names = {one.name for one in found.configs}
+    assert len(names) == count
+    assert has in names
+    assert lacks not in names
+
+
+def test_topics_of_3_9_have_settings_that_later_ones_have_not_and_groups_none() -> None:
+    topic = DescribeConfigsResource(resource_type=2, resource_name="orders", configuration_keys=None)
+    group = DescribeConfigsResource(resource_type=32, resource_name="g", configuration_keys=None)
+    with EmbeddedCluster(kafka_version="3.9.2") as cluster, Wire(cluster.core.brokers[1].port) as wire:
+        cluster.call(lambda: cluster.core.create_topic("orders", replicas=1))
+        of_topic, of_group = wire.ask(DescribeConfigsRequest(resources=(topic, group)), 4).results
+    assert "message.format.version" in {one.name for one in of_topic.configs}
+    assert of_group.error_code == ErrorCode.INVALID_REQUEST
