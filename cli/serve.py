@@ -134,7 +134,9 @@ def serve(
         stack.callback(kafka.close, grace_ms=GRACE_MS)
         http = None
         if metrics_port is not None:
-            http = f"http://{host}:{stack.enter_context(_http(kafka, host, metrics_port))}"
+            from quorate.cluster.broker import endpoint
+
+            http = f"http://{endpoint(host, stack.enter_context(_http(kafka, host, metrics_port)))}"
         took_ms = (time.monotonic() - began) * 1000
         for line in [_json(kafka, http)] if as_json else _lines(kafka, http, data, security, took_ms):
             click.echo(line)

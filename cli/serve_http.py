@@ -4,6 +4,7 @@ Everything is read in the cluster's own thread, in one go, so that the figures o
 """
 
 import json
+import socket
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -159,6 +160,7 @@ def serving_http(kafka: "EmbeddedKafka", host: str, port: int) -> Iterator[int]:
         """One whose threads do not hold up the end."""
 
         daemon_threads = True
+        address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
 
     server = Server((host, port), Handler)
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, name="quorate-http", daemon=True)

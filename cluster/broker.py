@@ -24,7 +24,7 @@ from quorate.coordinator.results import Pending
 if TYPE_CHECKING:
     from quorate.cluster.core import ClusterCore
 
-__all__ = ["LOOPBACK", "Broker"]
+__all__ = ["LOOPBACK", "Broker", "endpoint"]
 
 LOOPBACK = "127.0.0.1"
 """Where brokers listen unless they are told otherwise: nobody but this machine reaches them."""
@@ -70,7 +70,7 @@ class Broker:
     @property
     def address(self) -> str:
         """HOST:PORT."""
-        return f"{self.host}:{self.port}"
+        return endpoint(self.host, self.port)
 
     def note(self, text: str) -> None:
         """Say what went wrong that no response can say."""
@@ -93,7 +93,7 @@ class Broker:
             )
         except OSError as error:
             raise ClusterStateError(
-                f"broker {self.id} cannot listen on {self.listen_host}:{self.port}: {_why(error)}"
+                f"broker {self.id} cannot listen on {endpoint(self.listen_host, self.port)}: {_why(error)}"
             ) from None
         self.port = self._server.sockets[0].getsockname()[1]
         self.serving = True
@@ -272,6 +272,11 @@ class Broker:
             elif response is not None:
                 response = change(response)
         connection.answer(header, header.version, response)
+
+
+def endpoint(host: str, port: int) -> str:
+    """HOST:PORT, an address of IPv6 in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _why(error: OSError) -> str:

@@ -267,6 +267,11 @@ def test_clients_are_told_the_name_that_is_advertised() -> None:
 # ---- what is counted
 
 
+def test_addresses_of_ipv6_are_in_brackets() -> None:
+    made = EmbeddedCluster(brokers=2, ports=[9092, 9093], host="::1")
+    assert made.bootstrap_servers == "[::1]:9092,[::1]:9093"
+
+
 def test_requests_errors_bytes_and_times_are_counted() -> None:
     with cluster() as made, Wire(made.core.brokers[1].port) as wire:
         wire.ask(WHO, 12)
