@@ -85,11 +85,13 @@ def by_clocks_that_differ(stored: Iterable[Stored], seed: int) -> list[Stored]:
 COLUMNS = "partition,offset,timestamp,producer_id,transactional,type,group,tombstone,key,value,control"
 
 
-def rows_read(path: Path, needs: Needs | None = None, **options: str) -> list[dict[str, Any]]:
+def rows_read(path: Path | None, needs: Needs | None = None, **options: str) -> list[dict[str, Any]]:
     """What the source hands over, without Spark."""
-    given = {"path": str(path), "includeRaw": "true", "columns": COLUMNS, **options} | (
-        {} if needs is None else {"quorate.needs": needs.text()}
-    )
+    given = {"includeRaw": "true", "columns": COLUMNS, **options}
+    if path is not None:
+        given["path"] = str(path)
+    if needs is not None:
+        given["quorate.needs"] = needs.text()
     source = ConsumerOffsets(given)
     reader = source.reader(source.schema())
     batches = [batch for part in reader.partitions() for batch in reader.read(part)]

@@ -6,16 +6,24 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
-from quorate.codecs import LiveError
+from quorate.codecs import LiveError, LogEntry, read_log
+from quorate.coordinator.history import Moment
 from quorate.pipeline.files import DataLoss
+from quorate.pipeline.jobs.at_source import loaded
+from quorate.pipeline.jobs.records import milliseconds
+from quorate.pipeline.jobs.state import STATE, group_state
 from quorate.pipeline.live import Cluster, OffsetRange, ranges_of
+from quorate.pipeline.needs import Needs
 from quorate.pipeline.options import parse_options
 from quorate.pipeline.source import ConsumerOffsets
 from tests.broker.broker import Broker
 from tests.broker.fixtures import need_broker
 from tests.codecs.test_live import Client
+from tests.pipeline.jobs import comparable, replay
 from tests.pipeline.reading import by_place, expected, rows_of, splits_of
+from tests.pipeline.test_needs import lasts, rows_read, state_of
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +81,89 @@ def test_offsets_and_times_bound_what_is_read(broker: Broker) -> None:
     found = rows_of(**options, partitions=number, startingTimestamp=since.isoformat())
     assert by_place(found) == by_place(row for row in own if row["timestamp"] >= since)
     assert 0 < len(found) < len(own)
+
+
+@pytest.mark.parametrize(("level", "fetch_bytes"), [("read_committed", 500), ("read_uncommitted", 1 << 20)])
+def test_rows_that_a_job_does_not_need_are_left_out_and_its_result_is_the_same(
+    broker: Broker, level: str, fetch_bytes: int
+) -> None:
+    options = {
+        "kafka.bootstrap.servers": broker.bootstrap_servers,
+        "kafka.max.partition.fetch.bytes": str(fetch_bytes),
+        "isolation.level": level,
+    }
+    whole = rows_read(None, **options)
+    longest = max(whole, key=lambda row: row["offset"])["partition"]
+    own = [row for row in whole if row["partition"] == longest]
+    between = [sorted(row["offset"] for row in own)[place * len(own) // 10] for place in (1, 5, 9)]
+    starting, middle, ending = between
+    bounds = {
+        "partitions": str(longest),
+        "startingOffsets": json.dumps({"__consumer_offsets": {str(longest): starting}}),
+        "endingOffsets": json.dumps({"__consumer_offsets": {str(longest): ending}}),
+    }
+    time_ms = next(milliseconds(row["timestamp"]) for row in own if row["offset"] == middle)
+    for bounded, every in ((options, whole), (options | bounds, rows_read(None, **options, **bounds))):
+        assert every
+        for needs in (
+            Needs(what="state"),
+            Needs(what="state", until_ms=time_ms),
+            Needs(what="state", until_offsets={(None, number): middle for number in range(3)}),
+        ):
+            left = rows_read(None, needs, **bounded)
+            assert len(left) < len(every), needs
+            for number in range(3):
+                found, wanted = (
+                    state_of(
+                        (row for row in rows if row["partition"] == number), needs, committed=level == "read_committed"
+                    )
+                    for rows in (left, every)
+                )
+                assert comparable(found) == comparable(wanted), (needs, number)
+    assert {row["type"] for row in rows_read(None, Needs(what="groups"), **options)} <= {"Control"}
+    if level == "read_committed":  # else all that is in transactions is needed
+        left = rows_read(None, Needs(what="commits", times_ms=(time_ms,)), **options)
+        spans = [
+            [row for row in whole if (milliseconds(row["timestamp"]) <= time_ms) == before] for before in (True, False)
+        ]
+        assert {place for span in spans for place in lasts_of_logs(span)} <= {
+            (row["partition"], row["offset"]) for row in left
+        }
+        assert len(left) < len(whole)
+
+
+def lasts_of_logs(rows: list[dict[str, Any]]) -> list[tuple[int, int]]:
+    """Of each partition the places of the last rows of each key."""
+    return [
+        (number, offset)
+        for number in range(3)
+        for offset in lasts((row for row in rows if row["partition"] == number), lambda row: True).values()
+    ]
+
+
+def test_jobs_about_a_cluster_tell_it_what_they_need(broker: Broker, spark: SparkSession) -> None:
+    logs = {
+        number: [
+            one
+            for one in read_log(broker.log_dir / f"__consumer_offsets-{number}", isolation_level="read_uncommitted")
+            if isinstance(one, LogEntry)
+        ]
+        for number in range(3)
+    }
+    longest = max(logs.values(), key=len)
+    time_ms = longest[len(longest) // 2].timestamp_ms
+    df = (
+        spark.read.format("consumer-offsets")
+        .options(**{"kafka.bootstrap.servers": broker.bootstrap_servers, "isolation.level": "read_uncommitted"})
+        .load()
+    )
+    told = loaded(df, "state", time_ms)
+    assert told is not None
+    assert told.rows.count() < sum(map(len, logs.values()))
+    rows = group_state(df, time_ms, isolation_level="read_uncommitted").rows.toArrow().cast(STATE).to_pylist()
+    for number, log in logs.items():
+        cut = [one for one in Moment(timestamp_ms=time_ms).cut(log) if isinstance(one, LogEntry)]
+        assert comparable(row for row in rows if row["log_partition"] == number) == comparable(replay(cut))
 
 
 def test_what_is_not_there_is_said(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
