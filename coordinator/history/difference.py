@@ -1,6 +1,6 @@
 """What happened to a group between two moments, as facts. Of what happened in between and was undone, nothing is seen."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from quorate.coordinator.history import facts
@@ -36,8 +36,16 @@ class Written:
     share_state: bool
 
 
-def diff_views(before: GroupView | None, after: GroupView | None, written: Written | None = None) -> list[Fact]:
-    """Facts in the order in which a reader asks for them. `written`: the moments are before and after one write, and what that had in it."""
+def diff_views(
+    before: GroupView | None,
+    after: GroupView | None,
+    written: Written | None = None,
+    touched: Collection[str] | None = None,
+) -> list[Fact]:
+    """Facts in the order in which a reader asks for them.
+
+    `written`: the moments are before and after one write, and what that had in it. `touched`: the ids of all members of a group of the new protocols that may be different.
+    """
     topics_written = written is not None and written.topics
     if after is None:
         return [] if before is None else [facts.GroupDeleted(kind=before.kind)]
@@ -50,8 +58,15 @@ def diff_views(before: GroupView | None, after: GroupView | None, written: Writt
         found.append(facts.GroupConverted(before=before.kind, after=after.kind))
         converted = True
     old_members: Mapping[str, MemberView] = {} if before is None else before.members
-    changed = {one: member for one, member in after.members.items() if old_members.get(one) is not member}
-    gone = {one: member for one, member in old_members.items() if one not in after.members}
+    # A member at a time is how groups of thousands follow their target; of several, the order is that of the group.
+    asked = touched if touched is not None and len(touched) < 2 and after.kind is not GroupKind.CLASSIC else None
+    if asked is None or before is None or converted:
+        changed = {one: member for one, member in after.members.items() if old_members.get(one) is not member}
+        gone = {one: member for one, member in old_members.items() if one not in after.members}
+    else:
+        there = {one: after.members[one] for one in asked if one in after.members}
+        changed = {one: member for one, member in there.items() if old_members.get(one) is not member}
+        gone = {one: old_members[one] for one in asked if one in old_members and one not in there}
     members = list(_members(old_members, changed, gone))
     regexes = list(_regexes({} if before is None else before.regexes, after.regexes))
     found += [fact for _, fact in members]

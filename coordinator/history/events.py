@@ -279,7 +279,7 @@ class History:
             written = replace(written, share_state=group_id in self._share_state)
             if not step.share_state_last:
                 self._share_state.discard(group_id)
-        return diff_views(before, after, written)
+        return diff_views(before, after, written, step.members)
 
     def _event(self, group_id: str, step: _Step, facts: list[Fact]) -> list[Event]:
         if not facts:

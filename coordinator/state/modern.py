@@ -43,6 +43,7 @@ class ModernGroup(Group, Generic[M, T]):
     """
 
     __slots__ = (
+        "_behind",
         "assignment_epoch",
         "assignment_timestamp_ms",
         "epoch",
@@ -65,6 +66,7 @@ class ModernGroup(Group, Generic[M, T]):
         self.assignment_timestamp_ms = 0
         self.members: TimelineMap[str, M] = TimelineMap()
         self.targets: TimelineMap[str, T] = TimelineMap()
+        self._behind: list[str] = []
 
     @property
     def is_empty(self) -> bool:
@@ -78,9 +80,22 @@ class ModernGroup(Group, Generic[M, T]):
             return "Empty"
         if self.epoch > self.assignment_epoch:
             return "Assigning"
-        if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
-            return "Stable"
-        return "Reconciling"
+        return "Stable" if self.is_reconciled else "Reconciling"
+
+    @property
+    def is_reconciled(self) -> bool:
+        """Whether every member has what the target assignment gives it.
+
+        Histories ask after every write: who was behind the last time is looked at first, so that a group of thousands is not gone through for each of its members.
+        """
+        epoch, behind = self.assignment_epoch, self._behind
+        while behind:
+            member = self.members.get(behind[-1])
+            if member is not None and not member.is_reconciled_to(epoch):
+                return False
+            behind.pop()
+        behind += [one for one, member in self.members.items() if not member.is_reconciled_to(epoch)]
+        return not behind
 
     def may_assign(self, interval_ms: int, now_ms: int) -> bool:
         """Whether the target assignment is old enough for another one (KIP-1263)."""

@@ -296,8 +296,7 @@ def _causes(event: Event, bump: EpochBumped | GenerationBegan) -> set[str]:
 def is_settled(group: Group | None) -> bool:
     """Whether all members of a group have what the target assignment of its latest epoch gives them."""
     if isinstance(group, ModernGroup) and group.members:
-        reached = group.assignment_epoch
-        return group.epoch <= reached and all(one.is_reconciled_to(reached) for one in group.members.values())
+        return group.epoch <= group.assignment_epoch and group.is_reconciled
     return True
 
 

@@ -1,0 +1,129 @@
+"""Groups of thousands: what is asked of a group after every write must not take as long as the group is large."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.codecs import LogEntry
+from quorate.codecs.batches.model import TimestampType
+from quorate.codecs.messages import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
+from quorate.coordinator.history import History
+from quorate.coordinator.history.facts import MemberProgressed
+from quorate.coordinator.records import written
+from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
+
+
+@dataclass
+class Follower:
+    """As much of a member as is asked; `asked` counts for all."""
+
+    epoch: int
+    asked: list[int]
+
+    def is_reconciled_to(self, epoch: int) -> bool:
+        self.asked.append(epoch)
+        return self.epoch == epoch
+
+
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(["join", "follow", "fall back", "leave", "target"]), st.integers(0, 5)), max_size=60
+    )
+)
+def test_a_group_is_reconciled_when_every_member_is_whatever_was_asked_before(steps: list[tuple[str, int]]) -> None:
+    group: Any = ConsumerGroup("g")
+    for what, number in steps:
+        name = f"m{number}"
+        match what:
+            case "target":
+                group.assignment_epoch += 1
+            case "leave":
+                if name in group.members:
+                    del group.members[name]
+            case "join" | "follow" | "fall back":
+                behind = number % 2 if what == "join" else what == "fall back"
+                group.members[name] = Follower(group.assignment_epoch - behind, [])
+        now = all(one.epoch == group.assignment_epoch for one in group.members.values())
+        assert group.is_reconciled == now
+
+
+def test_members_that_follow_one_by_one_are_not_all_asked_for_each() -> None:
+    group: Any = ConsumerGroup("g")
+    asked: list[int] = []
+    for number in range(500):
+        group.members[f"m{number}"] = Follower(0, asked)
+    for number in range(500):
+        assert not group.is_reconciled
+        group.members[f"m{number}"] = Follower(group.assignment_epoch, asked)
+    assert group.is_reconciled
+    assert len(asked) < 5 * 500
+
+
+def test_a_member_that_follows_is_told_of_alone_and_in_full() -> None:
+    ids = [f"m{number}" for number in range(20)]
+    log: list[tuple[int, Any, Any]] = []
+    for name in ids:
+        member = ConsumerGroupMemberMetadataValue(
+            instance_id=None,
+            rack_id=None,
+            client_id="c",
+            client_host="h",
+            subscribed_topic_names=("t",),
+            subscribed_topic_regex=None,
+            rebalance_timeout_ms=5,
+            server_assignor=None,
+            classic_member_metadata=None,
+        )
+        log.append((1, ConsumerGroupMemberMetadataKey(group_id="g", member_id=name), member))
+    log.append((1, ConsumerGroupMetadataKey(group_id="g"), ConsumerGroupMetadataValue(epoch=2)))
+    target = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=2)
+    log.append((2, ConsumerGroupTargetAssignmentMetadataKey(group_id="g"), target))
+    for at, name in enumerate(ids):
+        reached = ConsumerGroupCurrentMemberAssignmentValue(
+            member_epoch=2,
+            previous_member_epoch=0,
+            state=0,
+            assigned_partitions=(),
+            partitions_pending_revocation=(),
+        )
+        log.append((3 + at, ConsumerGroupCurrentMemberAssignmentKey(group_id="g", member_id=name), reached))
+    history = History()
+    events = [event for place, one in enumerate(log) for event in history.take(_entry(place, *one))]
+    events += history.finish()
+    followed = [fact.member_id for event in events for fact in event.facts if isinstance(fact, MemberProgressed)]
+    assert followed == ids
+    assert all(len(event.facts) == 1 for event in events[-len(ids) :])
+    group = history.state.groups["g"]
+    assert isinstance(group, ConsumerGroup)
+    assert all(isinstance(one, ConsumerMember) for one in group.members.values())
+    assert group.is_reconciled
+
+
+def _entry(offset: int, timestamp_ms: int, key: Any, value: Any) -> LogEntry:
+    return LogEntry(
+        topic="__consumer_offsets",
+        partition=0,
+        offset=offset,
+        timestamp_ms=timestamp_ms,
+        timestamp_type=TimestampType.CREATE_TIME,
+        producer_id=-1,
+        producer_epoch=-1,
+        sequence=-1,
+        transactional=False,
+        partition_leader_epoch=-1,
+        headers=(),
+        key_bytes=None,
+        value_bytes=None,
+        record=written(key, value),
+    )
