@@ -144,6 +144,7 @@ class EmbeddedCluster:
         self._thread.start()
         ready.wait()
         if failed:
+            self._thread.join()
             raise failed[0]
         return self
 

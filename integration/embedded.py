@@ -13,8 +13,10 @@ from typing import Any, Literal
 from quorate.assignors.kafka_version import KafkaVersion
 from quorate.cluster import ClusterStateError, EmbeddedCluster, Security, make_certificate
 from quorate.cluster.broker import LOOPBACK
+from quorate.cluster.errors import Refusal
 from quorate.cluster.meter import Meter
 from quorate.codecs import CONSUMER_OFFSETS
+from quorate.codecs.api.error_codes import ErrorCode
 from quorate.coordinator.config import ConfigError
 from quorate.integration.cluster import BrokerInfo, Cluster
 from quorate.integration.errors import ClusterError
@@ -89,7 +91,11 @@ class EmbeddedKafka(Cluster):
         except (ClusterStateError, ConfigError) as error:
             self._forget_files()
             raise ClusterError(str(error)) from None
-        self.wait_ready()
+        try:
+            self.wait_ready()
+        except BaseException:
+            self.close()
+            raise
 
     def _secured(self, protocol: str, password: str | None) -> Security:
         """A certificate, and a user, made anew for each cluster, and good for nothing else."""
@@ -250,8 +256,12 @@ class EmbeddedKafka(Cluster):
         return destination
 
     def wait_ready(self) -> None:
-        """Have `__consumer_offsets`, as brokers in containers do by then."""
-        self.embedded.call(lambda: self.embedded.core.internal_topic(CONSUMER_OFFSETS))
+        """Have `__consumer_offsets`, as brokers in containers do by then. Raises `ClusterError` if it cannot be made."""
+        try:
+            self.embedded.call(lambda: self.embedded.core.internal_topic(CONSUMER_OFFSETS))
+        except Refusal as refusal:
+            remedy = ("free some space",) if refusal.code is ErrorCode.KAFKA_STORAGE_ERROR else ()
+            raise ClusterError(f"{CONSUMER_OFFSETS} cannot be made: {refusal}", *remedy) from None
 
     def close(self, *, grace_ms: int = 250) -> None:
         """End the cluster; answers that are there are still sent, for as long as `grace_ms`."""

@@ -182,6 +182,10 @@ def test_a_port_for_metrics_that_is_taken(quorate, taken):
         (["--host", "192.0.2.1"], "broker 1 cannot listen on 192.0.2.1:9092: that is no address of this machine"),
         (["--data", "/proc/x"], "/proc/x: No such file or directory"),
         (["--password", "x"], "--password: clients need none with --security PLAINTEXT"),
+        (
+            ["--port", "0", "--property", "offsets.topic.num.partitions=0"],
+            "__consumer_offsets cannot be made: a topic cannot have 0 partitions",
+        ),
         (["--port", "65535", "--brokers", "3"], "--port 65535: there are no 3 ports from there on"),
     ],
 )
@@ -190,3 +194,4 @@ def test_what_cannot_be_is_said_in_one_line(quorate, arguments, said):
     assert ended.status == 1
     assert ended.err.splitlines()[0].startswith(f"error: {said}")
     assert "Traceback" not in ended.err
+    assert "quorate-cluster" not in {thread.name for thread in threading.enumerate()}
