@@ -25,7 +25,7 @@ from quorate.cluster.persistence import INTERNAL, restore, state_of
 from quorate.cluster.placement import place
 from quorate.cluster.producers import Refused
 from quorate.cluster.security import Security
-from quorate.cluster.settings import Settings
+from quorate.cluster.settings import MOST_PARTITIONS, Settings
 from quorate.cluster.storage.data import DataDirectory, why_unusable
 from quorate.cluster.topics import PartitionState, TopicState, is_valid_name
 from quorate.cluster.transactions import Transactions
@@ -74,6 +74,7 @@ class ClusterCore:
         self.cluster_id = str(self._new_uuid())
         self.topics: dict[str, TopicState] = {}
         self.topics_by_id: dict[Uuid, TopicState] = {}
+        self._partitions = 0  # of all topics
         self._metric_names: dict[str, set[str]] = {}  # topics that come together may share one
         self.group_configs: dict[str, GroupConfig] = {}
         self.group_settings: dict[str, dict[str, str]] = {}  # what group_configs was made of, and what is only kept
@@ -168,6 +169,13 @@ class ClusterCore:
             )
         return place(up, partitions, replicas, self.random)
 
+    def _check_room(self, partitions: int) -> None:
+        """Raises `Refusal` if so many more partitions are too many for this process."""
+        most = self.settings.number(MOST_PARTITIONS)
+        if self._partitions + partitions > most:
+            told = f"the cluster has {self._partitions:,} partitions, and may have {most:,}; raise {MOST_PARTITIONS}"
+            raise Refusal(ErrorCode.POLICY_VIOLATION, told)
+
     def check_new_name(self, name: str) -> None:
         """Raises `Refusal` if no topic may have this name, or one has it, or one that metrics could not tell from it."""
         if not is_valid_name(name):
@@ -197,8 +205,10 @@ class ClusterCore:
             factor = self.settings.number("default.replication.factor") if replicas == -1 else replicas
             if count <= 0:
                 raise Refusal(ErrorCode.INVALID_PARTITIONS, f"a topic cannot have {count} partitions")
+            self._check_room(count)
             chosen = self.placed(count, factor)
         else:
+            self._check_room(len(assignment))
             chosen = self.check_assignment(assignment)
         topic = TopicState(name, self._new_uuid(), [], dict(config or {}), name in INTERNAL)
         topic.add_partitions(chosen, self.alive)
@@ -216,10 +226,12 @@ class ClusterCore:
         """There is a topic from now on, which nobody is told yet."""
         self.topics[topic.name] = self.topics_by_id[topic.id] = topic
         self._metric_names.setdefault(_metric_name(topic.name), set()).add(topic.name)
+        self._partitions += len(topic.partitions)
 
     def _leave(self, topic: TopicState) -> None:
         del self.topics[topic.name], self.topics_by_id[topic.id]
         self._metric_names[_metric_name(topic.name)].discard(topic.name)
+        self._partitions -= len(topic.partitions)
 
     def internal_topic(self, name: str) -> TopicState:
         """`__consumer_offsets` or `__transaction_state`, made when it is needed first. With fewer brokers than its replicas, it has as many as there are."""
@@ -271,14 +283,17 @@ class ClusterCore:
                     f"{count - have} partitions are to be added, brokers are given for {len(assignment)}",
                 )
             chosen = self.check_assignment(assignment)
+        self._check_room(count - have)
         if only_check:
             return
         topic.add_partitions(chosen, self.alive)
+        self._partitions += len(chosen)
         try:
             self._publish(topic)
         except OSError as error:
             self._unequip(topic.partitions[have:])
             del topic.partitions[have:]
+            self._partitions -= len(chosen)
             raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror) from None
 
     def reassign(self, partition: PartitionState, brokers: Sequence[int] | None) -> None:

@@ -8,7 +8,10 @@ from typing import Any
 from quorate.cluster.topic_settings import TOPIC_SETTINGS
 from quorate.coordinator.config import ConfigError, CoordinatorConfig
 
-__all__ = ["BROKER_DEFAULTS", "Settings"]
+__all__ = ["BROKER_DEFAULTS", "MOST_PARTITIONS", "Settings"]
+
+MOST_PARTITIONS = "quorate.max.partitions"
+"""Of our own: how many partitions a cluster may have. Kafka's brokers take as many as there are until they are out of memory; this is one process, often beside its clients."""
 
 BROKER_DEFAULTS: Mapping[str, str] = {
     "auto.create.topics.enable": "true",
@@ -46,6 +49,7 @@ BROKER_DEFAULTS: Mapping[str, str] = {
     "log.cleaner.enable": "true",
     "log.cleaner.backoff.ms": "15000",
     "log.flush.offset.checkpoint.interval.ms": "60000",
+    MOST_PARTITIONS: "100000",
 }
 """Settings of brokers that mean something here, besides those of the group coordinator (`CoordinatorConfig`)."""
 

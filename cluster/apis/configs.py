@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.apis.versions import release_of
 from quorate.cluster.errors import Refusal
-from quorate.cluster.settings import BROKER_DEFAULTS
+from quorate.cluster.settings import BROKER_DEFAULTS, MOST_PARTITIONS
 from quorate.cluster.topic_settings import NOT_AMONG_SYNONYMS, TOPIC_SETTINGS, Setting, of_groups, of_topics
 from quorate.cluster.topics import is_valid_name
 from quorate.codecs.api.broker import DescribeConfigsRequest, DescribeConfigsResponse
@@ -41,8 +41,8 @@ __all__ = [
 TOPIC, BROKER, GROUP = 2, 4, 32
 """Types of resources that have settings."""
 _FROM_TOPIC, _FROM_ALL_BROKERS, _FROM_BROKER, _DEFAULT, _FROM_GROUP = 1, 3, 4, 5, 8
-_HIDDEN = frozenset({"producer.id.expiration.check.interval.ms"})
-"""Settings of brokers that Kafka keeps to itself."""
+_HIDDEN = frozenset({"producer.id.expiration.check.interval.ms", MOST_PARTITIONS})
+"""Settings of brokers that Kafka keeps to itself, or does not have."""
 
 
 # ---- what a setting may be

@@ -1,0 +1,59 @@
+"""How many partitions there may be: a development cluster refuses more, and does not take the process with it."""
+
+from pathlib import Path
+
+import pytest
+
+from quorate.cluster import EmbeddedCluster, ManualClock
+from quorate.cluster.errors import Refusal
+from quorate.codecs.api.broker import CreateTopicsRequest, DescribeConfigsRequest
+from quorate.codecs.api.broker.create_topics import CreatableTopic
+from quorate.codecs.api.broker.describe_configs import DescribeConfigsResource
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.coordinator.config import ConfigError
+from tests.cluster.test_restart import quiet_core
+from tests.cluster.wire import Wire
+
+TEN = {"quorate.max.partitions": 10}
+
+
+def code_of(refused: "pytest.ExceptionInfo[Refusal]") -> ErrorCode:
+    return refused.value.code
+
+
+def test_partitions_are_counted_as_topics_come_grow_and_go(tmp_path: Path) -> None:
+    core = quiet_core(tmp_path, ManualClock(), **TEN)
+    core.create_topic("a", partitions=6, replicas=1)
+    with pytest.raises(Refusal, match="has 6 partitions, and may have 10; raise quorate") as refused:
+        core.create_topic("b", partitions=5, replicas=1)
+    assert code_of(refused) is ErrorCode.POLICY_VIOLATION
+    core.create_topic("b", assignment=[[1], [2]])
+    with pytest.raises(Refusal) as refused:
+        core.create_topic("c", assignment=[[1], [2], [1]])
+    assert code_of(refused) is ErrorCode.POLICY_VIOLATION
+    core.add_partitions("b", 4)
+    with pytest.raises(Refusal) as refused:
+        core.add_partitions("b", 5)
+    assert code_of(refused) is ErrorCode.POLICY_VIOLATION
+    assert {name: len(topic.partitions) for name, topic in core.topics.items()} == {"a": 6, "b": 4}
+    core.delete_topic("a")
+    core.create_topic("c", partitions=6, replicas=1)
+    core.close()
+    again = quiet_core(tmp_path, ManualClock(), **TEN)
+    with pytest.raises(Refusal):
+        again.create_topic("d", partitions=1, replicas=1)
+
+
+def test_clients_are_refused_as_by_a_policy_and_do_not_see_a_setting_that_kafka_lacks() -> None:
+    with EmbeddedCluster(properties=TEN) as cluster, Wire(cluster.core.brokers[1].port) as wire:
+        asked = CreatableTopic(name="t", num_partitions=11, replication_factor=1)
+        (topic,) = wire.ask(CreateTopicsRequest(topics=(asked,)), 7).topics
+        assert topic.error_code == ErrorCode.POLICY_VIOLATION
+        resource = DescribeConfigsResource(resource_type=4, resource_name="1", configuration_keys=None)
+        (shown,) = wire.ask(DescribeConfigsRequest(resources=(resource,)), 4).results
+        assert not [one.name for one in shown.configs if "quorate" in one.name]
+
+
+def test_a_limit_that_is_no_number_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"quorate\.max\.partitions cannot be 'many'"):
+        EmbeddedCluster(properties={"quorate.max.partitions": "many"})
