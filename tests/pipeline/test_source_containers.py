@@ -1,17 +1,18 @@
 """Reading a cluster of three brokers, with TLS and passwords, while groups rebalance and leaders move."""
 
 import json
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 
 from quorate.integration import Cluster
 from quorate.pipeline.source import ConsumerOffsets
+from tests.pipeline.in_threads import in_threads
 from tests.pipeline.reading import by_place, expected, rows_of
 
 pytestmark = pytest.mark.containers
@@ -31,15 +32,12 @@ def kafka_options(config: dict[str, Any]) -> dict[str, str]:
     }
 
 
-@contextmanager
-def rebalances(config: dict[str, Any]) -> Iterator[None]:
+def rebalances(config: dict[str, Any]) -> AbstractContextManager[None]:
     """A group whose second member comes and goes while the block runs."""
     from kafka import KafkaConsumer
     from kafka.errors import KafkaError
 
-    done = threading.Event()
-
-    def come_and_go() -> None:
+    def come_and_go(done: Event) -> None:
         while not done.is_set():
             try:
                 with closing(
@@ -51,15 +49,7 @@ def rebalances(config: dict[str, Any]) -> Iterator[None]:
             except KafkaError:
                 time.sleep(0.2)  # its broker is the one that restarts
 
-    threads = [threading.Thread(target=come_and_go, name=f"member-{number}") for number in range(2)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        for thread in threads:
-            thread.join()
+    return in_threads(come_and_go, come_and_go)
 
 
 def test_a_stream_has_each_record_once_while_groups_rebalance_and_a_leader_restarts(

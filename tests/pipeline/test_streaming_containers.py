@@ -1,11 +1,12 @@
 """The streams on a live cluster while its groups rebalance, in queries that are killed and begun anew, against the batch jobs at the end."""
 
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from random import Random
+from threading import Event
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from quorate.integration import Cluster
 from quorate.pipeline import group_state, lag, rebalances
+from quorate.pipeline.jobs.at_source import loaded
 from quorate.pipeline.jobs.state import STATE
 from quorate.pipeline.streaming import (
     latest_lag,
@@ -23,6 +25,7 @@ from quorate.pipeline.streaming import (
     stream_lag,
     stream_rebalances,
 )
+from tests.pipeline.in_threads import in_threads
 from tests.pipeline.jobs import comparable
 from tests.pipeline.streams import Killed, stream_of, write_parts
 
@@ -31,14 +34,11 @@ pytestmark = pytest.mark.containers
 ENDS = "topic string, partition int, timestamp timestamp, end_offset long"
 
 
-@contextmanager
-def restless(servers: str) -> Iterator[None]:
+def restless(servers: str) -> AbstractContextManager[None]:
     """A group of each protocol, of which one member stays, and another comes and goes while the block runs."""
     from confluent_kafka import Consumer, Producer
 
-    done = threading.Event()
-
-    def member(protocol: str, stays: bool) -> None:
+    def member(done: Event, *, protocol: str, stays: bool) -> None:
         config = {
             "bootstrap.servers": servers,
             "group.id": f"{protocol}-group",
@@ -53,26 +53,15 @@ def restless(servers: str) -> Iterator[None]:
                 consumer.consume(50, 0.5)
             consumer.close()  # commits, and leaves
 
-    def produce() -> None:
+    def produce(done: Event) -> None:
         producer = Producer({"bootstrap.servers": servers})
         while not done.wait(0.2):
             producer.produce("orders", b"an order")
             producer.poll(0)
         producer.flush(10)
 
-    threads = [
-        threading.Thread(target=member, args=how)
-        for how in [("classic", True), ("classic", False), ("consumer", True), ("consumer", False)]
-    ]
-    threads.append(threading.Thread(target=produce))
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        for thread in threads:
-            thread.join()
+    members = [partial(member, protocol=one, stays=stays) for one in ("classic", "consumer") for stays in (True, False)]
+    return in_threads(*members, produce)
 
 
 def snapshot(cluster: Cluster) -> pa.Table:
@@ -118,9 +107,9 @@ def test_streams_of_a_live_cluster_are_what_the_batch_jobs_tell_at_the_end(
                     stream.once()
                 write_parts(tmp_path / "ends", [snapshot(cluster)])
         found = {name: stream.to_the_end() for name, stream in streams.items()}
-        log = spark.read.format("consumer-offsets").options(**source).load().cache()
+        log = spark.read.format("consumer-offsets").options(**source).load()
+        assert loaded(log, "groups", None) is not None  # so that the jobs tell the source what they need
         _check(spark, found, log, tmp_path / "ends", f"seed {seed}")
-        log.unpersist()
 
 
 def _check(spark: SparkSession, found: dict[str, DataFrame], log: DataFrame, ends: Path, seed: str) -> None:
