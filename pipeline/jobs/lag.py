@@ -12,7 +12,7 @@ from pyspark.sql.types import IntegralType
 from quorate.pipeline.jobs.at_source import loaded
 from quorate.pipeline.jobs.columns import COMMIT_TYPES, AsOf, key_columns, known_offset, moment_of, present_types, until
 from quorate.pipeline.jobs.survivors import has_markers, is_in_transaction, with_outcomes
-from quorate.pipeline.schema import OptionError, column_of
+from quorate.pipeline.schema import LATEST_MS, OptionError, column_of
 
 __all__ = ["FIELDS", "commits", "lag", "snapshots"]
 
@@ -115,7 +115,9 @@ def snapshots(end_offsets: DataFrame) -> DataFrame:
         raise OptionError(f"the end offsets have no column {', '.join(missing)}: they need {', '.join(END_OFFSETS)}")
     is_number = isinstance(end_offsets.schema["timestamp"].dataType, IntegralType)
     time = (
-        F.timestamp_millis("timestamp")
+        F.when(F.col("timestamp").between(0, LATEST_MS), F.timestamp_millis("timestamp")).when(
+            F.col("timestamp").isNotNull(), _refused("timestamp", "ms since 1970").cast("timestamp")
+        )
         if is_number
         else _parsed("timestamp", "timestamp", "a time such as 2026-11-21T08:00:00Z")
     )
@@ -131,8 +133,12 @@ def snapshots(end_offsets: DataFrame) -> DataFrame:
 def _parsed(name: str, kind: str, wanted: str) -> Column:
     """A column with another type; text that does not have it ends the job."""
     found = F.col(name).try_cast(kind)
+    return F.when(found.isNotNull() | F.col(name).isNull(), found).otherwise(_refused(name, wanted).cast(kind))
+
+
+def _refused(name: str, wanted: str) -> Column:
     told = F.concat(F.lit(f"end offsets: {name} is '"), F.col(name).cast("string"), F.lit(f"', which is not {wanted}"))
-    return F.when(found.isNotNull() | F.col(name).isNull(), found).otherwise(F.raise_error(told).cast(kind))
+    return F.raise_error(told)
 
 
 def commits(df: DataFrame, isolation_level: str | None = None) -> DataFrame:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as f
 
@@ -12,6 +13,7 @@ from quorate.codecs import CoordinatorRecord, encode_record
 from quorate.codecs.batches import BatchRecord, encode_batch
 from quorate.codecs.messages.offsets import OffsetCommitKey, OffsetCommitValue
 from quorate.pipeline import decode, spark_schema
+from quorate.pipeline.jobs.lag import snapshots
 from quorate.pipeline.jobs.survivors import survivors
 from quorate.pipeline.needs import Needs, What
 from quorate.pipeline.options import NEEDS
@@ -86,6 +88,17 @@ def test_decode_takes_numbers_of_any_type_as_milliseconds_and_what_is_no_time_as
     for as_given in (f.col("timestamp").cast("int"), f.timestamp_millis("timestamp")):  # as Spark's Kafka source has -1
         found = decode(few.withColumn("timestamp", as_given)).select("offset", "timestamp").toArrow().sort_by("offset")
         assert found.column("timestamp").cast(pa.int64()).to_pylist() == [None, 0, 1_500_000]
+
+
+def test_end_offsets_with_times_in_other_units_than_ms_are_refused_rather_than_taken_for_later(
+    spark: SparkSession,
+) -> None:
+    in_ms = 1_795_000_000_000
+    kinds = "topic string, partition int, timestamp long, end_offset long"
+    good = snapshots(spark.createDataFrame([("t", 0, in_ms, 5), ("t", 0, None, 5)], kinds))
+    assert [row.timestamp.timestamp() for row in good.collect()] == [in_ms / 1000]
+    with pytest.raises(PySparkException, match=f"timestamp is '{in_ms}000', which is not ms since 1970"):
+        snapshots(spark.createDataFrame([("t", 0, in_ms * 1000, 5)], kinds)).collect()
 
 
 def test_a_name_with_a_dot_is_a_column_and_case_counts_where_spark_says_so(spark: SparkSession) -> None:
