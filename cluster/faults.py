@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from quorate.cluster.failing import failed_response, with_error
 from quorate.codecs.api.broker import ProduceRequest
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.batches.v2 import LOG_OVERHEAD
 from quorate.codecs.message import Message
 
 if TYPE_CHECKING:
@@ -126,10 +127,21 @@ def _damaged(message: Any) -> Any:
     for spec in message.spec.fields:
         value = getattr(message, spec.name)
         if spec.name == "records" and value:
-            changed[spec.name] = value[:-1] + bytes([value[-1] ^ 0xFF])
+            changed[spec.name] = _each_damaged(value)
         elif isinstance(value, tuple) and value and isinstance(value[0], Message):
             changed[spec.name] = tuple(_damaged(one) for one in value)
     return replace(message, **changed) if changed else message
+
+
+def _each_damaged(batches: bytes) -> bytes:
+    """Batches with the last byte of each changed."""
+    damaged = bytearray(batches)
+    end = 0
+    while end + LOG_OVERHEAD <= len(damaged):
+        length = int.from_bytes(damaged[end + LOG_OVERHEAD - 4 : end + LOG_OVERHEAD], "big", signed=True)
+        end = min(end + LOG_OVERHEAD + max(length, 0), len(damaged))
+        damaged[end - 1] ^= 0xFF
+    return bytes(damaged)
 
 
 def _closing(connection: "Connection") -> Any:
