@@ -44,7 +44,7 @@ def main() -> None:
             {"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "log_level": 0}
         )
         sent, started = 0, time.monotonic()
-        memory: list[float] = []
+        memory = [resident_mib()]
 
         async def produce() -> None:
             nonlocal sent
@@ -52,7 +52,7 @@ def main() -> None:
                 producer.produce(TOPIC, b"v", key=str(sent).encode())
                 sent += 1
             producer.poll(0)
-            if not memory or time.monotonic() - started > seconds / 30 * len(memory):
+            if time.monotonic() - started > seconds / 30 * len(memory):
                 memory.append(resident_mib())
             await asyncio.sleep(0.05)
 
