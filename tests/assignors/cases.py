@@ -10,14 +10,12 @@ ids whose hashes meet, racks that nobody else is in, replicas on unknown, offlin
 Knows nothing of assignors; ours are asked through tests/differential/ops_assign.py.
 """
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal
 
-from quorate.assignors import Member, Topic, Topology
 from quorate.codecs.messages import (
     CooperativeStickyAssignorUserData,
     ProtocolTopicPartition,
@@ -33,10 +31,7 @@ __all__ = [
     "Size",
     "client_case",
     "concentrate",
-    "minimise",
     "next_round",
-    "read_case",
-    "show",
     "tell_owned",
     "topic_partition",
 ]
@@ -363,114 +358,3 @@ def next_round(rng: Random, case: Case, assignment: Mapping[str, Sequence[str]],
 
 
 # ---- reading a case
-
-
-def read_case(case: Mapping[str, Any]) -> tuple[dict[str, Member], Topology]:
-    """A case as our assignors take it, read as the oracle reads it."""
-    members = {name: _member(consumer) for name, consumer in case["consumers"].items()}
-    return members, _topology(case)
-
-
-def _member(consumer: Case) -> Member:
-    data = consumer.get("userData")
-    return Member(
-        topics=tuple(consumer["topics"]),
-        rack=consumer.get("rackId"),
-        instance_id=consumer.get("groupInstanceId"),
-        owned=tuple(map(topic_partition, consumer.get("ownedPartitions") or ())),
-        generation=consumer.get("generationId", -1),
-        user_data=None if data is None else bytes.fromhex(data),
-    )
-
-
-def _topology(case: Mapping[str, Any]) -> Topology:
-    # A broker's rack is the one with which it was named first.
-    rack_of: dict[int, str | None] = {broker["id"]: broker.get("rack") for broker in case.get("brokers", ())}
-    found: dict[str, dict[int, tuple[str | None, ...]]] = {}
-    for one in case["partitions"]:
-        if "replicas" in one:
-            beside = one.get("racks") or [None] * len(one["replicas"])
-            racks = tuple(
-                rack_of.setdefault(broker, rack) for broker, rack in zip(one["replicas"], beside, strict=True)
-            )
-        else:
-            racks = tuple(one.get("racks", ())) or (None,)
-        found.setdefault(one["topic"], {})[one["partition"]] = racks
-    topics = []
-    for name, partitions in found.items():
-        numbers = sorted(partitions)
-        topics.append(
-            Topic(
-                name=name,
-                partitions=len(numbers),
-                racks=tuple(partitions[number] for number in numbers),
-                numbers=None if numbers == list(range(len(numbers))) else numbers,
-            )
-        )
-    return Topology(topics)
-
-
-# ---- making a case small
-
-
-def minimise(
-    case: Case,
-    fails: Callable[[Case], bool],
-    *,
-    attempts: int = 400,
-    smaller: Callable[[Case], Iterator[Case]] | None = None,
-) -> Case:
-    """The smallest case found that still fails, by leaving things out one after the other for at most `attempts` tries.
-
-    `smaller`: the cases with one thing less, of ops other than `clientAssign`.
-    """
-    one_less = smaller or _smaller
-    left = attempts
-    shrunk = True
-    while shrunk and left > 0:
-        shrunk = False
-        for candidate in one_less(case):
-            left -= 1
-            if fails(candidate):
-                case, shrunk = candidate, True
-                break
-            if left <= 0:
-                break
-    return case
-
-
-def _smaller(case: Case) -> Iterator[Case]:
-    """Cases with one thing less, the big things first."""
-    for topic in dict.fromkeys(one["topic"] for one in case["partitions"]):
-        yield case | {"partitions": [one for one in case["partitions"] if one["topic"] != topic]}
-    consumers: dict[str, Case] = case["consumers"]
-    for name in consumers:
-        if len(consumers) > 1:
-            yield case | {"consumers": {other: consumer for other, consumer in consumers.items() if other != name}}
-    for number in reversed(range(len(case["partitions"]))):
-        yield case | {"partitions": case["partitions"][:number] + case["partitions"][number + 1 :]}
-    for name, consumer in consumers.items():
-        for field in consumer:
-            if field != "topics":
-                rest = {key: value for key, value in consumer.items() if key != field}
-                yield case | {"consumers": consumers | {name: rest}}
-        for field in ("topics", "ownedPartitions"):
-            for number in range(len(consumer.get(field, ()))):
-                rest = consumer[field][:number] + consumer[field][number + 1 :]
-                yield case | {"consumers": consumers | {name: consumer | {field: rest}}}
-    for number, one in enumerate(case["partitions"]):
-        for field in ("isr", "leader", "replicas"):
-            if field in one and not (field == "replicas" and len(one["replicas"]) < 2):
-                rest = {key: value for key, value in one.items() if key != field}
-                if field == "replicas":
-                    rest = one | {"replicas": one["replicas"][:-1]}
-                elif field == "isr":
-                    rest.pop("leader", None)
-                yield case | {
-                    "partitions": [*case["partitions"][:number], rest, *case["partitions"][number + 1 :]],
-                }
-
-
-def show(case: Case) -> str:
-    """The case as a line for `python -m tests.differential`."""
-    return json.dumps(case, ensure_ascii=True)

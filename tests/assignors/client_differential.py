@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from tests.assignors.cases import MID, SMALL, Case, Owned, client_case, minimise, next_round, show
+from tests.assignors.cases import MID, SMALL, Case, Owned, client_case, next_round
+from tests.assignors.smaller_cases import minimise, show
 from tests.differential.ops_assign import client_assign
 from tests.oracle.client import Oracle
 

@@ -11,7 +11,6 @@ from random import Random
 from typing import Any
 
 from quorate.codecs import decode_record
-from tests.assignors.cases import minimise, show
 from tests.assignors.client_differential import Outcome
 from tests.assignors.server_cases import (
     CROWDED,
@@ -23,6 +22,7 @@ from tests.assignors.server_cases import (
     server_case,
     smaller_server_cases,
 )
+from tests.assignors.smaller_cases import minimise, show
 from tests.differential.ops_server_assign import server_assign, share_assign
 from tests.oracle.client import Oracle
 

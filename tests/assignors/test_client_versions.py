@@ -8,7 +8,7 @@ import pytest
 from quorate.assignors import AssignorError, Member, Topology
 from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.registry import client_assignor
-from tests.assignors.cases import read_case
+from tests.assignors.read_cases import read_case
 
 FILE = Path(__file__).resolve().parents[1] / "data" / "assignor_vectors_older.jsonl"
 VECTORS = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from quorate.assignors import Group, Member, Topology
 from quorate.assignors.adapters.leader import hold_back
 from quorate.assignors.sticky import CooperativeStickyAssignor
-from tests.assignors.cases import read_case
 from tests.assignors.client_differential import kafka, ours
+from tests.assignors.read_cases import read_case
 
 RACKS = ("a", "b", "c")
 SETTLED_AFTER = 12

@@ -10,8 +10,9 @@ from random import Random
 
 import pytest
 
-from tests.assignors.cases import client_case, minimise, next_round
+from tests.assignors.cases import client_case, next_round
 from tests.assignors.client_differential import Outcome, histories, invalid, kafka, ours, run, verdict
+from tests.assignors.smaller_cases import minimise
 from tests.conftest import CI
 from tests.oracle.client import Oracle
 

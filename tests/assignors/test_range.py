@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from quorate.assignors import Group, Member, Topic, Topology
 from quorate.assignors.range import RangeAssignor
-from tests.assignors.cases import client_case, read_case
+from tests.assignors.cases import client_case
 from tests.assignors.client_differential import ours
 from tests.assignors.rack_setup import assigned, group, mismatches, read
+from tests.assignors.read_cases import read_case
 from tests.assignors.vectors import client_vectors, vector_case
 
 ALL = "t1 t2 t3"

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from quorate.assignors import Group, Member, Topic, Topology
 from quorate.assignors.roundrobin import RoundRobinAssignor
-from tests.assignors.cases import client_case, read_case
+from tests.assignors.cases import client_case
 from tests.assignors.client_differential import ours
+from tests.assignors.read_cases import read_case
 from tests.assignors.vectors import client_vectors, vector_case
 
 cases = st.randoms(use_true_random=False).map(lambda rng: client_case(rng, "roundrobin"))

@@ -11,10 +11,10 @@ from random import Random
 
 import pytest
 
-from tests.assignors.cases import minimise
 from tests.assignors.client_differential import Outcome
 from tests.assignors.server_cases import MID, Case, next_server_round, server_case, smaller_server_cases
 from tests.assignors.server_differential import ASSIGNORS, differ, histories, kafka, ours, run
+from tests.assignors.smaller_cases import minimise
 from tests.conftest import CI
 from tests.differential.driver import answers
 from tests.oracle.client import Oracle

@@ -9,7 +9,7 @@ from quorate.cluster.log import PartitionLog
 from quorate.cluster.log_config import LogConfig
 from quorate.codecs.batches import BatchRecord, control_record, read_batches
 from tests.cluster.broker_folder import PACKED
-from tests.cluster.test_storage import Folder, facts
+from tests.cluster.folder import Folder, facts
 
 CONFIG = LogConfig(segment_bytes=1 << 20, segment_ms=7 * 86_400_000)
 

@@ -23,8 +23,8 @@ from quorate.codecs.api.offset_fetch import OffsetFetchRequestGroup
 from quorate.codecs.message import TRANSACTION_STATE
 from quorate.coordinator.results import Pending
 from tests.cluster.conftest import QUICK
+from tests.cluster.folder import Folder
 from tests.cluster.test_log import NOW_MS, batch
-from tests.cluster.test_storage import Folder
 from tests.cluster.wire import Wire
 
 

@@ -13,14 +13,8 @@ from confluent_kafka import Consumer, Message, Producer
 
 from quorate.cluster import ClusterStateError, EmbeddedCluster, ManualClock
 from quorate.cluster.core import ClusterCore
-from quorate.cluster.errors import Refusal
 from quorate.cluster.groups import PartitionCoordinatorLog
-from quorate.cluster.log import PartitionLog
-from quorate.cluster.producers import Refused
-from quorate.cluster.storage.log_files import LogFiles
-from quorate.cluster.storage.segment import Segment
 from quorate.codecs import read_log
-from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches import Batch, BatchRecord, read_batches
 from quorate.codecs.message import CONSUMER_OFFSETS, TRANSACTION_STATE
 from quorate.coordinator import CoordinatorRuntime, CoordinatorShard
@@ -223,101 +217,6 @@ def test_a_cluster_that_was_closed_does_not_begin_again(tmp_path: Path) -> None:
         cluster.__enter__()
     with running(tmp_path):
         pass
-
-
-def test_topics_and_partitions_that_the_disk_has_no_room_for_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = ManualClock()
-    core = quiet_core(tmp_path, clock)
-    core.create_topic("a", partitions=1)
-    made = LogFiles.new_segment
-
-    def full(files: LogFiles, base_offset: int, now_ms: int) -> Segment:
-        if files.home.name.endswith("-2"):
-            raise OSError(28, "No space left on device")
-        return made(files, base_offset, now_ms)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(LogFiles, "new_segment", full)
-        for action in (lambda: core.create_topic("b", partitions=4), lambda: core.add_partitions("a", 4)):
-            with pytest.raises(Refusal, match="No space left") as refusal:
-                action()
-            assert refusal.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-        assert [(topic.name, len(topic.partitions)) for topic in core.topics.values()] == [("a", 1)]
-    core.add_partitions("a", 4)
-    core.create_topic("b", partitions=4)
-    core.close()
-    again = quiet_core(tmp_path, clock)
-    assert [(topic.name, len(topic.partitions)) for topic in again.topics.values()] == [("a", 4), ("b", 4)]
-    assert again.notes == []
-
-
-def test_metadata_that_could_not_be_written_is_with_the_next_change(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = ManualClock()
-    core = quiet_core(tmp_path, clock)
-    core.create_topic("old", partitions=1)
-    core.create_topic("grows", partitions=1)
-
-    def full(log: PartitionLog, data: bytes, now_ms: int) -> None:
-        raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, "No space left on device")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(PartitionLog, "append_own", full)
-        core.create_topic("made", partitions=2)
-        core.delete_topic("old")
-        core.add_partitions("grows", 3)
-        assert "No space left on device; free some space" in core.notes[-1]
-    core.create_topic("last", partitions=1)
-    core.data.release()  # a crash
-    again = quiet_core(tmp_path, clock)
-    assert {one.name: len(one.partitions) for one in again.topics.values()} == {"grows": 3, "made": 2, "last": 1}
-
-
-def test_a_full_disk_is_noted_once_in_a_while_and_keeps_a_cluster_from_starting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = ManualClock()
-    core = quiet_core(tmp_path, clock)
-    log = core.create_topic("a", partitions=1).partitions[0].log
-
-    def full(*_: object, **__: object) -> int:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("quorate.cluster.storage.stores.os.pwrite", full)
-        for wait_ms in (0, 10, 10, 2_000):
-            clock.advance(wait_ms)
-            with pytest.raises(Refused):
-                log.append(batch(1), leader_epoch=0, now_ms=clock.now_ms())
-    home = tmp_path / "broker-1" / "a-0"
-    assert core.notes == [f"{home}: the log cannot be written: No space left on device"] * 2
-    core.close()
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, "unlink", full)
-        with pytest.raises(ClusterStateError, match="No space left on device; free some space, and start again"):
-            quiet_core(tmp_path, clock)
-    assert quiet_core(tmp_path, clock).topics.keys() == {"a"}
-
-
-def test_a_topic_does_not_get_the_records_of_one_of_its_name_that_could_not_be_deleted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    core = quiet_core(tmp_path, ManualClock())
-    core.create_topic("a", partitions=1, replicas=2).partitions[0].log.append(batch(3), leader_epoch=0, now_ms=0)
-
-    def refused(path: Path, target: Path) -> Path:
-        raise PermissionError(1, "Operation not permitted")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, "rename", refused)
-        core.delete_topic("a")
-    assert "could not be deleted" in core.notes[-1]
-    log = core.create_topic("a", partitions=1, replicas=2).partitions[0].log
-    assert log.next_offset == 0
-    assert len(list(tmp_path.glob("broker-*/a-0.*-stray"))) == 2
 
 
 def test_metadata_that_grew_is_written_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,8 @@
 Members behave like clients most of the time: they send back generations, epochs and partitions that they were told, leaders assign, and who is told to join
 again does. Writes fail only at the end; and of several members that leave with one request at most one is in a consumer group, as there Kafka's order is left to
 chance.
+
+Longer than a module should be, as it is one machine: any step may go on from whatever the steps before it left with a member.
 """
 
 import base64

@@ -1,64 +1,15 @@
 """Scenes of classic groups, each played by Kafka's coordinator and by ours, which have to agree on every answer, record and timer."""
 
-import re
-from itertools import product
-from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import pytest
 
-from quorate.codecs.api import JoinGroupRequest
-from quorate.codecs.api.join_group import JoinGroupRequestProtocol
-from quorate.coordinator import CoordinatorRuntime, CoordinatorShard
-from quorate.coordinator.classic.group import LiveGroup
-from quorate.coordinator.classic.states import TRANSITIONS, IllegalTransition, can_rebalance
-from quorate.coordinator.results import Pending, RequestContext
-from quorate.coordinator.runtime import MemoryLog
-from quorate.coordinator.state import ClassicState
 from tests.coordinator.classic_scene import RANGE, Scene
 from tests.coordinator.classic_scripts import subscription
 from tests.oracle.client import Oracle
 
 NONE, ILLEGAL_GENERATION, INCONSISTENT, INVALID_GROUP, UNKNOWN, REBALANCING, NOT_EMPTY = 0, 22, 23, 24, 25, 27, 68
 MEMBER_ID_REQUIRED, MAX_SIZE, FENCED, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, SUBSCRIBED = 79, 81, 82, 15, 16, 86
-
-
-@pytest.mark.parametrize(("old", "new"), list(product(ClassicState, ClassicState)))
-def test_a_group_comes_only_into_states_that_the_table_allows(old: ClassicState, new: ClassicState) -> None:
-    group = LiveGroup("g", since_ms=0)
-    group.phase = old
-    if new in TRANSITIONS[old]:
-        group.transition_to(new, 5)
-        assert (group.previous_phase, group.phase, group.since_ms) == (old, new, 5)
-    else:
-        with pytest.raises(IllegalTransition, match=f"{old.value} and cannot become {new.value}"):
-            group.transition_to(new, 5)
-        assert group.phase is old
-
-
-def test_the_table_is_that_of_kafkas_valid_previous_states() -> None:
-    assert {new: {old for old in ClassicState if new in TRANSITIONS[old]} for new in ClassicState} == {
-        ClassicState.EMPTY: {ClassicState.PREPARING_REBALANCE},
-        ClassicState.PREPARING_REBALANCE: {
-            ClassicState.STABLE,
-            ClassicState.COMPLETING_REBALANCE,
-            ClassicState.EMPTY,
-        },
-        ClassicState.COMPLETING_REBALANCE: {ClassicState.PREPARING_REBALANCE},
-        ClassicState.STABLE: {ClassicState.COMPLETING_REBALANCE},
-        ClassicState.DEAD: set(ClassicState),
-    }
-    assert [state.value for state in ClassicState if can_rebalance(state)] == ["Empty", "CompletingRebalance", "Stable"]
-
-
-def test_the_documentation_tells_the_table() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "explanation" / "classic-groups.md").read_text()
-    rows = re.findall(r"^\| (\w+) \| ([\w, ]+) \|", page, re.MULTILINE)
-    told = {old: new.split(", ") for old, new in rows if old != "state"}
-    assert {old: sorted(new) for old, new in told.items()} == {
-        old.value: sorted(new.value for new in TRANSITIONS[old]) for old in ClassicState
-    }
 
 
 @pytest.mark.oracle
@@ -430,31 +381,3 @@ class TestTogetherWithKafka:
         body = {"rebalanceTimeoutMs": 60_000, "subscribedTopicNames": ["t0"], "topicPartitions": []}
         scene.request("ConsumerGroupHeartbeat", 1, memberId="m", memberEpoch=0, **body)
         scene.request("ConsumerGroupHeartbeat", 1, memberId="m", memberEpoch=-1)
-
-
-MADE_UP = UUID(int=7)
-
-
-def alone(version: int) -> tuple[CoordinatorRuntime, Pending[Any]]:
-    """Ours without Kafka, and the answer to one JoinGroup of a client called "billing"."""
-    runtime = CoordinatorRuntime(CoordinatorShard(new_id=lambda: MADE_UP), MemoryLog(), now_ms=0)
-    request = JoinGroupRequest(
-        group_id="g",
-        session_timeout_ms=10_000,
-        rebalance_timeout_ms=10_000,
-        protocol_type="consumer",
-        protocols=(JoinGroupRequestProtocol(name="range", metadata=b""),),
-    )
-    return runtime, runtime.request(request, RequestContext(api_version=version, now_ms=0, client_id="billing"))
-
-
-def test_ids_are_the_client_and_a_uuid_of_the_shard() -> None:
-    _, answer = alone(9)
-    assert answer.response.member_id == f"billing-{MADE_UP}"
-
-
-def test_who_waits_hears_that_the_coordinator_is_elsewhere() -> None:
-    runtime, answer = alone(3)
-    assert not answer.done
-    runtime.unload()
-    assert (answer.response.error_code, answer.response.member_id) == (NOT_COORDINATOR, f"billing-{MADE_UP}")

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from quorate.assignors.registry import CLIENT_ASSIGNORS, client_assignor
-from tests.assignors.cases import read_case
+from tests.assignors.read_cases import read_case
 from tests.differential.ops import OPS, Answer, BadInput, need, op
 
 __all__ = ["OPS"]

@@ -1,0 +1,52 @@
+"""A case of the oracle's op `clientAssign` as our assignors take it, read as the oracle reads it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from quorate.assignors import Member, Topic, Topology
+from tests.assignors.cases import Case, topic_partition
+
+
+def read_case(case: Mapping[str, Any]) -> tuple[dict[str, Member], Topology]:
+    """A case as our assignors take it, read as the oracle reads it."""
+    members = {name: _member(consumer) for name, consumer in case["consumers"].items()}
+    return members, _topology(case)
+
+
+def _member(consumer: Case) -> Member:
+    data = consumer.get("userData")
+    return Member(
+        topics=tuple(consumer["topics"]),
+        rack=consumer.get("rackId"),
+        instance_id=consumer.get("groupInstanceId"),
+        owned=tuple(map(topic_partition, consumer.get("ownedPartitions") or ())),
+        generation=consumer.get("generationId", -1),
+        user_data=None if data is None else bytes.fromhex(data),
+    )
+
+
+def _topology(case: Mapping[str, Any]) -> Topology:
+    # A broker's rack is the one with which it was named first.
+    rack_of: dict[int, str | None] = {broker["id"]: broker.get("rack") for broker in case.get("brokers", ())}
+    found: dict[str, dict[int, tuple[str | None, ...]]] = {}
+    for one in case["partitions"]:
+        if "replicas" in one:
+            beside = one.get("racks") or [None] * len(one["replicas"])
+            racks = tuple(
+                rack_of.setdefault(broker, rack) for broker, rack in zip(one["replicas"], beside, strict=True)
+            )
+        else:
+            racks = tuple(one.get("racks", ())) or (None,)
+        found.setdefault(one["topic"], {})[one["partition"]] = racks
+    topics = []
+    for name, partitions in found.items():
+        numbers = sorted(partitions)
+        topics.append(
+            Topic(
+                name=name,
+                partitions=len(numbers),
+                racks=tuple(partitions[number] for number in numbers),
+                numbers=None if numbers == list(range(len(numbers))) else numbers,
+            )
+        )
+    return Topology(topics)

@@ -1,0 +1,114 @@
+"""A partition's folder for tests: opened as after a stop or a crash, written to, and what is in it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from quorate.cluster.log import PartitionLog, Refused
+from quorate.cluster.log_config import LogConfig
+from quorate.cluster.storage.log_files import LogFiles
+from quorate.cluster.storage.recovery import load
+from quorate.cluster.storage.stores import Descriptors
+from quorate.codecs import Uuid
+from quorate.codecs.batches import BatchRecord, encode_batch
+
+NOW_MS = 1_700_000_000_000
+
+
+TOPIC_ID = Uuid(b"0123456789abcdef")
+
+
+SMALL = LogConfig(segment_bytes=1500, index_interval_bytes=200)
+
+
+def batch(
+    count: int,
+    *,
+    producer: int = -1,
+    sequence: int = -1,
+    at_ms: int = NOW_MS,
+    value: bytes = b"v",
+    transactional: bool = False,
+) -> bytes:
+    records = [BatchRecord(offset=at, timestamp_ms=at_ms + at, key=b"k%d" % at, value=value) for at in range(count)]
+    epoch = 0 if producer >= 0 else -1
+    return encode_batch(
+        records, producer_id=producer, producer_epoch=epoch, base_sequence=sequence, transactional=transactional
+    )
+
+
+@dataclass
+class Folder:
+    """A partition's folders under `root`, in `brokers` directories."""
+
+    root: Path
+    brokers: int = 1
+
+    @contextmanager
+    def opened(self, config: LogConfig = SMALL, *, clean: bool = False, flushed: int = 0) -> Iterator[PartitionLog]:
+        descriptors = Descriptors()
+        folders = [self.root / f"broker-{one}" / "t-0" for one in range(self.brokers)]
+        files = LogFiles(folders, TOPIC_ID, descriptors)
+        log, self.cut = load(files, config, clean=clean, start_offset=0, flushed_offset=flushed, now_ms=NOW_MS)
+        try:
+            yield log
+        finally:
+            descriptors.close_all()
+
+    @property
+    def path(self) -> Path:
+        return self.root / "broker-0" / "t-0"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+def facts(log: PartitionLog) -> dict[str, object]:
+    """All that a log tells anybody."""
+    return {
+        "batches": [one.data for one in log],
+        "ends": (log.start_offset, log.next_offset, log.last_stable_offset),
+        "epochs": list(log.epochs),
+        "producers": sorted(log.producers.entries(), key=lambda one: one.producer_id),
+        "aborted": list(log.producers.aborted),
+    }
+
+
+class Writer:
+    """Writes to a log, and notes what it told after each batch. `acknowledged`: the end of what was brought to the disk."""
+
+    def __init__(self, log: PartitionLog) -> None:
+        self.log = log
+        self.sequences: dict[int, int] = {}
+        self.after = {0: facts(log)}
+        self.ends: dict[int, tuple[int, int]] = {0: (0, 0)}
+
+    def write(self, producer: int, count: int, epoch: int, transactional: bool, size: int) -> None:
+        sequence = self.sequences.get(producer, 0)
+        data = batch(
+            count,
+            producer=producer,
+            sequence=sequence if producer >= 0 else -1,
+            value=b"x" * size,
+            transactional=transactional and producer >= 0,
+        )
+        try:
+            self.log.append(data, leader_epoch=epoch, now_ms=NOW_MS)
+        except Refused:  # outside the transaction that is open
+            return
+        self.sequences[producer] = sequence + count
+        self._note()
+
+    def end(self, producer: int, epoch: int, commit: bool) -> None:
+        if producer in self.log.producers.open:
+            self.log.append_marker(producer, 0, commit=commit, now_ms=NOW_MS, leader_epoch=epoch, coordinator_epoch=7)
+            self._note()
+
+    def _note(self) -> None:
+        self.after[self.log.next_offset] = facts(self.log)
+        self.ends[self.log.next_offset] = (self.log.active.base_offset, self.log.active.size)
