@@ -230,8 +230,18 @@ class EmbeddedKafka(Cluster):
 
     def logs(self, broker: int) -> str:
         """What a broker had to say beside its responses."""
+        core = self.embedded.core
+
+        def notes() -> list[str]:
+            core.need_broker(broker)
+            return list(core.notes)
+
+        try:
+            found = self.embedded.call(notes)
+        except ClusterStateError as error:
+            raise ClusterError(str(error)) from None
         mark = f"broker {broker}: "
-        return "".join(f"{line.removeprefix(mark)}\n" for line in self.embedded.core.notes if line.startswith(mark))
+        return "".join(f"{line.removeprefix(mark)}\n" for line in found if line.startswith(mark))
 
     def copy_segments(self, destination: Path, topic: str = "__consumer_offsets", *, broker: int | None = None) -> Path:
         """Write a topic's batches into folders TOPIC-PARTITION, as a broker's log directory has them."""

@@ -248,7 +248,13 @@ class EmbeddedLab(Cluster):
         super().restart_broker(broker, rack=rack)
 
     def _check_version(self, version: str | None) -> None:
-        if version is not None and KafkaVersion.parse(version) != KafkaVersion.parse(self.version):
+        if version is None:
+            return
+        try:
+            wanted = KafkaVersion.parse(version)
+        except ValueError as error:
+            raise ClusterError(str(error)) from None
+        if wanted != KafkaVersion.parse(self.version):
             raise ClusterError(
                 "all brokers of an embedded cluster are of one release",
                 f"move all of them: quorate cluster upgrade {version}",

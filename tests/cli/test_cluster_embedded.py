@@ -98,8 +98,11 @@ def test_a_lab_that_is_there_is_not_replaced(labs):
     assert ended.err.splitlines()[0] == "error: lab is there already, and embedded"
     ended = labs("cluster", "restart-broker", "1", "--version", "4.0.2")
     assert ended.err.splitlines()[0] == "error: all brokers of an embedded cluster are of one release"
-    ended = labs("cluster", "stop-broker", "7")
-    assert ended.err.splitlines()[0] == "error: there is no broker 7, only 1"
+    ended = labs("cluster", "restart-broker", "1", "--version", "new")
+    assert ended.err.splitlines() == ["error: 'new' is not a version of Kafka: write it as 4.3.1"]
+    for command in ("stop-broker", "logs"):
+        ended = labs("cluster", command, "7")
+        assert (ended.status, ended.err.splitlines()[0]) == (1, "error: there is no broker 7, only 1")
     ended = labs("cluster", "cut", "1", "2", "3")
     assert ended.err.splitlines() == [
         "error: brokers 1 and 2, 3 of an embedded cluster exchange nothing that could be cut",
