@@ -123,6 +123,7 @@ def _pytest(release: str, report: Path, tests: str) -> None:
     report.unlink(missing_ok=True)
     pytest = str(FOLDER / release / "bin" / "pytest")
     command = [pytest, "-m", "not fuzz and not containers", "-p", "no:cacheprovider"]
+    command += ["--ignore", "tests/pipeline/test_source_docs.py"]  # it looks at the table that is written of this
     done = subprocess.run([*command, f"--junitxml={report}", tests], cwd=ROOT, check=False)
     if done.returncode not in (0, 1):  # stopped, or not even begun: pytest writes a report of the part that it has run
         report.unlink(missing_ok=True)
