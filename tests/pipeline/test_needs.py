@@ -25,9 +25,9 @@ from quorate.pipeline.jobs.lag import lag
 from quorate.pipeline.jobs.rebalances import rebalances
 from quorate.pipeline.jobs.records import milliseconds
 from quorate.pipeline.jobs.state import STATE, group_state
-from quorate.pipeline.needs import Needs
+from quorate.pipeline.needs import COMMIT_TYPES, Needs
 from quorate.pipeline.source import ConsumerOffsets
-from tests.pipeline.jobs import comparable, replay_stored
+from tests.pipeline.jobs import comparable, replay_stored, rows_of
 from tests.pipeline.made_up import Stored, random_commits, random_groups
 
 Logs = tuple[Path, int, dict[int, list[Stored]]]
@@ -85,16 +85,21 @@ def by_clocks_that_differ(stored: Iterable[Stored], seed: int) -> list[Stored]:
 COLUMNS = "partition,offset,timestamp,producer_id,transactional,type,group,tombstone,key,value,control"
 
 
-def rows_read(path: Path | None, needs: Needs | None = None, **options: str) -> list[dict[str, Any]]:
+def batches_read(path: Path | None, needs: Needs | None = None, **options: str) -> list[pa.RecordBatch]:
     """What the source hands over, without Spark."""
-    given = {"includeRaw": "true", "columns": COLUMNS, **options}
+    given = dict(options)
     if path is not None:
         given["path"] = str(path)
     if needs is not None:
         given["quorate.needs"] = needs.text()
     source = ConsumerOffsets(given)
     reader = source.reader(source.schema())
-    batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+    return [batch for part in reader.partitions() for batch in reader.read(part)]
+
+
+def rows_read(path: Path | None, needs: Needs | None = None, **options: str) -> list[dict[str, Any]]:
+    """The same as rows of some columns, with the bytes."""
+    batches = batches_read(path, needs, **{"includeRaw": "true", "columns": COLUMNS, **options})
     return pa.Table.from_batches(batches).to_pylist() if batches else []
 
 
@@ -303,21 +308,24 @@ def test_only_what_load_gave_is_told_and_only_where_that_changes_nothing(
 
 
 def test_histories_and_lags_are_the_same_whether_the_source_was_told(spark: SparkSession, logs: Logs) -> None:
-    folder, _, stored = logs
-    told = load(spark, folder, **{"isolation.level": "read_uncommitted"})
-    others = told.where("partition >= 0")  # Spark says nothing of that to a source
+    folder, seed, stored = logs
+    uncommitted = {"isolation.level": "read_uncommitted"}
+    others = rows_of(spark, [pa.Table.from_batches(batches_read(folder, **uncommitted))])
     ends = spark.createDataFrame(
         [("t", number, time, 1000 + time) for number in range(2) for time in (20, 55, 90)],
         "topic string, partition int, timestamp long, end_offset long",
     )
-    for job in (
-        lambda df: group_state(df, 55, isolation_level="read_uncommitted").rows.drop("members"),
-        lambda df: rebalances(df, 55),
-        lambda df: lag(df, ends, as_of=55, isolation_level="read_uncommitted"),
-        lambda df: lag(df, ends, as_of=dict.fromkeys(stored, 70), isolation_level="read_uncommitted"),
-    ):
+    commits = ",".join((*COMMIT_TYPES, "Control"))  # all that lags are made of
+    jobs: list[tuple[str, Callable[[DataFrame], DataFrame]]] = [
+        ("", lambda df: group_state(df, 55, isolation_level="read_uncommitted").rows.drop("members")),
+        ("", lambda df: rebalances(df, 55)),
+        (commits, lambda df: lag(df, ends, as_of=55, isolation_level="read_uncommitted")),
+        (commits, lambda df: lag(df, ends, as_of=dict.fromkeys(stored, 70), isolation_level="read_uncommitted")),
+    ]
+    for number, (types, job) in enumerate(jobs):
+        told = load(spark, folder, **uncommitted, **({"types": types} if types else {}))
         found = [sorted(map(str, job(df).collect())) for df in (told, others)]
-        assert found[0] == found[1]
+        assert found[0] == found[1], f"job {number}, seed {seed}"
         assert found[0]
 
 
