@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["AdminOperations", "metadata_from"]
 
 
+HIDDEN = "(hidden)"
+"""The value of a setting that brokers tell nobody."""
+
+
 class AdminOperations:
     """Topics, partitions, replicas, configurations and coordinators of the cluster at `client_config`."""
 
@@ -181,9 +185,13 @@ class AdminOperations:
     def set_config(self, resource: str, config: Mapping[str, str | None]) -> None:
         """Set dynamic configurations, and wait until every broker knows them. `resource`: "topic:NAME", "broker:ID", "broker:" (all) or "group:ID"; `None` takes a setting back.
 
-        Raises `ClusterError` when the cluster refuses them.
+        Raises `ClusterError` when the cluster refuses them, and for what has none.
         """
-        kind, _, name = resource.partition(":")
+        kind, colon, name = resource.partition(":")
+        if kind not in ("topic", "broker", "group") or not colon:
+            raise ClusterError(
+                f"{resource!r} has no configuration", "name it as topic:NAME, broker:ID, broker: or group:ID"
+            )
         # What holds for one broker alone, only that one checks and tells; of anything else, each tells what it has learned.
         asked = [int(name)] if kind == "broker" and name else self._brokers_up()
         refused = alter_configs(self.admin, asked[0], kind, name, config)
@@ -192,7 +200,8 @@ class AdminOperations:
         wanted = {key: None if value is None else _comparable(value) for key, value in config.items()}
 
         def known() -> bool:
-            return all(configs_from(self.admin, broker, kind, name, list(wanted)) == wanted for broker in asked)
+            told = [configs_from(self.admin, broker, kind, name, list(wanted)) for broker in asked]
+            return all(each[key] in (value, value and HIDDEN) for each in told for key, value in wanted.items())
 
         wait_for(f"every broker knows the configuration of {resource}", known, self.timeout_ms)
 
@@ -277,7 +286,7 @@ def alter_configs(
 def configs_from(
     admin: "KafkaAdminClient", broker: int, kind: str, name: str, keys: Sequence[str]
 ) -> dict[str, str | None]:
-    """What one broker says that was set for this very resource: `None` for a setting that was not, or that is inherited."""
+    """What one broker says that was set for this very resource: `None` for a setting that was not, or that is inherited; `HIDDEN` for a password."""
     from kafka.admin import ConfigResourceType
     from kafka.protocol.admin.configs import DescribeConfigsRequest as Request
 
@@ -297,7 +306,7 @@ def configs_from(
         # Groups' configurations have no synonyms.
         for level in [*entry["synonyms"], {"source": entry["config_source"], "value": entry["value"]}]:
             if level["source"] == source:
-                values[entry["name"]] = _comparable(level["value"])
+                values[entry["name"]] = HIDDEN if level["value"] is None else _comparable(level["value"])
     return values
 
 

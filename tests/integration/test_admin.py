@@ -1,0 +1,28 @@
+"""What the Cluster interface makes of brokers' answers; the answers are made up here."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from quorate.integration import ClusterError, EmbeddedKafka
+from quorate.integration.admin import HIDDEN, configs_from
+
+
+def test_a_setting_that_brokers_hide_is_told_from_one_that_is_not_set() -> None:
+    password = {"name": "ssl.key.password", "config_source": 2, "value": None, "synonyms": []}
+    threads = {"name": "num.io.threads", "config_source": 4, "value": "8", "synonyms": []}
+    answer: dict[str, Any] = {"results": [{"configs": [password, threads]}]}
+    admin: Any = SimpleNamespace(_manager=SimpleNamespace(run=lambda _: answer))
+    found = configs_from(admin, 1, "broker", "1", ["ssl.key.password", "num.io.threads"])
+    assert found == {"ssl.key.password": HIDDEN, "num.io.threads": None}
+
+
+@pytest.mark.parametrize("resource", ["orders", "topics:orders", "", "client:x"])
+def test_what_has_no_configuration_is_named_with_what_has(resource: str) -> None:
+    with (
+        EmbeddedKafka(racks=[None]) as kafka,
+        pytest.raises(ClusterError, match="has no configuration") as raised,
+    ):
+        kafka.set_config(resource, {"x": "y"})
+    assert raised.value.remedy == ("name it as topic:NAME, broker:ID, broker: or group:ID",)
