@@ -1,43 +1,27 @@
 """`PartitionLog`: the batches of one partition, as producers sent them, with the offsets that the broker gives; in memory, or in a folder.
 
-Batches stay bytes: of a batch only base offset, leader epoch and, with log-append time, timestamp and CRC are written anew. What a producer may append is decided
-here and in `quorate.cluster.producers` (KIP-98). All replicas of a partition share one log, so its high watermark is its end.
+Batches stay bytes (`quorate.cluster.produced`). What a producer may append, and when, is decided there and in `quorate.cluster.producers` (KIP-98). All replicas of a partition share one log, so its high watermark is its end.
 """
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from struct import Struct
 from typing import TYPE_CHECKING
-
-import google_crc32c
 
 from quorate.cluster.flushing import Unflushed
 from quorate.cluster.log_config import LogConfig
+from quorate.cluster.produced import check_batch, in_place
 from quorate.cluster.producers import Producers, Refused
 from quorate.cluster.storage.files import AbortedTransaction
 from quorate.cluster.storage.segment import Batch, BatchFacts, Segment
 from quorate.cluster.storage.stores import FileStore, MemoryStore
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.codecs.batches.v2 import (
-    COMPRESSION_MASK,
-    CONTROL,
-    CRC_START,
-    HEADER,
-    HEADER_BYTES,
-    LOG_APPEND_TIME,
-    LOG_OVERHEAD,
-)
 from quorate.codecs.batches.writer import encode_marker
 
 if TYPE_CHECKING:
     from quorate.cluster.storage.log_files import LogFiles
 
 __all__ = ["Appended", "Batch", "Fetched", "PartitionLog", "Refused"]
-
-_PLACE = Struct(">qi")  # base offset, length
-_EPOCH = Struct(">i")
-_EPOCH_AT = 12
 
 
 @dataclass(slots=True)
@@ -230,37 +214,21 @@ class PartitionLog:
         max_batch_bytes: int | None = None,
     ) -> Appended:
         """Take the one batch of a produce request; `append_time` and `max_batch_bytes` as the log's settings have them, unless said. Raises `Refused`."""
-        if len(data) < HEADER_BYTES:
-            raise Refused(ErrorCode.CORRUPT_MESSAGE, f"{len(data)} bytes are less than a batch's header")
-        _, length, _, magic, crc, attributes, last_delta, *_, count = HEADER.unpack_from(data)
-        if magic != 2:
-            raise Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"message format {magic}")
-        if LOG_OVERHEAD + length != len(data):
-            raise Refused(ErrorCode.INVALID_RECORD, "a produce request has one batch for each partition")
-        most = self.config.max_message_bytes if max_batch_bytes is None else max_batch_bytes
-        if len(data) > most:
-            raise Refused(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(data)} bytes, at most {most} are allowed")
-        if google_crc32c.value(data[CRC_START:]) != crc:
-            raise Refused(ErrorCode.CORRUPT_MESSAGE, "the CRC does not match")
-        if count <= 0 or last_delta != count - 1 or attributes & CONTROL or attributes & COMPRESSION_MASK > 4:
-            raise Refused(ErrorCode.INVALID_RECORD, "the batch contradicts itself, or is none that a producer may send")
-        facts = BatchFacts.of(data)
+        facts = check_batch(data, self.config.max_message_bytes if max_batch_bytes is None else max_batch_bytes)
         if facts.producer_id >= 0:
             if (known := self.producers.known(facts)) is not None:
                 return Appended(known.base_offset, known.last_offset, duplicate=True)
             self.producers.check(facts)
-        base = facts.base_offset = self.next_offset
-        facts.last_offset = base + last_delta
+        count = facts.last_offset - facts.base_offset
+        facts.base_offset = self.next_offset
+        facts.last_offset = facts.base_offset + count
         facts.leader_epoch = leader_epoch
-        stamp = -1
-        buffer = bytearray(data)
-        _PLACE.pack_into(buffer, 0, base, length)
-        _EPOCH.pack_into(buffer, _EPOCH_AT, leader_epoch)
-        if self.config.append_time if append_time is None else append_time:
-            stamp = facts.max_timestamp_ms = now_ms
-            _stamp(buffer, attributes, now_ms)
-        self._add(facts, bytes(buffer), now_ms)
-        return Appended(base, facts.last_offset, stamp)
+        stamped = self.config.append_time if append_time is None else append_time
+        if stamped:
+            facts.max_timestamp_ms = now_ms
+        placed = in_place(data, facts.base_offset, leader_epoch, now_ms if stamped else None)
+        self._add(facts, placed, now_ms)
+        return Appended(facts.base_offset, facts.last_offset, now_ms if stamped else -1)
 
     def append_own(self, data: bytes, now_ms: int) -> None:
         """Take a batch that the broker itself made, whose offsets are `next_offset` and on. Raises `Refused`."""
@@ -448,18 +416,3 @@ class PartitionLog:
         if self.on_failure is not None and self.files is not None:
             self.on_failure(f"{self.files.home}: {why}")
         return Refused(ErrorCode.KAFKA_STORAGE_ERROR, why)
-
-
-_ATTRIBUTES = Struct(">h")
-_ATTRIBUTES_AT = 21
-_TIME = Struct(">q")
-_MAX_TIMESTAMP_AT = 35
-_CRC = Struct(">I")
-_CRC_AT = 17
-
-
-def _stamp(buffer: bytearray, attributes: int, now_ms: int) -> None:
-    """Log-append time: the broker's time counts for all records of the batch."""
-    _ATTRIBUTES.pack_into(buffer, _ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
-    _TIME.pack_into(buffer, _MAX_TIMESTAMP_AT, now_ms)
-    _CRC.pack_into(buffer, _CRC_AT, google_crc32c.value(bytes(buffer[CRC_START:])))

@@ -1,0 +1,64 @@
+"""A batch of a produce request: whether a log may take its bytes, and what becomes of them there. Knows of no log, and of no producer.
+
+Of a batch only base offset, leader epoch and, with log-append time, timestamp and CRC are written anew.
+"""
+
+from struct import Struct
+
+import google_crc32c
+
+from quorate.cluster.producers import Refused
+from quorate.cluster.storage.segment import BatchFacts
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.batches.v2 import (
+    COMPRESSION_MASK,
+    CONTROL,
+    CRC_START,
+    HEADER,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+)
+
+__all__ = ["check_batch", "in_place"]
+
+_OFFSET = Struct(">q")
+_EPOCH = Struct(">i")
+_EPOCH_AT = 12
+_ATTRIBUTES = Struct(">h")
+_ATTRIBUTES_AT = 21
+_TIME = Struct(">q")
+_MAX_TIMESTAMP_AT = 35
+_CRC = Struct(">I")
+_CRC_AT = 17
+
+
+def check_batch(data: bytes, most_bytes: int) -> BatchFacts:
+    """What a batch says of itself. Raises `Refused` for one that is damaged, larger than `most_bytes`, or none that a producer may send."""
+    if len(data) < HEADER_BYTES:
+        raise Refused(ErrorCode.CORRUPT_MESSAGE, f"{len(data)} bytes are less than a batch's header")
+    _, length, _, magic, crc, attributes, last_delta, *_, count = HEADER.unpack_from(data)
+    if magic != 2:
+        raise Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"message format {magic}")
+    if LOG_OVERHEAD + length != len(data):
+        raise Refused(ErrorCode.INVALID_RECORD, "a produce request has one batch for each partition")
+    if len(data) > most_bytes:
+        raise Refused(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(data)} bytes, at most {most_bytes} are allowed")
+    if google_crc32c.value(data[CRC_START:]) != crc:
+        raise Refused(ErrorCode.CORRUPT_MESSAGE, "the CRC does not match")
+    if count <= 0 or last_delta != count - 1 or attributes & CONTROL or attributes & COMPRESSION_MASK > 4:
+        raise Refused(ErrorCode.INVALID_RECORD, "the batch contradicts itself, or is none that a producer may send")
+    return BatchFacts.of(data)
+
+
+def in_place(data: bytes, base_offset: int, leader_epoch: int, append_time_ms: int | None) -> bytes:
+    """The batch as the log has it. `append_time_ms`: log-append time, where the broker's time counts for all records of the batch."""
+    buffer = bytearray(data)
+    _OFFSET.pack_into(buffer, 0, base_offset)
+    _EPOCH.pack_into(buffer, _EPOCH_AT, leader_epoch)
+    if append_time_ms is not None:
+        (attributes,) = _ATTRIBUTES.unpack_from(data, _ATTRIBUTES_AT)
+        _ATTRIBUTES.pack_into(buffer, _ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
+        _TIME.pack_into(buffer, _MAX_TIMESTAMP_AT, append_time_ms)
+        _CRC.pack_into(buffer, _CRC_AT, google_crc32c.value(bytes(buffer[CRC_START:])))
+    return bytes(buffer)
