@@ -1,13 +1,18 @@
 """Coordinator topics in Spark: read, decode, replay and analyse months of `__consumer_offsets` with PySpark (`pip install quorate[spark]`)."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from quorate.pipeline.decode import decode, decode_segments
-from quorate.pipeline.jobs.audit import upgrade_audit
-from quorate.pipeline.jobs.lag import lag
-from quorate.pipeline.jobs.locality import Locality, locality
-from quorate.pipeline.jobs.rebalances import rebalances, storms
-from quorate.pipeline.jobs.state import GroupState, group_state
 from quorate.pipeline.schema import OptionError, arrow_schema, record_types, spark_schema
 from quorate.pipeline.source import register
+
+if TYPE_CHECKING:
+    from quorate.pipeline.jobs.audit import upgrade_audit
+    from quorate.pipeline.jobs.lag import lag
+    from quorate.pipeline.jobs.locality import Locality, locality
+    from quorate.pipeline.jobs.rebalances import rebalances, storms
+    from quorate.pipeline.jobs.state import GroupState, group_state
 
 __all__ = [
     "GroupState",
@@ -26,3 +31,21 @@ __all__ = [
     "storms",
     "upgrade_audit",
 ]
+
+_JOBS = {
+    "GroupState": "state",
+    "Locality": "locality",
+    "group_state": "state",
+    "lag": "lag",
+    "locality": "locality",
+    "rebalances": "rebalances",
+    "storms": "rebalances",
+    "upgrade_audit": "audit",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Jobs are imported when they are first asked for: Spark reads in processes of its own, each of which imports the source anew, and needs none of what they bring along."""
+    if name in _JOBS:
+        return getattr(import_module(f"{__name__}.jobs.{_JOBS[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -58,3 +58,10 @@ def test_a_zip_of_the_package_is_enough_where_the_dependencies_are(tmp_path: Pat
         command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False
     )
     assert "rows 107 107" in done.stdout, done.stderr[-3000:]
+
+
+def test_a_process_of_the_source_imports_no_jobs() -> None:
+    """Spark plans and reads in processes of its own; each imports the source anew, which is part of what every query costs."""
+    asked = "import sys, quorate.pipeline.source; print([one for one in sys.modules if 'jobs' in one or one.startswith(('quorate.coordinator', 'quorate.assignors'))])"
+    done = subprocess.run([sys.executable, "-P", "-c", asked], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == "[]\n"
