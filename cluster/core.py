@@ -64,6 +64,7 @@ class ClusterCore:
     ) -> None:
         self.settings = Settings.of(properties or {})
         self.features = finalized(self.settings.coordinator.kafka_version)
+        self.features_epoch = 0  # goes up with each change: clients take no older ones
         self.meter: Meter | None = None
         self.notes: list[str] = []
         self.failures: list[str] = []
@@ -467,6 +468,12 @@ class ClusterCore:
         for broker in self.brokers.values():
             broker.drop_clients()  # as brokers that restart do; clients ask for versions anew
         self.groups.restart()
+
+    def change_features(self, levels: Mapping[str, int]) -> None:
+        """Agree on other levels of features. What is not named is off."""
+        self.features = dict(levels)
+        self.features_epoch += 1
+        self.settings_changed()
 
     def need_broker(self, broker: int) -> Broker:
         """A broker by id. Raises `ClusterStateError`."""

@@ -1,10 +1,12 @@
 """All modules that answer: importing this one fills `ANSWERS`."""
 
 from quorate.cluster.apis import (
+    acls,
     alter_configs,
     cluster,
     configs,
     describe_transactions,
+    features,
     fetch,
     find_coordinator,
     groups,
@@ -15,6 +17,7 @@ from quorate.cluster.apis import (
     offset_for_leader_epoch,
     offsets,
     produce,
+    quorum,
     replicas,
     sasl,
     topics,
@@ -23,10 +26,12 @@ from quorate.cluster.apis import (
 )
 
 __all__ = [
+    "acls",
     "alter_configs",
     "cluster",
     "configs",
     "describe_transactions",
+    "features",
     "fetch",
     "find_coordinator",
     "groups",
@@ -37,6 +42,7 @@ __all__ = [
     "offset_for_leader_epoch",
     "offsets",
     "produce",
+    "quorum",
     "replicas",
     "sasl",
     "topics",

@@ -116,7 +116,7 @@ def api_versions(broker: "Broker", request: ApiVersionsRequest, context: Context
             for name, (least, most, _) in supported.items()
             if least > 0 or context.api_version >= 4  # clients up to version 3 take 0 for damage (KAFKA-17011)
         ),
-        finalized_features_epoch=0,
+        finalized_features_epoch=cluster.features_epoch,
         finalized_features=tuple(
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
             for name, level in cluster.features.items()

@@ -73,6 +73,8 @@ class MetadataState:
     def apply(self, record: object, offset: int) -> None:
         """What the record at an offset says. Records of other kinds change nothing. Raises `KeyError` or `IndexError` if it is about what is not there."""
         match record:
+            case FeatureLevelRecord(feature_level=0):
+                self.features.pop(record.name, None)
             case FeatureLevelRecord():
                 self.features[record.name] = record.feature_level
             case RegisterBrokerRecord():
@@ -150,6 +152,8 @@ def _records(old: MetadataState, new: MetadataState, only: Collection[Uuid] | No
     for name, level in new.features.items():
         if old.features.get(name) != level:
             yield FeatureLevelRecord(name=name, feature_level=level)
+    for name in old.features.keys() - new.features.keys():
+        yield FeatureLevelRecord(name=name, feature_level=0)
     yield from _brokers(old, new)
     for topic_id in old.topics if only is None else only:
         if topic_id in old.topics and topic_id not in new.topics:

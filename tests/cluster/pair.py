@@ -29,7 +29,7 @@ from quorate.codecs.batches import BatchProblem, BatchRecord, read_batches
 from quorate.codecs.batches.v2 import CRC_START, HEADER_BYTES
 from quorate.codecs.message import Message
 from quorate.codecs.wire import ArrayType, StructType
-from tests.cluster.pair_tables import IDS, NOT_COMPARED, ONLY_THEIRS, SETS
+from tests.cluster.pair_tables import IDS, NOT_COMPARED, NOT_COMPARED_OF, ONLY_THEIRS, SETS
 from tests.cluster.wire import Wire
 
 __all__ = ["CLOSED", "Difference", "Pair", "parts"]
@@ -106,6 +106,7 @@ class Pair:
     ) -> None:
         self.ids = ids or Ids()
         self._sets = sets
+        self._skipped = NOT_COMPARED
         self._ports = (ours, theirs)
         self._wires: list[tuple[Wire, Wire] | None] = [None] * connections
 
@@ -246,6 +247,7 @@ class Pair:
 
     def compare(self, request: Message, version: int, ours: Any, theirs: Any) -> list[Difference]:
         api = api_of(type(request)).name
+        self._skipped = NOT_COMPARED | NOT_COMPARED_OF.get(api, frozenset())
         return [
             Difference(api, version, _INDEX.sub("[]", path), a, b, request)
             for path, a, b in self._parts("", None, ours, theirs)
@@ -255,7 +257,7 @@ class Pair:
         if isinstance(ours, Message) and isinstance(theirs, Message):
             name = type(ours).__name__
             for one in ours.spec.fields:
-                if one.name in NOT_COMPARED or f"{name}.{one.name}" in NOT_COMPARED:
+                if one.name in self._skipped or f"{name}.{one.name}" in self._skipped:
                     continue
                 a, b = getattr(ours, one.name), getattr(theirs, one.name)
                 where = f"{path}.{one.name}" if path else one.name

@@ -53,6 +53,7 @@ CHANGES = frozenset(
         "ElectLeaders",
         "AddPartitionsToTxn",
         "Produce",
+        "UpdateFeatures",
     }
 )
 """APIs after which a real broker takes a moment until everything that it says follows from them."""

@@ -74,6 +74,7 @@ _NEVER_WILD = frozenset(
         "resource_type",
         "configs",
         "AddPartitionsToTxnTopic.partitions",
+        "UpdateFeaturesRequest.validate_only",
     }
 )
 """A client that waits for months compares nothing, nor does a transaction that ends at once, which brokers look for every ten seconds; brokers do not fetch from the embedded ones; of an isolation level that there is not, what Kafka does depends on what

@@ -1,6 +1,6 @@
 """What `pair` has to know of fields, by their names: which are ids, which are not compared, which arrays have no order."""
 
-__all__ = ["IDS", "NOT_COMPARED", "ONLY_THEIRS", "SETS", "SETS_ONCE"]
+__all__ = ["IDS", "NOT_COMPARED", "NOT_COMPARED_OF", "ONLY_THEIRS", "SETS", "SETS_ONCE"]
 
 IDS = {
     "topic_id": "topic",
@@ -12,6 +12,7 @@ IDS = {
     "member_id": "member",
     "port": "port",
     "client_host": "host",
+    "replica_directory_id": "directory",
     "JoinGroupResponse.leader": "member",
 }
 """Fields that hold ids, by name or by struct and name, and of what: equal ids on one side are equal on the other."""
@@ -31,6 +32,9 @@ NOT_COMPARED = frozenset(
     }
 )
 """Texts for people, and what depends on how fast a machine is: how far the controller has come, which share partitions have got their state."""
+
+NOT_COMPARED_OF = {"DescribeQuorum": frozenset({"high_watermark", "log_end_offset", "port"})}
+"""More of single APIs: how much has happened to a cluster, and where its controllers listen, of which the embedded one has no own."""
 
 SETS = frozenset(
     {

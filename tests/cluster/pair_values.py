@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from quorate.cluster.core import ClusterCore
 from quorate.codecs import Uuid
+from quorate.codecs.api.releases import FEATURES, RELEASES
 from quorate.codecs.message import FieldSpec, Message, MessageSpec
 from quorate.codecs.wire import ArrayType, StructType
 
@@ -362,6 +363,17 @@ SENSIBLE: Mapping[str, Make] = {
     "state_filters": _pick((), (), ("Ongoing",), ("Empty", "Bogus")),
     "duration_filter": _pick(-1, -1, 0, 10**9),
     "transactional_id_pattern": lambda gen, _: gen.random.choice((None, None, gen.prefix + ".", "(")),
+    # the cluster
+    "TopicData.topic_name": _pick("__cluster_metadata", "__cluster_metadata", "__cluster_metadata", "nowhere"),
+    "TopicData.partitions": lambda gen, _: gen.array(_field("TopicData.partitions", gen)),
+    "feature": _pick(*FEATURES[RELEASES[-1]], "nothing", ""),
+    "max_version_level": _pick(0, 0, 1, 1, 1, 2, 3, -1, 7, 29, 30, 31),
+    "upgrade_type": _pick(1, 1, 1, 2, 2, 3, 0, 9),
+    "UpdateFeaturesRequest.validate_only": _pick(True),
+    "resource_type_filter": _pick(*range(1, 9), 0, 1, 2),
+    "pattern_type_filter": _pick(*range(1, 6), 0, 1, 3),
+    "operation": _pick(*range(1, 17), 0),
+    "permission_type": _pick(*range(1, 5), 0),
     # groups
     "group_id": _group,
     "groups": _groups,

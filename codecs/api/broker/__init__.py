@@ -16,10 +16,12 @@ from quorate.codecs.api.broker.create_partitions import CreatePartitionsRequest,
 from quorate.codecs.api.broker.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from quorate.codecs.api.broker.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from quorate.codecs.api.broker.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from quorate.codecs.api.broker.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from quorate.codecs.api.broker.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from quorate.codecs.api.broker.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from quorate.codecs.api.broker.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from quorate.codecs.api.broker.describe_producers import DescribeProducersRequest, DescribeProducersResponse
+from quorate.codecs.api.broker.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from quorate.codecs.api.broker.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -46,6 +48,7 @@ from quorate.codecs.api.broker.offset_for_leader_epoch import OffsetForLeaderEpo
 from quorate.codecs.api.broker.produce import ProduceRequest, ProduceResponse
 from quorate.codecs.api.broker.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from quorate.codecs.api.broker.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from quorate.codecs.api.broker.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 __all__ = [
     "AddOffsetsToTxnRequest",
@@ -66,6 +69,8 @@ __all__ = [
     "DeleteRecordsResponse",
     "DeleteTopicsRequest",
     "DeleteTopicsResponse",
+    "DescribeAclsRequest",
+    "DescribeAclsResponse",
     "DescribeClusterRequest",
     "DescribeClusterResponse",
     "DescribeConfigsRequest",
@@ -74,6 +79,8 @@ __all__ = [
     "DescribeLogDirsResponse",
     "DescribeProducersRequest",
     "DescribeProducersResponse",
+    "DescribeQuorumRequest",
+    "DescribeQuorumResponse",
     "DescribeTopicPartitionsRequest",
     "DescribeTopicPartitionsResponse",
     "DescribeTransactionsRequest",
@@ -108,4 +115,6 @@ __all__ = [
     "SaslAuthenticateResponse",
     "SaslHandshakeRequest",
     "SaslHandshakeResponse",
+    "UpdateFeaturesRequest",
+    "UpdateFeaturesResponse",
 ]

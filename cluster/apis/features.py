@@ -1,0 +1,64 @@
+"""UpdateFeatures v0–2 (KIP-584, KIP-778, KIP-1022): levels of features go up or down, all that are asked for or none. ApiVersions tells them from then on."""
+
+from typing import TYPE_CHECKING
+
+from quorate.cluster.apis import Context, answers
+from quorate.cluster.apis.versions import release_of
+from quorate.cluster.errors import Refusal
+from quorate.codecs.api.broker import UpdateFeaturesRequest, UpdateFeaturesResponse
+from quorate.codecs.api.broker.update_features import FeatureUpdateKey, UpdatableFeatureResult
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.api.releases import FEATURES, Features
+
+if TYPE_CHECKING:
+    from quorate.cluster.broker import Broker
+
+__all__: list[str] = []
+
+_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
+_NEVER_DOWN = frozenset({"kraft.version", "metadata.version"})
+"""Kafka refuses to take these down: what is known might get lost."""
+
+
+@answers(UpdateFeaturesRequest, lacks="levels that depend on each other; a metadata.version is never taken down")
+def update_features(broker: "Broker", request: UpdateFeaturesRequest, context: Context) -> UpdateFeaturesResponse:
+    """Change the levels, unless one of them cannot be. As in Kafka, version 0 cannot take any down, whatever it says."""
+    cluster = broker.cluster
+    supported = FEATURES[release_of(cluster.settings.coordinator.kafka_version)]
+    levels = dict(cluster.features)
+    try:
+        for one in request.feature_updates:
+            _check(one, supported, cluster.features.get(one.feature, 0))
+            levels[one.feature] = one.max_version_level
+    except Refusal as refusal:
+        told = f"The update failed for all features since the following feature had an error: {refusal.message}"
+        return UpdateFeaturesResponse(error_code=refusal.code, error_message=told)
+    if not request.validate_only:
+        cluster.change_features({name: level for name, level in levels.items() if level > 0})
+    return UpdateFeaturesResponse(
+        error_message=None,
+        results=tuple(UpdatableFeatureResult(feature=one.feature) for one in request.feature_updates),
+    )
+
+
+def _check(update: FeatureUpdateKey, supported: Features, current: int) -> None:
+    """Raises `Refusal` where a feature cannot go from its current level to another one."""
+    name, level = update.feature, update.max_version_level
+    lowest, highest, _ = supported.get(name, (0, 0, 0))
+    if update.upgrade_type not in (_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE):
+        problem = f"there is no type of upgrade {update.upgrade_type}: 1 to 3"
+    elif level < 0:
+        problem = "a level cannot be less than 0"
+    elif name not in supported:
+        problem = "this release has no such feature"
+    elif not lowest <= level <= highest:
+        problem = f"levels from {lowest} to {highest} are supported"
+    elif level < current and name in _NEVER_DOWN:
+        problem = f"it is {current}, and does not go down"
+    elif level < current and update.upgrade_type == _UPGRADE:
+        problem = f"it is {current}, and goes down only if a downgrade is asked for"
+    elif level > current and update.upgrade_type != _UPGRADE:
+        problem = f"it is {current}, and a downgrade is asked for"
+    else:
+        return
+    raise Refusal(ErrorCode.INVALID_UPDATE_VERSION, f"Invalid update version {level} for feature {name}: {problem}")

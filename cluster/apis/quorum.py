@@ -1,0 +1,81 @@
+"""DescribeQuorum v0–2 (KIP-642, KIP-836, KIP-853): the controllers. Each broker is one, too, as in Kafka's combined mode; the first that is up leads them."""
+
+from typing import TYPE_CHECKING
+from uuid import NAMESPACE_OID, uuid5
+
+from quorate.cluster.apis import Context, answers
+from quorate.codecs import Uuid
+from quorate.codecs.api.broker import DescribeQuorumRequest, DescribeQuorumResponse
+from quorate.codecs.api.broker.describe_quorum import Listener, Node, PartitionData, ReplicaState, TopicData
+from quorate.codecs.api.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from quorate.cluster.broker import Broker
+    from quorate.cluster.core import ClusterCore
+
+__all__: list[str] = []
+
+_METADATA = "__cluster_metadata"
+_TELLS_NODES = 2
+_TELLS_DIRECTORIES = 2
+
+
+@answers(
+    DescribeQuorumRequest,
+    lacks="controllers of their own: brokers' ports are told; offsets, where nothing is kept in a directory",
+)
+def describe_quorum(broker: "Broker", request: DescribeQuorumRequest, context: Context) -> DescribeQuorumResponse:
+    """Tell of the metadata's only partition, where nothing else is asked for; as Kafka, nothing at all otherwise."""
+    asked = [(topic.topic_name, part.partition_index) for topic in request.topics for part in topic.partitions]
+    known = asked == [(_METADATA, 0)] and len(request.topics) == 1
+    cluster = broker.cluster
+    return DescribeQuorumResponse(
+        topics=tuple(
+            TopicData(
+                topic_name=topic.topic_name,
+                partitions=tuple(
+                    _state(cluster, context)
+                    if known
+                    else PartitionData(
+                        partition_index=part.partition_index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    )
+                    for part in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        ),
+        nodes=tuple(
+            Node(node_id=one.id, listeners=(Listener(name="CONTROLLER", host=one.host, port=one.port),))
+            for one in cluster.brokers.values()
+            if one.registered
+        )
+        if known and context.api_version >= _TELLS_NODES
+        else (),
+    )
+
+
+def _directory(cluster: "ClusterCore", broker: int) -> Uuid:
+    """The id of a controller's directory, which is told since kraft.version 1 (KIP-853): made up, and always the same in a cluster."""
+    return Uuid(uuid5(NAMESPACE_OID, f"{cluster.cluster_id} {broker}").bytes)
+
+
+def _state(cluster: "ClusterCore", context: Context) -> PartitionData:
+    now_ms = context.now_ms
+    tells_directories = cluster.features.get("kraft.version", 0) > 0 and context.api_version >= _TELLS_DIRECTORIES
+    end = 0 if cluster.data is None else cluster.data.metadata.log.next_offset
+    return PartitionData(
+        leader_id=cluster.controller,
+        leader_epoch=1,
+        high_watermark=end,
+        current_voters=tuple(
+            ReplicaState(
+                replica_id=one.id,
+                replica_directory_id=_directory(cluster, one.id) if tells_directories else Uuid.ZERO,
+                log_end_offset=end if one.alive else -1,
+                last_fetch_timestamp=now_ms if one.alive else -1,
+                last_caught_up_timestamp=now_ms if one.alive else -1,
+            )
+            for one in cluster.brokers.values()
+            if one.registered
+        ),
+    )
