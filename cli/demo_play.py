@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer
+from kafka.errors import KafkaError
 
 from quorate.assignors.adapters import kafka_python
 from quorate.codecs.api.broker import FetchRequest
@@ -185,9 +186,8 @@ class Play:
                         self.seen.update(record.value for record in records)
                         member.consumed += len(records)
                 if batches:
-                    with suppress(
-                        Exception
-                    ):  # a rebalance: the next owner goes on from the last commit, and what is consumed twice is counted
+                    # In a rebalance: the next owner goes on from the last commit, and what is consumed twice is counted.
+                    with suppress(KafkaError):
                         consumer.commit()
             member.owned = frozenset()
             consumer.close(autocommit=False)
