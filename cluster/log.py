@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from quorate.cluster.epochs import begun_at, end_of, up_to
 from quorate.cluster.flushing import Unflushed
 from quorate.cluster.log_config import LogConfig
 from quorate.cluster.produced import check_batch, in_place
@@ -169,28 +170,15 @@ class PartitionLog:
             return None
         return next(newest.batches(newest.position_of(newest.max_timestamp_offset)), None)
 
-    def epochs_up_to(self, led: int) -> list[tuple[int, int]]:
-        """Each leader epoch and where it begins, up to `led`, in which the log is led now: it begins where the log ended before, also with nothing written in it (LeaderEpochFileCache.assign)."""
-        if self.epochs and self.epochs[-1][0] >= led:
-            return self.epochs
-        return [*((epoch, start) for epoch, start in self.epochs if start < self.next_offset), (led, self.next_offset)]
-
     def end_of_epoch(self, epoch: int, led: int) -> tuple[int, int]:
-        """The largest leader epoch up to `epoch`, and where it ended (KIP-101); (-1, -1) for an epoch later than `led`, in which the log is led now."""
-        if epoch < 0:
-            return -1, -1
-        epochs = self.epochs_up_to(led)
-        known = [one for one, _ in epochs if one <= epoch]
-        later = [start for one, start in epochs if one > epoch]
-        if known and known[-1] == epoch and not later:
-            return epoch, self.next_offset
-        if not later:
-            return -1, -1
-        return known[-1] if known else epoch, later[0]
+        """The largest leader epoch up to `epoch`, and where it ended; (-1, -1) for an epoch later than `led`, in which the log is led now."""
+        return end_of(up_to(self.epochs, led, self.next_offset), epoch, self.next_offset)
 
     def epoch_of(self, offset: int, led: int) -> int:
         """The leader epoch that an offset was or will be written in, if the log is led in `led` now; -1 if that is not known."""
-        return next((epoch for epoch, start in reversed(self.epochs_up_to(led)) if start <= offset), -1)
+        return next(
+            (epoch for epoch, start in reversed(up_to(self.epochs, led, self.next_offset)) if start <= offset), -1
+        )
 
     def __iter__(self) -> Iterator[Batch]:
         """All batches, oldest first; those that are appended meanwhile are left out."""
@@ -344,16 +332,9 @@ class PartitionLog:
         self.start_offset = max(self.start_offset, left[0].base_offset)
         self.first_dirty_offset = max(self.first_dirty_offset, left[0].base_offset)
         self.producers.forget_aborted(left[0].base_offset)
-        self._forget_epochs()
+        self.epochs = begun_at(self.epochs, self.start_offset)
         if self.files is not None:
             self.files.dropped(self, segments)
-
-    def _forget_epochs(self) -> None:
-        """Epochs that ended before the log begins; the one that it begins in, begins with it (LeaderEpochFileCache)."""
-        keep = max((index for index, (_, start) in enumerate(self.epochs) if start <= self.start_offset), default=0)
-        if self.epochs and self.epochs[keep][1] < self.start_offset:
-            self.epochs[keep] = (self.epochs[keep][0], self.start_offset)
-        del self.epochs[:keep]
 
     # ---- the disk
 
