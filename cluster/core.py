@@ -1,6 +1,9 @@
 """`ClusterCore`: what the brokers of a cluster share: topics, who leads, settings, coordinators. It is the controller, too, and there is no network in it.
 
 Everything happens in one thread, that of the loop which the brokers run in; so nothing here needs locks, and a change is seen by all brokers at once.
+
+Longer than a module should be, as every change takes the same way: it is made, logs are given, it is written down, coordinators see it, fetches that wait are told. What can be decided
+without that is elsewhere (`placement`, `persistence`, `maintenance`, `flushing`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
