@@ -99,6 +99,8 @@ def txn_offset_commit(broker: "Broker", request: TxnOffsetCommitRequest, context
     where = (CONSUMER_OFFSETS, -1 if partition is None else partition.index)
     answer: Answer
     try:
+        if not request.transactional_id:
+            raise Refusal(ErrorCode.INVALID_REQUEST)
         if context.api_version >= _ADDS_PARTITIONS:
             cluster.transactions.add(request.transactional_id, request.producer_id, request.producer_epoch, [where])
         else:

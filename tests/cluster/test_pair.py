@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from quorate.codecs.api import JoinGroupRequest
+from quorate.codecs.api import JoinGroupRequest, TxnOffsetCommitRequest
 from quorate.codecs.api.broker import (
     AddPartitionsToTxnRequest,
     CreateTopicsRequest,
@@ -21,6 +21,7 @@ from quorate.codecs.api.broker.fetch import FetchPartition, FetchTopic
 from quorate.codecs.api.broker.incremental_alter_configs import AlterableConfig, AlterConfigsResource
 from quorate.codecs.api.broker.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from quorate.codecs.api.broker.offset_for_leader_epoch import OffsetForLeaderPartition, OffsetForLeaderTopic
+from quorate.codecs.api.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
 from quorate.codecs.message import Message
 from tests.broker.fixtures import need_broker
 from tests.cluster.pair import Pair
@@ -129,3 +130,14 @@ def test_what_a_client_says_of_the_leaders_epoch_is_checked_alike(pair: Pair, ep
     ]
     for request, version in requests:
         assert not pair.ask(request, version)[2]
+
+
+@pytest.mark.parametrize("version", [0, 3, 5])
+def test_offsets_of_a_transaction_without_a_name_are_refused(pair: Pair, version: int) -> None:
+    _make_topic(pair, "nameless")
+    partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
+    topic = TxnOffsetCommitRequestTopic(name="nameless", partitions=(partition,))
+    request = TxnOffsetCommitRequest(
+        transactional_id="", group_id="nameless", producer_id=10**12, producer_epoch=5, topics=(topic,)
+    )
+    assert not pair.ask(request, version)[2]
