@@ -38,6 +38,8 @@ __all__: list[str] = []
 
 
 _SYNC_SAYS_PROTOCOL = 5
+_LONGEST_SHARE_MEMBER_ID = 36
+"""Characters, those of a UUID. A broker looks at this before its coordinator sees the request (KIP-932)."""
 _NEED_NAMES = (ConsumerGroupDescribeRequest, ShareGroupDescribeRequest, StreamsGroupDescribeRequest)
 """Where a group without a name is an error, and not just one that is not there."""
 _FEATURES: dict[type[Message], str] = {
@@ -59,6 +61,8 @@ def _of_one(broker: "Broker", request: Any, context: Context) -> Message | Pendi
         and None in (request.protocol_type, request.protocol_name)
     ):
         return broker.cluster.groups.failed(request, context, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if isinstance(request, ShareGroupHeartbeatRequest) and len(request.member_id) > _LONGEST_SHARE_MEMBER_ID:
+        return broker.cluster.groups.failed(request, context, ErrorCode.INVALID_REQUEST)
     return broker.cluster.groups.request(broker.id, request.group_id, request, context)
 
 

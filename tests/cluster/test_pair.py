@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from quorate.codecs.api import JoinGroupRequest, TxnOffsetCommitRequest
+from quorate.codecs.api import JoinGroupRequest, ShareGroupHeartbeatRequest, TxnOffsetCommitRequest
 from quorate.codecs.api.broker import (
     AddPartitionsToTxnRequest,
     CreateTopicsRequest,
@@ -21,6 +21,7 @@ from quorate.codecs.api.broker.fetch import FetchPartition, FetchTopic
 from quorate.codecs.api.broker.incremental_alter_configs import AlterableConfig, AlterConfigsResource
 from quorate.codecs.api.broker.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from quorate.codecs.api.broker.offset_for_leader_epoch import OffsetForLeaderPartition, OffsetForLeaderTopic
+from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
 from quorate.codecs.message import Message
 from tests.broker.fixtures import need_broker
@@ -91,6 +92,14 @@ def test_a_member_that_joins_no_group_is_told_its_own_id(pair: Pair, version: in
     ours, _, found = pair.ask(request, version)
     assert not found
     assert ours.member_id == "me"
+
+
+@pytest.mark.parametrize("length", [36, 37])
+def test_the_id_of_a_share_groups_member_is_no_longer_than_a_uuid(pair: Pair, length: int) -> None:
+    request = ShareGroupHeartbeatRequest(group_id="share", member_id="m" * length, member_epoch=1)
+    ours, _, found = pair.ask(request, 1)
+    assert not found
+    assert ours.error_code == (ErrorCode.GROUP_ID_NOT_FOUND if length <= 36 else ErrorCode.INVALID_REQUEST)
 
 
 @pytest.mark.parametrize("version", [3, 4])
