@@ -4,6 +4,7 @@ Fixtures belong to the room whose tests use them.
 """
 
 import os
+import signal
 from collections.abc import Generator
 from typing import Any
 
@@ -19,6 +20,10 @@ CI = os.environ.get("CI", "").lower() == "true"
 settings.register_profile("developer", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("ci" if CI else "developer")
+
+# Tests interrupt commands that they start. Those would ignore it where we do, as a shell has it that starts us in the background.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest looks for what -m asks for

@@ -93,6 +93,9 @@ class Crowd:
             else:
                 classic = {**aiokafka_config(self.cluster), **classic}
             member = kind(self.cluster, self.group, self.topics, getattr(adapters, self._assignor)(), **classic)
+            # Where another one has ended without a word (kafka-python does, while its commits are in flight), a rebalance goes on until its session is over,
+            # and aiokafka does not end in the middle of one.
+            member.ends_within_s += self.session_timeout_ms / 1000
             self._watch(member, name)
             member.__enter__()
         self.members[name] = member

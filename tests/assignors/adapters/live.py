@@ -58,6 +58,7 @@ class Member:
         self.polls = threading.Event()
         """Cleared, it does not poll: a consumer that is busy with records."""
         self.polls.set()
+        self.ends_within_s: float = LIMIT_S
         self.works_s = 0.0
         """How long it works on records after each poll."""
         self.polled = 0
@@ -79,7 +80,7 @@ class Member:
     def close(self) -> None:
         self._stop.set()
         self.polls.set()
-        self._thread.join(LIMIT_S)
+        self._thread.join(self.ends_within_s)
         assert not self._thread.is_alive(), f"{self!r} does not end"
 
     def offsets_of(self, partition: TP) -> list[int]:
