@@ -40,18 +40,25 @@ _MOST_COUNTED = 0x7FFFFFFF
 def create_topics(broker: "Broker", request: CreateTopicsRequest, context: Context) -> CreateTopicsResponse:
     """Make each topic, or say why not."""
     times = Counter(topic.name for topic in request.topics)
-    refused = {}
-    if (too_many := _too_many(broker.cluster, request.topics)) is not None:
-        refused = dict.fromkeys(times, too_many)
-    for name in (
-        times.keys() - refused.keys()
-    ):  # all of them before any is made: topics that come together may have names that metrics confuse
+    counts = _counts(broker.cluster, request.topics)
+    told = f"more than {MOST_PARTITIONS:,} partitions in one request"
+    refused: dict[str, Refusal] = {}
+    if MOST_PARTITIONS < sum(counts) <= _MOST_COUNTED:
+        refused = dict.fromkeys(times, Refusal(ErrorCode.POLICY_VIOLATION, told))
+    # All of them before any is made: topics that come together may have names that metrics confuse.
+    for name in times.keys() - refused.keys():
         try:
             if times[name] > 1:
                 raise Refusal(ErrorCode.INVALID_REQUEST, f"{name} is in the request twice")
             broker.cluster.check_new_name(name)
         except Refusal as refusal:
             refused[name] = refusal
+    # Where the partitions are more than an int counts, Kafka does not see that, and fails over the topic that has them as soon as it makes it.
+    if any(
+        count > MOST_PARTITIONS and topic.name not in refused and _has_brokers(broker.cluster, topic)
+        for topic, count in zip(request.topics, counts, strict=True)
+    ):
+        refused = dict.fromkeys(times, Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, told))
     results = []
     for asked in {topic.name: topic for topic in request.topics}.values():
         try:
@@ -65,22 +72,17 @@ def create_topics(broker: "Broker", request: CreateTopicsRequest, context: Conte
     return CreateTopicsResponse(topics=tuple(results))
 
 
-def _too_many(cluster: "ClusterCore", topics: Sequence[CreatableTopic]) -> Refusal | None:
-    """Why none of these topics is made. Where the partitions are more than an int counts, Kafka does not see that, and fails over the topic that has them."""
+def _counts(cluster: "ClusterCore", topics: Sequence[CreatableTopic]) -> list[int]:
+    """How many partitions are asked for of each topic."""
     default = cluster.settings.number("num.partitions")
-    counts = [
+    return [
         len(one.assignments) or (default if one.num_partitions == -1 else max(one.num_partitions, 0)) for one in topics
     ]
-    told = f"more than {MOST_PARTITIONS:,} partitions in one request"
-    if MOST_PARTITIONS < sum(counts) <= _MOST_COUNTED:
-        return Refusal(ErrorCode.POLICY_VIOLATION, told)
-    up = len(cluster.alive)
-    if any(
-        count > MOST_PARTITIONS and (one.replication_factor == -1 or 1 <= one.replication_factor <= up)
-        for one, count in zip(topics, counts, strict=True)
-    ):
-        return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, told)
-    return None
+
+
+def _has_brokers(cluster: "ClusterCore", topic: CreatableTopic) -> bool:
+    """Whether there are as many as it wants replicas."""
+    return topic.replication_factor == -1 or 1 <= topic.replication_factor <= len(cluster.alive)
 
 
 def _created(cluster: "ClusterCore", asked: CreatableTopic, only_check: bool) -> CreatableTopicResult:
