@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from quorate.integration import Cluster
+from quorate.integration.waiting import wait_for
 from quorate.pipeline.source import ConsumerOffsets
+from tests.integration.groups import committed
 from tests.pipeline.in_threads import in_threads
 from tests.pipeline.reading import by_place, expected, rows_of
 
@@ -44,6 +46,8 @@ def rebalances(config: dict[str, Any]) -> AbstractContextManager[None]:
                     KafkaConsumer("orders", group_id="restless", auto_offset_reset="earliest", **config)
                 ) as consumer:
                     for _ in range(4):
+                        consumer.poll(300)
+                    while not consumer.assignment() and not done.is_set():
                         consumer.poll(300)
                     consumer.commit()
             except KafkaError:
@@ -85,6 +89,7 @@ def test_a_stream_has_each_record_once_while_groups_rebalance_and_a_leader_resta
                 micro_batch()
                 if step == 2:
                     cluster.restart_broker(1)
+            wait_for("a member has committed", lambda: committed(cluster, "restless") or None, 120_000)
         while micro_batch():
             pass
         wanted = expected(cluster.copy_segments(tmp_path))
