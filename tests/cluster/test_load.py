@@ -53,6 +53,7 @@ class RealClients:
             group_id="kafka-python",
             auto_offset_reset="earliest",
             reconnect_backoff_ms=50,
+            metadata_max_age_ms=1_000,  # a leader that does not know the topic yet assigns nothing of it, until it asks again
         )
         while not self.stop.is_set():
             try:
