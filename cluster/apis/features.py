@@ -31,8 +31,9 @@ def update_features(broker: "Broker", request: UpdateFeaturesRequest, context: C
             _check(one, supported, cluster.features.get(one.feature, 0))
             levels[one.feature] = one.max_version_level
     except Refusal as refusal:
-        told = f"The update failed for all features since the following feature had an error: {refusal.message}"
-        return UpdateFeaturesResponse(error_code=refusal.code, error_message=told)
+        return UpdateFeaturesResponse(
+            error_code=refusal.code, error_message=f"no feature was changed: {refusal.message}"
+        )
     if not request.validate_only:
         cluster.change_features({name: level for name, level in levels.items() if level > 0})
     return UpdateFeaturesResponse(
@@ -61,4 +62,4 @@ def _check(update: FeatureUpdateKey, supported: Features, current: int) -> None:
         problem = f"it is {current}, and a downgrade is asked for"
     else:
         return
-    raise Refusal(ErrorCode.INVALID_UPDATE_VERSION, f"Invalid update version {level} for feature {name}: {problem}")
+    raise Refusal(ErrorCode.INVALID_UPDATE_VERSION, f"{name} cannot be {level}: {problem}")
