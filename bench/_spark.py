@@ -35,6 +35,8 @@ def session() -> SparkSession:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.sql.session.timeZone", "UTC")
+        # Less than this, and Spark 4.2 sums up a batch's size again at each row that goes to Python, which is quadratic where rows have lists in structs.
+        .config("spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1))
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")
