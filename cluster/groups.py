@@ -316,8 +316,8 @@ class GroupCoordinators:
         now_ms = context.now_ms
         if running.stepped_ms != self.cluster.clock.stepped_ms:
             self._step(running)
-        next_ms = runtime.shard.timers.next_at_ms()
-        if next_ms is not None and next_ms <= now_ms:
+        least_ms = runtime.shard.timers.none_before_ms()
+        if least_ms is not None and least_ms <= now_ms:
             runtime.advance(now_ms)
         elif now_ms > runtime.now_ms:
             runtime.now_ms = now_ms
@@ -330,8 +330,12 @@ class GroupCoordinators:
 
     def _set_timer(self, running: _Running) -> None:
         """Wake the coordinator when its next timer is due. A timer that is due later than that only makes it look in vain."""
-        at_ms = running.runtime.shard.timers.next_at_ms()
-        if at_ms is None or (running.timer_at_ms is not None and running.timer_at_ms <= at_ms):
+        timers = running.runtime.shard.timers
+        known_ms, least_ms = running.timer_at_ms, timers.none_before_ms()
+        if least_ms is None or (known_ms is not None and known_ms <= least_ms):
+            return
+        at_ms = timers.next_at_ms()
+        if at_ms is None or (known_ms is not None and known_ms <= at_ms):
             return
         if running.timer is not None:
             running.timer.cancel()
