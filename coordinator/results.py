@@ -11,7 +11,7 @@ __all__ = ["Pending", "RequestContext", "Result", "Task"]
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # not frozen: one is made for each request, and that takes half as long
 class RequestContext:
     """What a request comes with, beside its body. `client_host`: as records have it, such as "/1.2.3.4"; `principal`: who asks, for those who authorize."""
 

@@ -185,7 +185,7 @@ class CoordinatorRuntime:
         self.log = log
         self.now_ms = now_ms
         self.run_tasks_at_once = run_tasks_at_once
-        self._on_event = on_event or (lambda event: None)
+        self._on_event = on_event
 
     def load(self) -> None:
         """Replay the log, and do what a coordinator does then: sessions start anew. A log that has columns is replayed by these, with the same result."""
@@ -213,7 +213,7 @@ class CoordinatorRuntime:
     def request(self, request: Message, context: RequestContext) -> Pending[Any]:
         """Handle, write, replay, answer. A request that fails as a whole is answered by its error."""
         answer: Pending[Any] = Pending()
-        name = type(request).__name__.removesuffix("Request")
+        name = type(request).__name__
         try:
             result = self.shard.handle(request, context)
         except ApiError as error:
@@ -244,8 +244,9 @@ class CoordinatorRuntime:
     def end_transaction(self, producer_id: int, producer_epoch: int, *, commit: bool) -> None:
         """Write the marker that ends a producer's transaction (KIP-447). Raises `AppendError`."""
         self.log.append_marker(producer_id, producer_epoch, commit=commit, timestamp_ms=self.now_ms)
+        self.shard.state.untold.clear()
         self.shard.end_transaction(producer_id, commit=commit)
-        self._on_event(WriteEvent(name="marker", records=1, at_ms=self.now_ms))
+        self._tell("marker", 1)
         self.settle()
 
     def clean_up(self) -> None:
@@ -299,7 +300,7 @@ class CoordinatorRuntime:
             failed = self._write(name, timer.operation(self.now_ms))
         except ApiError as error:
             failed = error.code
-            self._on_event(WriteEvent(name=name, records=0, at_ms=self.now_ms, error=failed))
+            self._tell(name, 0, failed)
         if failed is not None and timer.retry_ms is not None:
             at_ms = self.now_ms + timer.retry_ms
             self.shard.timers.schedule(timer.key, at_ms, timer.operation, retry_ms=timer.retry_ms)
@@ -316,14 +317,21 @@ class CoordinatorRuntime:
                 )
             except AppendError as error:
                 code = MAPPED_ERRORS.get(error.code, error.code)
-                self._on_event(WriteEvent(name=name, records=0, at_ms=self.now_ms, error=error.code))
+                self._tell(name, 0, error.code)
                 if result.on_failed is not None:
                     result.on_failed(code)
                 return code
+            self.shard.state.untold.clear()
             if result.replay:
                 for index, record in enumerate(result.records):
                     self.shard.replay(record, offset=first + index, producer_id=result.producer_id, strict=True)
-        self._on_event(WriteEvent(name=name, records=len(result.records), at_ms=self.now_ms))
+        if self._on_event is not None:
+            self._tell(name, len(result.records))
         if result.on_appended is not None:
             result.on_appended()
         return None
+
+    def _tell(self, name: str, records: int, error: ErrorCode | None = None) -> None:
+        if self._on_event is not None:
+            name = name.removesuffix("Request")
+            self._on_event(WriteEvent(name=name, records=records, at_ms=self.now_ms, error=error))

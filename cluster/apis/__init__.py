@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["ANSWERS", "Answer", "Context", "answers"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Context(RequestContext):
     """What a request comes with, beside its body: for the coordinators, and the connection that it came by."""
 
