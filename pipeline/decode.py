@@ -15,6 +15,7 @@ from pyspark.sql.types import BinaryType, NumericType
 from quorate.codecs.columnar.columns import decode_columns
 from quorate.codecs.log_files import partition_of
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES
+from quorate.pipeline.casts import fitting, time_or_null
 from quorate.pipeline.files import Piece
 from quorate.pipeline.files_read import Reading, checked, read_piece
 from quorate.pipeline.filters import Wanted
@@ -91,13 +92,14 @@ def _of(df: DataFrame, name: str) -> Column:
 
 def _passed_on(df: DataFrame, name: str, kind: str) -> Column:
     column = _of(df, name)
-    if kind != "timestamp":
+    if kind == "string":
         return column.cast(kind)
+    if kind != "timestamp":
+        return fitting(column, kind, name, "a number that a record can have")
     if isinstance(df.schema[name].dataType, NumericType):
         ms = column.try_cast("bigint")
         return functions.when(ms.between(0, LATEST_MS), functions.timestamp_millis(ms))
-    time = column.cast(kind)  # Spark's Kafka source has 1 ms before 1970 for none
-    return functions.when(functions.unix_micros(time).between(0, LATEST_MS * 1000 + 999), time)
+    return time_or_null(column.cast(kind))
 
 
 def _reading(

@@ -10,6 +10,7 @@ from pyspark.sql.types import StructType
 
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, RecordType
 from quorate.codecs.wire import StringType
+from quorate.pipeline.casts import time_or_null
 from quorate.pipeline.needs import COMMIT_TYPES
 from quorate.pipeline.schema import CONTROL, GROUP_FIELDS, OptionError, column_of, struct_of
 
@@ -26,6 +27,7 @@ __all__ = [
     "membership",
     "moment_of",
     "present_types",
+    "record_time",
     "until",
     "with_same_log",
 ]
@@ -120,7 +122,12 @@ def known_offset() -> Column:
 
 def known_timestamp() -> Column:
     """When a record was written; a row that does not say fails the job, rather than being taken for one write with all others."""
-    return F.coalesce("timestamp", F.raise_error(F.lit(NO_TIME)).cast("timestamp"))
+    return F.coalesce(record_time(), F.raise_error(F.lit(NO_TIME)).cast("timestamp"))
+
+
+def record_time() -> Column:
+    """When a record was written. Rows of others may have times that the source has not, which are none."""
+    return time_or_null(F.col("timestamp")).alias("timestamp")
 
 
 def with_same_log(left: DataFrame, right: DataFrame, how: str, also: Iterable[str] = ()) -> DataFrame:
@@ -145,7 +152,7 @@ def until(df: DataFrame, as_of: AsOf | None) -> DataFrame:
     if isinstance(as_of, Mapping):
         return _until_offsets(df, as_of)
     moment = moment_of(as_of)
-    later = df.where(F.col("timestamp") > F.lit(moment)).groupBy(*LOG).agg(F.min("offset").alias("first_later"))
+    later = df.where(record_time() > F.lit(moment)).groupBy(*LOG).agg(F.min("offset").alias("first_later"))
     with_ends = with_same_log(df, F.broadcast(later), "left")
     return with_ends.where(F.col("first_later").isNull() | (F.col("offset") < F.col("first_later"))).drop("first_later")
 

@@ -9,8 +9,18 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
 from pyspark.sql.types import IntegralType
 
+from quorate.pipeline.casts import fitting, refused
 from quorate.pipeline.jobs.at_source import loaded
-from quorate.pipeline.jobs.columns import COMMIT_TYPES, AsOf, key_columns, known_offset, moment_of, present_types, until
+from quorate.pipeline.jobs.columns import (
+    COMMIT_TYPES,
+    AsOf,
+    key_columns,
+    known_offset,
+    moment_of,
+    present_types,
+    record_time,
+    until,
+)
 from quorate.pipeline.jobs.survivors import has_markers, is_in_transaction, with_outcomes
 from quorate.pipeline.schema import LATEST_MS, OptionError, column_of
 
@@ -113,32 +123,22 @@ def snapshots(end_offsets: DataFrame) -> DataFrame:
     """The end offsets with the types that they need, without rows of which something is missing. Raises `OptionError` for columns that are missing."""
     if missing := [name for name in END_OFFSETS if name not in end_offsets.columns]:
         raise OptionError(f"the end offsets have no column {', '.join(missing)}: they need {', '.join(END_OFFSETS)}")
+    at = F.col("timestamp")
     is_number = isinstance(end_offsets.schema["timestamp"].dataType, IntegralType)
     time = (
-        F.when(F.col("timestamp").between(0, LATEST_MS), F.timestamp_millis("timestamp")).when(
-            F.col("timestamp").isNotNull(), _refused("timestamp", "ms since 1970").cast("timestamp")
+        F.when(at.between(0, LATEST_MS), F.timestamp_millis(at)).when(
+            at.isNotNull(), refused(at, "end offsets: timestamp", "ms since 1970").cast("timestamp")
         )
         if is_number
-        else _parsed("timestamp", "timestamp", "a time such as 2026-11-21T08:00:00Z")
+        else fitting(at, "timestamp", "end offsets: timestamp", "a time such as 2026-11-21T08:00:00Z")
     )
     found = end_offsets.select(
         "topic",
-        _parsed("partition", "int", "a number").alias("partition"),
+        fitting(F.col("partition"), "int", "end offsets: partition", "a number").alias("partition"),
         time.alias("timestamp"),
-        _parsed("end_offset", "bigint", "a number").alias("end_offset"),
+        fitting(F.col("end_offset"), "bigint", "end offsets: end_offset", "a number").alias("end_offset"),
     )
     return found.where("end_offset is not null and timestamp is not null")
-
-
-def _parsed(name: str, kind: str, wanted: str) -> Column:
-    """A column with another type; text that does not have it ends the job."""
-    found = F.col(name).try_cast(kind)
-    return F.when(found.isNotNull() | F.col(name).isNull(), found).otherwise(_refused(name, wanted).cast(kind))
-
-
-def _refused(name: str, wanted: str) -> Column:
-    told = F.concat(F.lit(f"end offsets: {name} is '"), F.col(name).cast("string"), F.lit(f"', which is not {wanted}"))
-    return F.raise_error(told)
 
 
 def commits(df: DataFrame, isolation_level: str | None = None) -> DataFrame:
@@ -150,7 +150,7 @@ def commits(df: DataFrame, isolation_level: str | None = None) -> DataFrame:
     topic, partition = key_columns(types)
     value = F.coalesce(*[F.col(f"{column_of(one.name)}.offset") for one in types])
     columns: list[Column | str] = [
-        "group", topic.alias("topic"), partition.alias("partition"), known_offset().alias("log_offset"), "timestamp", value.alias("committed_offset"),
+        "group", topic.alias("topic"), partition.alias("partition"), known_offset().alias("log_offset"), record_time(), value.alias("committed_offset"),
     ]  # fmt: skip
     offsets = df.where(F.col("type").isin(*COMMIT_TYPES) & F.col("group").isNotNull())
     if not has_markers(df, isolation_level):

@@ -19,7 +19,7 @@ from quorate.codecs.log_model import LogEntry
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, MessageSpec, RecordType
 from quorate.codecs.records import CoordinatorRecord
 from quorate.codecs.wire import ArrayType, BytesType, StructType, Uuid, UuidType, WireType
-from quorate.pipeline.jobs.columns import NO_ORDER
+from quorate.pipeline.jobs.columns import NO_ORDER, record_time
 from quorate.pipeline.schema import GROUP_FIELDS, column_of
 
 __all__ = [
@@ -45,7 +45,7 @@ TWO_RECORDS = (
     "and of segments with the same offsets only one is of the log"
 )
 
-_COMMON = ("topic", "partition", "offset", "timestamp", "producer_id", "transactional", "type", "value_version", "group", "tombstone")  # fmt: skip
+_COMMON = ("topic", "partition", "offset", "producer_id", "transactional", "type", "value_version", "group", "tombstone")  # fmt: skip
 _TYPES = {found.name: found for found in RECORD_TYPES[CONSUMER_OFFSETS].values()}
 
 
@@ -57,7 +57,7 @@ def packed(df: DataFrame, *also: Column | str) -> DataFrame:
 def packed_columns(df: DataFrame) -> list[Column | str]:
     """The columns of packed rows."""
     structs = [column_of(name) for name in _TYPES if column_of(name) in df.columns]
-    return [*_COMMON, F.coalesce(*[F.to_json(F.col(name)) for name in structs]).alias(PACKED)]
+    return [*_COMMON, record_time(), F.coalesce(*[F.to_json(F.col(name)) for name in structs]).alias(PACKED)]
 
 
 def rows_in_order(table: pa.Table) -> Iterator[tuple[Row, CoordinatorRecord]]:

@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from quorate.codecs.message import RecordType
-from quorate.pipeline.jobs.columns import LOG, is_control, key_columns
+from quorate.pipeline.jobs.columns import LOG, is_control, key_columns, record_time
 from quorate.pipeline.jobs.records import packed
 from quorate.pipeline.schema import OptionError
 from quorate.pipeline.streaming.kept import Packed
@@ -56,7 +56,7 @@ def keyed_rows(df: DataFrame, types: Iterable[RecordType]) -> DataFrame:
         "text",
         "number",
         "offset",
-        F.coalesce(F.unix_millis("timestamp"), F.lit(-1)).alias("ms"),
+        F.coalesce(F.unix_millis(record_time()), F.lit(-1)).alias("ms"),
         F.coalesce(F.col("value_version").cast("int"), F.lit(-1)).alias("version"),
         F.coalesce("tombstone", F.lit(False)).alias("tombstone"),
         "packed",

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,8 +12,14 @@ from pyspark.sql import functions as f
 
 from quorate.codecs import CoordinatorRecord, encode_record
 from quorate.codecs.batches import BatchRecord, encode_batch
+from quorate.codecs.messages import (
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
+)
 from quorate.codecs.messages.offsets import OffsetCommitKey, OffsetCommitValue
-from quorate.pipeline import decode, spark_schema
+from quorate.pipeline import decode, group_state, lag, rebalances, spark_schema, upgrade_audit
 from quorate.pipeline.jobs.lag import snapshots
 from quorate.pipeline.jobs.survivors import survivors
 from quorate.pipeline.needs import Needs, What
@@ -88,6 +95,52 @@ def test_decode_takes_numbers_of_any_type_as_milliseconds_and_what_is_no_time_as
     for as_given in (f.col("timestamp").cast("int"), f.timestamp_millis("timestamp")):  # as Spark's Kafka source has -1
         found = decode(few.withColumn("timestamp", as_given)).select("offset", "timestamp").toArrow().sort_by("offset")
         assert found.column("timestamp").cast(pa.int64()).to_pylist() == [None, 0, 1_500_000]
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_numbers_of_others_that_do_not_fit_end_the_job_instead_of_becoming_other_numbers(
+    spark: SparkSession, ansi: str
+) -> None:
+    key, value = commit()
+    given = spark.createDataFrame(
+        [(key, value, 7, "12"), (key, value, 2**32 + 7, "twelve")],
+        "key binary, value binary, partition long, offset string",
+    )
+    spark.conf.set("spark.sql.ansi.enabled", ansi)
+    try:
+        assert decode(given.where("partition = 7")).select("partition", "offset").collect() == [
+            Row(partition=7, offset=12)
+        ]
+        for column, told in (
+            ("partition", f"partition is '{2**32 + 7}', which"),
+            ("offset", "offset is 'twelve', which"),
+        ):
+            with pytest.raises(PySparkException, match=f"{told} is not a number that a record can have"):
+                decode(given.select("key", "value", column)).collect()
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+
+
+def test_times_in_tables_of_others_that_python_does_not_have_are_none_to_jobs(spark: SparkSession) -> None:
+    key, value = commit()
+    groups: list[tuple[Any, Any]] = [
+        (ConsumerGroupMetadataKey(group_id="g"), ConsumerGroupMetadataValue(epoch=3)),
+        (ConsumerGroupPartitionMetadataKey(group_id="g"), ConsumerGroupPartitionMetadataValue(topics=())),
+    ]
+    written = [encode_record(CoordinatorRecord(key=one, value=other, version=0)) for one, other in groups]
+    given = [(*pair, at) for at, pair in enumerate([(key, value), *written, (key, value)])]
+    good = decode(spark.createDataFrame(given, "key binary, value binary, offset long"))
+    rows = good.withColumn("timestamp", f.timestamp_micros(f.lit(LATEST_MS * 1000 + 1000)))
+    assert [row.finding for row in upgrade_audit(rows).collect()] == ["topic-record"]
+    with pytest.raises(PySparkException, match="records without a timestamp do not say which"):
+        rebalances(rows).collect()
+    # Later than no moment, and before all snapshots.
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    assert [row.epoch for row in group_state(rows, moment).groups.collect()] == [3]
+    ends = spark.createDataFrame(
+        [("t", 0, moment, 9)], "topic string, partition int, timestamp timestamp, end_offset long"
+    )
+    assert [(row.lag, row.committed_at) for row in lag(rows, ends).collect()] == [(4, None)]
 
 
 def test_end_offsets_with_times_in_other_units_than_ms_are_refused_rather_than_taken_for_later(
