@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from quorate.codecs.api import (
@@ -266,6 +266,9 @@ def test_damaged_bytes_are_read_or_refused_as_kafka_does(
 ) -> None:
     version = data.draw(st.sampled_from(versions(spec)))
     body = data.draw(damaged(encode_api(data.draw(messages(spec.cls, version, release=KAFKA)), version)))
+    assume(
+        len(body) < 10_000
+    )  # long ones may turn into thousands of map entries with one key, which Kafka takes 15 s for
     read = ask(oracle, "decodeApi", spec, version, hex=body.hex())
     if "error" in read:
         with pytest.raises(DecodeError):
