@@ -18,7 +18,7 @@ def describe_groups(
     groups = []
     for group_id in request.groups:
         group = shard.state.groups.get(group_id)
-        if isinstance(group, ClassicGroup):
+        if isinstance(group, ClassicGroup) and group_id not in shard.state.untold:
             groups.append(described(group))
         elif context.api_version >= 6:
             groups.append(

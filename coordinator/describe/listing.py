@@ -25,7 +25,9 @@ def list_groups(
                     group_type=group.kind.lower(),
                 )
                 for group_id, group in shard.state.groups.ordered()
-                if (not states or group.state.lower() in states) and (not kinds or group.kind.lower() in kinds)
+                if group_id not in shard.state.untold
+                and (not states or group.state.lower() in states)
+                and (not kinds or group.kind.lower() in kinds)
             )
         )
     )

@@ -86,7 +86,7 @@ def commit_offsets(
     return Result(
         records=records,
         response=OffsetCommitResponse(topics=(*unknown, *told)),
-        on_appended=partial(shard.state.need_group, request.group_id),
+        on_appended=partial(shard.state.need_group_untold, request.group_id),
     )
 
 
@@ -202,7 +202,7 @@ def commit_offsets_of_transaction(
         response=TxnOffsetCommitResponse(topics=tuple(topics)),
         producer_id=request.producer_id,
         producer_epoch=request.producer_epoch,
-        on_appended=partial(shard.state.need_group, request.group_id),
+        on_appended=partial(shard.state.need_group_untold, request.group_id),
     )
 
 

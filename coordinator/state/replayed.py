@@ -41,7 +41,8 @@ class CoordinatorState:
 
     `skipped`: why records were left out, and how many. `topics`: which consumer and share groups subscribe to a topic. `share_states`: by group, which
     partitions have share state, are about to get it, or lose it (record type 15). `share_group_ids`: of all share groups that there is any record of, also a
-    tombstone. `behaviour`: of the release whose loader is followed, by default the newest.
+    tombstone. `untold`: groups that were made after the last write, which brokers do not tell of yet: what they tell is the state as of that write.
+    `behaviour`: of the release whose loader is followed, by default the newest.
     """
 
     def __init__(self, behaviour: Behaviour | None = None) -> None:
@@ -51,6 +52,7 @@ class CoordinatorState:
         self.topics = TopicIndex()
         self.share_states: TimelineMap[str, share.ShareGroupStatePartitionMetadataValue] = TimelineMap()
         self.share_group_ids: set[str] = set()
+        self.untold: set[str] = set()
         self.skipped: Counter[str] = Counter()
         self._replay: dict[type, Callable[..., None]] = {
             commits.LegacyOffsetCommitKey: self._offset,
@@ -122,9 +124,15 @@ class CoordinatorState:
         raise ReplayError(f"{type(key).__name__} of Kafka 4.1 or later cannot be read by this release of Kafka")
 
     def need_group(self, group_id: str) -> None:
-        """Have a group for offsets: if there is none, a classic one without members. A commit makes it, even one of which every partition is refused."""
+        """Have a group for offsets: if there is none, a classic one without members."""
         if group_id not in self.groups:
             self.groups[group_id] = ClassicGroup(group_id)
+
+    def need_group_untold(self, group_id: str) -> None:
+        """Have a group for a commit of which nothing is written, as every partition is refused: it is there, but described and listed only once anything else was written."""
+        if group_id not in self.groups:
+            self.need_group(group_id)
+            self.untold.add(group_id)
 
     def _control(self, record: ControlRecord, producer_id: int | None) -> None:
         if record.name in ("COMMIT", "ABORT") and producer_id is not None:
