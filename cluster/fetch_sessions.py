@@ -7,7 +7,7 @@ from quorate.codecs.api.broker import FetchRequest
 from quorate.codecs.api.broker.fetch import FetchPartition, PartitionData
 from quorate.codecs.api.error_codes import ErrorCode
 
-__all__ = ["FINAL_EPOCH", "FetchSession", "FetchSessions", "Key"]
+__all__ = ["INITIAL_EPOCH", "FetchSession", "FetchSessions", "Key", "next_epoch"]
 
 Key = tuple[Hashable, int]
 """A topic, by id or name, and a partition."""
@@ -15,6 +15,8 @@ Key = tuple[Hashable, int]
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 _LAST_EPOCH = 0x7FFFFFFF
+_STALE_MS = 120_000
+"""Kafka's MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS, which is no setting."""
 
 
 @dataclass(slots=True)
@@ -33,6 +35,8 @@ class FetchSession:
 
     id: int
     by_id: bool
+    created_ms: int
+    used_ms: int
     epoch: int = 1
     partitions: dict[Key, _Known] = field(default_factory=dict)
 
@@ -49,7 +53,9 @@ class FetchSession:
 
     def worth_telling(self, key: Key, found: PartitionData) -> bool:
         """Whether a partition has to be in the response: it has records, or something about it has changed."""
-        known = self.partitions[key]
+        known = self.partitions.get(key)
+        if known is None:
+            return False
         changed = (
             bool(found.records)
             or found.error_code != 0
@@ -66,47 +72,81 @@ class FetchSession:
         return changed
 
 
+def next_epoch(epoch: int) -> int:
+    """The one behind: -1 and 0 have a meaning of their own."""
+    return 1 if epoch == _LAST_EPOCH else epoch + 1
+
+
 class FetchSessions:
-    """The sessions of a broker, of which there are `most` at a time; the one that was used longest ago makes room."""
+    """The sessions of a broker, of which there are `most` at a time: only one that is stale, or old and smaller, makes room for another."""
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self._sessions: dict[int, FetchSession] = {}
+        self._sessions: dict[int, FetchSession] = {}  # that which was used longest ago comes first
         self._next_id = 1
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def of(self, request: FetchRequest, by_id: bool) -> FetchSession | ErrorCode | None:
-        """The session of a request: a new one, the one it names, `None` without one, or what is wrong with it."""
-        if request.session_epoch == FINAL_EPOCH:
-            if request.session_id:
-                self._sessions.pop(request.session_id, None)
-            return None
-        if request.session_epoch == INITIAL_EPOCH:
+    def of(
+        self,
+        request: FetchRequest,
+        by_id: bool,
+        changed: dict[Key, FetchPartition],
+        forgotten: list[Key],
+        now_ms: int,
+    ) -> FetchSession | ErrorCode | None:
+        """The session that a request goes on with, `None` without one, or what is wrong with it.
+
+        `changed`, `forgotten`: what the request says of its partitions. A session in which none is left is over. A full request ends the session that it names.
+        """
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(request.session_id, None)
-            return self._new(by_id)
-        session = self._sessions.pop(request.session_id, None)
+            return None
+        session = self._sessions.get(request.session_id)
         if session is None:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-        self._sessions[session.id] = session  # used last
         if session.epoch != request.session_epoch:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
         if session.by_id is not by_id:
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-        session.epoch = 1 if session.epoch == _LAST_EPOCH else session.epoch + 1
+        session.take(changed, forgotten)
+        del self._sessions[session.id]
+        if not session.partitions:
+            return None
+        self._sessions[session.id] = session
+        session.used_ms = now_ms
+        session.epoch = next_epoch(session.epoch)
         return session
+
+    def begin(
+        self, by_id: bool, asked: dict[Key, FetchPartition], found: dict[Key, PartitionData], now_ms: int
+    ) -> FetchSession | None:
+        """A new session, if there is room for it: all of what is `found` is told."""
+        if len(self._sessions) >= self.most and not self._make_room(len(asked), now_ms):
+            return None
+        session = FetchSession(self._next_id, by_id, now_ms, now_ms)
+        for key, data in found.items():
+            session.partitions[key] = _Known(
+                asked[key], data.high_watermark, data.log_start_offset, data.error_code != 0
+            )
+        self._next_id = self._next_id % _LAST_EPOCH + 1
+        self._sessions[session.id] = session
+        return session
+
+    def _make_room(self, size: int, now_ms: int) -> bool:
+        """Whether a session could go: one that was not used for minutes, or was when it was minutes old, and has fewer partitions than the new one."""
+        stalest = next(iter(self._sessions.values()), None)
+        if stalest is None:
+            return False
+        if now_ms - stalest.used_ms <= _STALE_MS:
+            old = [one for one in self._sessions.values() if one.used_ms - one.created_ms > _STALE_MS]
+            stalest = min(old, key=lambda one: (len(one.partitions), one.id), default=None)
+            if stalest is None or len(stalest.partitions) >= size:
+                return False
+        del self._sessions[stalest.id]
+        return True
 
     def clear(self) -> None:
         """Forget all, as a broker that restarts does."""
         self._sessions.clear()
-
-    def _new(self, by_id: bool) -> FetchSession | None:
-        if self.most <= 0:
-            return None
-        while len(self._sessions) >= self.most:
-            del self._sessions[next(iter(self._sessions))]
-        session = FetchSession(self._next_id, by_id)
-        self._next_id = self._next_id % _LAST_EPOCH + 1
-        self._sessions[session.id] = session
-        return session

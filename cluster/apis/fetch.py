@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from quorate.cluster.apis import Context, answers
-from quorate.cluster.fetch_sessions import FetchSession, Key
+from quorate.cluster.fetch_sessions import INITIAL_EPOCH, FetchSession, Key, next_epoch
 from quorate.cluster.log import Fetched
 from quorate.cluster.topics import PartitionState, TopicState
 from quorate.codecs import Uuid
@@ -39,24 +39,22 @@ _RACK_AWARE = "RackAwareReplicaSelector"
 def fetch(broker: "Broker", request: FetchRequest, context: Context) -> FetchResponse | Pending[Any]:
     """Records that are there; if they are too few, those that come within `max_wait_ms`."""
     by_id = context.api_version >= 13
-    session = broker.fetch_sessions.of(request, by_id)
-    if isinstance(session, ErrorCode):
-        return FetchResponse(error_code=session)
     asked: dict[Key, FetchPartition] = {
         (topic.topic_id if by_id else topic.topic, one.partition): one
         for topic in request.topics
         for one in topic.partitions
     }
-    incremental = session is not None and request.session_epoch > 0
+    forgotten: list[Key] = [
+        (topic.topic_id if by_id else topic.topic, index)
+        for topic in request.forgotten_topics_data
+        for index in topic.partitions
+    ]
+    session = broker.fetch_sessions.of(request, by_id, asked, forgotten, context.now_ms)
+    if isinstance(session, ErrorCode):
+        return FetchResponse(error_code=session)
     if session is not None:
-        forgotten: list[Key] = [
-            (topic.topic_id if by_id else topic.topic, index)
-            for topic in request.forgotten_topics_data
-            for index in topic.partitions
-        ]
-        session.take(asked, forgotten if incremental else [])  # a new session has nothing to forget
         asked = {key: known.asked for key, known in session.partitions.items()}
-    turn = _Turn(broker, request, context, session, incremental, asked)
+    turn = _Turn(broker, request, context, session, asked)
     found = turn.read()
     if request.max_wait_ms <= 0 or turn.is_enough(found) or not asked:
         return turn.response(found)
@@ -71,7 +69,6 @@ class _Turn:
     request: FetchRequest
     context: Context
     session: FetchSession | None
-    incremental: bool
     asked: dict[Key, FetchPartition]
 
     def read(self) -> dict[Key, PartitionData]:
@@ -123,17 +120,17 @@ class _Turn:
 
     def response(self, found: dict[Key, PartitionData]) -> FetchResponse:
         """What is told: in a session that goes on, only what is worth it."""
-        session = self.session
+        session, told = self.session, found
+        by_id = self.context.api_version >= 13
         if session is not None:
-            told = {
-                key: data for key, data in found.items() if session.worth_telling(key, data) or not self.incremental
-            }
-        else:
-            told = found
+            if session.epoch != next_epoch(self.request.session_epoch):  # somebody has gone on with it meanwhile
+                return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session.id)
+            told = {key: data for key, data in found.items() if session.worth_telling(key, data)}
+        elif self.request.session_epoch == INITIAL_EPOCH:
+            session = self.broker.fetch_sessions.begin(by_id, self.asked, found, self.broker.cluster.clock.now_ms())
         topics: dict[Hashable, list[PartitionData]] = {}
         for (topic, _), data in told.items():
             topics.setdefault(topic, []).append(data)
-        by_id = self.context.api_version >= 13
         moved = self._moved(told) if self.context.api_version >= 16 else ()
         return FetchResponse(
             session_id=0 if session is None else session.id,
