@@ -21,7 +21,7 @@ from quorate.cluster.apis.configs import (
     topic_config,
 )
 from quorate.cluster.errors import Refusal
-from quorate.cluster.topic_settings import Kind, Setting, elements
+from quorate.cluster.topic_settings import Kind, Setting
 from quorate.cluster.topics import is_valid_name
 from quorate.codecs.api.broker import (
     AlterConfigsRequest,
@@ -97,14 +97,22 @@ def _changed(one: Any, own: Mapping[str, str], known: Mapping[str, Setting]) -> 
                 result.pop(each.name, None)
             case 2 | 3 as operation:
                 assert setting is not None
-                parts = elements(own.get(each.name, setting.default))
-                named = elements(each.value or "")
-                if operation == _APPEND:
-                    parts += [part for part in named if part not in parts]
-                else:
-                    parts = [part for part in parts if part not in named]
+                parts = [part for part in _parts(own.get(each.name, setting.default)) if part]
+                for part in _parts(each.value or ""):
+                    if operation == _APPEND and part not in parts:
+                        parts.append(part)
+                    elif operation == _SUBTRACT and part in parts:
+                        parts.remove(part)
                 result[each.name] = ",".join(parts)
     return result
+
+
+def _parts(text: str) -> list[str]:
+    """As Java splits a text: an empty one has one empty part, at the end of others none is left."""
+    parts = text.split(",")
+    while text and parts and not parts[-1]:
+        parts.pop()
+    return parts
 
 
 Change = Callable[[Any, Mapping[str, str], Mapping[str, Setting]], dict[str, str | None]]

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
@@ -128,29 +129,34 @@ def delete_topics(broker: "Broker", request: DeleteTopicsRequest, context: Conte
         if context.api_version >= 6
         else [(name, Uuid.ZERO) for name in request.topic_names]
     )
-    # Who names a topic in two ways, or twice, may have meant another one: nothing of that is deleted.
-    found = [
-        cluster.topics_by_id.get(topic_id) if name is None else cluster.topics.get(name) for name, topic_id in asked
-    ]
-    times = Counter(one if topic is None else topic.id for one, topic in zip(asked, found, strict=True))
+    times = Counter(asked)
     results = []
-    for one, topic in dict(zip(asked, found, strict=True)).items():
+    named: dict[Uuid, DeletableTopicResult] = {}
+    # First those that are named by their ids, as in Kafka; who then names one of them, too, may have meant another one, and it is not deleted.
+    for one in sorted(times, key=lambda each: each[0] is not None):
         name, topic_id = one
+        topic = cluster.topics_by_id.get(topic_id) if name is None else cluster.topics.get(name)
+        found = DeletableTopicResult(name=name, topic_id=topic_id)
         try:
             if (name is None) is (topic_id == Uuid.ZERO):
                 raise Refusal(ErrorCode.INVALID_REQUEST, "a topic is named either by its name or by its id")
-            if times[one if topic is None else topic.id] > 1:
+            if times[one] > 1:
                 raise Refusal(ErrorCode.INVALID_REQUEST, "a topic is in the request twice")
             if topic is None:
                 raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            cluster.delete_topic(topic.name)
-            results.append(DeletableTopicResult(name=topic.name, topic_id=topic.id))
+            found = DeletableTopicResult(name=topic.name, topic_id=topic.id)
+            if topic.id in named or times[None, topic.id] > 1:
+                named.pop(topic.id, None)
+                raise Refusal(ErrorCode.INVALID_REQUEST, "a topic is named by its id, too")
+            named[topic.id] = found
         except Refusal as refusal:
-            results.append(
-                DeletableTopicResult(
-                    name=name, topic_id=topic_id, error_code=refusal.code, error_message=refusal.message
-                )
-            )
+            results.append(replace(found, error_code=refusal.code, error_message=refusal.message))
+    for topic_id, found in named.items():
+        try:
+            cluster.delete_topic(cluster.topics_by_id[topic_id].name)
+            results.append(found)
+        except Refusal as refusal:
+            results.append(replace(found, error_code=refusal.code, error_message=refusal.message))
     return DeleteTopicsResponse(responses=tuple(results))
 
 

@@ -365,7 +365,8 @@ def _id_of(message: Message) -> Any:
         value = getattr(message, name, None)
         if value not in (None, "", Uuid.ZERO):
             return value
-    return next((getattr(message, spec.name) for spec in message.spec.fields if spec.name != "error_code"), None)
+    names = (spec.name for spec in message.spec.fields if spec.name not in ("error_code", "error_message"))
+    return next((getattr(message, name) for name in names), None)
 
 
 def reads_only(request: Message) -> bool:

@@ -33,7 +33,7 @@ NOT_COMPARED = frozenset(
 )
 """Texts for people, and what depends on how fast a machine is: how far the controller has come, which share partitions have got their state."""
 
-NOT_COMPARED_OF = {"DescribeQuorum": frozenset({"leader_epoch", "high_watermark", "log_end_offset", "port"})}
+NOT_COMPARED_OF = {"DescribeQuorum": frozenset({"leader_epoch", "high_watermark", "log_end_offset", "host", "port"})}
 """More of single APIs: how much has happened to a cluster, how often its controller, on a busy machine, has been elected, and where its controllers listen, of which the embedded one has no own."""
 
 SETS = frozenset(

@@ -1,0 +1,211 @@
+"""What random requests to real brokers have found (`bench/cluster_differential.py`), kept true on the embedded cluster alone: each answer here is one that a broker of 4.3.1 gave."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from quorate.cluster import EmbeddedCluster, ManualClock
+from quorate.codecs import CONSUMER_OFFSETS
+from quorate.codecs.api import DescribeGroupsRequest, ListGroupsRequest, OffsetCommitRequest
+from quorate.codecs.api.broker import (
+    DeleteTopicsRequest,
+    DescribeConfigsRequest,
+    FetchRequest,
+    IncrementalAlterConfigsRequest,
+    MetadataRequest,
+)
+from quorate.codecs.api.broker.delete_topics import DeleteTopicState
+from quorate.codecs.api.broker.describe_configs import DescribeConfigsResource
+from quorate.codecs.api.broker.fetch import FetchPartition, FetchTopic, ForgottenTopic
+from quorate.codecs.api.broker.incremental_alter_configs import AlterableConfig, AlterConfigsResource
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.api.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from tests.cluster.test_log import batch
+from tests.cluster.wire import Wire
+
+ONE_EACH = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1}
+
+
+@pytest.fixture(scope="module")
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture(scope="module")
+def cluster(clock: ManualClock) -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(properties=ONE_EACH, seed=3, clock=clock) as made:
+        made.call(lambda: made.core.internal_topic(CONSUMER_OFFSETS))
+        yield made
+
+
+@pytest.fixture
+def topic(cluster: EmbeddedCluster, request: pytest.FixtureRequest) -> Any:
+    """A topic of the test's own, with two partitions."""
+    name = f"t{abs(hash(request.node.name)) % 10**9}"
+    return cluster.call(lambda: cluster.core.create_topic(name, partitions=2, replicas=1))
+
+
+@pytest.fixture
+def wire(cluster: EmbeddedCluster) -> Iterator[Wire]:
+    with Wire(cluster.core.brokers[1].port) as made:
+        yield made
+
+
+# ---- topics and settings
+
+
+def test_a_topic_that_is_named_by_its_id_and_by_its_name_is_refused_once_and_stays(wire: Wire, topic: Any) -> None:
+    by_name, by_id = DeleteTopicState(name=topic.name), DeleteTopicState(name=None, topic_id=topic.id)
+    for asked in ((by_name, by_id), (by_id, by_name)):
+        (refused,) = wire.ask(DeleteTopicsRequest(topics=asked, timeout_ms=1000), 6).responses
+        assert (refused.name, refused.topic_id, refused.error_code) == (
+            topic.name,
+            topic.id,
+            ErrorCode.INVALID_REQUEST,
+        )
+    names = {one.name for one in wire.ask(MetadataRequest(topics=None), 9).topics}
+    assert topic.name in names
+
+
+def test_an_id_that_is_there_twice_and_its_name_are_each_refused(wire: Wire, topic: Any) -> None:
+    by_name, by_id = DeleteTopicState(name=topic.name), DeleteTopicState(name=None, topic_id=topic.id)
+    refused = wire.ask(DeleteTopicsRequest(topics=(by_id, by_id, by_name), timeout_ms=1000), 6).responses
+    assert {(one.name, one.topic_id, one.error_code) for one in refused} == {
+        (None, topic.id, ErrorCode.INVALID_REQUEST),
+        (topic.name, topic.id, ErrorCode.INVALID_REQUEST),
+    }
+
+
+def _add(wire: Wire, topic: str, operation: int, value: str) -> int:
+    config = AlterableConfig(name="cleanup.policy", config_operation=operation, value=value)
+    resource = AlterConfigsResource(resource_type=2, resource_name=topic, configs=(config,))
+    code: int = wire.ask(IncrementalAlterConfigsRequest(resources=(resource,)), 1).responses[0].error_code
+    return code
+
+
+def _policy(wire: Wire, topic: str) -> str:
+    asked = DescribeConfigsResource(resource_type=2, resource_name=topic, configuration_keys=("cleanup.policy",))
+    value: str = wire.ask(DescribeConfigsRequest(resources=(asked,)), 4).results[0].configs[0].value
+    return value
+
+
+def test_nothing_that_is_added_to_a_list_is_an_element_without_a_name(wire: Wire, topic: Any) -> None:
+    assert _add(wire, topic.name, 2, "") == ErrorCode.INVALID_CONFIG
+    assert _add(wire, "not-there", 2, "") == ErrorCode.INVALID_CONFIG  # looked at before the topic is
+    assert _add(wire, topic.name, 2, "compact,") == ErrorCode.NONE  # but what Java drops at the end of a text is none
+    assert _policy(wire, topic.name) == "delete,compact"
+    assert _add(wire, topic.name, 3, "") == ErrorCode.NONE
+    assert _add(wire, topic.name, 3, " delete") == ErrorCode.NONE  # another one, by its blank
+    assert _policy(wire, topic.name) == "delete,compact"
+
+
+# ---- groups
+
+
+def _commit(wire: Wire, group: str, topic: str, metadata: str) -> int:
+    part = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata=metadata)
+    asked = OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=-1,
+        topics=(OffsetCommitRequestTopic(name=topic, partitions=(part,)),),
+    )
+    code: int = wire.ask(asked, 8).topics[0].partitions[0].error_code
+    return code
+
+
+def test_a_group_of_a_refused_commit_is_told_of_once_something_else_was_written(wire: Wire, topic: Any) -> None:
+    """Brokers tell of groups as of the last write (KIP-848's coordinator), and of this one nothing was written."""
+
+    def listed() -> bool:
+        described = wire.ask(DescribeGroupsRequest(groups=("refused",)), 5).groups[0].group_state
+        found = "refused" in {one.group_id for one in wire.ask(ListGroupsRequest(), 4).groups}
+        assert (described == "Empty") is found
+        return found
+
+    assert _commit(wire, "refused", topic.name, "m" * 5000) == ErrorCode.OFFSET_METADATA_TOO_LARGE
+    assert not listed()
+    assert _commit(wire, "another", topic.name, "m") == ErrorCode.NONE
+    assert listed()
+
+
+# ---- sessions of fetching
+
+
+def _fetch(topic: Any, *partitions: int, forgotten: tuple[int, ...] = (), **options: Any) -> FetchRequest:
+    parts = tuple(FetchPartition(partition=one, fetch_offset=0, partition_max_bytes=1 << 20) for one in partitions)
+    return FetchRequest(
+        max_wait_ms=options.pop("max_wait_ms", 0),
+        min_bytes=1,
+        topics=(FetchTopic(topic=topic.name, partitions=parts),) if parts else (),
+        forgotten_topics_data=(ForgottenTopic(topic=topic.name, partitions=forgotten),) if forgotten else (),
+        **options,
+    )
+
+
+def _indexes(response: Any) -> list[int]:
+    return [part.partition_index for one in response.responses for part in one.partitions]
+
+
+def test_a_session_that_forgets_its_last_partition_is_over(wire: Wire, topic: Any) -> None:
+    session = wire.ask(_fetch(topic, 0, session_epoch=0), 12).session_id
+    last = wire.ask(_fetch(topic, forgotten=(0,), session_id=session, session_epoch=1), 12)
+    assert (last.error_code, last.session_id, last.responses) == (ErrorCode.NONE, 0, ())
+    after = wire.ask(_fetch(topic, 0, session_id=session, session_epoch=2), 12)
+    assert after.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_fetch_whose_session_went_on_without_it_is_told_so(
+    cluster: EmbeddedCluster, clock: ManualClock, wire: Wire, topic: Any
+) -> None:
+    """Another connection forgets the partition that this one waits for."""
+    session = wire.ask(_fetch(topic, 0, 1, session_epoch=0), 12).session_id
+    wire.send(_fetch(topic, session_id=session, session_epoch=1, max_wait_ms=1000), 12)
+    with Wire(cluster.core.brokers[1].port) as other:
+        gone_on = other.ask(_fetch(topic, forgotten=(0,), session_id=session, session_epoch=2), 12)
+    assert gone_on.error_code == ErrorCode.NONE
+    cluster.call(lambda: clock.advance(1000))
+    waited = wire.receive(FetchRequest, 12)
+    assert (waited.error_code, waited.session_id) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, session)
+    assert not cluster.core.failures
+
+
+def test_a_session_begins_with_its_first_answer(
+    cluster: EmbeddedCluster, clock: ManualClock, wire: Wire, topic: Any
+) -> None:
+    sessions = cluster.core.brokers[1].fetch_sessions
+    before = len(sessions)
+    wire.send(_fetch(topic, 0, session_epoch=0, max_wait_ms=1000), 12)
+    with Wire(cluster.core.brokers[1].port) as other:
+        other.ask(MetadataRequest(topics=()), 9)  # behind it
+    assert len(sessions) == before
+    cluster.call(lambda: clock.advance(1000))
+    assert wire.receive(FetchRequest, 12).session_id > 0
+    assert len(sessions) == before + 1
+
+
+def test_a_partition_that_got_records_first_stays_first_in_a_new_session(
+    cluster: EmbeddedCluster, wire: Wire, topic: Any
+) -> None:
+    for one in topic.partitions:
+        cluster.call(lambda log=one.log: log.append(batch(1), leader_epoch=0, now_ms=1))
+    session = wire.ask(_fetch(topic, 0, 1, session_epoch=0, max_bytes=1), 12).session_id
+    for epoch, index in enumerate((0, 1, 0), start=1):
+        told = wire.ask(_fetch(topic, session_id=session, session_epoch=epoch, max_bytes=1), 12)
+        assert _indexes(told) == [index]
+
+
+def test_only_sessions_that_are_stale_or_old_and_smaller_make_room_for_others() -> None:
+    clock = ManualClock()
+    with EmbeddedCluster(properties={"max.incremental.fetch.session.cache.slots": 1}, clock=clock) as one:
+        made = one.call(lambda: one.core.create_topic("t", partitions=2, replicas=1))
+        with Wire(one.core.brokers[1].port) as wire:
+            first = wire.ask(_fetch(made, 0, session_epoch=0), 12).session_id
+            assert wire.ask(_fetch(made, 0, 1, session_epoch=0), 12).session_id == 0
+            one.call(lambda: clock.advance(120_001))
+            assert wire.ask(_fetch(made, session_id=first, session_epoch=1), 12).session_id == first
+            assert wire.ask(_fetch(made, 0, session_epoch=0), 12).session_id == 0  # not more than it
+            larger = wire.ask(_fetch(made, 0, 1, session_epoch=0), 12).session_id
+            assert larger > 0
+            one.call(lambda: clock.advance(120_001))
+            assert wire.ask(_fetch(made, 0, session_epoch=0), 12).session_id > larger
