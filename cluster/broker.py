@@ -13,7 +13,7 @@ from quorate.cluster.apis.versions import advertised, unsupported
 from quorate.cluster.clock import Handle
 from quorate.cluster.connection import Connection
 from quorate.cluster.errors import ClusterStateError
-from quorate.cluster.failing import WRITTEN, unwritten
+from quorate.cluster.failing import METADATA, WRITTEN, unwritten
 from quorate.cluster.fetch_sessions import FetchSessions
 from quorate.cluster.frames import API_VERSIONS_KEY, Header
 from quorate.codecs.api.body import decode_api
@@ -261,7 +261,12 @@ class Broker:
             self.failed(type(request).__name__)
             connection.close()
             return
-        if self.cluster.data is not None and response is not None and type(request) in WRITTEN:
+        data = self.cluster.data
+        if (
+            data is not None
+            and response is not None
+            and (type(request) in WRITTEN or (data.metadata.is_flushing and type(request) in METADATA))
+        ):
             failed = partial(unwritten, self.cluster, request, header.version)
             response = self.cluster.flusher.held(response, failed)
         if change is not None:

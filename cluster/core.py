@@ -34,7 +34,6 @@ from quorate.cluster.topics import PartitionState, TopicState, is_valid_name
 from quorate.cluster.transactions import Transactions
 from quorate.codecs import Uuid
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.codecs.message import TRANSACTION_STATE
 from quorate.coordinator.config import GroupConfig
 from quorate.coordinator.image import MetadataImage, TopicImage
 
@@ -100,6 +99,7 @@ class ClusterCore:
             durable = "log.flush.interval.messages" in self.settings.properties
             now_ms = self.clock.now_ms()
             self.data = DataDirectory(data, new_id=self.cluster_id, now_ms=now_ms, on_note=self.note, durable=durable)
+            self.data.flush_by(self.flusher)
             try:
                 restore(self, self.data)
                 for topic in self.topics.values():
@@ -363,7 +363,7 @@ class ClusterCore:
             if self.data is not None and partition.log.files is None:
                 partition.log = self.data.log(topic.name, partition.index, topic.id, partition.replicas, config, now_ms)
                 partition.log.on_unflushed = self.maintenance.unflushed
-                partition.log.on_due = None if topic.name == TRANSACTION_STATE else self.flusher.ask
+                partition.log.on_due = self.flusher.ask
                 partition.log.on_failure = self._cannot_write
             partition.log.config = config
         self._log_configs[topic.name] = (dict(topic.config), len(topic.partitions))

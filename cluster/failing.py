@@ -6,7 +6,21 @@ They are made of the request by names: what the request says of a partition, the
 from typing import TYPE_CHECKING, Any
 
 from quorate.codecs.api import HeartbeatRequest
-from quorate.codecs.api.broker import ProduceRequest
+from quorate.codecs.api.broker import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    AlterConfigsRequest,
+    AlterPartitionReassignmentsRequest,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteRecordsRequest,
+    DeleteTopicsRequest,
+    ElectLeadersRequest,
+    IncrementalAlterConfigsRequest,
+    InitProducerIdRequest,
+    ProduceRequest,
+    UpdateFeaturesRequest,
+)
 from quorate.codecs.api.declare import api_of
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import FieldSpec, Message, MessageSpec
@@ -18,10 +32,26 @@ from quorate.coordinator.shard import HANDLERS
 if TYPE_CHECKING:
     from quorate.cluster.core import ClusterCore
 
-__all__ = ["WRITTEN", "failed_response", "unwritten", "with_error"]
+__all__ = ["METADATA", "WRITTEN", "failed_response", "unwritten", "with_error"]
 
-WRITTEN: frozenset[type[Message]] = frozenset(HANDLERS) - {HeartbeatRequest} | {ProduceRequest}
-"""Requests whose answers say that something is written, or tell of what others have; they wait for the disk where that is asked for."""
+_TRANSACTIONAL = frozenset({AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, InitProducerIdRequest})
+METADATA: frozenset[type[Message]] = frozenset(
+    {
+        AlterConfigsRequest,
+        AlterPartitionReassignmentsRequest,
+        CreatePartitionsRequest,
+        CreateTopicsRequest,
+        DeleteTopicsRequest,
+        ElectLeadersRequest,
+        IncrementalAlterConfigsRequest,
+        UpdateFeaturesRequest,
+    }
+)
+"""Requests that may change the cluster's metadata; their answers wait where that is on its way to the disk."""
+WRITTEN: frozenset[type[Message]] = (
+    frozenset(HANDLERS) - {HeartbeatRequest} | {ProduceRequest, DeleteRecordsRequest} | _TRANSACTIONAL
+)
+"""Requests whose answers say that something is written, or tell of what others have; they wait for whatever is on its way to the disk."""
 
 _ERRORS = frozenset({"error_code", "partition_error_code"})
 _SAME = (
@@ -42,9 +72,10 @@ def failed_response(cluster: "ClusterCore", request: Message, version: int, code
 
 
 def unwritten(cluster: "ClusterCore", request: Message, version: int) -> Message:
-    """A response to a request of `WRITTEN`, in a version: the disk did not take it."""
+    """A response to a request of `WRITTEN` or `METADATA`, in a version: the disk did not take it."""
     code = ErrorCode.KAFKA_STORAGE_ERROR
-    return failed_response(cluster, request, version, MAPPED_ERRORS[code] if type(request) in HANDLERS else code)
+    coordinated = type(request) in HANDLERS or type(request) in _TRANSACTIONAL
+    return failed_response(cluster, request, version, MAPPED_ERRORS[code] if coordinated else code)
 
 
 def with_error(response: Any, version: int, code: ErrorCode) -> Any:

@@ -247,7 +247,7 @@ class PartitionLog:
         facts = BatchFacts.of(data)
         self._write(facts, data, now_ms, None if commit else self.producers.aborted_by(facts))
         self.producers.take_marker(facts, commit=commit, coordinator_epoch=coordinator_epoch)
-        self._written(1, at_once=True)
+        self._written(1)
         return facts.base_offset
 
     def _add(self, facts: BatchFacts, data: bytes, now_ms: int) -> None:
@@ -286,12 +286,12 @@ class PartitionLog:
         self.next_offset = facts.last_offset + 1
         self.epochs = epochs
 
-    def _written(self, records: int, *, at_once: bool = False) -> None:
+    def _written(self, records: int) -> None:
         """Bring it to the disk if that is wanted now, and have everybody see it, or have it brought there. Raises `Refused` if that fails: it is there, and nobody is told."""
         if self.files is not None:
             self._unflushed += records
             if self._unflushed >= self.config.flush_messages:
-                if not at_once and self.on_due is not None and self.on_due(self):
+                if self.on_due is not None and self.on_due(self):
                     if self.held_from is None:
                         self.held_from = self.next_offset - records
                     return
@@ -315,6 +315,7 @@ class PartitionLog:
             if self.files is not None:
                 self.files.start_offset_changed(self)
             if offset >= self.next_offset and self.active.size:
+        was, self.start_offset = self.start_offset, offset
                 self._roll(self.active.created_ms)
             ends = self._bases[1:]
             self.drop([one for one, following in zip(self.segments, ends, strict=False) if following <= offset])
@@ -343,11 +344,12 @@ class PartitionLog:
         if self.files is None or self.flushed_offset >= self.next_offset:
             return
         try:
-            for segment in self.segments[max(bisect_right(self._bases, self.flushed_offset) - 1, 0) :]:
-                segment.store.flush()
-            self.files.sync()
-        except OSError as error:
-            raise self._cannot_write(error) from None
+            error = self._behind_the_disk().flush()
+        except OSError as raised:
+            error = raised
+        if error is not None:
+            self.files.sync_again()
+            raise self._cannot_write(error)
         self._unflushed = 0
         self.flushed_offset = self.next_offset
         self.held_from = None
@@ -362,6 +364,11 @@ class PartitionLog:
             found.folders = self.files.unsynced()
         self.flushing = True
         return found
+        found = self._behind_the_disk()
+        self.flushing = True
+        return found
+
+    def _behind_the_disk(self) -> Unflushed:
 
     def flushed(self, until: int, *, more: bool) -> None:
         """What is before an offset is on the disk, and `more` will be: consumers see it."""

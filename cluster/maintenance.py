@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from quorate.cluster.clock import Handle
+from quorate.cluster.flushing import Unflushed
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.log_config import NEVER
 from quorate.cluster.producers import Refused
@@ -32,7 +33,7 @@ class Maintenance:
     def __init__(self, cluster: "ClusterCore") -> None:
         self.cluster = cluster
         self._timers: dict[object, Handle] = {}
-        self._cleaning: Iterator[None] | None = None
+        self._cleaning: Iterator[Unflushed | None] | None = None
 
     def start(self) -> None:
         """Begin, in a loop that runs."""
@@ -101,7 +102,7 @@ class Maintenance:
             self._cleaning = self._pass()
             self._slice()
 
-    def _pass(self) -> Iterator[None]:
+    def _pass(self) -> Iterator[Unflushed | None]:
         now_ms = self.cluster.clock.now_ms()
         for name, log in self._logs():
             try:
@@ -115,7 +116,9 @@ class Maintenance:
         if cleaning is None:
             return
         until = time.perf_counter() + _SLICE_S
-        for _ in cleaning:
+        for work in cleaning:
+            if work is not None and self.cluster.flusher.bring(work, self._slice):
+                return  # to go on when it is on the disk
             if time.perf_counter() > until:
                 self._later(self._slice, 0, self._slice)
                 return

@@ -1,13 +1,13 @@
 """The transaction coordinators: producers by transactional id, their transactions, and the markers that end these (KIP-98, KIP-360, KIP-890).
 
 One for each partition of `__transaction_state`, on the broker that leads it. What it knows is what its log says: a change is a record that is written first. A new
-leader reads the log, goes on with transactions that were about to end, and aborts those whose time is over. Markers are written in the same turn as
-the end of the transaction, so no client ever sees one half ended.
+leader reads the log, goes on with transactions that were about to end, and aborts those whose time is over. All markers are written in one turn, so no client
+ever sees a transaction half ended. Where logs are to be on the disk before anybody is told, markers are written when the decision is there, and that the transaction has ended when they are.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from quorate.cluster.clock import Handle
 from quorate.cluster.errors import Refusal
@@ -20,6 +20,7 @@ from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import TRANSACTION_STATE
 from quorate.codecs.messages.transaction import TransactionLogKey, TransactionLogValue
 from quorate.coordinator.partitioning import partition_of
+from quorate.coordinator.results import Pending
 from quorate.coordinator.runtime import MAPPED_ERRORS, AppendError, StoredRecord
 
 if TYPE_CHECKING:
@@ -32,16 +33,29 @@ _BLOCK = 1000
 """So many producer ids are given out before it is written down that they are (KIP-730)."""
 _RETRY_MS = 100
 
+T = TypeVar("T")
+
 
 @dataclass(slots=True)
 class _Coordinator:
-    """The coordinator of one partition. `timers`: of open transactions, and of those whose markers could not be written."""
+    """The coordinator of one partition.
+
+    `timers`: of open transactions, and of those whose markers could not be written; `ending`: who waits for the end of one; `told`: of which it was said that
+    something could not be written.
+    """
 
     partition: PartitionState
     broker: int
     leader_epoch: int
     by_id: dict[str, Transaction] = field(default_factory=dict)
     timers: dict[str, Handle] = field(default_factory=dict)
+    ending: dict[str, list[Pending[bool]]] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
+
+    @property
+    def is_flushing(self) -> bool:
+        """Whether what was written last is on its way to the disk."""
+        return self.partition.log.held_from is not None
 
     def load(self) -> None:
         """Know what the log says. Raises `LogError` for damage, `ValueError` for a status that there is not."""
@@ -59,6 +73,11 @@ class _Coordinator:
         timer = self.timers.pop(transactional_id, None)
         if timer is not None:
             timer.cancel()
+
+    def over(self, transactional_id: str, ended: bool) -> None:
+        """Who waits for the end of its transaction need not wait any more."""
+        for one in self.ending.pop(transactional_id, ()):
+            one.complete(ended)
 
 
 class Transactions:
@@ -144,6 +163,8 @@ class Transactions:
         running = self._running.pop(index)
         for timer in running.timers.values():
             timer.cancel()
+        for transactional_id in list(running.ending):
+            running.over(transactional_id, False)
 
     def close(self) -> None:
         """Stop all."""
@@ -181,6 +202,8 @@ class Transactions:
             raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
         if found.status is Status.ONGOING:
             found = self._end(coordinator, self._raised(found), commit=False)
+            if coordinator.by_id[transactional_id].status in ENDED:
+                raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)  # the markers are yet to come; clients ask again
         if producer_id < 0 or producer_id != found.producer_id or epoch != found.last_epoch:
             found = self._raised(found)  # else the same request again: the producer did not get the answer
         found = replace(found, timeout_ms=timeout_ms, status=Status.EMPTY, partitions=(), start_ms=-1)
@@ -195,8 +218,12 @@ class Transactions:
         partitions: Iterable[tuple[str, int]],
         *,
         version: int = 2,
+        at_once: bool = False,
     ) -> None:
-        """Partitions that the transaction writes to, which begins with them. `version`: of transactions, that the client knows. Raises `Refusal`."""
+        """Partitions that the transaction writes to, which begins with them. Raises `Refusal`.
+
+        `version`: of transactions, that the client knows; `at_once`: what it writes there comes in the same turn, and must not be on the disk before it is known whose it is.
+        """
         coordinator = self._need(transactional_id)
         found = self._checked(coordinator, transactional_id, producer_id, epoch)
         if found.status in ENDED:
@@ -209,6 +236,11 @@ class Transactions:
         start_ms = self.cluster.clock.now_ms() if begins else found.start_ms
         found = replace(found, status=Status.ONGOING, partitions=(*known, *more), start_ms=start_ms, version=version)
         self._put(coordinator, found)
+        if at_once and coordinator.is_flushing:
+            try:
+                coordinator.partition.log.flush()
+            except Refused as refused:
+                raise Refusal(MAPPED_ERRORS.get(refused.code, refused.code)) from None
         if begins:
             self._set_timer(coordinator, found)
 
@@ -248,6 +280,18 @@ class Transactions:
         found = replace(self._raised(found), version=2) if raise_epoch else replace(found, version=0)
         found = self._end(coordinator, found, commit=commit)
         return found.producer_id, found.epoch
+
+    def after_end(self, transactional_id: str, answer: T, failed: T) -> "T | Pending[T]":
+        """An answer to whoever ended a transaction; one that comes later, if the end is on its way to the disk, `failed` if it does not get there."""
+        coordinator = self._of(transactional_id)
+        found = None if coordinator is None else coordinator.by_id.get(transactional_id)
+        if coordinator is None or found is None or found.status not in ENDED or not coordinator.is_flushing:
+            return answer
+        later: Pending[T] = Pending()
+        ended: Pending[bool] = Pending()
+        ended.on_complete(lambda there: later.complete(answer if there else failed))
+        coordinator.ending.setdefault(transactional_id, []).append(ended)
+        return later
 
     def expire(self) -> None:
         """Forget ids that nobody used for `transactional.id.expiration.ms`, unless their transaction is open."""
@@ -297,24 +341,79 @@ class Transactions:
         return self._complete(coordinator, prepared)
 
     def _complete(self, coordinator: _Coordinator, prepared: Transaction) -> Transaction:
-        """Write the markers of a transaction that is about to end, and that it has ended. If that fails, it is tried again."""
+        """Write the markers of a transaction that is about to end, and that it has ended, each when what was written before is where it is to be. If that fails, it is tried again.
+
+        Returns what is known of it when it has ended.
+        """
         ended = replace(prepared, status=ENDED[prepared.status], partitions=(), next_producer_id=-1)
         if prepared.next_producer_id >= 0:
             ended = replace(ended, producer_id=prepared.next_producer_id, epoch=0)
-        try:
-            self._write_markers(coordinator, prepared)
-            return self._put(coordinator, ended)
-        except (AppendError, Refusal, Refused) as error:
-            self.cluster.note(f"markers of {prepared.transactional_id} could not be written, and will be: {error}")
-            clock = self.cluster.clock
-            coordinator.timers[prepared.transactional_id] = clock.call_at(
-                clock.now_ms() + _RETRY_MS, lambda: self._complete(coordinator, prepared)
-            )
-            return ended
 
-    def _write_markers(self, coordinator: _Coordinator, prepared: Transaction) -> None:
-        """To offsets' partitions by their coordinators."""
+        def mark(there: bool) -> None:
+            if not self._is_about_to_end(coordinator, prepared):
+                return
+            if not there:  # what the disk did not take may be lost, though it can be read: once more
+                coordinator.over(prepared.transactional_id, False)
+                self._try_again(coordinator, prepared, "the disk did not take the decision", decide=True)
+                return
+            try:
+                flushing = self._write_markers(coordinator, prepared)
+            except (AppendError, Refusal, Refused) as error:
+                self._try_again(coordinator, prepared, error)
+                return
+            (self.cluster.flusher.after if flushing else _now)(end)
+
+        def end(there: bool) -> None:
+            if not self._is_about_to_end(coordinator, prepared):
+                return
+            try:
+                if not there:
+                    raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
+                self._put(coordinator, ended)
+            except Refusal as error:
+                self._try_again(coordinator, prepared, error)
+                return
+            if prepared.transactional_id in coordinator.told:
+                coordinator.told.discard(prepared.transactional_id)
+                self.cluster.note(f"markers of {prepared.transactional_id} are written")
+            coordinator.over(prepared.transactional_id, True)
+
+        (self.cluster.flusher.after if coordinator.is_flushing else _now)(mark)
+        found = coordinator.by_id[prepared.transactional_id]
+        return ended if found is prepared else found
+
+    def _is_about_to_end(self, coordinator: _Coordinator, prepared: Transaction) -> bool:
+        """Whether this is still to be done here: meanwhile others may have begun to coordinate."""
+        return (
+            self._running.get(coordinator.partition.index, coordinator) is coordinator
+            and coordinator.by_id.get(prepared.transactional_id) is prepared
+        )
+
+    def _try_again(
+        self, coordinator: _Coordinator, prepared: Transaction, error: object, *, decide: bool = False
+    ) -> None:
+        """In a moment, until it is done; said once. `decide`: beginning with the decision."""
+        transactional_id = prepared.transactional_id
+
+        def again() -> None:
+            coordinator.timers.pop(transactional_id, None)
+            if not self._is_about_to_end(coordinator, prepared):
+                return
+            try:
+                self._complete(coordinator, self._put(coordinator, prepared) if decide else prepared)
+            except Refusal as refusal:
+                self._try_again(coordinator, prepared, refusal, decide=True)
+
+        if transactional_id not in coordinator.told:
+            coordinator.told.add(transactional_id)
+            self.cluster.note(f"markers of {transactional_id} could not be written, and will be: {error}")
+        clock = self.cluster.clock
+        coordinator.timers[transactional_id] = clock.call_at(clock.now_ms() + _RETRY_MS, again)
+
+    def _write_markers(self, coordinator: _Coordinator, prepared: Transaction) -> bool:
+        """To offsets' partitions by their coordinators. Returns whether they are on their way to the disk."""
         now_ms = self.cluster.clock.now_ms()
+        flushing = False
         for topic, index in prepared.partitions:
             partition = self.cluster.partition(topic, index)
             if partition is None:
@@ -336,6 +435,8 @@ class Transactions:
                     leader_epoch=partition.leader_epoch,
                     coordinator_epoch=coordinator.leader_epoch,
                 )
+            flushing |= partition.log.held_from is not None
+        return flushing
 
     def _set_timer(self, coordinator: _Coordinator, found: Transaction) -> None:
         coordinator.cancel(found.transactional_id)
@@ -351,7 +452,9 @@ class Transactions:
             try:
                 self._end(coordinator, self._raised(found), commit=False)
             except Refusal as refusal:
-                self.cluster.note(f"transaction {transactional_id} could not be aborted, and will be: {refusal}")
+                if transactional_id not in coordinator.told:
+                    coordinator.told.add(transactional_id)
+                    self.cluster.note(f"transaction {transactional_id} could not be aborted, and will be: {refusal}")
                 clock = self.cluster.clock
                 coordinator.timers[transactional_id] = clock.call_at(
                     clock.now_ms() + _RETRY_MS, lambda: self._timed_out(coordinator, transactional_id)
@@ -372,6 +475,11 @@ class Transactions:
             log.append([record], timestamp_ms=self.cluster.clock.now_ms())
         except AppendError as error:
             raise Refusal(MAPPED_ERRORS.get(error.code, error.code)) from None
+
+
+def _now(action: Callable[[bool], object]) -> None:
+    """What waits for nothing."""
+    action(True)
 
 
 def _may_resume(found: Transaction, producer_id: int, epoch: int) -> bool:

@@ -193,7 +193,7 @@ def _check_transaction(
     transactions = broker.cluster.transactions
     try:
         if context.api_version >= 12:
-            transactions.add(request.transactional_id, producer_id, epoch, [where])
+            transactions.add(request.transactional_id, producer_id, epoch, [where], at_once=True)
         else:
             transactions.check_open(request.transactional_id, producer_id, epoch, where)
     except Refusal as refusal:

@@ -23,6 +23,7 @@ from quorate.codecs.api.broker.add_partitions_to_txn import (
 )
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import TRANSACTION_STATE
+from quorate.coordinator.results import Pending
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
@@ -168,7 +169,7 @@ def add_offsets_to_txn(broker: "Broker", request: AddOffsetsToTxnRequest, contex
 
 
 @answers(EndTxnRequest)
-def end_txn(broker: "Broker", request: EndTxnRequest, context: Context) -> EndTxnResponse:
+def end_txn(broker: "Broker", request: EndTxnRequest, context: Context) -> "EndTxnResponse | Pending[EndTxnResponse]":
     """Commit or abort. Since version 5 the producer's epoch goes up with it (KIP-890)."""
     try:
         if not request.transactional_id:
@@ -184,8 +185,11 @@ def end_txn(broker: "Broker", request: EndTxnRequest, context: Context) -> EndTx
     except Refusal as refusal:
         return EndTxnResponse(error_code=_told(refusal.code, context.api_version, since=2))
     if context.api_version < 5:
-        return EndTxnResponse()
-    return EndTxnResponse(producer_id=producer_id, producer_epoch=epoch)
+        ended = EndTxnResponse()
+    else:
+        ended = EndTxnResponse(producer_id=producer_id, producer_epoch=epoch)
+    failed = EndTxnResponse(error_code=ErrorCode.NOT_COORDINATOR)
+    return broker.cluster.transactions.after_end(request.transactional_id, ended, failed)
 
 
 def _told(code: ErrorCode, version: int, *, since: int) -> ErrorCode:

@@ -7,10 +7,11 @@ The head that may be compacted ends before the segment that is written to, befor
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from quorate.cluster.flushing import Unflushed
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.log_config import NEVER
 from quorate.cluster.storage.segment import BatchFacts, Segment
-from quorate.cluster.storage.stores import MemoryStore
+from quorate.cluster.storage.stores import FileStore, MemoryStore
 from quorate.codecs.batches import Batch, BatchProblem, read_batches
 from quorate.coordinator.log_compaction import Cleaning
 
@@ -69,8 +70,11 @@ def _read(segment: Segment) -> Iterator[Batch]:
         yield batch
 
 
-def clean(log: PartitionLog, *, now_ms: int) -> Iterator[None]:
-    """Compact a log, in steps between which it may be written to, and deleted from. Raises `LogError` and `OSError`."""
+def clean(log: PartitionLog, *, now_ms: int) -> Iterator[Unflushed | None]:
+    """Compact a log, in steps between which it may be written to, and deleted from. Raises `LogError` and `OSError`.
+
+    A step may be something that is to be on the disk before the next: whoever goes on without having brought it there waits for it.
+    """
     closed = _cleanable(log, now_ms)
     if not closed:
         return
@@ -79,7 +83,8 @@ def clean(log: PartitionLog, *, now_ms: int) -> Iterator[None]:
         now_ms=now_ms, tombstone_retention_ms=log.config.delete_retention_ms, retain=lambda batch: _is_last(log, batch)
     )
     newest = (batch for segment in behind for batch in _read(segment))
-    yield from cleaning.look([_Closed(one) for one in closed], newest, behind[0].base_offset)
+    for _ in cleaning.look([_Closed(one) for one in closed], newest, behind[0].base_offset):
+        yield None
     for one in cleaning.segments:
         assert isinstance(one, _Closed)
         store = MemoryStore() if log.files is None else log.files.cleaned(one.segment)
@@ -89,7 +94,14 @@ def clean(log: PartitionLog, *, now_ms: int) -> Iterator[None]:
         for data in cleaning.cleaned(one):
             facts = BatchFacts.of(data)
             made.append(data, facts.last_offset, facts.max_timestamp_ms)
-            yield
+            yield None
+        if isinstance(store, FileStore) and made.size:  # what takes its place is to be as safe as it was
+            work = Unflushed(files=[store.another()])
+            yield work
+            error = work.error if work.done else work.flush()
+            if error is not None:
+                _discard(log, made)
+                raise error
         if not _put(log, one.segment, made):
             return
     log.first_dirty_offset = max(log.first_dirty_offset, behind[0].base_offset)
@@ -125,8 +137,6 @@ def _put(log: PartitionLog, old: Segment, made: Segment) -> bool:
             old.store.delete()
             log.files.delete_segment(old.base_offset)
         else:
-            if old.base_offset < log.flushed_offset or log.flushing:
-                made.store.flush()  # what takes its place is to be as safe as it was
             aborted = [one for one in log.producers.aborted if old.base_offset <= one.last_offset <= made.last_offset]
             log.files.replace_segment(old, made, aborted)
     log.replace_segments([*log.segments[:place], *([] if gone else [made]), *log.segments[place + 1 :]])

@@ -13,8 +13,10 @@ from pathlib import Path
 from uuid import uuid4
 
 from quorate.cluster.errors import ClusterStateError
+from quorate.cluster.flushing import Flusher, Unflushed
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.log_config import LogConfig
+from quorate.cluster.storage.atomic import write_atomically
 from quorate.cluster.storage.files import (
     BadFileError,
     decode_checkpoint,
@@ -22,7 +24,7 @@ from quorate.cluster.storage.files import (
     encode_checkpoint,
     encode_properties,
 )
-from quorate.cluster.storage.log_files import LogFiles, topic_id_of, write_atomically
+from quorate.cluster.storage.log_files import LogFiles, topic_id_of
 from quorate.cluster.storage.metadata import MetadataLog
 from quorate.cluster.storage.recovery import load
 from quorate.cluster.storage.stores import Descriptors
@@ -75,6 +77,8 @@ class DataDirectory:
         self.closed = False
         self._written: dict[Path, bytes] = {}
         self._lock = -1
+        self._durable = durable
+        self._start_offsets = _StartOffsets(self)
         try:
             self._controller = self.path / "controller"
             self._refuse_brokers()
@@ -168,7 +172,7 @@ class DataDirectory:
     def _write_meta(self, folder: Path, number: int) -> Uuid:
         directory = Uuid(uuid4().bytes)
         text = {"version": 1, "cluster.id": self.cluster_id, "node.id": number, "directory.id": directory}
-        write_atomically(folder / _META, encode_properties(text))
+        write_atomically(folder / _META, encode_properties(text), durable=self._durable)
         return directory
 
     # ---- partitions
@@ -266,6 +270,13 @@ class DataDirectory:
         return found
 
     def _write_checkpoint(self, name: str, offsets: Mapping[Key, int]) -> None:
+        for path, text in self._changed(name, offsets).items():
+            write_atomically(path, text)
+            self._written[path] = text
+
+    def _changed(self, name: str, offsets: Mapping[Key, int]) -> dict[Path, bytes]:
+        """The files of a checkpoint that are not as they should be, in the directories of brokers."""
+        found = {}
         for number in self._directories:
             mine = [
                 (*key, offsets[key])
@@ -274,13 +285,23 @@ class DataDirectory:
             ]
             path, text = self.broker(number) / name, encode_checkpoint(mine)
             if self._written.get(path) != text:
-                write_atomically(path, text)
-                self._written[path] = text
+                found[path] = text
+        return found
 
     def _write_start_offsets(self) -> None:
-        starts = {key: log.start_offset for key, (log, _) in self._logs.items()}
-        # Where the first segment begins says the same.
-        self._write_checkpoint(_START_OFFSETS, {key: one for key, one in starts.items() if one})
+        """Where logs begin, which the names of their segments need not say. Raises `OSError`."""
+        if self._durable:
+            self._start_offsets.write()
+        else:
+            self._write_checkpoint(_START_OFFSETS, self._starts())
+
+    def _starts(self) -> dict[Key, int]:
+        return {key: log.start_offset for key, (log, _) in self._logs.items() if log.start_offset}
+
+    def flush_by(self, flusher: Flusher) -> None:
+        """From now on nobody waits for the disk who need not."""
+        self.metadata.flush_by(flusher)
+        self._start_offsets.flusher = flusher
 
     def checkpoint(self) -> None:
         """Note what is on the disk, how far consumers may read, and how far logs were compacted. Raises `OSError`."""
@@ -317,3 +338,35 @@ class DataDirectory:
             with suppress(OSError):
                 os.close(self._lock)
             self._lock = -1
+
+
+class _StartOffsets:
+    """Where the logs of a directory begin, brought to the disk by the flusher, if there is one."""
+
+    def __init__(self, data: DataDirectory) -> None:
+        self._data = data
+        self.flusher: Flusher | None = None
+        self._on_its_way: dict[Path, bytes] = {}
+
+    def write(self) -> None:
+        """Have it be there soon. Without a flusher it is when this returns. Raises `OSError`."""
+        if self.flusher is not None and self.flusher.ask(self):
+            return
+        work = self.unflushed()
+        error = work.flush()
+        if error is not None:
+            raise error
+        self.flushed(0, more=False)
+
+    def unflushed(self) -> Unflushed:
+        """What has changed."""
+        self._on_its_way = self._data._changed(_START_OFFSETS, self._data._starts())
+        return Unflushed(replaced=self._on_its_way)
+
+    def flushed(self, until: int, *, more: bool) -> None:
+        """It is there."""
+        self._data._written.update(self._on_its_way)
+
+    def flush_failed(self, error: OSError) -> None:
+        """It is not, and is written with the next change."""
+        self._data._note(f"{self._data.path}: where logs begin could not be written: {error.strerror or error}")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quorate.cluster.producers import Producers
+from quorate.cluster.storage.atomic import write_atomically
 from quorate.cluster.storage.files import (
     AbortedTransaction,
     decode_properties,
@@ -25,23 +26,16 @@ from quorate.cluster.storage.files import (
 from quorate.cluster.storage.segment import Segment
 from quorate.cluster.storage.stores import Descriptors, FileStore
 from quorate.codecs import Uuid
-from quorate.coordinator.log_segments import segment_path, segments_in, sync_folder
+from quorate.coordinator.log_segments import segment_path, segments_in
 
 if TYPE_CHECKING:
     from quorate.cluster.log import PartitionLog
 
-__all__ = ["EPOCHS", "LogFiles", "topic_id_of", "write_atomically"]
+__all__ = ["EPOCHS", "LogFiles", "topic_id_of"]
 
 EPOCHS = "leader-epoch-checkpoint"
 _METADATA = "partition.metadata"
 _OF_SEGMENT = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Replace a file as a whole: whoever reads it finds the old one or the new one. Raises `OSError`."""
-    beside = path.with_name(path.name + ".tmp")
-    beside.write_bytes(data)
-    beside.replace(path)
 
 
 def topic_id_of(folder: Path) -> Uuid | None:
@@ -170,13 +164,6 @@ class LogFiles:
         """A segment that is there, with nothing in its indexes yet."""
         return Segment(base_offset, FileStore(self._path(base_offset, ".log"), self.descriptors), created_ms=now_ms)
 
-    def sync(self) -> None:
-        """Bring to the disk which files there are. Raises `OSError`."""
-        if not self._is_synced:
-            for folder in self.folders:
-                sync_folder(folder)
-            self._is_synced = True
-
     def unsynced(self) -> list[Path]:
         """Folders with files that the disk may not know of; from now on it is taken to know, unless `sync_again` says otherwise."""
         found = [] if self._is_synced else list(self.folders)
@@ -221,6 +208,7 @@ class LogFiles:
         """Its files go."""
         for suffix in _OF_SEGMENT:
             self._remove(self._path(base_offset, suffix).name)
+        self.sync_again()
 
     def cleaned(self, segment: Segment) -> FileStore:
         """An empty file beside a segment, for what compaction leaves of it. Raises `OSError`."""
@@ -240,6 +228,7 @@ class LogFiles:
         self._share(path.name)
         self.write_aborted(old.base_offset, aborted)
         self.write_indexes(made)
+        self.sync_again()
 
     # ---- beside segments
 
@@ -262,9 +251,19 @@ class LogFiles:
     def add_aborted(self, segment: Segment, aborted: AbortedTransaction) -> None:
         """An entry of the `.txnindex` of the segment with the marker. Raises `OSError`."""
         path = self._path(segment.base_offset, ".txnindex")
+        new = not path.exists()
         with path.open("ab") as file:
             file.write(encode_aborted(aborted))
-        self._share(path.name)
+        if new:
+            self._share(path.name)
+            self.sync_again()
+
+    def aborted_file(self, segment: Segment) -> int | None:
+        """The `.txnindex` of a segment, opened for whoever brings it to the disk with the segment, and closes it; `None` if there is none. Raises `OSError`."""
+        try:
+            return os.open(self._path(segment.base_offset, ".txnindex"), os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
 
     def write_aborted(self, base_offset: int, aborted: Iterable[AbortedTransaction]) -> None:
         """The `.txnindex` of a segment as a whole. Raises `OSError`."""

@@ -1,12 +1,15 @@
 """`MetadataLog`: what there is in the cluster, in a folder `__cluster_metadata-0` with records as KRaft's controllers write them (KIP-631).
 
-Each change is one batch, so it is there as a whole or not at all. When the log has grown far beyond what it says, it is written anew when it is opened.
+Each change is one batch, so it is there as a whole or not at all. When the log has grown far beyond what it says, it is written anew: only what counts, with the last offsets that it had,
+so that offsets never go back.
 """
 
+import os
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from quorate.cluster.flushing import Flusher, Unflushed
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.log_config import NEVER, LogConfig
 from quorate.cluster.storage.log_files import LogFiles
@@ -46,16 +49,30 @@ class MetadataLog:
         self._descriptors = descriptors
         self._config = replace(_CONFIG, flush_messages=1) if durable else _CONFIG
         self.state = MetadataState()
+        self._flusher: Flusher | None = None
+        self._compact_at_bytes = _AT_LEAST_BYTES
         self.log, self.cut_bytes = self._opened(now_ms)
-        for batch in self.log:
-            self._take(batch.data)
-        whole = list(difference(MetadataState(), self.state, 0))
-        if self.log.size_bytes > max(_AT_LEAST_BYTES, _TIMES * sum(map(len, map(_encoded, whole)))):
-            self._rewrite(whole, now_ms)
+        self._compact_if_worth(now_ms)
 
     def _opened(self, now_ms: int) -> tuple[PartitionLog, int]:
         files = LogFiles([self._folder], _TOPIC_ID, self._descriptors)
-        return load(files, self._config, clean=False, start_offset=0, flushed_offset=0, now_ms=now_ms)
+        log, cut = load(files, self._config, clean=False, start_offset=0, flushed_offset=0, now_ms=now_ms)
+        self.state = MetadataState()
+        for batch in log:
+            self._take(batch.data)
+        if self._flusher is not None:
+            log.on_due = self._flusher.ask
+        return log, cut
+
+    def flush_by(self, flusher: Flusher) -> None:
+        """From now on whoever changes something does not wait for the disk; `is_flushing` says whether it is busy with that."""
+        self._flusher = flusher
+        self.log.on_due = flusher.ask
+
+    @property
+    def is_flushing(self) -> bool:
+        """Whether a change is on its way to the disk."""
+        return self.log.held_from is not None
 
     def _take(self, data: bytes) -> None:
         batch = next(read_batches(data))
@@ -80,6 +97,8 @@ class MetadataLog:
         records = list(difference(self.state, state, self.log.next_offset, only=only))
         for start in range(0, len(records), _MOST_RECORDS):
             self._append(records[start : start + _MOST_RECORDS], now_ms)
+        if records:
+            self._compact_if_worth(now_ms)
         return len(records)
 
     def _append(self, records: Sequence[Message], now_ms: int) -> None:
@@ -95,22 +114,46 @@ class MetadataLog:
         for index, record in enumerate(records):
             self.state.apply(record, first + index)
 
-    def _rewrite(self, records: Sequence[Message], now_ms: int) -> None:
-        """Only what counts, from offset 0 on. A crash before the file is replaced leaves the old one."""
+    def _compact_if_worth(self, now_ms: int) -> None:
+        """Write the log anew if it has become so large that what counts is but a small part of it. Looked at when it has doubled, as that takes a look at everything."""
+        if self.log.size_bytes <= self._compact_at_bytes:
+            return
+        whole = list(difference(MetadataState(), self.state, 0))
+        self._compact_at_bytes = max(_AT_LEAST_BYTES, _TIMES * sum(map(len, map(_encoded, whole))))
+        if self.log.size_bytes > self._compact_at_bytes:
+            self._compact(len(whole), now_ms)
+
+    def _compact(self, count: int, now_ms: int) -> None:
+        """Only what counts, `count` records, in a file of its own, which has taken the place of the others once it has its name: a crash before that leaves them."""
+        first = max(self.log.next_offset - count, self.log.start_offset + 1)
         values = [
-            BatchRecord(offset=at, timestamp_ms=now_ms, key=None, value=_encoded(one)) for at, one in enumerate(records)
+            BatchRecord(offset=offset, timestamp_ms=now_ms, key=None, value=_encoded(record))
+            for offset, record in enumerate(difference(MetadataState(), self.state, first), first)
         ]
         beside = self._folder / "compacted.tmp"
         with beside.open("wb") as file:
             for start in range(0, len(values), _MOST_RECORDS):
                 file.write(encode_batch(values[start : start + _MOST_RECORDS], partition_leader_epoch=1))
-        for segment in self.log.segments:
+        work = Unflushed(files=[os.open(beside, os.O_RDWR | os.O_CLOEXEC)])
+        until = self.log.next_offset
+
+        def put() -> None:
+            if work.error is None and self.log.next_offset == until:
+                self._put(beside, first, now_ms)
+
+        if self._flusher is None or not self._flusher.bring(work, put):
+            work.flush()
+            put()
+
+    def _put(self, made: Path, first: int, now_ms: int) -> None:
+        old = self.log
+        for segment in old.segments:
             segment.store.delete()
-        beside.replace(self._folder / f"{0:020}.log")
-        self.state = MetadataState()
+        made.replace(self._folder / f"{first:020}.log")
+        for segment in old.segments:
+            assert old.files is not None
+            old.files.delete_segment(segment.base_offset)
         self.log, _ = self._opened(now_ms)
-        for batch in self.log:
-            self._take(batch.data)
 
     def close(self) -> None:
         """Everything is on the disk. Raises `Refused`."""

@@ -23,9 +23,6 @@ class Store(Protocol):
     def read(self, position: int, count: int) -> bytes:
         """Up to so many bytes. Raises `OSError`."""
 
-    def flush(self) -> None:
-        """Bring everything to the disk. Raises `OSError`."""
-
     def delete(self) -> None:
         """There is no such segment any more. What was read stays readable."""
 
@@ -60,9 +57,6 @@ class MemoryStore:
         if position > self._starts[first]:
             pieces[0] = pieces[0][position - self._starts[first] :]
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-    def flush(self) -> None:
-        """There is no disk."""
 
     def delete(self) -> None:
         """Nothing is left behind."""
@@ -135,10 +129,6 @@ class FileStore:
     def another(self) -> int:
         """The file, opened once more, for another thread; whatever becomes of its name. Raises `OSError`."""
         return os.dup(self.descriptors.of(self.path))
-
-    def flush(self) -> None:
-        """Bring everything to the disk."""
-        os.fsync(self.descriptors.of(self.path))
 
     def delete(self) -> None:
         """Close the file; who deletes it is the partition's folder, which knows of its names."""

@@ -80,6 +80,26 @@ def test_a_topic_begins_at_zero_also_where_one_of_its_name_had_lost_its_oldest_r
         assert (log_of(core, "t").start_offset, log_of(core, "t").next_offset) == (0, 3)
 
 
+def test_records_are_not_deleted_where_it_cannot_be_written_down_that_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with opened(tmp_path) as core:
+        core.create_topic("t", partitions=1, replicas=1)
+        put(core, "t", 10)
+        with monkeypatch.context() as patch:
+            patch.setattr("quorate.cluster.storage.data.write_atomically", fails)
+            with pytest.raises(Refused):
+                log_of(core, "t").delete_before(5)
+        assert log_of(core, "t").start_offset == 0
+        log_of(core, "t").delete_before(5)
+        crash(core)
+    with opened(tmp_path) as core:
+        assert log_of(core, "t").start_offset == 5
+
+
 @pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex"])
 def test_a_segment_that_could_not_be_begun_takes_no_later_one_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str

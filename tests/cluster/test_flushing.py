@@ -11,15 +11,28 @@ import pytest
 from quorate.cluster import EmbeddedCluster
 from quorate.cluster.log_config import LogConfig
 from quorate.cluster.storage.cleaning import clean
+from quorate.cluster.transaction_records import Status
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.api import OffsetCommitRequest, OffsetFetchRequest
-from quorate.codecs.api.broker import FetchRequest, ListOffsetsRequest, MetadataRequest, ProduceRequest
+from quorate.codecs.api.broker import (
+    CreateTopicsRequest,
+    DeleteRecordsRequest,
+    EndTxnRequest,
+    FetchRequest,
+    InitProducerIdRequest,
+    ListOffsetsRequest,
+    MetadataRequest,
+    ProduceRequest,
+)
+from quorate.codecs.api.broker.create_topics import CreatableTopic
+from quorate.codecs.api.broker.delete_records import DeleteRecordsPartition, DeleteRecordsTopic
 from quorate.codecs.api.broker.fetch import FetchPartition, FetchTopic
 from quorate.codecs.api.broker.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from quorate.codecs.api.broker.produce import PartitionProduceData, TopicProduceData
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from quorate.codecs.api.offset_fetch import OffsetFetchRequestGroup
+from quorate.codecs.batches import BatchRecord, encode_batch
 from quorate.codecs.message import TRANSACTION_STATE
 from quorate.coordinator.results import Pending
 from tests.cluster.conftest import QUICK
@@ -29,15 +42,17 @@ from tests.cluster.wire import Wire
 
 
 class Disk:
-    """`fsync` of the flushing thread waits until `free` is set; `begun` says that it does. `done`: in which threads it was called."""
+    """`fsync` of the flushing thread waits until `free` is set; `begun` says that it does. `done`: whether it was called in that thread; `names`: for which files."""
 
     def __init__(self) -> None:
         self.free = threading.Event()
         self.begun = threading.Semaphore(0)
         self.error: OSError | None = None
         self.done: list[bool] = []
+        self.names: list[str] = []
 
-    def fsync(self, _: int) -> None:
+    def fsync(self, file: int) -> None:
+        self.names.append(Path(os.readlink(f"/proc/self/fd/{file}")).name)
         ours = threading.current_thread().name.startswith("quorate-flush")
         self.done.append(ours)
         if ours:
@@ -48,6 +63,18 @@ class Disk:
 
     def wait_begun(self) -> None:
         assert self.begun.acquire(timeout=30)
+
+    def stall(self, cluster: EmbeddedCluster) -> None:
+        """Take time from now on, when what was to be done is done."""
+        self.free.set()
+        arrived = threading.Event()
+        cluster.call(lambda: cluster.core.flusher.after(lambda _: arrived.set()))
+        assert arrived.wait(30)
+        self.free.clear()
+        while self.begun.acquire(blocking=False):
+            pass
+        self.done.clear()
+        self.names.clear()
 
 
 @pytest.fixture
@@ -194,6 +221,7 @@ def test_offsets_are_acknowledged_and_told_when_the_disk_has_them(
 ) -> None:
     cluster = with_topic(running(**{"log.flush.interval.messages": 1}))
     cluster.call(lambda: cluster.core.internal_topic(CONSUMER_OFFSETS))
+    disk.stall(cluster)
     with wire_to(cluster) as member, wire_to(cluster) as admin, wire_to(cluster) as other:
         member.send(commit(7), 8)
         disk.wait_begun()
@@ -237,21 +265,194 @@ def test_flushes_by_time_hold_up_nobody(running: Callable[..., EmbeddedCluster],
         disk.free.set()
 
 
-def test_the_ends_of_transactions_are_on_the_disk_one_after_the_other(
+@pytest.fixture
+def with_transaction(running: Callable[..., EmbeddedCluster], disk: Disk) -> tuple[EmbeddedCluster, EndTxnRequest]:
+    """A cluster that flushes, with an open transaction in `t`, and the request that commits it; the disk is stalled."""
+    cluster = with_topic(running(**{"log.flush.interval.messages": 1}))
+
+    def begin() -> tuple[int, int]:
+        cluster.core.internal_topic(TRANSACTION_STATE)
+        producer = cluster.core.transactions.begin("x", 60_000, -1, -1)
+        cluster.core.transactions.add("x", *producer, [("t", 0)])
+        return producer
+
+    producer_id, epoch = cluster.call(begin)
+    disk.stall(cluster)
+    return cluster, EndTxnRequest(transactional_id="x", producer_id=producer_id, producer_epoch=epoch, committed=True)
+
+
+def status(cluster: EmbeddedCluster) -> Status:
+    found = cluster.call(lambda: cluster.core.transactions.find("x"))
+    assert found is not None
+    return found.status
+
+
+def test_markers_are_written_when_the_decision_is_on_the_disk_and_others_are_answered_meanwhile(
+    with_transaction: tuple[EmbeddedCluster, EndTxnRequest], disk: Disk
+) -> None:
+    cluster, commit_it = with_transaction
+    with wire_to(cluster) as producer, wire_to(cluster) as other:
+        producer.send(commit_it, 3)
+        disk.wait_begun()
+        assert other.ask(MetadataRequest(), 12).brokers
+        assert nothing_came(producer)
+        assert (told_log(cluster).next_offset, status(cluster)) == (0, Status.PREPARE_COMMIT)
+        disk.free.set()
+        assert producer.receive(EndTxnRequest, 3).error_code == ErrorCode.NONE
+        assert (told_log(cluster).flushed_offset, status(cluster)) == (1, Status.COMPLETE_COMMIT)
+    assert all(disk.done)
+
+
+def test_a_producer_that_begins_anew_while_its_transaction_ends_is_told_to_ask_again(
+    with_transaction: tuple[EmbeddedCluster, EndTxnRequest], disk: Disk
+) -> None:
+    cluster, _ = with_transaction
+    with wire_to(cluster) as producer:
+        begin = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000)
+        producer.send(begin, 4)
+        disk.wait_begun()
+        disk.free.set()
+        assert producer.receive(InitProducerIdRequest, 4).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+        while (answer := producer.ask(begin, 4)).error_code == ErrorCode.CONCURRENT_TRANSACTIONS:
+            pass
+        assert answer.error_code == ErrorCode.NONE
+    assert status(cluster) is Status.EMPTY
+
+
+def test_a_decision_that_the_disk_did_not_take_is_written_once_more_and_told_of_once(
+    with_transaction: tuple[EmbeddedCluster, EndTxnRequest], disk: Disk
+) -> None:
+    cluster, commit_it = with_transaction
+    disk.error = OSError(5, "Input/output error")
+    disk.free.set()
+    with wire_to(cluster) as producer:
+        assert producer.ask(commit_it, 3).error_code == ErrorCode.NOT_COORDINATOR
+        assert told_log(cluster).next_offset == 0
+        failures = len(disk.names)
+        while len(disk.names) < failures + 2:  # it was tried again, twice
+            producer.ask(MetadataRequest(), 12)
+        disk.error = None
+        while producer.ask(commit_it, 3).error_code != ErrorCode.NONE:
+            pass
+    assert (told_log(cluster).flushed_offset, status(cluster)) == (1, Status.COMPLETE_COMMIT)
+    notes = [note for note in cluster.core.notes if note.startswith("markers of x")]
+    assert notes == [
+        "markers of x could not be written, and will be: the disk did not take the decision",
+        "markers of x are written",
+    ]
+
+
+def test_what_a_transaction_writes_is_not_on_the_disk_before_it_is_known_whose_it_is(
+    with_transaction: tuple[EmbeddedCluster, EndTxnRequest], disk: Disk
+) -> None:
+    cluster, commit_it = with_transaction
+
+    def add() -> int:
+        cluster.core.create_topic("u", partitions=1, replicas=1)
+        cluster.core.transactions.add("x", commit_it.producer_id, commit_it.producer_epoch, [("u", 0)], at_once=True)
+        found = cluster.core.transactions.partition_for("x")
+        assert found is not None
+        return found.log.next_offset - found.log.flushed_offset
+
+    assert cluster.call(add) == 0
+
+
+def test_a_topic_is_made_when_it_is_written_down_on_the_disk_and_others_are_answered_meanwhile(
+    running: Callable[..., EmbeddedCluster], disk: Disk
+) -> None:
+    cluster = running(**{"log.flush.interval.messages": 1})
+    disk.stall(cluster)
+    made = CreateTopicsRequest(topics=(CreatableTopic(name="t", num_partitions=1, replication_factor=1),))
+    with wire_to(cluster) as admin, wire_to(cluster) as other:
+        admin.send(made, 7)
+        disk.wait_begun()
+        assert other.ask(MetadataRequest(), 12).brokers
+        assert nothing_came(admin)
+        disk.free.set()
+        assert admin.receive(CreateTopicsRequest, 7).topics[0].error_code == ErrorCode.NONE
+        assert not cluster.core.data.metadata.is_flushing  # type: ignore[union-attr]
+    assert all(disk.done)
+
+
+def test_where_a_log_begins_is_on_the_disk_when_records_count_as_deleted(
     running: Callable[..., EmbeddedCluster], disk: Disk
 ) -> None:
     cluster = with_topic(running(**{"log.flush.interval.messages": 1}))
-    cluster.call(lambda: cluster.core.internal_topic(TRANSACTION_STATE))
-    assert all(one.log.on_due is None for one in cluster.core.topics[TRANSACTION_STATE].partitions)
+    cluster.call(lambda: told_log(cluster).append(batch(3), leader_epoch=0, now_ms=NOW_MS))
+    disk.stall(cluster)
+    part = DeleteRecordsPartition(partition_index=0, offset=2)
+    deletion = DeleteRecordsRequest(topics=(DeleteRecordsTopic(name="t", partitions=(part,)),), timeout_ms=1000)
+    with wire_to(cluster) as admin:
+        admin.send(deletion, 2)
+        disk.wait_begun()
+        assert nothing_came(admin)
+        disk.free.set()
+        (found,) = admin.receive(DeleteRecordsRequest, 2).topics[0].partitions
+    assert (found.error_code, found.low_watermark) == (ErrorCode.NONE, 2)
+    assert disk.names == ["log-start-offset-checkpoint.tmp", "broker-1"]
+    assert all(disk.done)
 
-    def end() -> tuple[int, int]:
+
+def test_nobody_waits_while_what_compaction_left_is_brought_to_the_disk(
+    running: Callable[..., EmbeddedCluster], disk: Disk
+) -> None:
+    cluster = with_topic(running(), segment_bytes=1024, cleanup_policy="compact", min_cleanable_dirty_ratio="0.0")
+
+    def fill() -> None:
         log = told_log(cluster)
-        log.append_marker(7, 0, commit=True, now_ms=NOW_MS, leader_epoch=1)
-        return log.flushed_offset, log.next_offset
+        for number in range(30):
+            keyed = BatchRecord(offset=0, timestamp_ms=NOW_MS, key=b"%d" % (number % 2 * number), value=b"v" * 50)
+            log.append(encode_batch([keyed]), leader_epoch=0, now_ms=NOW_MS)
 
-    disk.done.clear()
-    assert cluster.call(end) == (1, 1)
-    assert not any(disk.done)
+    cluster.call(fill)
+    size = cluster.call(lambda: told_log(cluster).size_bytes)
+    disk.stall(cluster)
+    with wire_to(cluster) as other:
+        cluster.call(cluster.core.maintenance.compact)
+        disk.wait_begun()
+        assert other.ask(MetadataRequest(), 12).brokers
+        assert cluster.call(lambda: told_log(cluster).size_bytes) == size
+        disk.free.set()
+        while cluster.call(lambda: told_log(cluster).size_bytes) == size:
+            other.ask(MetadataRequest(), 12)
+    assert all(name.endswith(".log.cleaned") for name in disk.names)
+    assert all(disk.done)
+
+
+def test_metadata_that_grew_is_written_anew_while_the_cluster_runs_and_changes_meanwhile_are_kept(
+    running: Callable[..., EmbeddedCluster], disk: Disk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("quorate.cluster.storage.metadata._AT_LEAST_BYTES", 4000)
+    cluster = with_topic(running())
+    core = cluster.core
+    assert core.data is not None
+    metadata = core.data.metadata
+
+    def change(to: int) -> int:
+        core.topics["t"].config = {"retention.ms": str(to)}
+        core.settings_changed()
+        return metadata.log.next_offset
+
+    ends = []
+    while not disk.begun.acquire(blocking=False):
+        ends.append(cluster.call(lambda: change(len(ends))))
+        assert len(ends) < 500
+    ends.append(
+        cluster.call(lambda: change(len(ends)))
+    )  # what is under way does not have it, and is not put into the place
+    disk.free.set()
+    size = metadata.log.size_bytes
+    while metadata.log.size_bytes >= size:
+        ends.append(cluster.call(lambda: change(len(ends))))
+        size = max(size, metadata.log.size_bytes)
+    assert "compacted.tmp" in disk.names
+    assert ends == sorted(ends)
+    last = str(len(ends) - 1)
+    assert cluster.call(lambda: change(len(ends) - 1)) >= ends[-1]
+    cluster.close()
+    cluster.close = lambda **_: None  # type: ignore[method-assign]
+    with EmbeddedCluster(data=tmp_path) as again:
+        assert again.core.topics["t"].config == {"retention.ms": last}
 
 
 def test_stopping_waits_for_the_disk(running: Callable[..., EmbeddedCluster], disk: Disk) -> None:
@@ -270,7 +471,8 @@ def test_a_segment_that_is_compacted_while_it_is_flushed_is_on_the_disk_afterwar
     config = LogConfig(segment_bytes=300, compact=True, delete=False)
     with Folder(tmp_path).opened(config) as log:
         for _ in range(12):
-            log.append(batch(1), leader_epoch=0, now_ms=NOW_MS)
+            keyed = BatchRecord(offset=0, timestamp_ms=NOW_MS, key=b"%d" % log.next_offset, value=b"v" * 100)
+            log.append(encode_batch([keyed]), leader_epoch=0, now_ms=NOW_MS)
         work = log.unflushed()
         disk.done.clear()
         for _ in clean(log, now_ms=NOW_MS):

@@ -228,10 +228,9 @@ def test_metadata_that_grew_is_written_anew(tmp_path: Path, monkeypatch: pytest.
         topic.config = {"retention.ms": str(number)}
         core.settings_changed()
     core.close()
-    path = tmp_path / "controller" / "__cluster_metadata-0" / f"{0:020}.log"
-    size = path.stat().st_size
+    (path,) = (tmp_path / "controller" / "__cluster_metadata-0").glob("*.log")
+    assert 0 < path.stat().st_size < 9_000  # 300 changes of some 90 bytes each are 27,000
     again = quiet_core(tmp_path, clock)
-    assert path.stat().st_size < size / 8
     assert again.topics["a"].config == {"retention.ms": "299"}
     again.close()
     assert quiet_core(tmp_path, clock).topics["a"].id == topic.id

@@ -228,7 +228,13 @@ def test_markers_that_cannot_be_written_are_written_later(monkeypatch: pytest.Mo
         with pytest.raises(Refusal) as refusal:
             core.transactions.add("t", producer_id, epoch + 1, [("orders", 0)])
         assert refusal.value.code is ErrorCode.CONCURRENT_TRANSACTIONS
+        clock.advance(1000)
     assert stable(core) == (0, 1)
     clock.advance(1000)
     assert stable(core) == (2, 2)
+    told = [note for note in core.notes if note.startswith("markers of t ")]  # not with each of ten tries
+    assert [note.split(":")[0] for note in told] == [
+        "markers of t could not be written, and will be",
+        "markers of t are written",
+    ]
     core.transactions.add("t", producer_id, epoch + 1, [("orders", 0)])

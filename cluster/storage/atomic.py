@@ -1,0 +1,21 @@
+"""Replacing a file as a whole: whoever reads it finds the old one or the new one, after a power failure, too, where that is asked for."""
+
+import os
+from pathlib import Path
+
+from quorate.coordinator.log_segments import sync_folder
+
+__all__ = ["write_atomically"]
+
+
+def write_atomically(path: Path, data: bytes, *, durable: bool = False) -> None:
+    """Replace a file. `durable`: it is on the disk before it has the name, and the name before this returns. Raises `OSError`, and then the old one is there."""
+    beside = path.with_name(path.name + ".tmp")
+    with beside.open("wb") as file:
+        file.write(data)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+    beside.replace(path)
+    if durable:
+        sync_folder(path.parent)
