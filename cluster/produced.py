@@ -37,17 +37,23 @@ def check_batch(data: bytes, most_bytes: int) -> BatchFacts:
     """What a batch says of itself. Raises `Refused` for one that is damaged, larger than `most_bytes`, or none that a producer may send."""
     if len(data) < HEADER_BYTES:
         raise Refused(ErrorCode.CORRUPT_MESSAGE, f"{len(data)} bytes are less than a batch's header")
-    _, length, _, magic, crc, attributes, last_delta, *_, count = HEADER.unpack_from(data)
+    base_offset, length, _, magic, crc, attributes, last_delta, _, _, producer_id, _, sequence, count = (
+        HEADER.unpack_from(data)
+    )
     if magic != 2:
         raise Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"message format {magic}")
     if LOG_OVERHEAD + length != len(data):
         raise Refused(ErrorCode.INVALID_RECORD, "a produce request has one batch for each partition")
+    if base_offset:
+        raise Refused(ErrorCode.INVALID_RECORD, f"offsets of producers begin at 0, not {base_offset}")
     if len(data) > most_bytes:
         raise Refused(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(data)} bytes, at most {most_bytes} are allowed")
     if google_crc32c.value(data[CRC_START:]) != crc:
         raise Refused(ErrorCode.CORRUPT_MESSAGE, "the CRC does not match")
     if count <= 0 or last_delta != count - 1 or attributes & CONTROL or attributes & COMPRESSION_MASK > 4:
         raise Refused(ErrorCode.INVALID_RECORD, "the batch contradicts itself, or is none that a producer may send")
+    if producer_id >= 0 > sequence:
+        raise Refused(ErrorCode.INVALID_RECORD, f"producer {producer_id} does not say which batch of its own it is")
     return BatchFacts.of(data)
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.fetch_sessions import INITIAL_EPOCH, FetchSession, Key, next_epoch
-from quorate.cluster.log import Fetched
 from quorate.cluster.topics import PartitionState, TopicState
 from quorate.codecs import Uuid
 from quorate.codecs.api.broker import FetchRequest, FetchResponse
@@ -200,15 +199,11 @@ class _Turn:
             return PartitionData(**common, preferred_read_replica=nearer)
         until = log.last_stable_offset if committed else log.high_watermark
         limit = min(left, asked.partition_max_bytes)
-        found = (
-            log.read(asked.fetch_offset, limit, until=until, at_least_one=first)
-            if limit > 0 or first
-            else Fetched(b"", asked.fetch_offset)
-        )
+        found = log.read(asked.fetch_offset, max(limit, 0), until=until, at_least_one=first)
         if committed:
             common["aborted_transactions"] = tuple(
                 AbortedTransaction(producer_id=producer, first_offset=begin)
-                for producer, begin in log.aborted_between(asked.fetch_offset, found.end_offset)
+                for producer, begin in log.aborted_between(asked.fetch_offset, found.looked_until)
             )
         common["records"] = found.records
         return PartitionData(**common)

@@ -11,6 +11,7 @@ from quorate.cluster.apis import Context, answers
 from quorate.cluster.batch_checks import NotTaken, check_records, is_transactional, one_batch
 from quorate.cluster.errors import Refusal
 from quorate.cluster.log import Refused
+from quorate.cluster.produced import check_batch
 from quorate.cluster.topics import PartitionState, TopicState
 from quorate.codecs import Uuid
 from quorate.codecs.api.broker import ProduceRequest, ProduceResponse
@@ -155,6 +156,7 @@ def _appended(
     if request.acks == -1 and len(partition.in_sync) < int(setting("min.insync.replicas")):
         raise Refused(ErrorCode.NOT_ENOUGH_REPLICAS)
     try:
+        facts = check_batch(batch, partition.log.config.max_message_bytes)
         check_records(
             batch,
             compacted="compact" in setting("cleanup.policy"),
@@ -163,7 +165,7 @@ def _appended(
             before_max_ms=int(setting("message.timestamp.before.max.ms")),
             after_max_ms=int(setting("message.timestamp.after.max.ms")),
         )
-        stored = partition.log.append(batch, leader_epoch=partition.leader_epoch, now_ms=context.now_ms)
+        stored = partition.log.append(batch, facts, leader_epoch=partition.leader_epoch, now_ms=context.now_ms)
     except (NotTaken, Refused) as refused:
         # Where the log refused a batch whose bytes are as they should be, Kafka says where the log begins (KIP-467).
         damaged = refused.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE)

@@ -4,7 +4,7 @@ An index has an entry each time that `index.interval.bytes` came since the last 
 """
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from struct import Struct
@@ -173,10 +173,10 @@ class Segment:
                 end = position + LOG_OVERHEAD + length
         return self.store.read(position, end - position) if end > position else b""
 
-    def base_at(self, position: int) -> int:
-        """The base offset of the batch at a position."""
-        base: int = _PLACE.unpack(self.store.read(position, _PLACE.size))[0]
-        return base
+    def entry_from(self, position: int) -> int | None:
+        """The offset of the first entry of the index for this position or one behind it; `None` if there is none."""
+        entry = bisect_left(self.positions, position)
+        return self.offsets[entry] if entry < len(self.offsets) else None
 
     def batches(self, position: int = 0) -> Iterator[Batch]:
         """The batches from a position on, up to the first that is not whole."""

@@ -14,13 +14,16 @@ from quorate.codecs.api.broker import (
     FetchRequest,
     IncrementalAlterConfigsRequest,
     MetadataRequest,
+    ProduceRequest,
 )
 from quorate.codecs.api.broker.delete_topics import DeleteTopicState
 from quorate.codecs.api.broker.describe_configs import DescribeConfigsResource
 from quorate.codecs.api.broker.fetch import FetchPartition, FetchTopic, ForgottenTopic
 from quorate.codecs.api.broker.incremental_alter_configs import AlterableConfig, AlterConfigsResource
+from quorate.codecs.api.broker.produce import PartitionProduceData, TopicProduceData
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from quorate.codecs.batches import BatchRecord, encode_batch
 from tests.cluster.test_log import batch
 from tests.cluster.wire import Wire
 
@@ -127,6 +130,29 @@ def test_a_group_of_a_refused_commit_is_told_of_once_something_else_was_written(
     assert not listed()
     assert _commit(wire, "another", topic.name, "m") == ErrorCode.NONE
     assert listed()
+
+
+# ---- producing
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({}, ErrorCode.INVALID_TIMESTAMP),
+        ({"control": True}, ErrorCode.INVALID_RECORD),
+        ({"last_offset_delta": 7}, ErrorCode.INVALID_RECORD),
+        ({"base_offset": 50}, ErrorCode.INVALID_RECORD),
+        ({"producer_id": 7, "producer_epoch": 0, "base_sequence": -1}, ErrorCode.INVALID_RECORD),
+    ],
+)
+def test_a_batch_that_no_producer_may_send_is_refused_before_its_timestamps_are(
+    wire: Wire, topic: Any, options: dict[str, Any], code: ErrorCode
+) -> None:
+    record = BatchRecord(offset=0, timestamp_ms=10**15, key=b"k", value=b"v")
+    data = encode_batch([record], **options)
+    topics = (TopicProduceData(name=topic.name, partition_data=(PartitionProduceData(index=0, records=data),)),)
+    found = wire.ask(ProduceRequest(acks=-1, topic_data=topics), 9).responses[0].partition_responses[0]
+    assert (found.error_code, found.log_start_offset) == (code, 0)
 
 
 # ---- sessions of fetching

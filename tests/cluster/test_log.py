@@ -3,6 +3,7 @@
 import pytest
 
 from quorate.cluster.log import PartitionLog, Refused
+from quorate.cluster.log_config import LogConfig
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches import BatchRecord, encode_batch, read_batches
 
@@ -118,7 +119,23 @@ def test_a_read_gives_whole_batches_and_at_least_one_where_it_may() -> None:
     assert bases(log, 15, 2 * size + 5, until=40) == [10, 20]
     assert bases(log, 15, 1, until=40) == [10]
     assert bases(log, 15, 1, until=40, at_least_one=False) == []
-    assert log.read(15, 2 * size, until=40, at_least_one=True).end_offset == 30
+
+
+def test_aborted_transactions_are_looked_for_up_to_the_next_entry_of_the_index_as_brokers_do() -> None:
+    """Fetch responses of brokers name transactions behind what they give, up to where their index knows of (seed 92)."""
+    log = PartitionLog(LogConfig(index_interval_bytes=200))
+    for _ in range(8):
+        append(log, batch(1))
+    size = len(next(iter(log)).data)
+    assert list(log.active.offsets) == [3, 6]
+    for offset, most, until in ((0, 1, 3), (2, 1, 3), (3, 1, 6), (0, 4 * size, 6), (6, 1, 8)):
+        assert log.read(offset, most, until=8, at_least_one=True).looked_until == until
+    assert log.read(3, 0, until=8, at_least_one=False).looked_until == 3
+    assert log.read(3, 1 << 20, until=3, at_least_one=True).looked_until == -1
+    log.roll(NOW_MS)
+    append(log, batch(1))
+    append(log, batch(1))
+    assert log.read(7, 1, until=10, at_least_one=True).looked_until == 8
 
 
 def test_the_oldest_records_go_segment_by_segment_but_offsets_begin_where_it_was_said() -> None:

@@ -8,7 +8,7 @@ import pytest
 from quorate.cluster import ManualClock
 from quorate.cluster.core import ClusterCore
 from quorate.cluster.log import PartitionLog
-from quorate.codecs.batches import BatchRecord, encode_batch, read_batches
+from quorate.codecs.batches import BatchProblem, BatchRecord, encode_batch, read_batches
 from tests.cluster.test_restart import quiet_core
 
 HOUR_MS = 3_600_000
@@ -53,15 +53,16 @@ def content(log: PartitionLog) -> list[tuple[int, str, str | None]]:
     offset = log.start_offset
     while offset < log.next_offset:
         fetched = log.read(offset, 1 << 20, until=log.high_watermark, at_least_one=True)
+        if not fetched.records:
+            break
         for batch in read_batches(fetched.records):
-            for record in batch.records():  # type: ignore[union-attr]
+            assert not isinstance(batch, BatchProblem)
+            offset = batch.header.last_offset + 1
+            for record in batch.records():
                 assert isinstance(record, BatchRecord)
                 assert record.key is not None
                 value = None if record.value is None else record.value.decode().strip()
                 found.append((record.offset, record.key.decode(), value))
-        if fetched.end_offset == offset:
-            break
-        offset = fetched.end_offset
     return found
 
 
