@@ -37,10 +37,10 @@ class Appended:
 
 @dataclass(slots=True)
 class Fetched:
-    """Whole batches, and how far brokers look for transactions that were aborted: to the next entry of the index behind them, or the end of the log; -1: nowhere."""
+    """Whole batches, and the offset behind them."""
 
     records: bytes
-    looked_until: int
+    end_offset: int
 
 
 class PartitionLog:
@@ -132,8 +132,6 @@ class PartitionLog:
 
         The first one is given even if it is larger, with `at_least_one` (KIP-74).
         """
-        if offset >= until:
-            return Fetched(b"", -1)
         for index in range(max(bisect_right(self._bases, offset) - 1, 0), len(self.segments)):
             segment = self.segments[index]
             if segment.base_offset >= until:
@@ -144,11 +142,10 @@ class PartitionLog:
                 continue
             found = segment.read(position, stop, max_bytes, at_least_one=at_least_one) if position < stop else b""
             end = position + len(found)
-            behind = segment.entry_from(end)
-            if behind is None:
-                behind = self._bases[index + 1] if index + 1 < len(self._bases) else self.next_offset
-            return Fetched(found, behind)
-        return Fetched(b"", -1)
+            if not found:
+                return Fetched(b"", offset)
+            return Fetched(found, segment.base_at(end) if end < segment.size else segment.last_offset + 1)
+        return Fetched(b"", offset)
 
     def aborted_between(self, first: int, until: int) -> list[tuple[int, int]]:
         """Producer id and first offset of the transactions that were aborted in a range of offsets, as a fetch response has them."""
@@ -198,16 +195,14 @@ class PartitionLog:
     def append(
         self,
         data: bytes,
-        facts: BatchFacts | None = None,
         *,
         leader_epoch: int,
         now_ms: int,
         append_time: bool | None = None,
         max_batch_bytes: int | None = None,
     ) -> Appended:
-        """Take the one batch of a produce request; `facts`: of it, if `check_batch` has said them; `append_time` and `max_batch_bytes` as the log's settings have them, unless said. Raises `Refused`."""
-        if facts is None:
-            facts = check_batch(data, self.config.max_message_bytes if max_batch_bytes is None else max_batch_bytes)
+        """Take the one batch of a produce request; `append_time` and `max_batch_bytes` as the log's settings have them, unless said. Raises `Refused`."""
+        facts = check_batch(data, self.config.max_message_bytes if max_batch_bytes is None else max_batch_bytes)
         if facts.producer_id >= 0:
             if (known := self.producers.known(facts)) is not None:
                 return Appended(known.base_offset, known.last_offset, duplicate=True)
@@ -315,12 +310,12 @@ class PartitionLog:
         """The oldest records may go (DeleteRecords, KIP-107): segments that have only such go at once. Raises `Refused`."""
         if offset <= self.start_offset:
             return
+        was, self.start_offset = self.start_offset, offset
         try:
             self.start_offset = offset
             if self.files is not None:
                 self.files.start_offset_changed(self)
             if offset >= self.next_offset and self.active.size:
-        was, self.start_offset = self.start_offset, offset
                 self._roll(self.active.created_ms)
             ends = self._bases[1:]
             self.drop([one for one, following in zip(self.segments, ends, strict=False) if following <= offset])
@@ -361,19 +356,25 @@ class PartitionLog:
 
     def unflushed(self) -> Unflushed:
         """What is not on the disk, for another thread to bring it there; then `flushed` or `flush_failed` is to be called. Raises `OSError`."""
-        found = Unflushed(self.next_offset)
-        if self.files is not None and self.flushed_offset < self.next_offset:
-            for segment in self.segments[max(bisect_right(self._bases, self.flushed_offset) - 1, 0) :]:
-                assert isinstance(segment.store, FileStore)
-                found.files.append(segment.store.another())
-            found.folders = self.files.unsynced()
-        self.flushing = True
-        return found
         found = self._behind_the_disk()
         self.flushing = True
         return found
 
     def _behind_the_disk(self) -> Unflushed:
+        found = Unflushed(self.next_offset)
+        if self.files is None or self.flushed_offset >= self.next_offset:
+            return found
+        try:
+            for segment in self.segments[max(bisect_right(self._bases, self.flushed_offset) - 1, 0) :]:
+                assert isinstance(segment.store, FileStore)
+                found.files.append(segment.store.another())
+                aborted = self.files.aborted_file(segment)  # without them aborted records would be taken for committed
+                found.files += [] if aborted is None else [aborted]
+        except OSError:
+            found.let_go()
+            raise
+        found.folders = self.files.unsynced()
+        return found
 
     def flushed(self, until: int, *, more: bool) -> None:
         """What is before an offset is on the disk, and `more` will be: consumers see it."""
