@@ -37,10 +37,10 @@ class Appended:
 
 @dataclass(slots=True)
 class Fetched:
-    """Whole batches, and the offset behind them."""
+    """Whole batches, and how far brokers look for transactions that were aborted: to the next entry of the index behind them, or the end of the log; -1: nowhere."""
 
     records: bytes
-    end_offset: int
+    looked_until: int
 
 
 class PartitionLog:
@@ -132,6 +132,8 @@ class PartitionLog:
 
         The first one is given even if it is larger, with `at_least_one` (KIP-74).
         """
+        if offset >= until:
+            return Fetched(b"", -1)
         for index in range(max(bisect_right(self._bases, offset) - 1, 0), len(self.segments)):
             segment = self.segments[index]
             if segment.base_offset >= until:
@@ -142,10 +144,11 @@ class PartitionLog:
                 continue
             found = segment.read(position, stop, max_bytes, at_least_one=at_least_one) if position < stop else b""
             end = position + len(found)
-            if not found:
-                return Fetched(b"", offset)
-            return Fetched(found, segment.base_at(end) if end < segment.size else segment.last_offset + 1)
-        return Fetched(b"", offset)
+            behind = segment.entry_from(end)
+            if behind is None:
+                behind = self._bases[index + 1] if index + 1 < len(self._bases) else self.next_offset
+            return Fetched(found, behind)
+        return Fetched(b"", -1)
 
     def aborted_between(self, first: int, until: int) -> list[tuple[int, int]]:
         """Producer id and first offset of the transactions that were aborted in a range of offsets, as a fetch response has them."""
@@ -195,14 +198,16 @@ class PartitionLog:
     def append(
         self,
         data: bytes,
+        facts: BatchFacts | None = None,
         *,
         leader_epoch: int,
         now_ms: int,
         append_time: bool | None = None,
         max_batch_bytes: int | None = None,
     ) -> Appended:
-        """Take the one batch of a produce request; `append_time` and `max_batch_bytes` as the log's settings have them, unless said. Raises `Refused`."""
-        facts = check_batch(data, self.config.max_message_bytes if max_batch_bytes is None else max_batch_bytes)
+        """Take the one batch of a produce request; `facts`: of it, if `check_batch` has said them; `append_time` and `max_batch_bytes` as the log's settings have them, unless said. Raises `Refused`."""
+        if facts is None:
+            facts = check_batch(data, self.config.max_message_bytes if max_batch_bytes is None else max_batch_bytes)
         if facts.producer_id >= 0:
             if (known := self.producers.known(facts)) is not None:
                 return Appended(known.base_offset, known.last_offset, duplicate=True)
@@ -312,9 +317,12 @@ class PartitionLog:
             return
         was, self.start_offset = self.start_offset, offset
         try:
-            self.start_offset = offset
             if self.files is not None:
                 self.files.start_offset_changed(self)
+        except OSError as error:  # what is deleted would be there again after a restart
+            self.start_offset = was
+            raise self._cannot_write(error) from None
+        try:
             if offset >= self.next_offset and self.active.size:
                 self._roll(self.active.created_ms)
             ends = self._bases[1:]
