@@ -2,6 +2,7 @@
 
 FOLDER/NAME/lab.json   what it was asked for, and where it is
 FOLDER/NAME/lock       held by the process as long as it lives
+FOLDER/NAME/starting   held by whoever starts it, and by the process, so that two cannot start it at once
 FOLDER/NAME/log        what it had to say; up to 1 MiB, and what was before in log.1
 FOLDER/NAME/data       topics, groups and offsets
 
@@ -16,8 +17,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -138,10 +139,9 @@ class EmbeddedLab(Cluster):
         if plan is None:
             facts = json.loads((folder / "lab.json").read_text(encoding="utf-8"))
             plan = LabPlan.from_json(facts["plan"])
-        with ExitStack() as taken_back:  # also by Ctrl-C, whenever it comes
+        with _only_starter(folder) as held, ExitStack() as taken_back:  # also by Ctrl-C, whenever it comes
             if not (folder / "lab.json").exists():
                 taken_back.callback(_take_back, name)
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             (folder / "plan.json").write_text(json.dumps(plan.to_json()), encoding="utf-8")
             with (folder / "log").open("ab") as log:
                 process = subprocess.Popen(
@@ -150,6 +150,7 @@ class EmbeddedLab(Cluster):
                     stdout=subprocess.PIPE,
                     stderr=log,
                     start_new_session=True,
+                    pass_fds=(held,),  # to be held also when this process is killed
                     cwd=folder,
                 )
             taken_back.callback(process.wait)
@@ -312,6 +313,27 @@ class EmbeddedLab(Cluster):
     def close(self) -> None:
         """Let go of the lab; it goes on."""
         self.close_admin()
+
+
+@contextmanager
+def _only_starter(folder: Path) -> Iterator[int]:
+    """Be the only one who starts the lab of a folder, which is made; the descriptor of what is held. Raises `ClusterError` if another is."""
+    path = folder / "starting"
+    while True:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with ExitStack() as stack:
+            try:
+                file = stack.enter_context(path.open("ab"))
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                there = os.path.samestat(os.fstat(file.fileno()), path.stat())
+            except BlockingIOError:
+                raise ClusterError(*BEING_STARTED) from None
+            except FileNotFoundError:
+                there = False
+            if there:
+                yield file.fileno()
+                return
+        # Another took back what it had begun meanwhile, and this file with it.
 
 
 def _take_back(name: str) -> None:

@@ -6,14 +6,14 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
 from quorate.integration import ClusterError, EmbeddedLab, embedded_lab, embedded_lab_process
 from quorate.integration.containers.engine import engine
-from quorate.integration.embedded_lab import embedded_lab_names, is_alive, lab_folder
+from quorate.integration.embedded_lab import LabPlan, embedded_lab_names, is_alive, lab_folder
 from quorate.integration.waiting import wait_for
 
 
@@ -207,6 +207,29 @@ def test_a_start_that_comes_second_leaves_the_first_alone(labs, monkeypatch, lat
         ended = labs("cluster", "up")
         assert (ended.status, ended.err.splitlines()[0]) == (1, "error: a lab of this name is being started")
     assert (folder / "lock").exists()
+
+
+def test_two_starts_at_one_instant_are_one_lab_as_the_first_wants_it(labs, monkeypatch):
+    """The second comes when the first has written its plan, and nobody has read it."""
+    seconds = []
+
+    def start(*arguments, **options):
+        if not seconds:
+            seconds.append(labs("cluster", "up", "--racks", "x"))
+        return popen(*arguments, **options)
+
+    popen = subprocess.Popen
+    monkeypatch.setattr(embedded_lab.subprocess, "Popen", start)
+    lab = EmbeddedLab.start("lab", LabPlan(version="4.3.1", racks={1: "a"}, ports={}, properties={}, secure=False))
+    (second,) = seconds
+    assert (second.status, second.err.splitlines()) == (
+        1,
+        ["error: a lab of this name is being started", "       wait for it: quorate cluster status"],
+    )
+    assert lab.brokers[0].rack == "a"
+    assert EmbeddedLab.remove("lab")
+    with ExitStack() as stack:  # a file that is there, and nobody holds, keeps nobody away
+        assert stack.enter_context(embedded_lab._only_starter(lab_folder("lab"))) > 0
 
 
 def test_who_asks_whether_a_lab_lives_is_not_taken_for_it(labs):
