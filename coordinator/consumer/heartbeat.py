@@ -9,6 +9,7 @@ from quorate.codecs.api.consumer_group_heartbeat import AssignedMetadata, Assign
 from quorate.coordinator.client_assignors.announced import told_with
 from quorate.coordinator.client_assignors.turns import turn
 from quorate.coordinator.consumer import records as write
+from quorate.coordinator.consumer.at_rest import answer_at_rest
 from quorate.coordinator.consumer.checks import JOIN, LEAVE, LEAVE_STATIC, check_not_full, check_request
 from quorate.coordinator.consumer.conversion import group_for
 from quorate.coordinator.consumer.leaving import leave
@@ -31,6 +32,9 @@ def consumer_group_heartbeat(
     shard: CoordinatorShard, request: ConsumerGroupHeartbeatRequest, context: RequestContext
 ) -> Result[ConsumerGroupHeartbeatResponse]:
     """Answer a heartbeat. Raises `ApiError`; see the modules of this room for which."""
+    at_rest = answer_at_rest(shard, request, context)
+    if at_rest is not None:
+        return Result(response=at_rest)
     check_request(shard.config, request, context.api_version)
     if request.member_epoch in (LEAVE, LEAVE_STATIC):
         return leave(shard, request, context.now_ms)

@@ -1,5 +1,7 @@
 """The timers by which members go that are not heard of any more, or do not give up partitions in time. After a load they start anew."""
 
+from functools import partial
+
 from quorate.coordinator.consumer.leaving import REBALANCE_TIMER, SESSION_TIMER, fence
 from quorate.coordinator.results import Result
 from quorate.coordinator.shard import CoordinatorShard, when_loaded
@@ -28,10 +30,7 @@ def start_session(
     """The member was heard of; if it is not again in `timeout_ms` (by default the group's), it is fenced."""
     if timeout_ms is None:
         timeout_ms = session_timeout_ms(shard, group_id)
-
-    def expire(at_ms: int) -> Result[None]:
-        return fence_if_there(shard, group_id, member_id, at_ms)
-
+    expire = partial(fence_if_there, shard, group_id, member_id)
     shard.timers.schedule(SESSION_TIMER.format(group_id, member_id), now_ms + timeout_ms, expire)
 
 

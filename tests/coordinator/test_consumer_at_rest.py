@@ -1,0 +1,159 @@
+"""What is answered to a member at rest without looking further is what the whole way comes to, in whatever history."""
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from quorate.codecs import Uuid
+from quorate.codecs.api import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from quorate.codecs.messages.consumer_group import ClassicMemberMetadata
+from quorate.coordinator.config import CoordinatorConfig
+from quorate.coordinator.consumer import heartbeat
+from quorate.coordinator.consumer.at_rest import answer_at_rest
+from quorate.coordinator.consumer.records import member_metadata
+from quorate.coordinator.image import MetadataImage, TopicImage
+from quorate.coordinator.results import RequestContext
+from quorate.coordinator.runtime import CoordinatorRuntime, MemoryLog
+from quorate.coordinator.shard import CoordinatorShard
+from quorate.coordinator.state.consumer import ConsumerGroup
+from tests.coordinator.consumer_scripts import History
+from tests.coordinator.test_consumer_properties import Watched
+from tests.differential.shard_side import ShardSide
+
+STEPS = 120
+
+
+class Compared:
+    """Asks both ways. `answered`: how many heartbeats the short one has answered."""
+
+    def __init__(self) -> None:
+        self.answered = 0
+
+    def __call__(
+        self, shard: CoordinatorShard, request: ConsumerGroupHeartbeatRequest, context: RequestContext
+    ) -> ConsumerGroupHeartbeatResponse | None:
+        answer = answer_at_rest(shard, request, context)
+        if answer is not None:
+            self.answered += 1
+            timers = [(timer.key, timer.at_ms, timer.retry_ms) for timer in shard.timers.pending()]
+            tasks = list(shard.tasks)
+            whole = heartbeat._beat(shard, request, context)
+            assert (whole.response, list(whole.records), whole.on_appended) == (answer, [], None)
+            assert [(timer.key, timer.at_ms, timer.retry_ms) for timer in shard.timers.pending()] == timers
+            assert list(shard.tasks) == tasks
+        return answer
+
+
+@pytest.mark.parametrize("version", [None, "4.2.0", "4.0.2"])
+def test_the_short_way_answers_as_the_whole_way(version: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = Compared()
+    monkeypatch.setattr(heartbeat, "answer_at_rest", compared)
+    for seed in range(25):
+        watched = Watched()
+        watched.side = ShardSide(version)
+        History(Random(seed), watched, regexes=0.2, statics=0.2).run(STEPS)
+    assert compared.answered > 100, "members come to rest, and are answered so"
+
+
+NOW_MS = 1_000_000
+CONTEXT = RequestContext(api_version=1, now_ms=NOW_MS, client_id="c")
+TOPIC = TopicImage(name="t", id=Uuid(bytes(15) + b"\1"), replicas=((1,),))
+
+
+class Settled:
+    """A group with one member that is where it shall be."""
+
+    def __init__(self, config: CoordinatorConfig | None = None, **announced: Any) -> None:
+        image = MetadataImage.EMPTY.with_brokers({1: None}).with_topics([TOPIC])
+        self.shard = CoordinatorShard(config, image=image, new_id=uuid4)
+        self.runtime = CoordinatorRuntime(self.shard, MemoryLog(), now_ms=NOW_MS)
+        first = ConsumerGroupHeartbeatRequest(
+            group_id="g", member_id="m", rebalance_timeout_ms=5_000, topic_partitions=(), **announced
+        )
+        joined = self.runtime.request(first, CONTEXT).response
+        assert joined is not None
+        self.beat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=joined.member_epoch)
+        self.runtime.request(self.beat, CONTEXT)  # the metadata hash of a new group is computed once more
+
+    def answer(self, context: RequestContext = CONTEXT, **said: Any) -> ConsumerGroupHeartbeatResponse | None:
+        return answer_at_rest(self.shard, replace(self.beat, **said), context)
+
+
+NAMED: dict[str, Any] = {"subscribed_topic_names": ("t",)}
+
+
+def test_a_member_that_only_lives_is_answered_at_once_and_its_session_begins_anew() -> None:
+    settled = Settled(**NAMED)
+    later = replace(CONTEXT, now_ms=NOW_MS + 10_000)
+    answer = settled.answer(later)
+    assert answer == ConsumerGroupHeartbeatResponse(member_id="m", member_epoch=2, heartbeat_interval_ms=5_000)
+    assert [timer.at_ms for timer in settled.shard.timers.pending() if "session" in timer.key] == [NOW_MS + 55_000]
+    assert settled.answer(later, topic_partitions=()) is answer
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"member_epoch": 0},
+        {"member_epoch": 1},
+        {"member_epoch": -1},
+        {"rebalance_timeout_ms": 6_000},
+        {"subscribed_topic_names": ("u",)},
+        {"subscribed_topic_regex": "t.*"},
+        {"instance_id": "i"},
+        {"rack_id": "a"},
+        {"server_assignor": "range"},
+        {"group_id": "h"},
+        {"member_id": "n"},
+    ],
+    ids=str,
+)
+def test_whoever_says_anything_else_goes_the_whole_way(said: dict[str, Any]) -> None:
+    settled = Settled(**NAMED)
+    assert settled.answer() is not None
+    assert settled.answer(**said) is None
+
+
+@pytest.mark.parametrize("other", [{"client_id": "d"}, {"client_host": "/1.2.3.4"}], ids=["id", "host"])
+def test_a_member_that_comes_as_another_client_goes_the_whole_way(other: dict[str, str]) -> None:
+    settled = Settled(**NAMED)
+    assert settled.answer() is not None
+    assert settled.answer(replace(CONTEXT, **other)) is None
+
+
+def test_where_expressions_may_be_due_or_clients_may_assign_all_go_the_whole_way() -> None:
+    assert Settled(subscribed_topic_regex="t").answer() is None
+    assert Settled(CoordinatorConfig(group_consumer_client_assignors_enable=True), **NAMED).answer() is None
+
+
+def test_a_change_of_topics_has_the_next_heartbeat_go_the_whole_way() -> None:
+    settled = Settled(**NAMED)
+    assert settled.answer() is not None
+    settled.runtime.take_image(settled.shard.image.with_topics([replace(TOPIC, replicas=((1,), (1,)))]))
+    assert settled.answer() is None
+
+
+def test_a_member_that_came_by_the_classic_protocol_goes_the_whole_way() -> None:
+    settled = Settled(**NAMED)
+    assert settled.answer() is not None
+    group = settled.shard.state.groups["g"]
+    assert isinstance(group, ConsumerGroup)
+    classic = ClassicMemberMetadata(session_timeout_ms=10_000, supported_protocols=())
+    metadata = replace(group.members["m"].metadata, classic_member_metadata=classic)
+    settled.shard.replay(member_metadata("g", "m", metadata))
+    assert settled.answer() is None
+
+
+def test_a_group_whose_target_is_behind_goes_the_whole_way() -> None:
+    settled = Settled(CoordinatorConfig(group_consumer_assignment_interval_ms=1_000), **NAMED)
+    other = replace(
+        settled.beat, member_id="n", member_epoch=0, rebalance_timeout_ms=5_000, topic_partitions=(), **NAMED
+    )
+    settled.runtime.request(other, CONTEXT)
+    group = settled.shard.state.groups["g"]
+    assert isinstance(group, ConsumerGroup)
+    assert group.epoch > group.assignment_epoch == group.members["m"].epoch
+    assert settled.answer() is None
