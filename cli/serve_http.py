@@ -5,12 +5,13 @@ Everything is read in the cluster's own thread, in one go, so that the figures o
 
 import json
 import socket
+import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from typing import TYPE_CHECKING
+from threading import BoundedSemaphore, Thread, Timer
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -26,6 +27,12 @@ __all__ = ["ClusterCollector", "serving_http"]
 
 TIMEOUT_MS = 2_000
 """A cluster that does not come to answer for so long is not healthy."""
+
+REQUEST_MS = 10_000
+"""Who has not sent a request, or not read its answer, in so long is cut off."""
+
+AT_ONCE = 32
+"""Requests that are answered at once; further ones are told to come again. What comes with each is bounded by `http.server`: lines of 64 KiB, 100 headers."""
 
 
 class ClusterCollector(Collector):
@@ -126,6 +133,20 @@ def serving_http(kafka: "EmbeddedKafka", host: str, port: int) -> Iterator[int]:
     class Handler(BaseHTTPRequestHandler):
         """GET, and three paths."""
 
+        def handle(self) -> None:
+            """Answer one request, within `REQUEST_MS`."""
+            late = Timer(REQUEST_MS / 1000, self._cut_off)
+            late.daemon = True
+            late.start()
+            try:
+                super().handle()
+            finally:
+                late.cancel()
+
+        def _cut_off(self) -> None:
+            with suppress(OSError):
+                self.connection.shutdown(socket.SHUT_RDWR)
+
         def do_GET(self) -> None:
             """Answer one request."""
             path = self.path.partition("?")[0]
@@ -160,6 +181,34 @@ def serving_http(kafka: "EmbeddedKafka", host: str, port: int) -> Iterator[int]:
         """One whose threads do not hold up the end."""
 
         daemon_threads = True
+        free = BoundedSemaphore(AT_ONCE)
+
+        def process_request(self, request: Any, client_address: Any) -> None:
+            """Have one answered in a thread, unless there are too many."""
+            if self.free.acquire(blocking=False):
+                try:
+                    super().process_request(request, client_address)
+                except BaseException:  # there can be no more threads
+                    self.free.release()
+                    raise
+                return
+            with suppress(OSError):
+                request.setblocking(False)
+                request.sendall(b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 1\r\n\r\n")
+            self.shutdown_request(request)
+
+        def process_request_thread(self, request: Any, client_address: Any) -> None:
+            """Answer one."""
+            try:
+                super().process_request_thread(request, client_address)
+            finally:
+                self.free.release()
+
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            """Say nothing of clients that are gone."""
+            if not isinstance(sys.exception(), OSError):
+                super().handle_error(request, client_address)
+
         address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
 
     server = Server((host, port), Handler)

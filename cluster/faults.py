@@ -110,7 +110,10 @@ class WaitFor:
                 broker.handle(connection, header, request)
                 connection.go_on()
 
-        broker.cluster.faults.when(Rule(self, api=self.api, broker=self.broker, client_id=self.client_id), later)
+        faults = broker.cluster.faults
+        rule = Rule(self, api=self.api, broker=self.broker, client_id=self.client_id)
+        faults.when(rule, later)
+        connection.on_lost = lambda: faults.forget(rule)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +245,10 @@ class Faults:
     def when(self, rule: Rule, action: Callable[[], None]) -> None:
         """Do something once a request has come that a rule is for."""
         self._waiting.append((rule, action))
+
+    def forget(self, rule: Rule) -> None:
+        """Who waited for a request that the rule is for does not any more."""
+        self._waiting = [one for one in self._waiting if one[0] is not rule]
 
     # ---- the network
 

@@ -8,7 +8,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from quorate.cli.serve_http import ClusterCollector
 from quorate.integration.embedded import EmbeddedKafka
+from quorate.integration.waiting import wait_for
 
 
 @contextmanager
@@ -128,6 +129,43 @@ def test_not_ready_while_a_broker_is_down_and_unhealthy_while_nothing_answers(mo
             assert got(f"{url}/{path}") == (503, '{"status": "the cluster did not answer within 100 ms"}\n')
         go_on.set()
         waiting.join()
+
+
+@pytest.fixture
+def http() -> Iterator[int]:
+    """The port of one that answers HTTP."""
+    from quorate.cli import serve_http
+
+    with EmbeddedKafka(racks=["a"]) as kafka, serve_http.serving_http(kafka, "127.0.0.1", 0) as port:
+        yield port
+
+
+def test_who_does_not_come_to_the_end_of_a_request_is_cut_off_and_others_are_answered(http, monkeypatch, capfd):
+    timers = []
+
+    class ByHand(threading.Timer):
+        def start(self) -> None:
+            timers.append(self)
+
+    monkeypatch.setattr("quorate.cli.serve_http.Timer", ByHand)
+    with socket.create_connection(("127.0.0.1", http), timeout=30) as slow:
+        slow.sendall(b"GET /health HTTP/1.1\r\nAccept: ")
+        wait_for("it is listened to", lambda: bool(timers), 10_000)
+        assert got(f"http://127.0.0.1:{http}/health")[0] == 200
+        assert timers[0].interval == 10
+        timers[0].function()
+        assert slow.recv(1) == b""
+    assert got(f"http://127.0.0.1:{http}/health")[0] == 200
+    assert capfd.readouterr().err == ""
+
+
+def test_more_requests_at_once_than_are_answered_are_told_to_come_again(http):
+    with ExitStack() as stack:
+        for _ in range(32):  # who says nothing yet
+            stack.enter_context(socket.create_connection(("127.0.0.1", http)))
+        third = stack.enter_context(socket.create_connection(("127.0.0.1", http), timeout=30))
+        assert third.makefile("rb").readline() == b"HTTP/1.0 503 Service Unavailable\r\n"
+    wait_for("they are gone", lambda: got(f"http://127.0.0.1:{http}/health")[0] == 200, 10_000)
 
 
 def test_histograms_count_every_request_once():

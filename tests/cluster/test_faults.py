@@ -29,6 +29,7 @@ from quorate.codecs.api.broker.metadata import MetadataRequestTopic
 from quorate.codecs.api.broker.produce import PartitionProduceData, TopicProduceData
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches import read_batches
+from quorate.integration.waiting import wait_for
 from tests.cluster.pair import error_codes
 from tests.cluster.test_log import batch
 from tests.cluster.wire import Wire
@@ -160,6 +161,17 @@ def test_a_request_waits_until_another_has_come(cluster: EmbeddedCluster, port: 
         second.ask(ListOffsetsRequest(), 7)
         first.socket.settimeout(5)
         assert first.receive(MetadataRequest, 12).topics == ()
+
+
+def test_who_waited_for_another_request_and_is_gone_waits_no_more(cluster: EmbeddedCluster, port: int) -> None:
+    cluster.core.faults.add(WaitFor("ListOffsets"), api="Metadata", client_id="first")
+    with Wire(port, "second") as second:
+        for _ in range(3):
+            with Wire(port, "first") as first:
+                first.send(MetadataRequest(topics=()), 12)
+                wait_for("it waits", lambda: bool(cluster.core.faults._waiting), 10_000)
+            wait_for("nobody waits", lambda: not cluster.core.faults._waiting, 10_000)
+        assert second.ask(ListOffsetsRequest(), 7).topics == ()
 
 
 def test_delay_and_silence_are_for_whom_they_are_said_to_be(cluster: EmbeddedCluster, port: int) -> None:
