@@ -181,6 +181,7 @@ def serving_http(kafka: "EmbeddedKafka", host: str, port: int) -> Iterator[int]:
         """One whose threads do not hold up the end."""
 
         daemon_threads = True
+        request_queue_size = 2 * AT_ONCE
         free = BoundedSemaphore(AT_ONCE)
 
         def process_request(self, request: Any, client_address: Any) -> None:
