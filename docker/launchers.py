@@ -45,8 +45,9 @@ COMMANDS = {
 RUN_CLASS = """\
 #!/bin/sh
 # kafka-run-class.sh CLASS [ARGUMENT...]; reads KAFKA_HEAP_OPTS, KAFKA_JVM_PERFORMANCE_OPTS, KAFKA_OPTS, KAFKA_LOG4J_OPTS and CLASSPATH.
+libs=$(printf '%s:' /opt/kafka/libs/*.jar)  # always in one order, as shared classes need it
 exec java ${KAFKA_HEAP_OPTS:--Xmx256M} ${KAFKA_JVM_PERFORMANCE_OPTS:-} ${KAFKA_LOG4J_OPTS:--Dorg.slf4j.simpleLogger.defaultLogLevel=warn} \\
-    ${KAFKA_OPTS:-} -cp "/opt/kafka/libs/*${CLASSPATH:+:$CLASSPATH}" "$@"
+    ${KAFKA_OPTS:-} -cp "${libs%:}${CLASSPATH:+:$CLASSPATH}" "$@"
 """
 
 COMMAND = """\
