@@ -228,16 +228,21 @@ class Broker:
             self.note(f"closed a connection of {connection.host[1:]}: {header.api.name} before it had logged in")
             connection.close()
             return
-        try:
-            request = decode_api(header.api.request.cls, frame, header.version, position=header.body)
-        except DecodeError as error:
-            self.note(f"closed a connection of {connection.host[1:]}: {error}")
-            connection.close()
-            return
-        fault = self.cluster.faults.of(self, connection, header, request)
-        if fault is not None:
-            fault.happen(self, connection, header, request)
-            return
+        request = header.request
+        if request is None:
+            try:
+                request = decode_api(header.api.request.cls, frame, header.version, position=header.body)
+            except DecodeError as error:
+                self.note(f"closed a connection of {connection.host[1:]}: {error}")
+                connection.close()
+                return
+            header.request = request
+        faults = self.cluster.faults
+        if faults.watching:
+            fault = faults.of(self, connection, header, request)
+            if fault is not None:
+                fault.happen(self, connection, header, request)
+                return
         self.handle(connection, header, request)
 
     def handle(

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from quorate.cluster.frames import FrameError, Header, encode_response, read_header
+from quorate.cluster.frames import FrameError, Header, framed, read_header
 from quorate.cluster.security import Login
+from quorate.codecs.fast_encode import encode_message
 from quorate.coordinator.results import Pending
 
 if TYPE_CHECKING:
@@ -22,6 +23,12 @@ __all__ = ["Connection"]
 
 _PAUSE_BYTES = 1 << 20
 """With so many bytes of requests waiting, nothing more is read from the client."""
+
+_AT_ONCE_BYTES = 1 << 16
+"""Answers to requests that came together are sent together, up to so many bytes."""
+
+_REPEATED_BYTES = 1 << 10
+"""Up to so many bytes of a request are kept: most of what a client repeats word for word (heartbeats, fetches of a session) is read once."""
 
 
 class Connection(asyncio.Protocol):
@@ -50,6 +57,11 @@ class Connection(asyncio.Protocol):
         self._meter = broker.cluster.meter
         self._began_s = 0.0
         self._quiet_for = 0
+        self._gathers = False
+        self._gathered: list[bytes] = []
+        self._gathered_bytes = 0
+        self._last: tuple[bytes, bytes, Header] | None = None  # what is before and behind the correlation id
+        self._last_answer: tuple[Message, int, bytes] | None = None
         self.on_lost: Callable[[], object] | None = None
 
     # ---- asyncio's side
@@ -121,25 +133,39 @@ class Connection(asyncio.Protocol):
     # ---- requests
 
     def _go_on(self) -> None:
-        while self._frames and not (self._busy or self._reads_nothing or self.broker.silent) and self.open:
-            frame = self._frames.popleft()
+        frames, broker = self._frames, self.broker
+        while frames and not (self._busy or self._reads_nothing or broker.silent) and self.open:
+            frame = frames.popleft()
             self._waiting_bytes -= len(frame) + 4
             try:
-                header = read_header(frame)
+                header = self._header(frame)
             except FrameError as error:
-                self.broker.note(f"closed a connection of {self.host[1:]}: {error}")
+                broker.note(f"closed a connection of {self.host[1:]}: {error}")
                 self.close()
                 return
             self._busy = True
             if self._meter is not None:
                 self._began_s = perf_counter()
-            self.broker.serve(self, header, frame)
+            self._gathers = bool(frames)
+            broker.serve(self, header, frame)
+        self._gathers = False
+        if self._gathered:
+            self._send_gathered()
         if not self._paused and self._waiting_bytes > _PAUSE_BYTES and self.open:
             self._paused = True
             self._transport.pause_reading()
         elif self._paused and self._waiting_bytes <= _PAUSE_BYTES and self.open:
             self._paused = False
             self._transport.resume_reading()
+
+    def _header(self, frame: bytes) -> Header:
+        """The header of a request; with the request itself if it is the one before again, all but its correlation id. Raises `FrameError`."""
+        last = self._last
+        if last is not None and frame[8:] == last[1] and frame[:4] == last[0]:
+            return last[2].again(int.from_bytes(frame[4:8], "big", signed=True))
+        header = read_header(frame)
+        self._last = (frame[:4], frame[8:], header) if len(frame) <= _REPEATED_BYTES else None
+        return header
 
     def answer(self, header: Header, version: int, response: "Message | Pending[Any] | None") -> None:
         """Send a response, now or when it is there; `None` where the client expects none. Then the next request has its turn."""
@@ -151,17 +177,40 @@ class Connection(asyncio.Protocol):
         sent = b""
         if response is not None and self.open:
             try:
-                sent = encode_response(header, version, response)
+                sent = framed(header, self._encoded(response, version))
             except Exception:  # noqa: BLE001  # a fault of ours ends this connection, not whoever completed the answer
                 self.broker.failed(type(response).__name__)
                 self.close()
             else:
-                self._transport.write(sent)
+                if self._gathers or self._gathered:
+                    self._gather(sent)
+                else:
+                    self._transport.write(sent)
             if self._ending:
                 self.close()
         self._busy = False
         if self._meter is not None and header.api is not None:
             self._meter.answered(self.broker.id, header, response, len(sent), perf_counter() - self._began_s)
+
+    def _encoded(self, response: "Message", version: int) -> bytes:
+        """The body of a response. A coordinator has one object for all answers that say the same to a member at rest."""
+        last = self._last_answer
+        if last is not None and last[0] is response and last[1] == version:
+            return last[2]
+        body = encode_message(response, version)
+        self._last_answer = (response, version, body) if len(body) <= _REPEATED_BYTES else None
+        return body
+
+    def _gather(self, sent: bytes) -> None:
+        """Send it with the answers to the requests that came together with this one; none waits for anything but the loop's turn."""
+        self._gathered.append(sent)
+        self._gathered_bytes += len(sent)
+        if self._gathered_bytes > _AT_ONCE_BYTES:
+            self._send_gathered()
+
+    def _send_gathered(self) -> None:
+        gathered, self._gathered, self._gathered_bytes = self._gathered, [], 0
+        self._transport.write(b"".join(gathered))
 
     def _answered_later(self, header: Header, version: int, response: Any) -> None:
         if not self.open:
@@ -197,5 +246,7 @@ class Connection(asyncio.Protocol):
         """Close without an answer; `at_once` also without what is still to be sent."""
         self.open = False
         self._frames.clear()
+        if self._gathered:
+            self._send_gathered()
         if self._transport is not None:
             (self._transport.abort if at_once else self._transport.close)()

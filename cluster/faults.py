@@ -224,6 +224,11 @@ class Faults:
         if rule in self.rules:
             self.rules.remove(rule)
 
+    @property
+    def watching(self) -> bool:
+        """Whether requests are to be looked at at all: there are rules, somebody waits for a request, or requests are remembered."""
+        return bool(self.rules or self._waiting or self.recording)
+
     def of(self, broker: "Broker", connection: "Connection", header: "Header", request: Message) -> Fault | None:
         """What goes wrong with a request, if anything."""
         for rule, action in list(self._waiting):

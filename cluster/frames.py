@@ -8,14 +8,18 @@ from struct import Struct
 
 from quorate.codecs.api import APIS
 from quorate.codecs.api.declare import Api
-from quorate.codecs.fast_encode import encode_message
+from quorate.codecs.generate import read_uvarint
 from quorate.codecs.message import Message
 
-__all__ = ["FrameError", "Header", "encode_response", "read_header"]
+__all__ = ["FrameError", "Header", "framed", "read_header"]
 
 _FIXED = Struct(">hhih")  # API key, version, correlation id, length of the client id
 _RESPONSE = Struct(">ii")
+_TAGGED_RESPONSE = Struct(">iib")
 API_VERSIONS_KEY = 18
+
+_KNOWN: dict[tuple[int, int], tuple[Api, bool, bool]] = {}
+"""Key and version → API, and whether the header of the request and that of the response have tagged fields; of those that were asked for once."""
 
 
 class FrameError(ValueError):
@@ -24,7 +28,11 @@ class FrameError(ValueError):
 
 @dataclass(slots=True)  # not frozen: one is made for each request
 class Header:
-    """Who asks for what. `api`: `None` for a key that nothing is declared for; `body`: where the body begins; `known`: whether the API has the version."""
+    """Who asks for what.
+
+    `api`: `None` for a key that nothing is declared for; `body`: where the body begins; `known`: whether the API has the version; `tagged_answer`: whether the answer's
+    header has tagged fields; `request`: the body, once it was read.
+    """
 
     api_key: int
     version: int
@@ -33,6 +41,22 @@ class Header:
     api: Api | None
     known: bool
     body: int
+    tagged_answer: bool = False
+    request: Message | None = None
+
+    def again(self, correlation_id: int) -> "Header":
+        """The same of another request that says the same."""
+        return Header(
+            self.api_key,
+            self.version,
+            correlation_id,
+            self.client_id,
+            self.api,
+            self.known,
+            self.body,
+            self.tagged_answer,
+            self.request,
+        )
 
 
 def read_header(frame: bytes) -> Header:
@@ -49,47 +73,41 @@ def read_header(frame: bytes) -> Header:
             position = end
         elif size < -1:
             raise FrameError(f"the client id of a request says {size} bytes")
-        api = APIS.get(api_key)
-        known = api is not None and version in api.versions
-        if api is not None and (api.request.is_flexible(version) if known else api_key == API_VERSIONS_KEY):
-            position = _skip_tags(frame, position)
+        found = _KNOWN.get((api_key, version)) or _look_up(api_key, version)
+        api, tagged, tagged_answer = found or (APIS.get(api_key), api_key == API_VERSIONS_KEY, False)
+        if tagged:
+            position = position + 1 if frame[position] == 0 else _skip_tags(frame, position)
     except UnicodeDecodeError:
         raise FrameError("the client id of a request is not UTF-8") from None
     except (IndexError, ValueError) as error:
         raise error if isinstance(error, FrameError) else FrameError("a request ends within its header") from None
     except Exception as error:
         raise FrameError("a request ends within its header") from error
-    return Header(api_key, version, correlation_id, client_id, api, known, position)
+    return Header(api_key, version, correlation_id, client_id, api, found is not None, position, tagged_answer)
+
+
+def _look_up(api_key: int, version: int) -> tuple[Api, bool, bool] | None:
+    api = APIS.get(api_key)
+    if api is None or version not in api.versions:
+        return None
+    found = (api, api.request.is_flexible(version), api.response_header_version(version) == 1)
+    _KNOWN[api_key, version] = found
+    return found
 
 
 def _skip_tags(frame: bytes, position: int) -> int:
-    count, position = _varint(frame, position)
+    count, position = read_uvarint(frame, position)
     for _ in range(count):
-        _, position = _varint(frame, position)
-        size, position = _varint(frame, position)
+        _, position = read_uvarint(frame, position)
+        size, position = read_uvarint(frame, position)
         position += size
         if position > len(frame):
             raise FrameError("a request ends within the tagged fields of its header")
     return position
 
 
-def _varint(frame: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = frame[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-        if shift > 28:
-            raise FrameError("a number in the header of a request has more than 5 bytes")
-
-
-def encode_response(header: Header, version: int, response: Message) -> bytes:
-    """The frame of a response; `version` is the request's, except for ApiVersions that the broker lacks, which is answered in version 0."""
-    assert header.api is not None
-    body = encode_message(response, version)
-    if header.api.response_header_version(version) == 1:
-        return _RESPONSE.pack(len(body) + 5, header.correlation_id) + b"\0" + body
+def framed(header: Header, body: bytes) -> bytes:
+    """The frame of a response."""
+    if header.tagged_answer:
+        return _TAGGED_RESPONSE.pack(len(body) + 5, header.correlation_id, 0) + body
     return _RESPONSE.pack(len(body) + 4, header.correlation_id) + body
