@@ -95,6 +95,7 @@ class Play:
         self.sent = 0
         self.failures: list[str] = []
         self._on_change = on_change
+        self._producer: KafkaProducer | None = None
         self._members: dict[str, _Member] = {}
         self._lock = threading.Lock()
         self._sources: dict[str, dict[int, int]] = {}
@@ -127,7 +128,7 @@ class Play:
             for member in self._members.values():
                 if member.thread is not None:
                     member.thread.join(5)
-            if hasattr(self, "_producer"):
+            if self._producer is not None:
                 self._producer.close(5)
             self.kafka.close()
 
@@ -218,11 +219,13 @@ class Play:
         raise TimeoutError("; ".join(self.failures) or f"the group did not come to rest within {_PATIENCE_S:.0f} s")
 
     def _tick(self) -> None:
-        known = sorted(self._producer.partitions_for(TOPIC))  # those that are new are known a little later
+        producer = self._producer
+        assert producer is not None
+        known = sorted(producer.partitions_for(TOPIC))  # those that are new are known a little later
         for _ in range(_MESSAGES_PER_TICK):
-            self._producer.send(TOPIC, str(self.sent).encode(), partition=known[self.sent % len(known)])
+            producer.send(TOPIC, str(self.sent).encode(), partition=known[self.sent % len(known)])
             self.sent += 1
-        self._producer.flush(10)
+        producer.flush(10)
         time.sleep(_TICK_S)
         self.snapshots.append(self._snapshot())
         self._on_change(self)

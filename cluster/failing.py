@@ -32,7 +32,7 @@ from quorate.coordinator.shard import HANDLERS
 if TYPE_CHECKING:
     from quorate.cluster.core import ClusterCore
 
-__all__ = ["METADATA", "WRITTEN", "failed_response", "unwritten", "with_error"]
+__all__ = ["ERROR_FIELDS", "METADATA", "WRITTEN", "failed_response", "unwritten", "with_error"]
 
 _TRANSACTIONAL = frozenset({AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, InitProducerIdRequest})
 METADATA: frozenset[type[Message]] = frozenset(
@@ -53,7 +53,8 @@ WRITTEN: frozenset[type[Message]] = (
 )
 """Requests whose answers say that something is written, or tell of what others have; they wait for whatever is on its way to the disk."""
 
-_ERRORS = frozenset({"error_code", "partition_error_code"})
+ERROR_FIELDS = frozenset({"error_code", "partition_error_code"})
+"""Names of fields that carry error codes."""
 _SAME = (
     frozenset({"name", "topic", "topic_name"}),
     frozenset({"partition_index", "partition", "index", "partition_id"}),
@@ -83,7 +84,7 @@ def with_error(response: Any, version: int, code: ErrorCode) -> Any:
     spec: MessageSpec = response.spec
     carried = [one for one in spec.fields if version in one.versions]
     values: dict[str, Any] = {one.name: getattr(response, one.name) for one in spec.fields}
-    own = [one.name for one in carried if one.name in _ERRORS]
+    own = [one.name for one in carried if one.name in ERROR_FIELDS]
     for name in own:
         values[name] = int(code)
     if not own:
@@ -96,10 +97,10 @@ def with_error(response: Any, version: int, code: ErrorCode) -> Any:
 def _mirrored(request: Any, spec: MessageSpec, version: int, code: ErrorCode) -> Message:
     values: dict[str, Any] = {}
     carried = [one for one in spec.fields if version in one.versions]
-    on_top = any(one.name in _ERRORS for one in carried)
+    on_top = any(one.name in ERROR_FIELDS for one in carried)
     for one in carried:
         element = _struct_in(one)
-        if one.name in _ERRORS:
+        if one.name in ERROR_FIELDS:
             values[one.name] = int(code)
         elif element is not None:
             if not on_top and (parts := _parts_for(request, element, version)) is not None:
@@ -131,7 +132,7 @@ def _parts_for(request: Any, element: MessageSpec, version: int) -> list[Any] | 
     """The parts of a request that the parts of its response are about: those that share the most names with them."""
     if isinstance(request, dict):
         return None
-    wanted = {one.name for one in element.fields if one.name not in _ERRORS and version in one.versions}
+    wanted = {one.name for one in element.fields if one.name not in ERROR_FIELDS and version in one.versions}
     names = {same for name in wanted for group in _SAME if name in group for same in group} | wanted
     best: tuple[int, list[Any]] | None = None
     for one in request.spec.fields:

@@ -101,7 +101,7 @@ def _skip_tags(frame: bytes, position: int) -> int:
         _, position = read_uvarint(frame, position)
         size, position = read_uvarint(frame, position)
         position += size
-        if position > len(frame):
+        if size < 0 or position > len(frame):
             raise FrameError("a request ends within the tagged fields of its header")
     return position
 

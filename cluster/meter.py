@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from quorate.cluster.failing import ERROR_FIELDS
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import Message, MessageSpec
 from quorate.codecs.wire import ArrayType, StructType
@@ -16,8 +17,6 @@ __all__ = ["BUCKETS_S", "Meter", "Timing", "error_codes"]
 
 BUCKETS_S = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0)
 """Upper bounds of the buckets that answers are counted in by the seconds they took; fetches and joins wait for up to half a minute or more."""
-
-_ERROR_FIELDS = frozenset({"error_code", "partition_error_code"})
 
 
 class Timing:
@@ -81,7 +80,7 @@ def error_codes(response: Message) -> list[int]:
 @cache
 def _places(spec: MessageSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The names of a message's fields that are error codes, and of those that are lists of parts which have some."""
-    own = tuple(field.name for field in spec.fields if field.name in _ERROR_FIELDS)
+    own = tuple(field.name for field in spec.fields if field.name in ERROR_FIELDS)
     inner = []
     for field in spec.fields:
         element = field.type.element if isinstance(field.type, ArrayType) else None

@@ -4,7 +4,7 @@ from typing import Any
 
 from quorate.codecs.wire import TaggedField
 
-__all__ = ["Inexact", "Source", "merge_tags", "open_twin", "uvarint", "uvarint_rest"]
+__all__ = ["Inexact", "Source", "merge_tags", "open_twin", "read_uvarint", "uvarint", "uvarint_rest"]
 
 
 class Inexact(Exception):
@@ -21,6 +21,12 @@ def open_twin(cls: type) -> Any:
         writable = {"__slots__": own, "__setattr__": object.__setattr__, "__delattr__": object.__delattr__}
         _TWINS[cls] = type("_" + cls.__name__, cls.__bases__, writable)
     return _TWINS[cls]
+
+
+def read_uvarint(data: bytes, position: int) -> tuple[int, int]:
+    """An unsigned varint, and where it ends. Raises `IndexError` for bytes that end within it, and `Inexact` for one of more than five."""
+    first = data[position]
+    return (first, position + 1) if first < 0x80 else uvarint_rest(data, position + 1, first)
 
 
 def uvarint_rest(data: bytes, position: int, first: int) -> tuple[int, int]:

@@ -6,7 +6,7 @@ client. Of security this module knows nothing but to hand the options through.
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from quorate.codecs.batches.model import TimestampType
@@ -103,24 +103,50 @@ class _Reading:
         self.stall_timeout_ms = stall_timeout_ms
         self.on_notice = on_notice
         self.clients: list[KafkaNetClient] = []
+        self.stale = False  # the client waits for the answer to a request that it has not sent
         self.where = where_text(bootstrap_servers, config)
 
     def entries(
         self, numbers: Collection[int] | None, follow: bool, since_ms: int | None, start_offsets: Mapping[int, int]
     ) -> Iterator[LogEntry]:
-        from kafka import KafkaConsumer
         from kafka.errors import KafkaError
 
-        with client_log() as said:
-            consumer: KafkaConsumer = connect(
-                KafkaConsumer, self.bootstrap_servers, self.config, self.connect_timeout_ms, said, self.clients
-            )
-            with closing(consumer):
-                try:
-                    partitions = self._partitions(consumer, numbers)
-                    yield from self._records(consumer, partitions, follow, since_ms, start_offsets)
-                except KafkaError as error:
-                    raise LiveError(f"{self.where}: reading {self.topic} failed: {explain_error(error)}") from error
+        with client_log() as said, ExitStack() as self.open:
+            self.said = said
+            consumer = self._connected()
+            try:
+                partitions = self._partitions(consumer, numbers)
+                yield from self._records(consumer, partitions, follow, since_ms, start_offsets)
+            except KafkaError as error:
+                raise LiveError(f"{self.where}: reading {self.topic} failed: {explain_error(error)}") from error
+
+    def _connected(self) -> "KafkaConsumer":
+        """A consumer that is closed when the reading ends. Raises `LiveError`."""
+        from kafka import KafkaConsumer
+
+        clients: list[KafkaNetClient] = []
+        consumer: KafkaConsumer = connect(
+            KafkaConsumer, self.bootstrap_servers, self.config, self.connect_timeout_ms, self.said, clients
+        )
+        self.open.enter_context(closing(consumer))
+        self.clients = clients
+        return consumer
+
+    def _replaced(self, consumer: "KafkaConsumer") -> "KafkaConsumer":
+        """A new consumer in the place of one that would wait for ever, where that one is; the same while no broker can be reached."""
+        positions = {at: consumer.position(at, timeout_ms=self.connect_timeout_ms) for at in consumer.assignment()}
+        paused = consumer.paused()
+        try:
+            fresh = self._connected()
+        except LiveError:
+            return consumer
+        consumer.close()
+        fresh.assign(list(positions))
+        for at, offset in positions.items():
+            fresh.seek(at, offset)
+        fresh.pause(*paused)
+        self.stale = False
+        return fresh
 
     def _partitions(self, consumer: "KafkaConsumer", numbers: Collection[int] | None) -> "list[TopicPartition]":
         from kafka import TopicPartition
@@ -179,6 +205,8 @@ class _Reading:
                 for record in records:
                     if (follow or record.offset < ends[at]) and (since_ms is None or record.timestamp >= since_ms):
                         yield self._entry(record)
+            if self.stale:
+                consumer = self._replaced(consumer)
             if follow:
                 if notices is not None:
                     notices.look(sum(not self._in_reach(at) for at in partitions))
@@ -204,8 +232,7 @@ class _Reading:
             found: dict[TopicPartition, list[Any]] = consumer.poll(timeout_ms=_POLL_MS)
         except _passing_errors() as error:
             if isinstance(error, UnknownBrokerIdError):
-                # kafka-python (3.0.12) has noted a request to that broker, which it has not sent: it would wait for the answer for ever.
-                consumer._fetcher._nodes_with_pending_fetch_requests.difference_update(error.args)
+                self.stale |= not _forget_requests(consumer, error.args)
             time.sleep(_RETRY_S)
             return {}
         return found
@@ -247,6 +274,15 @@ class _Reading:
             value_bytes=record.value,
             record=decode_record(record.key, record.value, topic=self.topic),
         )
+
+
+def _forget_requests(consumer: "KafkaConsumer", brokers: Collection[object]) -> bool:
+    """Have kafka-python (3.0.12) forget requests to brokers that it has noted, and not sent: it would wait for the answers for ever. Returns whether this one keeps such notes."""
+    noted = getattr(getattr(consumer, "_fetcher", None), "_nodes_with_pending_fetch_requests", None)
+    if not isinstance(noted, set):
+        return False
+    noted.difference_update(brokers)
+    return True
 
 
 def _passing_errors() -> "tuple[type[KafkaError], ...]":

@@ -12,6 +12,7 @@ from quorate.codecs.errors import DecodeError, Reason
 from quorate.codecs.exact import decode_exactly
 from quorate.codecs.fast_decode import message_decoder
 from quorate.codecs.fast_encode import encode_message
+from quorate.codecs.generate import Inexact, read_uvarint
 from quorate.codecs.message import Message, field, message, struct, tagged
 from quorate.codecs.wire import Array, Bool, Int8, Int16, Int32, Int64, String, UInt16, Uuid
 
@@ -207,9 +208,14 @@ def encode_metadata(record: Message, version: int) -> bytes:
 
 def decode_metadata(data: bytes) -> Message | UnknownMetadata:
     """The record of a value. Raises `DecodeError` for bytes that are none."""
-    frame, position = _varint(data, 0)
-    type_id, position = _varint(data, position)
-    version, position = _varint(data, position)
+    try:
+        frame, position = read_uvarint(data, 0)
+        type_id, position = read_uvarint(data, position)
+        version, position = read_uvarint(data, position)
+    except (IndexError, Inexact):
+        raise DecodeError(
+            Reason.TRUNCATED, where="frame", position=len(data), detail="the record ends in its head"
+        ) from None
     if frame != _FRAME_VERSION:
         raise DecodeError(Reason.UNKNOWN_VERSION, where="frame version", position=0, detail=f"{frame} is not 1")
     cls = METADATA_TYPES.get(type_id)
@@ -221,15 +227,3 @@ def decode_metadata(data: bytes) -> Message | UnknownMetadata:
         found, _ = decode_exactly(cls.spec, version, data, position, cls.spec.name)
     assert isinstance(found, Message)
     return found
-
-
-def _varint(data: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while position < len(data):
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-    raise DecodeError(Reason.TRUNCATED, where="frame", position=position, detail="the record ends in its head")

@@ -10,7 +10,7 @@ import numpy as np
 
 from quorate.codecs.columnar.frame import Bools, Frame, Ints, bounds
 from quorate.codecs.columnar.plan import Item, ListPlan, Plan, Sized, StructPlan
-from quorate.codecs.generate import Inexact, uvarint_rest
+from quorate.codecs.generate import Inexact, read_uvarint
 
 __all__ = ["clamped", "hop_tags", "nulls", "plausible", "prefix_code", "walk"]
 
@@ -150,7 +150,7 @@ def _skip_one(data: Any, position: int, end: int, item: Item, flexible: bool) ->
             return position + np.dtype(item).itemsize
         case Sized() | ListPlan():
             if flexible:
-                n, position = _one_varint(data, position)
+                n, position = read_uvarint(data, position)
                 n -= 1
             else:
                 width = 2 if isinstance(item, Sized) and item.text else 4
@@ -175,22 +175,17 @@ def _skip_one(data: Any, position: int, end: int, item: Item, flexible: bool) ->
                 if step.tail is not None:
                     position = _skip_one(data, position, end, step.tail, plan.flexible)
             if plan.tags is not None:
-                n, position = _one_varint(data, position)
+                n, position = read_uvarint(data, position)
                 if n > end - position:
                     raise ValueError(n)
                 for _ in range(n):
-                    _, position = _one_varint(data, position)
-                    size, position = _one_varint(data, position)
+                    _, position = read_uvarint(data, position)
+                    size, position = read_uvarint(data, position)
                     if not 0 <= size <= end - position:
                         raise ValueError(size)
                     position += size
             return position
     raise TypeError(item)
-
-
-def _one_varint(data: Any, position: int) -> tuple[int, int]:
-    first = data[position]
-    return (first, position + 1) if first < 0x80 else uvarint_rest(data, position + 1, first)
 
 
 def hop_tags(frame: Frame, counts: Ints, found: dict[int, tuple[Ints, Ints]] | None) -> None:

@@ -270,6 +270,41 @@ def test_a_client_that_looks_for_a_broker_that_has_just_gone_is_asked_again(brok
     assert committed_by(entries, group) == [(topic, 0, 7)]
 
 
+class KeepsNotesElsewhere:
+    """The part of a consumer that fetches, of a kafka-python that has other private names."""
+
+    def __init__(self, fetcher: Any) -> None:
+        self._of = fetcher
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_nodes_with_pending_fetch_requests":
+            raise AttributeError(name)
+        return getattr(self._of, name)
+
+
+@with_broker
+def test_a_client_of_another_version_that_waits_for_what_it_did_not_ask_is_replaced_where_it_was(
+    broker, client, topic, monkeypatch
+):
+    poll, stuck = KafkaConsumer.poll, []
+
+    def until_a_broker_goes(consumer: KafkaConsumer, **how: Any) -> Any:
+        if consumer in stuck:
+            return {}
+        if not stuck and any((consumer.position(at) or 0) > 1 for at in consumer.assignment()):
+            stuck.append(consumer)
+            consumer._fetcher = KeepsNotesElsewhere(consumer._fetcher)
+            raise UnknownBrokerIdError(0)
+        return poll(consumer, **how)
+
+    group = f"g-{topic}"
+    client.commit(group, topic, 0, 5, 6, 7, 8)
+    monkeypatch.setattr(KafkaConsumer, "poll", until_a_broker_goes)
+    entries = list(read_live(broker.bootstrap_servers, stall_timeout_ms=5_000, max_poll_records=1))
+    assert stuck
+    assert committed_by(entries, group) == [(topic, 0, offset) for offset in (5, 6, 7, 8)]
+
+
 @with_broker
 def test_following_can_be_interrupted_while_nothing_comes(broker):
     """Ctrl-C in a program that waits ends it at once, by KeyboardInterrupt."""
