@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from quorate.cluster.topic_settings import TOPIC_SETTINGS
+from quorate.cluster.topic_settings import of_topics
 from quorate.coordinator.config import ConfigError, CoordinatorConfig
 
 __all__ = ["BROKER_DEFAULTS", "MOST_PARTITIONS", "Settings"]
@@ -94,5 +94,6 @@ class Settings:
         """A topic's setting: its own, else the broker's."""
         if name in config:
             return config[name]
-        setting = TOPIC_SETTINGS[name]
+        version = self.coordinator.kafka_version
+        setting = of_topics((version.major, version.minor))[name]
         return setting.default if setting.broker is None else self.properties.get(setting.broker, setting.default)

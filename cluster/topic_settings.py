@@ -4,9 +4,10 @@ Many are kept and shown without meaning anything here. Values are texts everywhe
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cache
+from typing import Any
 
 __all__ = ["GROUP_SETTINGS", "TOPIC_SETTINGS", "Kind", "Release", "Setting", "elements", "of_groups", "of_topics"]
 
@@ -164,6 +165,11 @@ TOPIC_SETTINGS: Mapping[str, Setting] = {
 }
 """Settings of topics, by name."""
 
+_BEFORE_4_0: Mapping[str, Mapping[str, Any]] = {
+    "message.timestamp.after.max.ms": {"default": _LONG_MAX},
+    "segment.bytes": {"least": 14},
+}
+
 NOT_AMONG_SYNONYMS = frozenset({"flush.ms", "retention.ms", "segment.jitter.ms", "segment.ms"})
 """Settings whose default Kafka computes from several brokers' settings, and does not show among the synonyms."""
 
@@ -213,7 +219,11 @@ GROUP_SETTINGS: Mapping[str, Setting] = {
 @cache
 def of_topics(release: Release) -> Mapping[str, Setting]:
     """Settings of topics that a release has."""
-    return {name: one for name, one in TOPIC_SETTINGS.items() if one.is_in(release)}
+    found = {name: one for name, one in TOPIC_SETTINGS.items() if one.is_in(release)}
+    if release < (4, 0):  # what KIP-1030 made stricter
+        for name, before in _BEFORE_4_0.items():
+            found[name] = replace(found[name], **before)
+    return found
 
 
 @cache

@@ -12,6 +12,7 @@ from quorate.assignors.kafka_version import KafkaVersion
 
 __all__ = ["Behaviour", "since"]
 
+_4_0 = KafkaVersion(4, 0)
 _4_1 = KafkaVersion(4, 1)
 _4_2 = KafkaVersion(4, 2)
 _4_3 = KafkaVersion(4, 3)
@@ -46,7 +47,8 @@ class Behaviour:
     `policy_closes`: the migration policy "disabled" keeps classic members out (KAFKA-20640).
 
     `deletes_topics_by_id`: offsets go with the topic id that was deleted, not with every partition that was deleted under the name. `streams_groups`,
-    `share_groups`: records of these groups can be read; the share groups of 4.0, an early access, had others.
+    `share_groups`: records of these groups can be read; the share groups of 4.0, an early access, had others. `new_coordinator`: classic groups have the
+    coordinator of KIP-848, too. That of 3.9, unless it is told otherwise, is the older one: its groups without members and offsets go as soon as any topic is deleted.
     """
 
     metadata_hash: bool
@@ -67,6 +69,7 @@ class Behaviour:
     deletes_topics_by_id: bool
     streams_groups: bool
     share_groups: bool
+    new_coordinator: bool
 
     NEWEST: ClassVar["Behaviour"]
 
@@ -93,6 +96,7 @@ class Behaviour:
             deletes_topics_by_id=since(version, _4_3),
             streams_groups=since(version, _4_1),
             share_groups=since(version, _4_1),
+            new_coordinator=since(version, _4_0),
         )
 
 

@@ -124,7 +124,9 @@ def _altered(
     """Each resource, and what became of it."""
     # An operation that there is not has Kafka's controller fail with everything that the broker passes on.
     nonsense = any(
-        one.resource_type != BROKER and _is_sound(one) and _first_problem(broker.cluster, one) is _Problem.OPERATION
+        one.resource_type != BROKER
+        and _is_sound(broker.cluster, one)
+        and _first_problem(broker.cluster, one) is _Problem.OPERATION
         for one in resources
     )
     named = Counter((one.resource_type, one.resource_name) for one in resources)
@@ -136,7 +138,7 @@ def _altered(
                 raise Refusal(ErrorCode.INVALID_REQUEST, "a resource is in the request twice")
             if one.resource_type == BROKER and one.resource_name:
                 is_this_broker(broker, one.resource_name)
-            _check_request(one)
+            _check_request(broker.cluster, one)
             if nonsense and one.resource_type != BROKER:
                 raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "there is no such operation")
             if _first_problem(broker.cluster, one) is _Problem.NO_LIST:
@@ -150,15 +152,16 @@ def _altered(
     return list(out.values())
 
 
-def _is_sound(one: Any) -> bool:
+def _is_sound(cluster: "ClusterCore", one: Any) -> bool:
     try:
-        _check_request(one)
+        _check_request(cluster, one)
     except Refusal:
         return False
     return True
 
 
-def _check_request(one: Any) -> None:
+def _check_request(cluster: "ClusterCore", one: Any) -> None:
+    """Raises `Refusal` for what no resource could be told."""
     names = [each.name for each in one.configs]
     if len(set(names)) != len(names):
         raise Refusal(ErrorCode.INVALID_REQUEST, "a setting is in the request twice")
@@ -166,6 +169,8 @@ def _check_request(one: Any) -> None:
         each.name for each in one.configs if each.value is None and getattr(each, "config_operation", _SET) != _DELETE
     ]:
         raise Refusal(ErrorCode.INVALID_REQUEST, f"{', '.join(nulls)} cannot be null")
+    if one.resource_type != BROKER and not settings_of(cluster, one.resource_type):
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"resources of type {one.resource_type} have no settings here")
 
 
 class _Problem(Enum):
@@ -204,7 +209,7 @@ def _alter(cluster: "ClusterCore", one: Any, change: Change, only_check: bool) -
         topic_config(cluster, name)
         if not only_check:
             cluster.topics[name].config = {each: value for each, value in result.items() if value is not None}
-    elif kind == GROUP and known:
+    elif kind == GROUP:
         if not name:
             raise Refusal(ErrorCode.INVALID_REQUEST, "a group has a name")
         settings = change(one, cluster.group_settings.get(name, {}), known)
@@ -216,8 +221,6 @@ def _alter(cluster: "ClusterCore", one: Any, change: Change, only_check: bool) -
         if not one.configs:
             return
         raise Refusal(ErrorCode.INVALID_REQUEST, "settings of brokers are given when the cluster is made")
-    else:
-        raise Refusal(ErrorCode.INVALID_REQUEST, f"resources of type {kind} have no settings here")
 
 
 def _group_config(

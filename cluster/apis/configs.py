@@ -40,6 +40,8 @@ __all__ = [
 
 TOPIC, BROKER, GROUP = 2, 4, 32
 """Types of resources that have settings."""
+_OTHERS_WITH_SETTINGS = (8, 16)
+"""Loggers of brokers, and clients' metrics."""
 _FROM_TOPIC, _FROM_ALL_BROKERS, _FROM_BROKER, _DEFAULT, _FROM_GROUP = 1, 3, 4, 5, 8
 _HIDDEN = frozenset({"producer.id.expiration.check.interval.ms", MOST_PARTITIONS})
 """Settings of brokers that Kafka keeps to itself, or does not have."""
@@ -140,7 +142,21 @@ def _of_all_brokers(cluster: "ClusterCore") -> list[DescribeConfigsResourceResul
     lacks="settings of brokers that mean nothing here, their types and synonyms; documentation; loggers and client metrics",
 )
 def describe_configs(broker: "Broker", request: DescribeConfigsRequest, context: Context) -> DescribeConfigsResponse:
-    """Tell the settings of each resource."""
+    """Tell the settings of each resource. One of a kind that the release does not know keeps all others from being told."""
+    release = release_of(broker.cluster.settings.coordinator.kafka_version)
+    known = {TOPIC, BROKER, *_OTHERS_WITH_SETTINGS, *({GROUP} if release >= (4, 0) else ())}
+    if strange := sorted({one.resource_type for one in request.resources} - known):
+        return DescribeConfigsResponse(
+            results=tuple(
+                DescribeConfigsResult(
+                    error_code=ErrorCode.INVALID_REQUEST,
+                    error_message=f"resources of type {strange[0]} have no settings",
+                    resource_type=one.resource_type,
+                    resource_name=one.resource_name,
+                )
+                for one in request.resources
+            )
+        )
     return DescribeConfigsResponse(
         results=tuple(_described(broker, one, request.include_synonyms) for one in request.resources)
     )

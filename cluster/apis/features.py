@@ -16,29 +16,43 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
+_ALL_OR_NONE = (4, 0)
+"""The release since which one level that cannot be keeps all others from being changed (KIP-1022)."""
 _NEVER_DOWN = frozenset({"kraft.version", "metadata.version"})
 """Kafka refuses to take these down: what is known might get lost."""
 
 
 @answers(UpdateFeaturesRequest, lacks="levels that depend on each other; a metadata.version is never taken down")
 def update_features(broker: "Broker", request: UpdateFeaturesRequest, context: Context) -> UpdateFeaturesResponse:
-    """Change the levels, unless one of them cannot be. As in Kafka, version 0 cannot take any down, whatever it says."""
+    """Change the levels, unless one of them cannot be; 3.9 changes the others all the same. As in Kafka, version 0 cannot take any down, whatever it says."""
     cluster = broker.cluster
-    supported = FEATURES[release_of(cluster.settings.coordinator.kafka_version)]
+    release = release_of(cluster.settings.coordinator.kafka_version)
+    supported = FEATURES[release]
+    strict = release >= _ALL_OR_NONE
     levels = dict(cluster.features)
-    try:
-        for one in request.feature_updates:
-            _check(one, supported, cluster.features.get(one.feature, 0))
+    refused: dict[str, Refusal] = {}
+    for one in request.feature_updates:
+        try:
+            if strict or one.feature in supported or one.max_version_level:  # before, whatever is not there is at 0
+                _check(one, supported, cluster.features.get(one.feature, 0))
             levels[one.feature] = one.max_version_level
-    except Refusal as refusal:
-        return UpdateFeaturesResponse(
-            error_code=refusal.code, error_message=f"no feature was changed: {refusal.message}"
-        )
+        except Refusal as refusal:
+            refused[one.feature] = refusal
+    if refused and strict:
+        first = next(iter(refused.values()))
+        return UpdateFeaturesResponse(error_code=first.code, error_message=f"no feature was changed: {first.message}")
     if not request.validate_only:
         cluster.change_features({name: level for name, level in levels.items() if level > 0})
     return UpdateFeaturesResponse(
         error_message=None,
-        results=tuple(UpdatableFeatureResult(feature=one.feature) for one in request.feature_updates),
+        results=tuple(
+            UpdatableFeatureResult(
+                feature=one.feature,
+                error_code=refused[one.feature].code if one.feature in refused else ErrorCode.NONE,
+                error_message=refused[one.feature].message if one.feature in refused else None,
+            )
+            for one in request.feature_updates
+        ),
     )
 
 

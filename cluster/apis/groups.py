@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from quorate.cluster.apis import ANSWERS, Answer, Context, answers
-from quorate.cluster.authorized import GROUP_OPERATIONS
+from quorate.cluster.apis.versions import release_of
+from quorate.cluster.authorized import GROUP_OPERATIONS, GROUP_OPERATIONS_BEFORE_4_0
 from quorate.codecs.api import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
@@ -79,15 +80,16 @@ def _of_many(broker: "Broker", request: Any, context: Context) -> Message | Pend
     if not getattr(request, "include_authorized_operations", False):
         return answer
     assert not isinstance(answer, Pending)  # descriptions are never awaited
-    return _with_operations(answer)
+    before_4_0 = release_of(broker.cluster.settings.coordinator.kafka_version) < (4, 0)
+    return _with_operations(answer, GROUP_OPERATIONS_BEFORE_4_0 if before_4_0 else GROUP_OPERATIONS)
 
 
-def _with_operations(response: Any) -> Message:
+def _with_operations(response: Any, operations: int) -> Message:
     """What one may do with each group: everything, as far as it could be described."""
     described: Message = replace(
         response,
         groups=tuple(
-            one if one.error_code else replace(one, authorized_operations=GROUP_OPERATIONS) for one in response.groups
+            one if one.error_code else replace(one, authorized_operations=operations) for one in response.groups
         ),
     )
     return described

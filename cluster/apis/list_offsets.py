@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
+from quorate.cluster.apis.versions import release_of
 from quorate.cluster.log import Batch
 from quorate.cluster.topics import leader_error
 from quorate.codecs.api.broker import ListOffsetsRequest, ListOffsetsResponse
@@ -33,7 +34,8 @@ _SINCE = {_LATEST: 1, _EARLIEST: 1, _GREATEST: 7, _EARLIEST_LOCAL: 8, _LATEST_TI
 
 @answers(ListOffsetsRequest)
 def list_offsets(broker: "Broker", request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
-    """Find each offset."""
+    """Find each offset. Brokers before 4.0 name topics of which nothing is asked, too."""
+    says_nothing = release_of(broker.cluster.settings.coordinator.kafka_version) < (4, 0)
     return ListOffsetsResponse(
         topics=tuple(
             ListOffsetsTopicResponse(
@@ -48,7 +50,7 @@ def list_offsets(broker: "Broker", request: ListOffsetsRequest, context: Context
                 ),
             )
             for topic in request.topics
-            if topic.partitions
+            if topic.partitions or says_nothing
         )
     )
 

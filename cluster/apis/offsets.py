@@ -6,9 +6,10 @@ transaction by the broker (KIP-890).
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from quorate.cluster.apis import Context, answers
+from quorate.cluster.apis.versions import release_of
 from quorate.cluster.errors import Refusal
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.api import (
@@ -22,6 +23,7 @@ from quorate.codecs.api import (
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.offset_commit import OffsetCommitResponsePartition, OffsetCommitResponseTopic
 from quorate.codecs.api.offset_delete import OffsetDeleteResponsePartition, OffsetDeleteResponseTopic
+from quorate.codecs.api.offset_fetch import OffsetFetchRequestTopic, OffsetFetchRequestTopics
 from quorate.codecs.api.txn_offset_commit import TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic
 from quorate.codecs.message import Message
 from quorate.coordinator.results import Pending
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
 
 __all__: list[str] = []
+
+T = TypeVar("T", OffsetFetchRequestTopic, OffsetFetchRequestTopics)
 
 _BY_TOPIC_ID = 10
 _ADDS_PARTITIONS = 5
@@ -126,10 +130,20 @@ def offset_delete(broker: "Broker", request: OffsetDeleteRequest, context: Conte
 
 @answers(OffsetFetchRequest)
 def offset_fetch(broker: "Broker", request: OffsetFetchRequest, context: Context) -> Answer:
-    """Up to version 7 about one group, then about several (KIP-709)."""
+    """Up to version 7 about one group, then about several (KIP-709). Brokers before 4.0 tell nothing of topics of which nothing is asked."""
+    if release_of(broker.cluster.settings.coordinator.kafka_version) < (4, 0):
+        request = replace(
+            request,
+            topics=_with_partitions(request.topics),
+            groups=tuple(replace(one, topics=_with_partitions(one.topics)) for one in request.groups),
+        )
     if context.api_version >= 8:
         return broker.cluster.groups.request_many(broker.id, request, context)
     return broker.cluster.groups.request(broker.id, request.group_id, request, context)
+
+
+def _with_partitions(topics: tuple[T, ...] | None) -> tuple[T, ...] | None:
+    return None if topics is None else tuple(one for one in topics if one.partition_indexes)
 
 
 def _told(code: ErrorCode, version: int) -> ErrorCode:

@@ -95,7 +95,7 @@ def _commit_member(shard: CoordinatorShard, request: OffsetCommitRequest, api_ve
     if group is None:
         if request.generation_id_or_member_epoch < 0:
             return None
-        new = api_version >= 9
+        new = api_version >= 9 and shard.behaviour.new_coordinator
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if new else ErrorCode.ILLEGAL_GENERATION, "there is no such group")
     return check_commit(
         group,

@@ -1,11 +1,13 @@
 """OffsetDelete v0 (KIP-496), and what a deleted topic takes along."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from quorate.assignors.java_order import JavaHashSet
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api import OffsetDeleteRequest, OffsetDeleteResponse
 from quorate.codecs.api.offset_delete import OffsetDeleteResponsePartition, OffsetDeleteResponseTopic
+from quorate.codecs.messages.classic_group import GroupMetadataKey
 from quorate.codecs.messages.offsets import OffsetCommitKey
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.image import MetadataDelta, TopicImage
@@ -68,7 +70,26 @@ def forget_topics(shard: CoordinatorShard, delta: MetadataDelta, now_ms: int) ->
                     tombstone(OffsetCommitKey(group=group, topic=topic, partition=partition))
                     for topic, partition in found
                 ]
+        if not shard.behaviour.new_coordinator:
+            records += _of_empty_groups(shard, frozenset(gone))
     return Result(records=records, atomic=False)
+
+
+def _of_empty_groups(shard: CoordinatorShard, gone: frozenset[str]) -> list[CoordinatorRecord]:
+    """Tombstones of groups that nobody is in, and that have offsets of no topic but those that are gone."""
+    offsets = shard.state.offsets
+    return [
+        tombstone(GroupMetadataKey(group=group_id))
+        for group_id, group in shard.state.groups.ordered()
+        if isinstance(group, ClassicGroup)
+        and group.is_empty
+        and not offsets.has_pending(group_id)
+        and all(topic in gone for topic, _ in _topics_of(offsets.committed.get(group_id)))
+    ]
+
+
+def _topics_of(held: Topics | None) -> Iterable[tuple[str, Any]]:
+    return () if held is None else held.ordered()
 
 
 def _listed(topics: Topics, deleted: Iterable[TopicImage]) -> list[tuple[str, int]]:

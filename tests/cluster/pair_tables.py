@@ -91,6 +91,7 @@ SETS = frozenset(
         "ListConfigResourcesResponse.config_resources",
         "DescribeProducersResponse.topics",
         "TopicResponse.partitions",
+        "UpdateFeaturesResponse.results",
     }
 )
 """Arrays whose order Kafka leaves to a hash table, so that no client relies on it."""

@@ -168,6 +168,8 @@ def test_topics_of_3_9_have_settings_that_later_ones_have_not_and_groups_none() 
     group = DescribeConfigsResource(resource_type=32, resource_name="g", configuration_keys=None)
     with EmbeddedCluster(kafka_version="3.9.2") as cluster, Wire(cluster.core.brokers[1].port) as wire:
         cluster.call(lambda: cluster.core.create_topic("orders", replicas=1))
-        of_topic, of_group = wire.ask(DescribeConfigsRequest(resources=(topic, group)), 4).results
+        (of_topic,) = wire.ask(DescribeConfigsRequest(resources=(topic,)), 4).results
+        refused, of_group = wire.ask(DescribeConfigsRequest(resources=(topic, group)), 4).results
+        assert refused.error_code == ErrorCode.INVALID_REQUEST  # as a whole
     assert "message.format.version" in {one.name for one in of_topic.configs}
     assert of_group.error_code == ErrorCode.INVALID_REQUEST
