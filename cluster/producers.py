@@ -92,7 +92,7 @@ class Producers:
                 )
             return
         expected = (producer.last_sequence + 1) & _SEQUENCES
-        if producer.batches and sequence != expected:
+        if sequence != expected:
             raise Refused(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"sequence {sequence}, but {expected} would be the next"
             )

@@ -51,6 +51,8 @@ def fetch(broker: "Broker", request: FetchRequest, context: Context) -> FetchRes
     session = broker.fetch_sessions.of(request, by_id, asked, forgotten, context.now_ms)
     if isinstance(session, ErrorCode):
         return FetchResponse(error_code=session)
+    if by_id and request.session_epoch == INITIAL_EPOCH and any(name == Uuid.ZERO for name, _ in asked):
+        return FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)  # brokers fail over it as they begin a session
     if session is not None:
         asked = {key: known.asked for key, known in session.partitions.items()}
     turn = _Turn(broker, request, context, session, asked)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
+_ADDS_PARTITIONS = 12
 _BY_TOPIC_ID = 13
 
 
@@ -165,6 +166,13 @@ def _appended(
             before_max_ms=int(setting("message.timestamp.before.max.ms")),
             after_max_ms=int(setting("message.timestamp.after.max.ms")),
         )
+        if (
+            context.api_version >= _ADDS_PARTITIONS
+            and facts.transactional
+            and facts.base_sequence != 0
+            and facts.producer_id not in partition.log.producers.by_id
+        ):
+            raise Refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "a producer that is not known begins with 0")
         stored = partition.log.append(batch, facts, leader_epoch=partition.leader_epoch, now_ms=context.now_ms)
     except (NotTaken, Refused) as refused:
         # Where the log refused a batch whose bytes are as they should be, Kafka says where the log begins (KIP-467).
@@ -194,7 +202,7 @@ def _check_transaction(
         return
     transactions = broker.cluster.transactions
     try:
-        if context.api_version >= 12:
+        if context.api_version >= _ADDS_PARTITIONS:
             transactions.add(request.transactional_id, producer_id, epoch, [where], at_once=True)
         else:
             transactions.check_open(request.transactional_id, producer_id, epoch, where)

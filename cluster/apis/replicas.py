@@ -83,6 +83,8 @@ def list_partition_reassignments(
 def elect_leaders(broker: "Broker", request: ElectLeadersRequest, context: Context) -> ElectLeadersResponse:
     """Have preferred replicas lead; an unclean election changes nothing, as no replica ever lacks anything."""
     cluster = broker.cluster
+    if request.topic_partitions == ():
+        return ElectLeadersResponse()  # whatever the type: brokers look no further
     if request.election_type not in _ELECTIONS:
         return ElectLeadersResponse(
             error_code=ErrorCode.INVALID_REQUEST,

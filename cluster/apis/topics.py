@@ -193,9 +193,7 @@ def delete_records(broker: "Broker", request: DeleteRecordsRequest, context: Con
                 error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif partition.leader != broker.id:
                 error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-            elif "delete" not in broker.cluster.settings.of_topic(
-                "cleanup.policy", broker.cluster.topics[topic.name].config
-            ):
+            elif partition.log.config.compact and not partition.log.config.delete:
                 error = ErrorCode.POLICY_VIOLATION  # only compacted: whoever reads it counts on every key
             else:
                 log = partition.log

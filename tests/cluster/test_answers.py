@@ -6,27 +6,46 @@ from typing import Any
 import pytest
 
 from quorate.cluster import EmbeddedCluster, ManualClock
-from quorate.codecs import CONSUMER_OFFSETS
-from quorate.codecs.api import DescribeGroupsRequest, ListGroupsRequest, OffsetCommitRequest
+from quorate.codecs import CONSUMER_OFFSETS, Uuid
+from quorate.codecs.api import (
+    DescribeGroupsRequest,
+    JoinGroupRequest,
+    ListGroupsRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+)
 from quorate.codecs.api.broker import (
+    DeleteRecordsRequest,
     DeleteTopicsRequest,
     DescribeConfigsRequest,
+    ElectLeadersRequest,
     FetchRequest,
     IncrementalAlterConfigsRequest,
+    InitProducerIdRequest,
+    ListOffsetsRequest,
     MetadataRequest,
     ProduceRequest,
+    UpdateFeaturesRequest,
 )
+from quorate.codecs.api.broker.delete_records import DeleteRecordsPartition, DeleteRecordsTopic
 from quorate.codecs.api.broker.delete_topics import DeleteTopicState
 from quorate.codecs.api.broker.describe_configs import DescribeConfigsResource
 from quorate.codecs.api.broker.fetch import FetchPartition, FetchTopic, ForgottenTopic
 from quorate.codecs.api.broker.incremental_alter_configs import AlterableConfig, AlterConfigsResource
+from quorate.codecs.api.broker.list_offsets import ListOffsetsTopic
 from quorate.codecs.api.broker.produce import PartitionProduceData, TopicProduceData
+from quorate.codecs.api.broker.update_features import FeatureUpdateKey
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.api.join_group import JoinGroupRequestProtocol
 from quorate.codecs.api.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from quorate.codecs.api.offset_fetch import OffsetFetchRequestTopic
 from quorate.codecs.batches import BatchRecord, encode_batch
+from quorate.codecs.message import TRANSACTION_STATE
 from tests.cluster.test_log import batch
 from tests.cluster.wire import Wire
 
+RANGE = JoinGroupRequestProtocol(name="range", metadata=b"")
+LEVELS = {"kraft.version": 1, "nothing": 0, "share.version": 1}
 ONE_EACH = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1}
 
 
@@ -103,6 +122,21 @@ def test_nothing_that_is_added_to_a_list_is_an_element_without_a_name(wire: Wire
     assert _policy(wire, topic.name) == "delete,compact"
 
 
+@pytest.mark.parametrize("election_type", [0, 1, 7, 127])
+def test_of_no_partitions_leaders_are_elected_however(wire: Wire, election_type: int) -> None:
+    asked = ElectLeadersRequest(election_type=election_type, topic_partitions=(), timeout_ms=1000)
+    assert wire.ask(asked, 2).error_code == ErrorCode.NONE
+
+
+def test_records_of_a_topic_with_no_policy_of_cleaning_may_be_deleted(wire: Wire, topic: Any) -> None:
+    config = AlterableConfig(name="cleanup.policy", config_operation=0, value="")
+    resource = AlterConfigsResource(resource_type=2, resource_name=topic.name, configs=(config,))
+    assert wire.ask(IncrementalAlterConfigsRequest(resources=(resource,)), 1).responses[0].error_code == 0
+    part = DeleteRecordsPartition(partition_index=0, offset=1)
+    asked = DeleteRecordsRequest(topics=(DeleteRecordsTopic(name=topic.name, partitions=(part,)),), timeout_ms=1000)
+    assert wire.ask(asked, 2).topics[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
 # ---- groups
 
 
@@ -132,7 +166,106 @@ def test_a_group_of_a_refused_commit_is_told_of_once_something_else_was_written(
     assert listed()
 
 
+# ---- 3.9
+
+
+@pytest.fixture(scope="module")
+def old() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(kafka_version="3.9.2", properties=ONE_EACH, seed=3) as made:
+        made.call(lambda: made.core.internal_topic(CONSUMER_OFFSETS))
+        made.call(lambda: made.core.create_topic("orders", partitions=1, replicas=1))
+        yield made
+
+
+@pytest.fixture
+def old_wire(old: EmbeddedCluster) -> Iterator[Wire]:
+    with Wire(old.core.brokers[1].port) as made:
+        yield made
+
+
+def test_brokers_of_3_9_forget_groups_without_members_and_offsets_when_a_topic_goes(
+    old: EmbeddedCluster, old_wire: Wire
+) -> None:
+    old.call(lambda: old.core.create_topic("gone", partitions=1, replicas=1))
+    for group, topic in (("stays", "orders"), ("goes", "gone")):
+        assert _commit(old_wire, group, topic, "m") == ErrorCode.NONE
+    joining = JoinGroupRequest(
+        group_id="nobody", session_timeout_ms=60_000, member_id="", protocol_type="consumer", protocols=(RANGE,)
+    )
+    assert old_wire.ask(joining, 4).error_code == ErrorCode.MEMBER_ID_REQUIRED
+    assert {one.group_id for one in old_wire.ask(ListGroupsRequest(), 4).groups} == {"stays", "goes", "nobody"}
+    old_wire.ask(DeleteTopicsRequest(topic_names=("gone",), timeout_ms=1000), 5)
+    assert [one.group_id for one in old_wire.ask(ListGroupsRequest(), 4).groups] == ["stays"]
+
+
+def test_brokers_of_3_9_change_the_features_that_they_can(old_wire: Wire) -> None:
+    updates = tuple(FeatureUpdateKey(feature=name, max_version_level=level) for name, level in LEVELS.items())
+    answer = old_wire.ask(UpdateFeaturesRequest(timeout_ms=1000, feature_updates=updates), 1)
+    assert answer.error_code == ErrorCode.NONE
+    assert {one.feature: one.error_code for one in answer.results} == {
+        "kraft.version": ErrorCode.NONE,
+        "nothing": ErrorCode.NONE,
+        "share.version": ErrorCode.INVALID_UPDATE_VERSION,
+    }
+
+
+def test_brokers_of_3_9_tell_of_topics_of_which_nothing_is_asked_where_later_ones_do_not(old_wire: Wire) -> None:
+    assert old_wire.ask(ListOffsetsRequest(topics=(ListOffsetsTopic(name="orders"),)), 7).topics[0].partitions == ()
+    asked = (OffsetFetchRequestTopic(name="orders", partition_indexes=()),)
+    assert old_wire.ask(OffsetFetchRequest(group_id="stays", topics=asked), 7).topics == ()
+
+
+def test_offsets_of_a_group_that_there_is_not_have_an_illegal_generation_in_3_9(old_wire: Wire) -> None:
+    part = OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+    topics = (OffsetCommitRequestTopic(name="orders", partitions=(part,)),)
+    asked = OffsetCommitRequest(group_id="not-there", generation_id_or_member_epoch=0, member_id="me", topics=topics)
+    assert old_wire.ask(asked, 9).topics[0].partitions[0].error_code == ErrorCode.ILLEGAL_GENERATION
+
+
+def test_records_may_be_far_ahead_of_their_time_and_segments_small_in_3_9(old_wire: Wire) -> None:
+    resource = DescribeConfigsResource(
+        resource_type=2, resource_name="orders", configuration_keys=("message.timestamp.after.max.ms",)
+    )
+    (found,) = old_wire.ask(DescribeConfigsRequest(resources=(resource,)), 4).results[0].configs
+    assert found.value == str(2**63 - 1)
+    record = BatchRecord(offset=0, timestamp_ms=10**15, key=b"k", value=b"v")
+    data = encode_batch([record])
+    topics = (TopicProduceData(name="orders", partition_data=(PartitionProduceData(index=0, records=data),)),)
+    produced = old_wire.ask(ProduceRequest(acks=-1, topic_data=topics), 9).responses[0].partition_responses[0]
+    assert produced.error_code == ErrorCode.NONE
+    config = AlterableConfig(name="segment.bytes", config_operation=0, value="14")
+    changed = AlterConfigsResource(resource_type=2, resource_name="orders", configs=(config,))
+    answer = old_wire.ask(IncrementalAlterConfigsRequest(resources=(changed,)), 1)
+    assert answer.responses[0].error_code == ErrorCode.NONE
+
+
 # ---- producing
+
+
+def test_a_producer_that_is_not_known_begins_at_0_where_the_broker_adds_partitions(
+    cluster: EmbeddedCluster, wire: Wire, topic: Any
+) -> None:
+    """KIP-890's second version; older clients may go on where deleted records ended (KIP-360)."""
+    cluster.call(lambda: cluster.core.internal_topic(TRANSACTION_STATE))
+    begun = wire.ask(InitProducerIdRequest(transactional_id=topic.name, transaction_timeout_ms=60_000), 5)
+
+    def write(version: int, sequence: int) -> int:
+        record = BatchRecord(offset=0, timestamp_ms=-1, key=b"k", value=b"v")
+        data = encode_batch(
+            [record],
+            transactional=True,
+            producer_id=begun.producer_id,
+            producer_epoch=begun.producer_epoch,
+            base_sequence=sequence,
+        )
+        topics = (TopicProduceData(name=topic.name, partition_data=(PartitionProduceData(index=0, records=data),)),)
+        asked = ProduceRequest(transactional_id=topic.name, acks=-1, topic_data=topics)
+        code: int = wire.ask(asked, version).responses[0].partition_responses[0].error_code
+        return code
+
+    assert write(12, 5) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert write(11, 5) == ErrorCode.NONE
+    assert write(12, 6) == ErrorCode.NONE
 
 
 @pytest.mark.parametrize(
@@ -156,6 +289,19 @@ def test_a_batch_that_no_producer_may_send_is_refused_before_its_timestamps_are(
 
 
 # ---- sessions of fetching
+
+
+def test_a_session_of_a_topic_without_an_id_fails_as_a_whole(wire: Wire, topic: Any) -> None:
+    part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    named, nameless = (FetchTopic(topic_id=one, partitions=(part,)) for one in (topic.id, Uuid.ZERO))
+    without = wire.ask(FetchRequest(max_wait_ms=0, session_epoch=-1, topics=(nameless,)), 13)
+    assert without.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    begun = wire.ask(FetchRequest(max_wait_ms=0, session_epoch=0, topics=(nameless,)), 13)
+    assert (begun.error_code, begun.session_id) == (ErrorCode.UNKNOWN_SERVER_ERROR, 0)
+    session = wire.ask(FetchRequest(max_wait_ms=0, session_epoch=0, topics=(named,)), 13).session_id
+    for asked in ({"topics": (nameless,)}, {"forgotten_topics_data": (ForgottenTopic(partitions=(0,)),)}):
+        failed = wire.ask(FetchRequest(max_wait_ms=0, session_id=session, session_epoch=1, **asked), 13)
+        assert failed.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def _fetch(topic: Any, *partitions: int, forgotten: tuple[int, ...] = (), **options: Any) -> FetchRequest:
