@@ -4,7 +4,7 @@ Each release has a virtual environment of its own, build/spark/RELEASE, with eve
 `LINES`, the one that is pinned, and the newest that pip finds. With arguments only these are run, such as `4.0 pinned`; the table has what is
 in the reports of the last runs, and says so where there is none. Status 1 if a test failed.
 
-On one release the tests run beside what others make for Spark, too (`CONNECTED`), whose jars Maven fetches.
+On one release the tests run beside what others make for Spark, too (`CONNECTED`), whose jars Maven fetches; on another one there are tests over Spark Connect (`REMOTE`).
 """
 
 import argparse
@@ -36,6 +36,10 @@ MAVEN = (
     str(CONNECTORS),
     "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies",
 )
+
+REMOTE = NEWEST
+"""The release whose environment has what a session of Spark Connect needs."""
+OVER_CONNECT = ROOT / "tests" / "pipeline" / "over_connect.py"
 
 NOT_PINNED = ("pyspark", "py4j")
 EXTRAS = "arrow,secure,spark"
@@ -80,6 +84,10 @@ def main() -> int:
         connected = outcomes["connectors"] = _outcome(CONNECTED, _report(f"{CONNECTED}-connectors"))
         told += _sentence(connected) + "\n\n"
         print(f"connectors: {connected.passed} passed, failed: {', '.join(connected.failed) or 'none'}")
+    if _report(f"{REMOTE}-connect").exists():
+        remote = outcomes["connect"] = _outcome(REMOTE, _report(f"{REMOTE}-connect"))
+        told += f"On Spark {remote.versions[0]}, `tests/pipeline/over_connect.py` also ran in a session of Spark Connect ({remote.day}): {_became(remote)}.\n\n"
+        print(f"over Spark Connect: {remote.passed} passed, failed: {', '.join(remote.failed) or 'none'}")
     page = before + BEGIN + told + END + rest.partition(END)[2]
     PAGE.write_text(page, "utf-8")
     return int(any(outcome.failed for outcome in outcomes.values()))
@@ -98,7 +106,8 @@ def _install(release: str) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     pins = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
     constraints = FOLDER / f"{release}.txt"
-    wanted = f"pyspark=={release}.*" if release in LINES else "pyspark"
+    name = "pyspark[connect]" if release == REMOTE else "pyspark"
+    wanted = f"{name}=={release}.*" if release in LINES else name
     kept = [pin for pin in pins if release == PINNED or not pin.startswith(tuple(f"{name}==" for name in NOT_PINNED))]
     constraints.write_text("\n".join(kept), "utf-8")
     if not Path(_python(release)).exists():
@@ -117,6 +126,8 @@ def _run(release: str) -> None:
     _pytest(release, _report(release), "tests/pipeline")
     if release == CONNECTED:
         _pytest(release, _report(f"{release}-connectors"), str(CONNECTORS.with_suffix(".py")))
+    if release == REMOTE:
+        _pytest(release, _report(f"{release}-connect"), str(OVER_CONNECT))
 
 
 def _pytest(release: str, report: Path, tests: str) -> None:
@@ -169,11 +180,14 @@ def _sentence(connected: Outcome) -> str:
     """What was run beside it."""
     found = ET.parse(CONNECTORS).getroot()
     spark, delta, iceberg = (one.text for one in found.find("{*}properties") or ())
-    became = f"{connected.passed} tests pass" if not connected.failed else f"**{len(connected.failed)} tests fail**"
     return (
         f"On Spark {connected.versions[0]}, `tests/pipeline/connectors.py` also ran beside Spark's own Kafka source {spark}, Delta {delta} and Iceberg {iceberg} "
-        f"({connected.day}): {became}."
+        f"({connected.day}): {_became(connected)}."
     )
+
+
+def _became(outcome: Outcome) -> str:
+    return f"{outcome.passed} tests pass" if not outcome.failed else f"**{len(outcome.failed)} tests fail**"
 
 
 if __name__ == "__main__":
