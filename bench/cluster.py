@@ -1,19 +1,18 @@
 """How fast the embedded cluster is, beside a real broker in a container and kfake: starting, heartbeats, a join storm, produce and fetch, connections, memory.
 
-Both are asked over sockets of 127.0.0.1 by the same client. The embedded cluster runs in a process of its own for what is asked of it, so that the client's
-work does not count as the server's; starting and stopping is measured inside one. `--no-peer` leaves the real broker out; kfake (franz-go's embedded cluster, compiled)
-is left out where there is no Go.
+All are asked over sockets of 127.0.0.1 by the same client; that of the heartbeats is in Go where it is installed, so that servers are measured, and not the client. The embedded
+cluster runs in a process of its own for what is asked of it, so that the client's work does not count as the server's; starting and stopping is measured inside one.
+`--no-peer` leaves the real broker out; kfake (franz-go's embedded cluster, compiled) is left out where there is no Go. `--only` measures some cases.
 """
 
 import os
-import resource
 import socket
-import subprocess
 import sys
 import time
+import uuid
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
@@ -23,6 +22,8 @@ sys.path.append(str(Path(__file__).parent))  # behind everything: `codecs` stays
 
 from _kfake import Kfake, kfake
 from _report import Report
+from _sender import client, send
+from _servers import REAL, Server, embedded, real
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -32,58 +33,10 @@ from quorate.codecs.api import ConsumerGroupHeartbeatRequest, ConsumerGroupHeart
 from quorate.codecs.api.broker import FindCoordinatorRequest, FindCoordinatorResponse
 from quorate.codecs.api.consumer_group_heartbeat import TopicPartitions
 
-PEER = "Kafka 4.3.1, one broker in a container"
 KFAKE = "kfake (Go)"
-SERVE = """
-import sys, time
-from quorate.cluster import EmbeddedCluster
-properties = {"offsets.topic.num.partitions": 4, "group.consumer.assignment.interval.ms": 0, "default.replication.factor": 1}
-with EmbeddedCluster(brokers=1, properties=properties, data=sys.argv[1] or None) as cluster:
-    print(cluster.bootstrap_servers, flush=True)
-    sys.stdin.readline()
-"""
 _HEADER = Struct(">hhih")
-
-
-@dataclass
-class Server:
-    """Something to ask. `pid`: of the process whose memory and time count; `None` where it cannot be looked at."""
-
-    address: str
-    pid: int | None = None
-
-    @property
-    def cpu_s(self) -> float:
-        if self.pid is None:
-            return 0.0
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    @property
-    def resident_mib(self) -> float:
-        if self.pid is None:
-            return 0.0
-        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * resource.getpagesize() / (1 << 20)
-
-
-@contextmanager
-def embedded(data: str = "") -> Iterator[Server]:
-    """`data`: the directory that it keeps everything in; empty: memory."""
-    with subprocess.Popen(
-        [sys.executable, "-P", "-c", SERVE, data], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        yield Server(process.stdout.readline().strip(), process.pid)
-        process.stdin.close()
-
-
-@contextmanager
-def real() -> Iterator[Server]:
-    from quorate.integration import KafkaCluster
-
-    with KafkaCluster(racks=["a"], properties={"group.consumer.assignment.interval.ms": 0}) as cluster:
-        yield Server(cluster.bootstrap_servers)
+_CLIENT = b"consumer-orders-1"
+_AHEAD = 16
 
 
 class Wire:
@@ -95,7 +48,7 @@ class Wire:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def frame(self, key: int, version: int, body: bytes) -> bytes:
-        head = _HEADER.pack(key, version, 1, -1) + b"\0"
+        head = _HEADER.pack(key, version, 1, len(_CLIENT)) + _CLIENT + b"\0"
         return (len(head) + len(body)).to_bytes(4, "big") + head + body
 
     def ask(self, frame: bytes) -> bytes:
@@ -123,44 +76,89 @@ def find_coordinator(wire: Wire, group: str) -> None:
         time.sleep(0.2)
 
 
-def heartbeats(server: Server, seconds: float) -> tuple[float, float]:
-    """Per second by the clock, one after the other; and per second of the server's own time."""
+@dataclass(frozen=True)
+class Rate:
+    """How fast one server answered. `cpu_us`: of its time on the CPU for each answer; 0 where that is not known."""
+
+    per_s: float = 0.0
+    cpu_us: float = 0.0
+
+
+def settled_heartbeat(server: Server) -> bytes:
+    """A heartbeat of a member that is where it shall be, in a group of its own."""
     make_topic(server, "beats", 4)
     wire = Wire(server.address)
-    find_coordinator(wire, "g")
-    epoch = 0
+    group, member, epoch = "orders-service", str(uuid.uuid4()), 0
+    find_coordinator(wire, group)
     for _ in range(100):
-        body = encode_api(
-            ConsumerGroupHeartbeatRequest(
-                group_id="g",
-                member_id="m",
-                member_epoch=epoch,
-                rebalance_timeout_ms=30_000,
-                subscribed_topic_names=("beats",),
-                topic_partitions=(),
-            ),
-            1,
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=group,
+            member_id=member,
+            member_epoch=epoch,
+            rebalance_timeout_ms=300_000,
+            subscribed_topic_names=("beats",),
+            topic_partitions=(),
         )
-        answer = decode_api(ConsumerGroupHeartbeatResponse, wire.ask(wire.frame(68, 1, body)), 1, position=9)
+        answer = heard(wire.ask(wire.frame(68, 1, encode_api(request, 1))))
         if not answer.error_code:
             epoch = answer.member_epoch
             break
         time.sleep(0.2)
-    beat = wire.frame(
-        68, 1, encode_api(ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=epoch), 1)
-    )
-    assert decode_api(ConsumerGroupHeartbeatResponse, wire.ask(beat), 1, position=9).error_code == 0
-    best = best_cpu = 0.0
+    lives = ConsumerGroupHeartbeatRequest(group_id=group, member_id=member, member_epoch=epoch)
+    beat = wire.frame(68, 1, encode_api(lives, 1))
+    assert heard(wire.ask(beat)).error_code == 0
+    assert heard(wire.ask(beat)).assignment is None
+    return beat
+
+
+def heard(frame: bytes) -> ConsumerGroupHeartbeatResponse:
+    """The answer to a heartbeat."""
+    return decode_api(ConsumerGroupHeartbeatResponse, frame, 1, position=9)
+
+
+def repeated(server: Server, beat: bytes, seconds: float, *, ahead: int = 1, core: int | None = None) -> Rate:
+    """The best of three rounds. `core`: of both the server and the client; by default each has any."""
+    if core is not None:
+        for thread in Path(f"/proc/{server.pid}/task").iterdir():
+            os.sched_setaffinity(int(thread.name), {core})
+    best = Rate()
+    send(server.address, beat, server.warm_s, ahead=ahead, core=core)
     for _ in range(3):
-        count, cpu, started = 0, server.cpu_s, time.perf_counter()
-        while time.perf_counter() - started < seconds / 3:
-            for _ in range(100):
-                wire.ask(beat)
-            count += 100
-        best = max(best, count / (time.perf_counter() - started))
-        used = server.cpu_s - cpu
-        best_cpu = max(best_cpu, count / used if used else 0.0)
-    return best, best_cpu
+        cpu_s = server.cpu_s
+        count, took_s = send(server.address, beat, seconds / 3, ahead=ahead, core=core)
+        best = max(best, Rate(count / took_s, 1e6 * (server.cpu_s - cpu_s) / count), key=lambda one: one.per_s)
+    return best
+
+
+def heartbeats(report: Report, peers: Sequence[Server]) -> None:
+    """KIP-848 heartbeats over one connection, of ours and of each peer by turns: one after the other, so many ahead, and with everything on one core."""
+    seconds = 1.5 if report.quick else 9
+    with embedded() as ours:
+        beat = settled_heartbeat(ours)
+        for peer in peers or [None]:
+            theirs = b"" if peer is None else settled_heartbeat(peer)
+            for ahead, case in ((1, "one after the other"), (_AHEAD, f"{_AHEAD} ahead")):
+                found = repeated(ours, beat, seconds, ahead=ahead)
+                other = Rate() if peer is None else repeated(peer, theirs, seconds, ahead=ahead)
+                goal = "ratio ≥ 5" if peer is not None and peer.name == REAL and ahead == 1 else ""
+                tell_heartbeats(report, case, found, other, peer, goal)
+    with embedded() as ours:  # threads that were bound to a core stay there
+        core = min(os.sched_getaffinity(0))
+        found = repeated(ours, settled_heartbeat(ours), seconds, core=core)
+        tell_heartbeats(report, "server and client on one core", found, Rate(), None, "≥ 20 k/s")
+
+
+def tell_heartbeats(report: Report, case: str, ours: Rate, theirs: Rate, peer: Server | None, goal: str) -> None:
+    report.rate(
+        f"KIP-848 heartbeats, {case} (client in {client()})",
+        ours.per_s,
+        theirs.per_s or None,
+        "" if peer is None else peer.name,
+        "1/s",
+        goal,
+        server_cpu_us=ours.cpu_us,
+        peer_cpu_us=theirs.cpu_us,
+    )
 
 
 def storm(server: Server, count: int) -> tuple[float, float]:
@@ -291,66 +289,79 @@ def disk(report: Report) -> None:
         report.rate(f"{what}, kept in a directory", ours, memory, "in memory", "MiB/s", "ratio ≥ 0.5")
 
 
-def both(measure: Callable[[Server], tuple[float, float]], peer: Server | None) -> tuple[tuple[float, float], ...]:
-    """Ours and the peer's, by turns."""
-    with embedded() as ours:
-        found = measure(ours)
-    return found, measure(peer) if peer is not None else (0.0, 0.0)
+def both(
+    measure: Callable[[Server], tuple[float, float]], peers: Sequence[Server]
+) -> Iterator[tuple[tuple[float, float], tuple[float | None, float | None], str]]:
+    """Ours and a peer's, for each peer anew, and the peer's name; ours alone where there is none."""
+    for peer in peers or [None]:
+        with embedded() as ours:
+            found = measure(ours)
+        if peer is None:
+            yield found, (None, None), ""
+        else:
+            yield found, measure(peer), peer.name
 
 
-def compiled(report: Report, peer: Kfake | None) -> None:
-    """What kfake serves, too."""
-    server = None if peer is None else Server(peer.address, peer.pid)
-    ours, theirs = both(lambda one: heartbeats(one, 2 if report.quick else 9), server)
-    case = "KIP-848 heartbeats, one after the other"
-    report.rate(
-        case,
-        ours[0],
-        theirs[0] or None,
-        KFAKE,
-        "1/s",
-        per_s_of_server_time=ours[1],
-        peer_per_s_of_server_time=theirs[1],
-    )
-    ours, theirs = both(lambda one: throughput(one, 32 if report.quick else 200), server)
-    report.rate("produce, librdkafka", ours[0], theirs[0] or None, KFAKE, "MiB/s")
-    report.rate("fetch, librdkafka", ours[1], theirs[1] or None, KFAKE, "MiB/s")
+def bytes_through(report: Report, peers: Sequence[Server]) -> None:
+    """Produce and fetch."""
+    for ours, theirs, name in both(lambda one: throughput(one, 32 if report.quick else 200), peers):
+        goal = "ratio ≥ 0.5" if name == REAL else ""
+        report.rate("produce, librdkafka", ours[0], theirs[0], name, "MiB/s", goal)
+        report.rate("fetch, librdkafka", ours[1], theirs[1], name, "MiB/s", goal)
+
+
+def storms(report: Report, peers: Sequence[Server]) -> None:
+    """Many join at once."""
     count = 100 if report.quick else 500
-    ours, theirs = both(lambda one: storm(one, count), server)
-    report.cost(f"join storm of {count} members", ours[0], theirs[0] or None, KFAKE, "s", heartbeats=ours[1])
+    for ours, theirs, name in both(lambda one: storm(one, count), peers):
+        report.cost(
+            f"join storm of {count} members",
+            ours[0],
+            theirs[0],
+            name,
+            "s",
+            heartbeats=ours[1],
+            peer_heartbeats=theirs[1] or 0,
+        )
+
+
+def standing(report: Report) -> None:
+    """What it takes just to be there."""
+    with embedded() as server:
+        report.cost("memory after the start", server.resident_mib, None, "", "MiB", "< 100")
+        seconds, mib = connections(server, 1000)
+        report.cost("1,000 connections opened and answered", seconds, None, "", "s", mib=mib)
+
+
+CASES = ("life", "heartbeats", "bytes", "storm", "disk", "standing")
 
 
 def main() -> None:
     """All cases."""
     parser = ArgumentParser()
     parser.add_argument("--no-peer", action="store_true", help="without a real broker")
+    parser.add_argument(
+        "--only", nargs="+", choices=CASES, default=CASES, metavar="CASE", help=f"of {', '.join(CASES)}"
+    )
     report = Report("The embedded cluster", __doc__.splitlines()[0], parser)
-    with kfake() as peer_in_go:
-        life(report, peer_in_go)
-        compiled(report, peer_in_go)
+    chosen = report.options.only
     with ExitStack() as stack:
-        peer = None if report.options.no_peer else stack.enter_context(real())
-        ours, theirs = both(lambda server: heartbeats(server, 2 if report.quick else 9), peer)
-        report.rate(
-            "KIP-848 heartbeats, one after the other",
-            ours[0],
-            theirs[0] or None,
-            PEER,
-            "1/s",
-            "≥ 20 k/s on one core, ratio ≥ 5",
-            per_s_of_server_time=ours[1],
-        )
-        ours, theirs = both(lambda server: throughput(server, 32 if report.quick else 200), peer)
-        report.rate("produce, librdkafka", ours[0], theirs[0] or None, PEER, "MiB/s", "ratio ≥ 0.5")
-        report.rate("fetch, librdkafka", ours[1], theirs[1] or None, PEER, "MiB/s", "ratio ≥ 0.5")
-        count = 100 if report.quick else 500
-        ours, theirs = both(lambda one: storm(one, count), peer)
-        report.cost(f"join storm of {count} members", ours[0], theirs[0] or None, PEER, "s", heartbeats=ours[1])
-    disk(report)
-    with embedded() as server:
-        report.cost("memory after the start", server.resident_mib, None, "", "MiB", "< 100")
-        seconds, mib = connections(server, 1000)
-        report.cost("1,000 connections opened and answered", seconds, None, "", "s", mib=mib)
+        in_go = stack.enter_context(kfake())
+        if "life" in chosen:
+            life(report, in_go)
+        peers = [] if in_go is None else [Server(in_go.address, in_go.pid, KFAKE)]
+        if not (report.options.no_peer or {"heartbeats", "bytes", "storm"}.isdisjoint(chosen)):
+            peers.append(stack.enter_context(real()))
+        if "heartbeats" in chosen:
+            heartbeats(report, peers)
+        if "bytes" in chosen:
+            bytes_through(report, peers)
+        if "storm" in chosen:
+            storms(report, peers)
+    if "disk" in chosen:
+        disk(report)
+    if "standing" in chosen:
+        standing(report)
     report.finish()
 
 

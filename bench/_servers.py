@@ -1,0 +1,74 @@
+"""The servers that bench/cluster.py asks: the embedded cluster in a process of its own, and a real broker in a container."""
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["REAL", "Server", "embedded", "real"]
+
+REAL = "real broker"
+_SERVE = """
+import sys, time
+from quorate.cluster import EmbeddedCluster
+properties = {"offsets.topic.num.partitions": 4, "group.consumer.assignment.interval.ms": 0, "default.replication.factor": 1}
+with EmbeddedCluster(brokers=1, properties=properties, data=sys.argv[1] or None) as cluster:
+    print(cluster.bootstrap_servers, flush=True)
+    sys.stdin.readline()
+"""
+_KAFKAS_JVM = "-server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35"
+"""What Kafka's own scripts start a broker with. The tests' brokers have the quick compiler alone, which would not be fair here."""
+
+
+@dataclass
+class Server:
+    """Something to ask. `pid`: of the process whose memory and time count, 0 where it cannot be looked at; `name`: in the report; `warm_s`: how long to ask it before anything counts."""
+
+    address: str
+    pid: int = 0
+    name: str = "quorate"
+    warm_s: float = 0.3
+
+    @property
+    def cpu_s(self) -> float:
+        if not self.pid:
+            return 0.0
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    @property
+    def resident_mib(self) -> float:
+        if not self.pid:
+            return 0.0
+        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * resource.getpagesize() / (1 << 20)
+
+
+@contextmanager
+def embedded(data: str = "") -> Iterator[Server]:
+    """`data`: the directory that it keeps everything in; empty: memory."""
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", _SERVE, data], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        yield Server(process.stdout.readline().strip(), process.pid)
+        process.stdin.close()
+
+
+@contextmanager
+def real() -> Iterator[Server]:
+    from quorate.integration import KafkaCluster
+    from quorate.integration.containers import node
+
+    node._ENVIRONMENT["KAFKA_JVM_PERFORMANCE_OPTS"] = _KAFKAS_JVM
+    with KafkaCluster(racks=["a"], heap_mb=1024, properties={"group.consumer.assignment.interval.ms": 0}) as cluster:
+        (broker,) = cluster._nodes.values()
+        broker.container.reload()
+        pid = int(broker.container.attrs["State"]["Pid"])
+        there = Path(f"/proc/{pid}/stat")  # not where the engine runs in a machine of its own
+        seen = there.exists() and "(java)" in there.read_text()
+        yield Server(cluster.bootstrap_servers, pid if seen else 0, REAL, 6)

@@ -1,0 +1,3 @@
+module quorate/bench/sender
+
+go 1.26.0
