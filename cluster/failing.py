@@ -11,6 +11,7 @@ from quorate.codecs.api.broker import (
     AddPartitionsToTxnRequest,
     AlterConfigsRequest,
     AlterPartitionReassignmentsRequest,
+    AlterUserScramCredentialsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteRecordsRequest,
@@ -39,6 +40,7 @@ METADATA: frozenset[type[Message]] = frozenset(
     {
         AlterConfigsRequest,
         AlterPartitionReassignmentsRequest,
+        AlterUserScramCredentialsRequest,
         CreatePartitionsRequest,
         CreateTopicsRequest,
         DeleteTopicsRequest,

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from quorate.cluster.scram import Credentials
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -21,7 +23,7 @@ class LoginFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """What a cluster asks of its clients. `users`: name → password, no logins without any; `mechanisms`: those that are allowed; `tls`: the servers' side of it."""
+    """What a cluster asks of its clients. `users`: name → password, no logins without any, and more by SCRAM that clients add (`quorate.cluster.scram`); `mechanisms`: those that are allowed; `tls`: the servers' side of it."""
 
     users: Mapping[str, str] = field(default_factory=dict)
     mechanisms: tuple[str, ...] = MECHANISMS
@@ -31,9 +33,10 @@ class Security:
 class Login:
     """A login while it goes on. `user`: who it was, once it is over."""
 
-    def __init__(self, security: Security, mechanism: str) -> None:
+    def __init__(self, security: Security, credentials: Credentials, mechanism: str) -> None:
         self.user: str | None = None
         self._users = security.users
+        self._credentials = credentials
         self._mechanism = mechanism
         self._scram: Any = None
         self._first = True
@@ -75,7 +78,7 @@ class Login:
 
     def _secret(self, name: str) -> Any:
         self._name = name
-        return _salted(self._mechanism, self._users[name])
+        return self._credentials.find(name, self._mechanism)
 
 
 @cache
@@ -83,12 +86,6 @@ def _mechanism(name: str) -> Any:
     from scramp import ScramMechanism
 
     return ScramMechanism(name)
-
-
-@cache
-def _salted(mechanism: str, password: str) -> Any:
-    """Made once for a password: it takes thousands of rounds of hashing."""
-    return _mechanism(mechanism).make_auth_info(password)
 
 
 def make_certificate(folder: "Path") -> tuple[ssl.SSLContext, "Path"]:

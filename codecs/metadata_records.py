@@ -14,7 +14,7 @@ from quorate.codecs.fast_decode import message_decoder
 from quorate.codecs.fast_encode import encode_message
 from quorate.codecs.generate import Inexact, read_uvarint
 from quorate.codecs.message import Message, field, message, struct, tagged
-from quorate.codecs.wire import Array, Bool, Int8, Int16, Int32, Int64, String, UInt16, Uuid
+from quorate.codecs.wire import Array, Bool, Bytes, Int8, Int16, Int32, Int64, String, UInt16, Uuid
 
 __all__ = [
     "METADATA_TYPES",
@@ -28,9 +28,11 @@ __all__ = [
     "ProducerIdsRecord",
     "RegisterBrokerRecord",
     "RemoveTopicRecord",
+    "RemoveUserScramCredentialRecord",
     "TopicRecord",
     "UnknownMetadata",
     "UnregisterBrokerRecord",
+    "UserScramCredentialRecord",
     "decode_metadata",
     "encode_metadata",
 ]
@@ -163,6 +165,18 @@ class RemoveTopicRecord(Message):
     topic_id: Uuid
 
 
+@_record(11, range(0, 1))
+class UserScramCredentialRecord(Message):
+    """What a user logs in by with SCRAM. `mechanism`: 1 SCRAM-SHA-256, 2 SCRAM-SHA-512."""
+
+    name: String
+    mechanism: Int8
+    salt: Bytes
+    stored_key: Bytes
+    server_key: Bytes
+    iterations: Int32
+
+
 @_record(12, range(0, 1))
 class FeatureLevelRecord(Message):
     """The level of a feature, such as `metadata.version`, that the cluster is at."""
@@ -190,6 +204,14 @@ class BrokerRegistrationChangeRecord(Message):
     in_controlled_shutdown: Int8 = tagged(1, since=1, default=0)
     log_dirs: Array[Uuid] = tagged(2, since=2, default=())
     cordoned_log_dirs: Array[Uuid] | None = tagged(3, since=3, default=None)
+
+
+@_record(22, range(0, 1))
+class RemoveUserScramCredentialRecord(Message):
+    """A user does not log in by a mechanism any more."""
+
+    name: String
+    mechanism: Int8
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ def sasl_handshake(broker: "Broker", request: SaslHandshakeRequest, context: Con
     if request.mechanism not in security.mechanisms or context.api_version == 0:
         context.connection.close_later()
         return SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=security.mechanisms)
-    context.connection.login = Login(security, request.mechanism)
+    context.connection.login = Login(security, broker.cluster.credentials, request.mechanism)
     return SaslHandshakeResponse(mechanisms=security.mechanisms)
 
 

@@ -6,6 +6,7 @@ Applying the difference of two states to the first gives the second: so nothing 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 
+from quorate.cluster.scram import Credential
 from quorate.codecs import Uuid
 from quorate.codecs.message import Message
 from quorate.codecs.metadata_records import (
@@ -18,8 +19,10 @@ from quorate.codecs.metadata_records import (
     ProducerIdsRecord,
     RegisterBrokerRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     TopicRecord,
     UnregisterBrokerRecord,
+    UserScramCredentialRecord,
 )
 
 __all__ = ["GROUP_CONFIG", "TOPIC_CONFIG", "BrokerFacts", "MetadataState", "PartitionFacts", "TopicFacts", "difference"]
@@ -62,13 +65,14 @@ class TopicFacts:
 
 @dataclass(slots=True)
 class MetadataState:
-    """Everything. `next_producer_id`: the first that no producer can have had."""
+    """Everything. `next_producer_id`: the first that no producer can have had; `credentials`: by user and number of the mechanism."""
 
     features: dict[str, int] = field(default_factory=dict)
     brokers: dict[int, BrokerFacts] = field(default_factory=dict)
     topics: dict[Uuid, TopicFacts] = field(default_factory=dict)
     groups: dict[str, dict[str, str]] = field(default_factory=dict)
     next_producer_id: int = 0
+    credentials: dict[tuple[str, int], Credential] = field(default_factory=dict)
 
     def apply(self, record: object, offset: int) -> None:
         """What the record at an offset says. Records of other kinds change nothing. Raises `KeyError` or `IndexError` if it is about what is not there."""
@@ -97,12 +101,12 @@ class MetadataState:
             case RemoveTopicRecord():
                 del self.topics[record.topic_id]
             case PartitionRecord():
-                made = PartitionFacts(record.replicas, record.isr, record.leader, record.leader_epoch)
+                partition = PartitionFacts(record.replicas, record.isr, record.leader, record.leader_epoch)
                 partitions = self.topics[record.topic_id].partitions
                 if record.partition_id < len(partitions):
-                    partitions[record.partition_id] = made
+                    partitions[record.partition_id] = partition
                 elif record.partition_id == len(partitions):
-                    partitions.append(made)
+                    partitions.append(partition)
                 else:
                     raise IndexError(record.partition_id)
             case PartitionChangeRecord():
@@ -111,6 +115,11 @@ class MetadataState:
                 self._configure(record)
             case ProducerIdsRecord():
                 self.next_producer_id = record.next_producer_id
+            case UserScramCredentialRecord():
+                made = Credential(record.salt, record.stored_key, record.server_key, record.iterations)
+                self.credentials[record.name, record.mechanism] = made
+            case RemoveUserScramCredentialRecord():
+                del self.credentials[record.name, record.mechanism]
 
     def _change(self, record: PartitionChangeRecord) -> None:
         partitions = self.topics[record.topic_id].partitions
@@ -169,6 +178,18 @@ def _records(old: MetadataState, new: MetadataState, only: Collection[Uuid] | No
                 yield _partition(topic_id, index, was, partition, new)
     for group in dict.fromkeys((*old.groups, *new.groups)):
         yield from _settings(GROUP_CONFIG, group, old.groups.get(group, {}), new.groups.get(group, {}))
+    for name, mechanism in old.credentials.keys() - new.credentials.keys():
+        yield RemoveUserScramCredentialRecord(name=name, mechanism=mechanism)
+    for (name, mechanism), one in new.credentials.items():
+        if old.credentials.get((name, mechanism)) != one:
+            yield UserScramCredentialRecord(
+                name=name,
+                mechanism=mechanism,
+                salt=one.salt,
+                stored_key=one.stored_key,
+                server_key=one.server_key,
+                iterations=one.iterations,
+            )
     if old.next_producer_id != new.next_producer_id:
         yield ProducerIdsRecord(broker_id=min(new.brokers, default=0), next_producer_id=new.next_producer_id)
 

@@ -54,6 +54,7 @@ CHANGES = frozenset(
         "AddPartitionsToTxn",
         "Produce",
         "UpdateFeatures",
+        "AlterUserScramCredentials",
     }
 )
 """APIs after which a real broker takes a moment until everything that it says follows from them."""

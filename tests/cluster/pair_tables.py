@@ -92,6 +92,9 @@ SETS = frozenset(
         "DescribeProducersResponse.topics",
         "TopicResponse.partitions",
         "UpdateFeaturesResponse.results",
+        "DescribeUserScramCredentialsResponse.results",
+        "DescribeUserScramCredentialsResult.credential_infos",
+        "AlterUserScramCredentialsResponse.results",
     }
 )
 """Arrays whose order Kafka leaves to a hash table, so that no client relies on it."""

@@ -34,6 +34,7 @@ NAME_INTERNAL = frozenset({"Produce", "AddPartitionsToTxn", "Metadata", "OffsetC
 BAD_TOPICS = ("", ".", "..", "with space", "é", "x" * 250, "nowhere")
 TRANSACTIONAL_IDS = ("x", "y", "z")
 INSTANCES = ("i", "j")
+USERS = ("alice", "bob", "")
 GROUPS = {
     "classic": ("classic-0", "classic-1"),
     "consumer": ("consumer-0", "consumer-1"),
@@ -374,6 +375,13 @@ SENSIBLE: Mapping[str, Make] = {
     "pattern_type_filter": _pick(*range(1, 6), 0, 1, 3),
     "operation": _pick(*range(1, 17), 0),
     "permission_type": _pick(*range(1, 5), 0),
+    "UserName.name": lambda gen, _: gen.named(*USERS),
+    "ScramCredentialDeletion.name": lambda gen, _: gen.named(*USERS),
+    "ScramCredentialUpsertion.name": lambda gen, _: gen.named(*USERS),
+    "mechanism": _pick(1, 1, 2, 2, 0, 3),
+    "iterations": _pick(4096, 4096, 8192, 16384, 4095, 16385),
+    "salt": _pick(b"salt", b""),
+    "salted_password": _pick(b"p" * 32, b"q" * 64),
     # groups
     "group_id": _group,
     "groups": _groups,

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quorate.cluster.scram import Credential
 from quorate.cluster.storage.metadata_state import (
     BrokerFacts,
     MetadataState,
@@ -36,6 +37,15 @@ brokers = st.builds(
 )
 
 
+credentials = st.builds(
+    Credential,
+    salt=st.binary(max_size=3),
+    stored_key=st.binary(max_size=3),
+    server_key=st.binary(max_size=3),
+    iterations=st.integers(4096, 16384),
+)
+
+
 @st.composite
 def states(draw: st.DrawFn) -> MetadataState:
     named = {topic.name: topic for topic in draw(st.lists(topics, max_size=4))}
@@ -45,6 +55,7 @@ def states(draw: st.DrawFn) -> MetadataState:
         topics={draw(uuids): topic for topic in named.values()},
         groups=draw(st.dictionaries(texts, settings_.filter(bool), max_size=2)),
         next_producer_id=draw(st.integers(0, 9)),
+        credentials=draw(st.dictionaries(st.tuples(texts, st.integers(1, 2)), credentials, max_size=3)),
     )
 
 

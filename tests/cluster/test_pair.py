@@ -7,8 +7,10 @@ import pytest
 from quorate.codecs.api import JoinGroupRequest, ShareGroupHeartbeatRequest, TxnOffsetCommitRequest
 from quorate.codecs.api.broker import (
     AddPartitionsToTxnRequest,
+    AlterUserScramCredentialsRequest,
     CreateTopicsRequest,
     DescribeTransactionsRequest,
+    DescribeUserScramCredentialsRequest,
     FetchRequest,
     IncrementalAlterConfigsRequest,
     InitProducerIdRequest,
@@ -16,7 +18,9 @@ from quorate.codecs.api.broker import (
     OffsetForLeaderEpochRequest,
 )
 from quorate.codecs.api.broker.add_partitions_to_txn import AddPartitionsToTxnTransaction
+from quorate.codecs.api.broker.alter_user_scram_credentials import ScramCredentialDeletion, ScramCredentialUpsertion
 from quorate.codecs.api.broker.create_topics import CreatableTopic
+from quorate.codecs.api.broker.describe_user_scram_credentials import UserName
 from quorate.codecs.api.broker.fetch import FetchPartition, FetchTopic
 from quorate.codecs.api.broker.incremental_alter_configs import AlterableConfig, AlterConfigsResource
 from quorate.codecs.api.broker.list_offsets import ListOffsetsPartition, ListOffsetsTopic
@@ -66,6 +70,76 @@ def _make_topic(pair: Pair, name: str) -> None:
     topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
     pair.ask(CreateTopicsRequest(topics=(topic,), timeout_ms=5000), 7)
     pair.settle()
+
+
+def _gone(name: str, mechanism: int = 1) -> ScramCredentialDeletion:
+    return ScramCredentialDeletion(name=name, mechanism=mechanism)
+
+
+def _put(name: str, mechanism: int = 1, iterations: int = 4096, **fields: bytes) -> ScramCredentialUpsertion:
+    given = {"salt": b"salt", "salted_password": b"p" * 32, **fields}
+    return ScramCredentialUpsertion(name=name, mechanism=mechanism, iterations=iterations, **given)  # type: ignore[arg-type]
+
+
+def test_credentials_are_put_taken_away_refused_and_told_as_by_a_real_broker(pair: Pair) -> None:
+    def alter(deletions: tuple[ScramCredentialDeletion, ...], *upsertions: ScramCredentialUpsertion) -> dict[str, int]:
+        request = AlterUserScramCredentialsRequest(deletions=deletions, upsertions=upsertions)
+        (ours, _, differences) = pair.ask(request, 0)
+        assert not differences
+        pair.settle()
+        return {one.user: one.error_code for one in ours.results}
+
+    def told(*users: str) -> dict[str, tuple[int, tuple[tuple[int, int], ...]]]:
+        names = tuple(UserName(name=user) for user in users)
+        (ours, _, differences) = pair.ask(DescribeUserScramCredentialsRequest(users=names or None), 0)
+        assert not differences
+        return {
+            one.user: (one.error_code, tuple((info.mechanism, info.iterations) for info in one.credential_infos))
+            for one in ours.results
+        }
+
+    fine = ErrorCode.NONE
+    assert alter((), _put("s-a"), _put("s-b", 2, 8192), _put("s-c", 1, 16384)) == dict.fromkeys(
+        ("s-a", "s-b", "s-c"), fine
+    )
+    assert alter((), _put("s-a", 2)) == {"s-a": fine}
+    assert told("s-a", "s-b", "s-nobody", "") == {
+        "s-a": (fine, ((1, 4096), (2, 4096))),
+        "s-b": (fine, ((2, 8192),)),
+        "s-nobody": (ErrorCode.RESOURCE_NOT_FOUND, ()),
+        "": (ErrorCode.RESOURCE_NOT_FOUND, ()),
+    }
+    assert told("s-a", "s-a", "s-b")["s-a"] == (ErrorCode.DUPLICATE_RESOURCE, ())
+    assert told().keys() >= {"s-a", "s-b", "s-c"}
+    refused = ErrorCode.UNACCEPTABLE_CREDENTIAL
+    assert alter((_gone(""),), _put("s-d", 1, 4095), _put("s-e", 1, 16385), _put("s-f", 3), _put("", 3)) == {
+        "": refused,
+        "s-d": refused,
+        "s-e": refused,
+        "s-f": ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+    }
+    # A user that is named twice keeps what it has, whatever is asked for, and others are changed.
+    twice = ErrorCode.DUPLICATE_RESOURCE
+    assert alter((_gone("s-a", 1), _gone("s-a", 2), _gone("s-c")), _put("s-b", 1), _put("s-b", 2)) == {
+        "s-a": twice,
+        "s-b": twice,
+        "s-c": fine,
+    }
+    assert alter((_gone("s-a", 1),), _put("s-a", 2)) == {"s-a": twice}
+    # The first that is wrong is told, of a user that is named three times, too.
+    missing = ErrorCode.RESOURCE_NOT_FOUND
+    assert alter((_gone("s-c"), _gone("s-c", 2), _gone("s-b", 7)), _put("s-c"), _put("s-b")) == {
+        "s-c": missing,
+        "s-b": ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+    }
+    unusable = ErrorCode.UNKNOWN_SERVER_ERROR
+    assert alter((), _put("s-salt", salt=b""), _put("s-key", salted_password=b"")) == {
+        "s-salt": fine,
+        "s-key": unusable,
+    }
+    assert told("s-salt", "s-key") == {"s-salt": (fine, ((1, 4096),)), "s-key": (missing, ())}
+    assert alter((_gone("s-a", 1), _gone("s-b", 2))) == {"s-a": fine, "s-b": fine}
+    assert told("s-a", "s-b") == {"s-a": (fine, ((2, 4096),)), "s-b": (missing, ())}
 
 
 @pytest.mark.parametrize(

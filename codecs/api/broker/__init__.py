@@ -11,6 +11,10 @@ from quorate.codecs.api.broker.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
+from quorate.codecs.api.broker.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+)
 from quorate.codecs.api.broker.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from quorate.codecs.api.broker.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from quorate.codecs.api.broker.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -27,6 +31,10 @@ from quorate.codecs.api.broker.describe_topic_partitions import (
     DescribeTopicPartitionsResponse,
 )
 from quorate.codecs.api.broker.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+from quorate.codecs.api.broker.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
 from quorate.codecs.api.broker.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from quorate.codecs.api.broker.end_txn import EndTxnRequest, EndTxnResponse
 from quorate.codecs.api.broker.fetch import FetchRequest, FetchResponse
@@ -59,6 +67,8 @@ __all__ = [
     "AlterConfigsResponse",
     "AlterPartitionReassignmentsRequest",
     "AlterPartitionReassignmentsResponse",
+    "AlterUserScramCredentialsRequest",
+    "AlterUserScramCredentialsResponse",
     "ApiVersionsRequest",
     "ApiVersionsResponse",
     "CreatePartitionsRequest",
@@ -85,6 +95,8 @@ __all__ = [
     "DescribeTopicPartitionsResponse",
     "DescribeTransactionsRequest",
     "DescribeTransactionsResponse",
+    "DescribeUserScramCredentialsRequest",
+    "DescribeUserScramCredentialsResponse",
     "ElectLeadersRequest",
     "ElectLeadersResponse",
     "EndTxnRequest",

@@ -1,0 +1,100 @@
+"""DescribeUserScramCredentials v0, AlterUserScramCredentials v0 (KIP-554): whom SCRAM lets in, and by what. Logins that are open go on."""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from quorate.cluster.apis import Context, answers
+from quorate.cluster.errors import Refusal
+from quorate.cluster.scram import ITERATIONS, MECHANISMS, Credential
+from quorate.codecs.api.broker import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
+from quorate.codecs.api.broker.alter_user_scram_credentials import (
+    AlterUserScramCredentialsResult,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from quorate.codecs.api.broker.describe_user_scram_credentials import (
+    CredentialInfo,
+    DescribeUserScramCredentialsResult,
+)
+from quorate.codecs.api.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from quorate.cluster.broker import Broker
+
+__all__: list[str] = []
+
+
+@answers(DescribeUserScramCredentialsRequest)
+def describe_user_scram_credentials(
+    broker: "Broker", request: DescribeUserScramCredentialsRequest, context: Context
+) -> DescribeUserScramCredentialsResponse:
+    """Tell mechanisms and iterations, and nothing that could be tried out."""
+    known = broker.cluster.credentials.iterations()
+    asked = Counter(user.name for user in request.users or ())
+    results = []
+    for user in asked or known:
+        if asked[user] > 1:
+            code, message = ErrorCode.DUPLICATE_RESOURCE, f"{user} is asked for twice"
+        elif user not in known:
+            code, message = ErrorCode.RESOURCE_NOT_FOUND, f"{user} has no SCRAM credentials"
+        else:
+            infos = tuple(CredentialInfo(mechanism=one, iterations=rounds) for one, rounds in known[user].items())
+            results.append(DescribeUserScramCredentialsResult(user=user, error_message=None, credential_infos=infos))
+            continue
+        results.append(DescribeUserScramCredentialsResult(user=user, error_code=code, error_message=message))
+    return DescribeUserScramCredentialsResponse(error_message=None, results=tuple(results))
+
+
+@answers(AlterUserScramCredentialsRequest)
+def alter_user_scram_credentials(
+    broker: "Broker", request: AlterUserScramCredentialsRequest, context: Context
+) -> AlterUserScramCredentialsResponse:
+    """Change the credentials of those users that are named once, and of whom nothing is asked that cannot be."""
+    cluster = broker.cluster
+    results: dict[str, AlterUserScramCredentialsResult] = {}
+    wanted: dict[str, ScramCredentialDeletion | ScramCredentialUpsertion] = {}
+    changes: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [*request.deletions, *request.upsertions]
+    for one in changes:
+        user = one.name
+        if user in results:
+            continue  # the first that is wrong is told
+        try:
+            if wanted.pop(user, None) is not None:
+                raise Refusal(ErrorCode.DUPLICATE_RESOURCE, f"{user} is to be changed twice")
+            _check(one)
+            if isinstance(one, ScramCredentialDeletion) and (user, one.mechanism) not in cluster.credentials:
+                raise Refusal(ErrorCode.RESOURCE_NOT_FOUND, f"{user} has no credential for {MECHANISMS[one.mechanism]}")
+            wanted[user] = one
+        except Refusal as refusal:
+            results[user] = AlterUserScramCredentialsResult(
+                user=user, error_code=refusal.code, error_message=refusal.message
+            )
+    for user, change in wanted.items():
+        results[user] = AlterUserScramCredentialsResult(user=user, error_message=None)
+        if isinstance(change, ScramCredentialDeletion):
+            cluster.credentials.remove(user, change.mechanism)
+        elif not change.salted_password:  # Java makes no key of nothing
+            code, message = ErrorCode.UNKNOWN_SERVER_ERROR, "a password that was salted is not empty"
+            results[user] = AlterUserScramCredentialsResult(user=user, error_code=code, error_message=message)
+        else:
+            made = Credential.of(change.mechanism, change.salt, change.salted_password, change.iterations)
+            cluster.credentials.put(user, change.mechanism, made)
+    if wanted:
+        cluster.settings_changed()
+    return AlterUserScramCredentialsResponse(results=tuple(results.values()))
+
+
+def _check(change: ScramCredentialDeletion | ScramCredentialUpsertion) -> None:
+    """Raises `Refusal` for what no user can have."""
+    if not change.name:
+        raise Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "a user has a name")
+    if change.mechanism not in MECHANISMS:
+        raise Refusal(ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"there is no mechanism {change.mechanism}: 1 or 2")
+    if isinstance(change, ScramCredentialUpsertion) and change.iterations not in ITERATIONS:
+        told = f"{change.iterations} iterations cannot be: {ITERATIONS.start} to {ITERATIONS[-1]}"
+        raise Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, told)
