@@ -1,7 +1,7 @@
 """Rows of the pipeline's schema, back to the records that the coordinator replays.
 
 This is a loop over rows in Python, so a job first leaves out on the JVM's side whatever cannot matter. What is left goes to Python packed: the struct that a row has
-as JSON instead of all structs that it could have. Spark 4.2 asks every column of a row for its size on the way, which takes 300 µs for all record types.
+as JSON instead of all structs that it could have. Spark asks every column of a row for its size on the way, which takes 300 µs for all record types.
 """
 
 import json
