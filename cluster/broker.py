@@ -5,6 +5,7 @@ import errno
 import traceback
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +62,7 @@ class Broker:
         self._idle: Handle | None = None
         self.fetch_sessions = FetchSessions(cluster.settings.number("max.incremental.fetch.session.cache.slots"))
         self._server: asyncio.Server | None = None
+        self._closing: asyncio.Server | None = None  # its last connections are being accepted
 
     @property
     def alive(self) -> bool:
@@ -87,6 +89,8 @@ class Broker:
     async def start(self) -> None:
         """Listen, on the same port as before if there was one. Raises `ClusterStateError` if the port is taken."""
         loop = asyncio.get_running_loop()
+        while self._closing is not None:
+            await asyncio.sleep(0)
         try:
             self._server = await loop.create_server(
                 lambda: Connection(self), self.listen_host, self.port, backlog=1024, ssl=self.cluster.security.tls
@@ -108,9 +112,19 @@ class Broker:
         if self._idle is not None:
             self._idle.cancel()
         if self._server is not None:
-            self._server.close()
-            self._server = None
+            self._closing, self._server = self._server, None
+            loop = self._closing.get_loop()
+            with suppress(NotImplementedError):  # Windows' own loop, which has nothing on the way between the two
+                for listening in self._closing.sockets:
+                    loop.remove_reader(listening.fileno())
+            # asyncio never closes a connection that it has accepted, but made no transport for before the server is closed.
+            loop.call_soon(self._close_server)
         self.drop_clients(at_once=at_once)
+
+    def _close_server(self) -> None:
+        if self._closing is not None:
+            self._closing.close()
+            self._closing = None
 
     def drop_clients(self, *, at_once: bool = True) -> None:
         """Close all connections."""

@@ -66,8 +66,6 @@ class RealClients:
         consumer.close(autocommit=False)
 
 
-# asyncio leaves it to the garbage collector to close a connection that breaks in the moment in which it is made, and warns of it.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_every_record_is_processed_none_is_owned_twice_and_offsets_never_go_back() -> None:
     seed = 8
     with EmbeddedCluster(brokers=3, racks=["a", "b", "c"], properties=PROPERTIES, seed=seed) as cluster:
