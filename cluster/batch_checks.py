@@ -3,10 +3,11 @@
 The log itself checks sizes, CRCs and the order of a producer's batches. Records are looked at only where their header leaves something open.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.codecs.batches import BatchProblem, BatchRecord, read_batches
+from quorate.codecs.batches import BatchProblem, BatchRecord, encode_like, read_batches
 from quorate.codecs.batches.v2 import (
     COMPRESSION_MASK,
     HEADER,
@@ -14,13 +15,17 @@ from quorate.codecs.batches.v2 import (
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
     TRANSACTIONAL,
+    compression_of,
 )
 
-__all__ = ["NotTaken", "check_records", "is_transactional", "one_batch"]
+__all__ = ["SINCE_ZSTD", "NotTaken", "check_records", "compressed_as", "is_transactional", "one_batch"]
 
 _ZSTD = 4
-_SINCE_ZSTD = 7
+SINCE_ZSTD = 7
+"""The version of Produce that zstd came with (KIP-110)."""
 _MAGIC_AT = 16
+_NAMES = {"uncompressed": "none"}
+"""What settings call a compression."""
 
 
 class NotTaken(Exception):
@@ -40,7 +45,7 @@ def one_batch(records: bytes | None, api_version: int) -> bytes:
     if records[_MAGIC_AT] != 2:
         raise NotTaken(ErrorCode.INVALID_RECORD, f"message format {records[_MAGIC_AT]}")
     attributes = HEADER.unpack_from(records)[5]
-    if api_version < _SINCE_ZSTD and attributes & COMPRESSION_MASK == _ZSTD:
+    if api_version < SINCE_ZSTD and attributes & COMPRESSION_MASK == _ZSTD:
         raise NotTaken(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"version {api_version} has no zstd")
     if size < len(records) and _size(records, size) is not None:
         raise NotTaken(ErrorCode.INVALID_RECORD, "more than one batch")
@@ -79,25 +84,36 @@ def check_records(
     What the header says of the batch as a whole is checked before (`quorate.cluster.produced`).
     """
     _, _, _, _, _, attributes, _, _, latest_ms, *_ = HEADER.unpack_from(batch)
-    if not compacted and (append_time or (latest_ms - now_ms <= after_max_ms and before_max_ms >= now_ms)):
+    stamped = bool(attributes & LOG_APPEND_TIME)  # which producers do not do
+    near = append_time or (latest_ms - now_ms <= after_max_ms and before_max_ms >= now_ms)
+    if near and not compacted and not stamped:
         return
-    if compacted and (found := _places(batch, lambda record: record.key is None)):
-        raise NotTaken(ErrorCode.INVALID_RECORD, "a compacted topic takes no records without a key", found)
-    if append_time:
-        return
-    if attributes & LOG_APPEND_TIME:
-        raise NotTaken(ErrorCode.INVALID_TIMESTAMP, "producers do not give the time of appending")
+    keyless, untimely = [], []
+    for place, record in enumerate(_records(batch)):
+        at_ms = latest_ms if stamped else record.timestamp_ms
+        if compacted and record.key is None:
+            keyless.append(place)
+        elif append_time or at_ms is None or at_ms == -1:
+            untimely += [place] if stamped else []
+        elif now_ms - at_ms > before_max_ms or at_ms - now_ms > after_max_ms:
+            untimely.append(place)
+    if untimely:
+        told = f"timestamps have to be within {after_max_ms} ms of now, and given by the producer"
+        raise NotTaken(ErrorCode.INVALID_TIMESTAMP, told, sorted(keyless + untimely))
+    if keyless:
+        raise NotTaken(ErrorCode.INVALID_RECORD, "a compacted topic takes no records without a key", keyless)
 
-    def is_far(record: BatchRecord) -> bool:
-        at_ms = record.timestamp_ms
-        return at_ms != -1 and (now_ms - at_ms > before_max_ms or at_ms - now_ms > after_max_ms)
 
-    if found := _places(batch, is_far):
-        raise NotTaken(ErrorCode.INVALID_TIMESTAMP, f"timestamps have to be within {after_max_ms} ms of now", found)
-
-
-def _places(batch: bytes, wanted: Callable[[BatchRecord], bool]) -> list[int]:
-    return [place for place, record in enumerate(_records(batch)) if wanted(record)]
+def compressed_as(batch: bytes, wanted: str) -> bytes:
+    """The batch as a topic's `compression.type` has it. Raises `NotTaken`."""
+    found = compression_of(HEADER.unpack_from(batch)[5])
+    codec = _NAMES.get(wanted, wanted)
+    if codec in ("producer", found):
+        return batch
+    records = list(_records(batch))
+    read = next(read_batches(batch))
+    assert not isinstance(read, BatchProblem)
+    return encode_like(replace(read.header, compression=codec), records)
 
 
 def _records(batch: bytes) -> Iterator[BatchRecord]:

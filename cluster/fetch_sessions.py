@@ -3,7 +3,6 @@
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from quorate.codecs import Uuid
 from quorate.codecs.api.broker import FetchRequest
 from quorate.codecs.api.broker.fetch import FetchPartition, PartitionData
 from quorate.codecs.api.error_codes import ErrorCode
@@ -111,8 +110,6 @@ class FetchSessions:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
         if session.by_id is not by_id:
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-        if any(name == Uuid.ZERO for name, _ in (*changed, *forgotten)):
-            return ErrorCode.UNKNOWN_SERVER_ERROR  # a broker fails over a topic that has neither id nor name
         session.take(changed, forgotten)
         del self._sessions[session.id]
         if not session.partitions:

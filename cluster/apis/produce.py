@@ -3,12 +3,14 @@
 v10 tells where the leader is (KIP-951), v12 adds partitions to the transaction by itself, v13 names topics by id.
 """
 
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
-from quorate.cluster.batch_checks import NotTaken, check_records, is_transactional, one_batch
+from quorate.cluster.batch_checks import SINCE_ZSTD, NotTaken, check_records, compressed_as, is_transactional, one_batch
 from quorate.cluster.errors import Refusal
 from quorate.cluster.log import Refused
 from quorate.cluster.produced import check_batch
@@ -25,7 +27,7 @@ from quorate.codecs.api.broker.produce import (
     TopicProduceResponse,
 )
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.codecs.batches.v2 import HEADER, TRANSACTIONAL
+from quorate.codecs.batches.v2 import COMPRESSION_MASK, HEADER, LAST_COMPRESSION, TRANSACTIONAL
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
@@ -83,6 +85,12 @@ def _refused_as_a_whole(broker: "Broker", request: ProduceRequest, context: Cont
         return refused.code
     if request.transactional_id is None and transactional:
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if context.api_version < SINCE_ZSTD and any(
+        fields[5] & COMPRESSION_MASK > LAST_COMPRESSION for fields in _headers(broker, request, context)
+    ):
+        return (
+            ErrorCode.UNKNOWN_SERVER_ERROR
+        )  # whether it is zstd is asked in a place where brokers do not expect to fail
     if transactional and len(_producers(broker, request, context)) > 1:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     return None
@@ -90,19 +98,22 @@ def _refused_as_a_whole(broker: "Broker", request: ProduceRequest, context: Cont
 
 def _producers(broker: "Broker", request: ProduceRequest, context: Context) -> set[tuple[int, int]]:
     """Who writes transactionally: the ids and epochs of producers, of whom a request has one."""
-    found = set()
+    return {
+        (fields[9], fields[10])
+        for fields in _headers(broker, request, context)
+        if fields[5] & TRANSACTIONAL and fields[9] >= 0
+    }
+
+
+def _headers(broker: "Broker", request: ProduceRequest, context: Context) -> Iterator[tuple[int, ...]]:
+    """What the batches say of themselves that are sound enough, for partitions that there are."""
     for data in request.topic_data:
         topic = _topic(broker, data, context)
         for part in data.partition_data:
             if topic is None or not 0 <= part.index < len(topic.partitions):
                 continue
-            try:
-                fields = HEADER.unpack_from(one_batch(part.records, context.api_version))
-            except NotTaken:
-                continue
-            if fields[5] & TRANSACTIONAL and fields[9] >= 0:
-                found.add((fields[9], fields[10]))
-    return found
+            with suppress(NotTaken):
+                yield HEADER.unpack_from(one_batch(part.records, context.api_version))
 
 
 def _refused(index: int, code: ErrorCode, message: str | None = None) -> PartitionProduceResponse:
@@ -166,9 +177,13 @@ def _appended(
             before_max_ms=int(setting("message.timestamp.before.max.ms")),
             after_max_ms=int(setting("message.timestamp.after.max.ms")),
         )
+        again = compressed_as(batch, setting("compression.type"))
+        if again is not batch:
+            batch, facts = again, check_batch(again, partition.log.config.max_message_bytes)
         if (
             context.api_version >= _ADDS_PARTITIONS
             and facts.transactional
+            and facts.producer_id >= 0
             and facts.base_sequence != 0
             and facts.producer_id not in partition.log.producers.by_id
         ):

@@ -15,6 +15,7 @@ __all__ = [
     "DELETE_HORIZON",
     "HEADER",
     "HEADER_BYTES",
+    "LAST_COMPRESSION",
     "LOG_APPEND_TIME",
     "LOG_OVERHEAD",
     "TRANSACTIONAL",
@@ -37,6 +38,7 @@ LOG_OVERHEAD = 12  # base offset and length, which the length does not count
 CRC_START = 21  # the CRC covers everything from the attributes on; the leader epoch before it is set by brokers without a new CRC
 
 COMPRESSION_MASK = 0x07
+LAST_COMPRESSION = len(COMPRESSIONS) - 1
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20

@@ -6,20 +6,34 @@ before; a wild field has anything that its type can have, the extremes first. Wh
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from random import Random
 from typing import Any
 from uuid import UUID
 
+import google_crc32c
+
 from quorate.cluster.core import ClusterCore
 from quorate.codecs import Uuid
-from quorate.codecs.api import APIS
+from quorate.codecs.api import APIS, SyncGroupRequest, api_of
 from quorate.codecs.api.declare import Api
+from quorate.codecs.api.sync_group import SyncGroupRequestAssignment
 from quorate.codecs.batches import BatchRecord, encode_batch
+from quorate.codecs.batches.v2 import (
+    COMPRESSION_MASK,
+    CRC_START,
+    HEADER,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+)
 from quorate.codecs.message import FieldSpec, Message, MessageSpec
 from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, UuidType
 from tests.cluster.pair import encodable
+from tests.cluster.pair_themes import theme_of
 from tests.cluster.pair_values import (
     BAD_TOPICS,
+    EMPTY_ASSIGNMENT,
     EMPTY_SUBSCRIPTION,
     GROUPS,
     INTERNAL,
@@ -29,32 +43,13 @@ from tests.cluster.pair_values import (
     topic_name,
 )
 
-__all__ = ["WEIGHTS", "Requests"]
-
-WEIGHTS: Mapping[str, int] = {
-    "Produce": 14,
-    "Fetch": 10,
-    "ListOffsets": 6,
-    "Metadata": 4,
-    "CreateTopics": 6,
-    "DeleteTopics": 2,
-    "InitProducerId": 5,
-    "AddPartitionsToTxn": 6,
-    "AddOffsetsToTxn": 3,
-    "TxnOffsetCommit": 4,
-    "EndTxn": 5,
-    "JoinGroup": 4,
-    "SyncGroup": 4,
-    "ConsumerGroupHeartbeat": 6,
-    "OffsetCommit": 5,
-    "OffsetFetch": 4,
-    "IncrementalAlterConfigs": 4,
-    "DescribeConfigs": 4,
-}
-"""How often an API is asked for; 2 for those that are not named."""
+__all__ = ["Requests"]
 
 LEFT_OUT = frozenset({"SaslHandshake", "SaslAuthenticate"})
 """After a failed handshake the connection is of no use; they have cases of their own."""
+
+_LEADER_EPOCH, _CRC, _ATTRIBUTES, _MAX_TIMESTAMP, _PRODUCER_EPOCH, _SEQUENCE, _COUNT = 2, 4, 5, 8, 10, 11, 12
+"""Places in `HEADER`."""
 
 KEYS = frozenset({"name", "topic", "topic_id", "partition", "partition_index", "index", "group_id", "resource_name"})
 TWICE = frozenset({"CreateTopics", "DeleteTopics", "CreatePartitions"})
@@ -75,10 +70,23 @@ _NEVER_WILD = frozenset(
         "configs",
         "AddPartitionsToTxnTopic.partitions",
         "UpdateFeaturesRequest.validate_only",
+        "OpData.value",
     }
 )
 """A client that waits for months compares nothing, nor does a transaction that ends at once, which brokers look for every ten seconds; brokers do not fetch from the embedded ones; of an isolation level that there is not, what Kafka does depends on what
 it looks at first; to a produce request without records it never answers."""
+
+
+def _sync(request: Any, response: Any) -> SyncGroupRequest:
+    """What a member that has joined says next."""
+    assignment = SyncGroupRequestAssignment(member_id=response.member_id, assignment=EMPTY_ASSIGNMENT)
+    return SyncGroupRequest(
+        group_id=request.group_id,
+        generation_id=response.generation_id,
+        member_id=response.member_id,
+        group_instance_id=request.group_instance_id,
+        assignments=(assignment,) if response.leader == response.member_id else (),
+    )
 
 
 class Requests:
@@ -90,24 +98,31 @@ class Requests:
         self.versions = versions
         self.prefix = prefix
         self.apis = [APIS[key] for key in sorted(versions) if key in APIS and APIS[key].name not in LEFT_OUT]
-        self.weights = [WEIGHTS.get(api.name, 2) for api in self.apis]
+        self.theme = theme_of(random)
+        self.weights = [self.theme.weights.get(api.name, self.theme.others) for api in self.apis]
+        self._first = self.theme.prelude(prefix)
         self.wildness = 0.0
         self.version = 0
         self.api: Api = self.apis[0]
         self.producers: list[tuple[int, int]] = []
-        self.sequences: dict[tuple[int, str, int], int] = {}
+        self.sequences: dict[tuple[int, int, str, int], list[tuple[int, int]]] = {}
         self.members: dict[str, list[tuple[str, int]]] = {}
         self.owned: dict[tuple[str, str], tuple[Message, ...]] = {}
         self.sessions: list[tuple[int, int]] = []
         self.transactional_id: str | None = None
         self.scratch: dict[str, Any] = {}
-        self._waiting: list[tuple[int, str, int, int, int]] = []
+        self._waiting: list[tuple[tuple[int, int, str, int], tuple[int, int]]] = []
 
     def next(self) -> tuple[Message, int]:
         """A request, and its version."""
+        while self._first:
+            request, self.version = self._first.pop(0)
+            self.api = api_of(type(request))
+            if self.version in self.versions.get(self.api.key, ()):
+                return request, self.version
         while True:
             (self.api,) = self.random.choices(self.apis, self.weights)
-            self.wildness = self.random.choice((0, 0, 0, 0.1, 0.3))
+            self.wildness = self.random.choice((0, 0, 0, 0, 0, 0.1) if self.theme.sober else (0, 0, 0, 0.1, 0.3))
             self.version = self.random.choice(self.versions[self.api.key])
             self._waiting.clear()
             self.scratch.clear()
@@ -136,15 +151,17 @@ class Requests:
                 if response is not None
                 else set()
             )
-            for producer, topic, partition, sequence, count in self._waiting:
-                if (topic, partition) in done:
-                    self.sequences[producer, topic, partition] = sequence + count
+            for key, batch in self._waiting:
+                if key[2:] in done:
+                    self.sequences.setdefault(key, []).append(batch)
         elif name == "FetchRequest" and response.error_code == 0 and response.session_id:
             self.sessions.append((response.session_id, max(request.session_epoch, 0) + 1))
         elif name == "JoinGroupRequest" and response.member_id:
             known = self.members.setdefault(request.group_id, [])
             known[:] = [one for one in known if one[0] != response.member_id]
             known.append((response.member_id, response.generation_id))
+            if response.error_code == 0 and self.theme.sober and self.random.random() < 0.9:
+                self._first.append((_sync(request, response), 3))  # before it has no time left for it
         elif name in ("ConsumerGroupHeartbeatRequest", "ShareGroupHeartbeatRequest") and response.error_code == 0:
             known = self.members.setdefault(request.group_id, [])
             known[:] = [one for one in known if one[0] != response.member_id]
@@ -240,6 +257,8 @@ class Requests:
         return found.id if found is not None else Uuid(UUID(int=self.random.getrandbits(128)).bytes)
 
     def partition(self) -> int:
+        if self.theme.sober and self.random.random() < 0.9:
+            return self.random.choice((0, 0, 1))
         return self.random.choice((0, 0, 0, 0, 1, 1, 2, 3)) if self.random.random() < 0.95 else -1
 
     def group(self, kind: str) -> str:
@@ -271,6 +290,28 @@ class Requests:
 
     # ---- batches
 
+    def _other_header(self, data: bytes) -> bytes:
+        """A batch whose header says something else, with the right CRC."""
+        fields = list(HEADER.unpack_from(data))
+        pick = self.random.choice
+        place, value = pick(
+            (
+                (_ATTRIBUTES, fields[_ATTRIBUTES] | LOG_APPEND_TIME),
+                (_ATTRIBUTES, fields[_ATTRIBUTES] | COMPRESSION_MASK),
+                (_ATTRIBUTES, fields[_ATTRIBUTES] | TRANSACTIONAL),
+                (_ATTRIBUTES, fields[_ATTRIBUTES] | 0x80),
+                (_LEADER_EPOCH, pick((0, 5))),
+                (_MAX_TIMESTAMP, fields[_MAX_TIMESTAMP] + pick((-1000, 1000, 10**10))),
+                (_PRODUCER_EPOCH, pick((-1, 3))),
+                (_SEQUENCE, pick((-1, 5, 0x7FFFFFFF))),
+                (_COUNT, pick((0, -1, fields[_COUNT] + 1))),
+            )
+        )
+        fields[place] = value
+        changed = HEADER.pack(*fields) + data[HEADER_BYTES:]
+        fields[_CRC] = google_crc32c.value(changed[CRC_START:])
+        return HEADER.pack(*fields) + data[HEADER_BYTES:]
+
     def batch(self, topic: str, partition: int, transactional_id: str | None) -> bytes | None:
         pick, random = self.random.choice, self.random
         now_ms = int(time.time() * 1000)
@@ -294,9 +335,14 @@ class Requests:
         else:
             producer_id, epoch = -1, -1
         if producer_id >= 0:
-            known = self.sequences.get((producer_id, topic, partition), 0)
+            key = (producer_id, epoch, topic, partition)
+            before = self.sequences.get(key, [])
+            known = sum(before[-1]) if before else 0
             sequence = known if random.random() < 0.9 else max(known + pick((-1, -2, 1, 3)), 0)
-            self._waiting.append((producer_id, topic, partition, sequence, count))
+            if before and random.random() < 0.08:  # the same again, as if its answer had not come
+                sequence, count = pick(before[-7:])
+                records = records[:count] + [replace(records[0], offset=at) for at in range(len(records), count)]
+            self._waiting.append((key, (sequence, count)))
             options |= {"producer_id": producer_id, "producer_epoch": max(epoch, 0), "base_sequence": sequence}
         elif random.random() < self.wildness / 3:
             options["transactional"] = True
@@ -304,7 +350,12 @@ class Requests:
             options |= pick(
                 ({"control": True}, {"last_offset_delta": 7}, {"last_offset_delta": 0}, {"base_offset": 50})
             )
+        if random.random() < 0.02 and not options.keys() & {"transactional", "control", "producer_id"}:
+            options |= pick(({"magic": 0, "compression": "none"}, {"magic": 1, "compression": pick(("none", "gzip"))}))
+            records = [replace(one, timestamp_ms=None if options["magic"] == 0 else now_ms) for one in records]
         data = encode_batch(records, **options)
+        if random.random() < self.wildness / 2 and "magic" not in options:
+            data = self._other_header(data)
         if random.random() < self.wildness / 2:
             data = pick(
                 (

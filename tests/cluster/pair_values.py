@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BAD_TOPICS",
+    "EMPTY_ASSIGNMENT",
     "EMPTY_SUBSCRIPTION",
     "GROUPS",
     "INTERNAL",
@@ -52,6 +53,9 @@ TOPIC_CONFIGS: tuple[tuple[str, str | None], ...] = (
     ("min.insync.replicas", "1"),
     ("segment.bytes", "10485760"),
     ("compression.type", "producer"),
+    ("compression.type", "uncompressed"),
+    ("compression.type", "zstd"),
+    ("compression.type", "gzip"),
     ("message.timestamp.after.max.ms", "1000000"),
 )
 BAD_CONFIGS: tuple[tuple[str, str | None], ...] = (
@@ -79,6 +83,7 @@ GROUP_CONFIGS: tuple[tuple[str, str | None], ...] = (
     ("consumer.session.timeout.ms", "x"),
     ("no.such.setting", "1"),
 )
+EMPTY_ASSIGNMENT = b"\0\0\0\0\0\0\xff\xff\xff\xff"
 EMPTY_SUBSCRIPTION = b"\0\0\0\0\0\1\0\1a\xff\xff\xff\xff"
 
 
@@ -169,7 +174,7 @@ def _protocols(gen: "Requests", values: Values) -> tuple[Message, ...]:
 def _assignment_of_group(gen: "Requests", values: Values) -> tuple[Message, ...]:
     from quorate.codecs.api.sync_group import SyncGroupRequestAssignment
 
-    return (SyncGroupRequestAssignment(member_id=values["member_id"], assignment=b"\0\0\0\0\0\0\xff\xff\xff\xff"),)
+    return (SyncGroupRequestAssignment(member_id=values["member_id"], assignment=EMPTY_ASSIGNMENT),)
 
 
 def _topics_by_id(name: str = "name") -> Make:
@@ -231,7 +236,7 @@ def _init_producer_id(gen: "Requests", values: Values) -> int:
 
 
 def _session(gen: "Requests", values: Values) -> int:
-    if not gen.sessions or gen.random.random() < 0.7:
+    if not gen.sessions or gen.random.random() < (0.3 if gen.theme.name == "readers" else 0.7):
         gen.scratch["session_epoch"] = gen.random.choice((-1, -1, -1, 0, 0, 5))
         return 0 if gen.random.random() < 0.95 else 123_456
     session, gen.scratch["session_epoch"] = gen.sessions[-1]
@@ -241,6 +246,8 @@ def _session(gen: "Requests", values: Values) -> int:
 
 
 def _fetch_offset(gen: "Requests", values: Values) -> int:
+    if gen.theme.sober and gen.random.random() < 0.3:
+        return gen.random.randrange(12)
     return gen.random.choice((0, 0, 0, 1, 2, 5, 20, -1)) if gen.random.random() < 0.9 else 10**9
 
 
@@ -255,8 +262,13 @@ def _partition_data(gen: "Requests", values: Values) -> tuple[Message, ...]:
     return tuple(PartitionProduceData(index=index, records=gen.batch(name, index, tid)) for index in sorted(indexes))
 
 
+def _transactional_id(gen: "Requests", values: Values) -> str:
+    return gen.named(*TRANSACTIONAL_IDS[: 2 if gen.theme.sober and gen.random.random() < 0.95 else 3])
+
+
 def _produce_transactional_id(gen: "Requests", values: Values) -> str | None:
-    tid = gen.named(*TRANSACTIONAL_IDS) if gen.random.random() < 0.4 else None
+    often = {"transactions": 0.85, "producers": 0.0}.get(gen.theme.name, 0.4)
+    tid = _transactional_id(gen, {}) if gen.random.random() < often else None
     gen.transactional_id = tid
     return tid
 
@@ -344,13 +356,15 @@ SENSIBLE: Mapping[str, Make] = {
     # All topics fit into one answer: a real broker has one more than the embedded cluster.
     "response_partition_limit": lambda gen, values: gen.random.choice((2000, 1, 2, 3, 0)) if values["topics"] else 2000,
     # transactions
-    "transactional_id": lambda gen, _: gen.named(*TRANSACTIONAL_IDS),
-    "v3_and_below_transactional_id": lambda gen, _: gen.named(*TRANSACTIONAL_IDS),
+    "transactional_id": lambda gen, _: _transactional_id(gen, _),
+    "v3_and_below_transactional_id": lambda gen, _: _transactional_id(gen, _),
     "InitProducerIdRequest.transactional_id": lambda gen, _: (
         gen.named(*TRANSACTIONAL_IDS) if gen.random.random() < 0.7 else None
     ),
-    "transaction_timeout_ms": _pick(
-        *(60_000,) * 9, 900_000, 900_000, 900_001, 900_001, 0, -1, -(1 << 31), (1 << 31) - 1
+    "transaction_timeout_ms": lambda gen, _: (
+        60_000
+        if gen.theme.sober or gen.random.random() < 0.6
+        else gen.random.choice((900_000, 900_001, 0, -1, -(1 << 31), (1 << 31) - 1))
     ),
     "InitProducerIdRequest.producer_id": _init_producer_id,
     "producer_id": _producer_id,
@@ -407,7 +421,9 @@ SENSIBLE: Mapping[str, Make] = {
     "TxnOffsetCommitRequest.member_id": lambda gen, _: "",
     "committed_offset": _pick(0, 1, 5, 100, -1),
     "committed_metadata": _pick("", "m", None, "x" * 5000),
-    "session_timeout_ms": _pick(60_000, 60_000, 60_000, 5, 10**8),
+    "session_timeout_ms": lambda gen, _: (
+        60_000 if gen.theme.sober else gen.random.choice((60_000, 60_000, 60_000, 5, 10**8))
+    ),
     "rebalance_timeout_ms": _pick(300),
     "ConsumerGroupHeartbeatRequest.rebalance_timeout_ms": lambda gen, values: (
         60_000 if values["member_epoch"] == 0 or gen.random.random() < 0.2 else -1

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import google_crc32c
 import pytest
 
 from quorate.cluster import EmbeddedCluster, ManualClock
@@ -33,13 +34,16 @@ from quorate.codecs.api.broker.describe_configs import DescribeConfigsResource
 from quorate.codecs.api.broker.fetch import FetchPartition, FetchTopic, ForgottenTopic
 from quorate.codecs.api.broker.incremental_alter_configs import AlterableConfig, AlterConfigsResource
 from quorate.codecs.api.broker.list_offsets import ListOffsetsTopic
+from quorate.codecs.api.broker.metadata import MetadataRequestTopic
 from quorate.codecs.api.broker.produce import PartitionProduceData, TopicProduceData
 from quorate.codecs.api.broker.update_features import FeatureUpdateKey
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.join_group import JoinGroupRequestProtocol
 from quorate.codecs.api.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from quorate.codecs.api.offset_fetch import OffsetFetchRequestTopic
-from quorate.codecs.batches import BatchRecord, encode_batch
+from quorate.codecs.batches import BatchProblem, BatchRecord, encode_batch, read_batches
+from quorate.codecs.batches.model import TimestampType
+from quorate.codecs.batches.v2 import CRC_START, HEADER, HEADER_BYTES
 from quorate.codecs.message import TRANSACTION_STATE
 from tests.cluster.test_log import batch
 from tests.cluster.wire import Wire
@@ -288,20 +292,115 @@ def test_a_batch_that_no_producer_may_send_is_refused_before_its_timestamps_are(
     assert (found.error_code, found.log_start_offset) == (code, 0)
 
 
+def _produce(wire: Wire, topic: Any, data: bytes) -> Any:
+    topics = (TopicProduceData(name=topic.name, partition_data=(PartitionProduceData(index=0, records=data),)),)
+    return wire.ask(ProduceRequest(acks=-1, topic_data=topics), 9).responses[0].partition_responses[0]
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "policy", "code", "places"),
+    [
+        (-1, "CreateTime", ErrorCode.INVALID_TIMESTAMP, [0, 1]),
+        (1, "CreateTime", ErrorCode.NONE, []),
+        (1, "LogAppendTime", ErrorCode.INVALID_TIMESTAMP, [0, 1]),
+    ],
+)
+def test_a_batch_that_says_it_has_the_brokers_time_is_taken_only_if_its_own_counts(
+    cluster: EmbeddedCluster, wire: Wire, topic: Any, at_ms: int, policy: str, code: ErrorCode, places: Any
+) -> None:
+    config = AlterableConfig(name="message.timestamp.type", config_operation=0, value=policy)
+    resource = AlterConfigsResource(resource_type=2, resource_name=topic.name, configs=(config,))
+    wire.ask(IncrementalAlterConfigsRequest(resources=(resource,)), 1)
+    records = [BatchRecord(offset=at, timestamp_ms=at_ms, key=b"k", value=b"v") for at in range(2)]
+    found = _produce(wire, topic, encode_batch(records, log_append_time_ms=at_ms))
+    assert (found.error_code, [one.batch_index for one in found.record_errors]) == (code, places)
+    if code is ErrorCode.NONE:
+        fetched = wire.ask(_fetch(topic, 0, session_epoch=-1), 12).responses[0].partitions[0].records
+        (read,) = read_batches(fetched)
+        assert not isinstance(read, BatchProblem)
+        assert read.header.timestamp_type is TimestampType.CREATE_TIME
+
+
+def test_a_batch_that_comes_again_is_told_with_its_own_time(wire: Wire, topic: Any) -> None:
+    begun = wire.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), 4)
+    record = BatchRecord(offset=0, timestamp_ms=1234, key=b"k", value=b"v")
+    data = encode_batch([record], producer_id=begun.producer_id, producer_epoch=0, base_sequence=0)
+    first, again = (_produce(wire, topic, data) for _ in range(2))
+    assert (first.base_offset, first.log_append_time_ms) == (0, -1)
+    assert (again.base_offset, again.log_append_time_ms) == (0, 1234)
+
+
+def test_a_producer_goes_on_at_0_behind_a_marker_of_a_new_epoch(wire: Wire, topic: Any) -> None:
+    topic.partitions[0].log.append_marker(77, 3, commit=True, now_ms=1, leader_epoch=0)
+    record = BatchRecord(offset=0, timestamp_ms=-1, key=b"k", value=b"v")
+    for sequence, code in ((5, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), (0, ErrorCode.NONE)):
+        data = encode_batch([record], producer_id=77, producer_epoch=3, base_sequence=sequence)
+        assert _produce(wire, topic, data).error_code == code
+
+
+def test_a_compression_that_there_is_not_is_an_error_of_the_broker(wire: Wire, topic: Any) -> None:
+    header = list(HEADER.unpack_from(data := batch(1)))
+    header[5] |= 7
+    changed = HEADER.pack(*header) + data[HEADER_BYTES:]
+    header[4] = google_crc32c.value(changed[CRC_START:])
+    found = _produce(wire, topic, HEADER.pack(*header) + data[HEADER_BYTES:])
+    assert (found.error_code, found.log_start_offset) == (ErrorCode.UNKNOWN_SERVER_ERROR, 0)
+
+
+@pytest.mark.parametrize(("wanted", "kept"), [("producer", "lz4"), ("uncompressed", "none"), ("zstd", "zstd")])
+def test_a_topic_that_has_a_compression_keeps_all_batches_in_it(
+    cluster: EmbeddedCluster, wire: Wire, topic: Any, wanted: str, kept: str
+) -> None:
+    config = AlterableConfig(name="compression.type", config_operation=0, value=wanted)
+    resource = AlterConfigsResource(resource_type=2, resource_name=topic.name, configs=(config,))
+    assert wire.ask(IncrementalAlterConfigsRequest(resources=(resource,)), 1).responses[0].error_code == 0
+    records = [BatchRecord(offset=at, timestamp_ms=at, key=b"k", value=b"v" * 50, sequence=at) for at in range(3)]
+    data = encode_batch(records, compression="lz4", producer_id=5, producer_epoch=2, base_sequence=0)
+    assert _produce(wire, topic, data).error_code == ErrorCode.NONE
+    fetched = wire.ask(_fetch(topic, 0, session_epoch=-1), 12).responses[0].partitions[0].records
+    (read,) = read_batches(fetched)
+    assert not isinstance(read, BatchProblem)
+    header = read.header
+    assert (header.compression, header.producer_id, header.producer_epoch, header.base_sequence) == (kept, 5, 2, 0)
+    assert list(read.records()) == records
+
+
+def test_metadata_says_nothing_of_what_the_controller_will_refuse(wire: Wire, topic: Any) -> None:
+    """A topic that is asked for first is made behind the answer, or is not, as one that metrics cannot tell from another."""
+    wire.ask(MetadataRequest(topics=(MetadataRequestTopic(name="some.name"),)), 4)
+    asked = MetadataRequest(topics=(MetadataRequestTopic(name="some_name"),), allow_auto_topic_creation=True)
+    assert wire.ask(asked, 4).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
 # ---- sessions of fetching
 
 
-def test_a_session_of_a_topic_without_an_id_fails_as_a_whole(wire: Wire, topic: Any) -> None:
-    part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
-    named, nameless = (FetchTopic(topic_id=one, partitions=(part,)) for one in (topic.id, Uuid.ZERO))
-    without = wire.ask(FetchRequest(max_wait_ms=0, session_epoch=-1, topics=(nameless,)), 13)
-    assert without.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
-    begun = wire.ask(FetchRequest(max_wait_ms=0, session_epoch=0, topics=(nameless,)), 13)
-    assert (begun.error_code, begun.session_id) == (ErrorCode.UNKNOWN_SERVER_ERROR, 0)
-    session = wire.ask(FetchRequest(max_wait_ms=0, session_epoch=0, topics=(named,)), 13).session_id
-    for asked in ({"topics": (nameless,)}, {"forgotten_topics_data": (ForgottenTopic(partitions=(0,)),)}):
-        failed = wire.ask(FetchRequest(max_wait_ms=0, session_id=session, session_epoch=1, **asked), 13)
-        assert failed.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+@pytest.mark.parametrize("epoch", [-1, 0])
+def test_a_fetch_fails_as_a_whole_where_anything_is_told_behind_a_topic_without_an_id(
+    wire: Wire, topic: Any, epoch: int
+) -> None:
+    part, another = (FetchPartition(partition=at, fetch_offset=0, partition_max_bytes=1 << 20) for at in (0, 1))
+    nameless, strange = Uuid.ZERO, Uuid(b"\1" * 16)
+
+    def code(*topics: tuple[Uuid, tuple[FetchPartition, ...]]) -> tuple[int, int]:
+        asked = tuple(FetchTopic(topic_id=one, partitions=parts) for one, parts in topics)
+        answer = wire.ask(FetchRequest(max_wait_ms=0, session_epoch=epoch, topics=asked), 13)
+        return answer.error_code, len(answer.responses)
+
+    assert code((nameless, (part,)), (topic.id, (part,))) == (ErrorCode.NONE, 2)  # what there is comes first
+    assert code((strange, (part,)), (nameless, (part,))) == (ErrorCode.NONE, 2)
+    assert code((nameless, (part,)), (strange, (part,))) == (ErrorCode.UNKNOWN_SERVER_ERROR, 0)
+    assert code((nameless, (part, another))) == (ErrorCode.UNKNOWN_SERVER_ERROR, 0)
+
+
+def test_a_limit_below_0_is_an_error_where_there_are_records(wire: Wire, topic: Any) -> None:
+    for log in (one.log for one in topic.partitions):
+        log.append(batch(1), leader_epoch=0, now_ms=1)
+    answer = wire.ask(_fetch(topic, 0, 1, session_epoch=-1, max_bytes=-1), 12)
+    parts = {part.partition_index: part for part in answer.responses[0].partitions}
+    assert parts[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert parts[1].error_code == ErrorCode.NONE
+    assert parts[1].records  # of what is left, 0 bytes, the first batch is given all the same
 
 
 def _fetch(topic: Any, *partitions: int, forgotten: tuple[int, ...] = (), **options: Any) -> FetchRequest:

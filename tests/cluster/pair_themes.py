@@ -1,0 +1,187 @@
+"""What a seed of `pair_requests` is about: requests that come first, and how often it asks for which API.
+
+Requests that are chosen from all APIs alike seldom get to anything deep: a transaction that is committed takes six that fit each other. Half of the seeds are about one
+thing, for which topics, producers or members are there already.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+
+from quorate.codecs.api import ConsumerGroupHeartbeatRequest, JoinGroupRequest
+from quorate.codecs.api.broker import CreateTopicsRequest, InitProducerIdRequest
+from quorate.codecs.api.broker.create_topics import CreatableTopic, CreatableTopicConfig
+from quorate.codecs.api.join_group import JoinGroupRequestProtocol
+from quorate.codecs.message import Message
+
+__all__ = ["EVERYTHING", "EVERYTHING_ALIKE", "Theme", "theme_of"]
+
+EVERYTHING_ALIKE = 2
+"""How often an API is asked for that has no weight."""
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """`weights`: how often an API is asked for; `others`: those that are not among them; `begins`: with which things there; `sober`: seldom with nonsense."""
+
+    name: str
+    weights: Mapping[str, int]
+    others: float = 0.0
+    begins: tuple[str, ...] = ()
+    sober: bool = True
+
+    def prelude(self, prefix: str) -> list[tuple[Message, int]]:
+        """The first requests, and their versions."""
+        return [one for what in self.begins for one in _BEGINNINGS[what](prefix)]
+
+
+EVERYTHING = Theme(
+    "everything",
+    {
+        "Produce": 14,
+        "Fetch": 10,
+        "ListOffsets": 6,
+        "Metadata": 4,
+        "CreateTopics": 6,
+        "InitProducerId": 5,
+        "AddPartitionsToTxn": 6,
+        "AddOffsetsToTxn": 3,
+        "TxnOffsetCommit": 4,
+        "EndTxn": 5,
+        "JoinGroup": 4,
+        "SyncGroup": 4,
+        "ConsumerGroupHeartbeat": 6,
+        "OffsetCommit": 5,
+        "OffsetFetch": 4,
+        "IncrementalAlterConfigs": 4,
+        "DescribeConfigs": 4,
+    },
+    others=EVERYTHING_ALIKE,
+    sober=False,
+)
+
+_THEMES = (
+    Theme(
+        "transactions",
+        {
+            "Produce": 16,
+            "AddPartitionsToTxn": 8,
+            "AddOffsetsToTxn": 3,
+            "TxnOffsetCommit": 5,
+            "EndTxn": 9,
+            "InitProducerId": 3,
+            "Fetch": 8,
+            "ListOffsets": 4,
+            "DescribeTransactions": 3,
+            "ListTransactions": 2,
+            "DescribeProducers": 3,
+            "OffsetFetch": 3,
+            "DeleteRecords": 1,
+        },
+        others=0.1,
+        begins=("topics", "transactional producers"),
+    ),
+    Theme(
+        "producers",
+        {"Produce": 20, "InitProducerId": 2, "DescribeProducers": 3, "Fetch": 5, "ListOffsets": 3, "DeleteRecords": 2},
+        others=0.05,
+        begins=("topics", "producers"),
+    ),
+    Theme(
+        "readers",
+        {
+            "Produce": 10,
+            "Fetch": 25,
+            "ListOffsets": 8,
+            "OffsetForLeaderEpoch": 4,
+            "DeleteRecords": 3,
+            "CreatePartitions": 1,
+            "DeleteTopics": 1,
+            "CreateTopics": 1,
+            "IncrementalAlterConfigs": 1,
+        },
+        others=0.05,
+        begins=("topics",),
+    ),
+    Theme(
+        "members",
+        {
+            "JoinGroup": 12,
+            "SyncGroup": 12,
+            "Heartbeat": 8,
+            "LeaveGroup": 4,
+            "OffsetCommit": 8,
+            "OffsetFetch": 5,
+            "TxnOffsetCommit": 2,
+            "OffsetDelete": 2,
+            "DescribeGroups": 4,
+            "ListGroups": 2,
+            "DeleteGroups": 1,
+            "ConsumerGroupHeartbeat": 10,
+            "ConsumerGroupDescribe": 3,
+            "ShareGroupHeartbeat": 2,
+            "ShareGroupDescribe": 1,
+        },
+        others=0.05,
+        begins=("topics", "members"),
+    ),
+)
+
+
+def theme_of(random: Random) -> Theme:
+    """What a seed is about: every other one about everything."""
+    return EVERYTHING if random.random() < 0.5 else random.choice(_THEMES)
+
+
+def _topics(prefix: str) -> list[tuple[Message, int]]:
+    compacted = (CreatableTopicConfig(name="cleanup.policy", value="compact"),)
+    stamped = (CreatableTopicConfig(name="message.timestamp.type", value="LogAppendTime"),)
+    topics = tuple(
+        CreatableTopic(name=prefix + name, num_partitions=count, replication_factor=1, configs=configs)
+        for name, count, configs in (("a", 2, ()), ("b", 2, ()), ("c", 1, compacted), ("e", 1, stamped))
+    )
+    return [(CreateTopicsRequest(topics=topics, timeout_ms=5000), 7)]
+
+
+def _transactional_producers(prefix: str) -> list[tuple[Message, int]]:
+    return [
+        (InitProducerIdRequest(transactional_id=prefix + name, transaction_timeout_ms=60_000), 4) for name in ("x", "y")
+    ]
+
+
+def _producers(prefix: str) -> list[tuple[Message, int]]:
+    return [(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), 4)] * 2
+
+
+def _members(prefix: str) -> list[tuple[Message, int]]:
+    joins: list[tuple[Message, int]] = [
+        (
+            JoinGroupRequest(
+                group_id=prefix + group,
+                session_timeout_ms=60_000,
+                rebalance_timeout_ms=300,
+                member_id="",
+                protocol_type="consumer",
+                protocols=(JoinGroupRequestProtocol(name="range", metadata=b"\0\0\0\0\0\1\0\1a\xff\xff\xff\xff"),),
+            ),
+            2,
+        )
+        for group in ("classic-0", "classic-1")
+    ]
+    heartbeat = ConsumerGroupHeartbeatRequest(
+        group_id=prefix + "consumer-0",
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_names=(prefix + "a",),
+        topic_partitions=(),
+    )
+    return [*joins, (heartbeat, 0)]
+
+
+_BEGINNINGS = {
+    "topics": _topics,
+    "transactional producers": _transactional_producers,
+    "producers": _producers,
+    "members": _members,
+}
