@@ -27,6 +27,7 @@ from quorate.cluster.meter import Meter
 from quorate.cluster.persistence import INTERNAL, restore, state_of
 from quorate.cluster.placement import place
 from quorate.cluster.producers import Refused
+from quorate.cluster.quotas import Quotas
 from quorate.cluster.scram import Credentials
 from quorate.cluster.security import Security
 from quorate.cluster.settings import MOST_PARTITIONS, Settings
@@ -84,6 +85,7 @@ class ClusterCore:
         self.group_configs: dict[str, GroupConfig] = {}
         self.group_settings: dict[str, dict[str, str]] = {}  # what group_configs was made of, and what is only kept
         self.faults = Faults(self)
+        self.quotas: Quotas = {}
         self._on_note = on_note or (lambda text: None)
         self.brokers = {broker: Broker(self, broker, rack) for broker, rack in sorted(racks.items())}
         self._leadership: dict[str, int] = {}

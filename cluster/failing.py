@@ -9,6 +9,7 @@ from quorate.codecs.api import HeartbeatRequest
 from quorate.codecs.api.broker import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
+    AlterClientQuotasRequest,
     AlterConfigsRequest,
     AlterPartitionReassignmentsRequest,
     AlterUserScramCredentialsRequest,
@@ -38,6 +39,7 @@ __all__ = ["ERROR_FIELDS", "METADATA", "WRITTEN", "failed_response", "unwritten"
 _TRANSACTIONAL = frozenset({AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, InitProducerIdRequest})
 METADATA: frozenset[type[Message]] = frozenset(
     {
+        AlterClientQuotasRequest,
         AlterConfigsRequest,
         AlterPartitionReassignmentsRequest,
         AlterUserScramCredentialsRequest,

@@ -58,6 +58,7 @@ def restore(cluster: "ClusterCore", data: DataDirectory) -> None:
         cluster.group_settings[group] = dict(settings)
         followed = {name: value for name, value in settings.items() if name in _FOLLOWED}
         cluster.group_configs[group] = GroupConfig().with_properties(followed)
+    cluster.quotas = {entity: dict(quotas) for entity, quotas in state.quotas.items()}
     cluster.credentials.changed = dict(state.credentials)
     cluster.transactions.next_block = state.next_producer_id
 
@@ -86,4 +87,5 @@ def state_of(cluster: "ClusterCore", data: DataDirectory, *, only: Iterable[Uuid
         groups=cluster.group_settings,
         next_producer_id=cluster.transactions.next_block,
         credentials=cluster.credentials.changed,
+        quotas=cluster.quotas,
     )

@@ -59,6 +59,8 @@ def _convert(wire: WireType, version: int, kafka: bool) -> Callable[[Any], Json]
     match wire:
         case FixedType(code="?"):
             return bool
+        case FixedType(code="d"):
+            return float
         case FixedType():
             return int
         case UuidType():
@@ -229,6 +231,10 @@ def _read(wire: WireType, item: Json, version: int, path: str, nullable: bool) -
             if not isinstance(item, bool):
                 raise EncodeError(f"{path}: true or false is expected, not {_kind(item)}")
             return item
+        case FixedType(code="d"):
+            if not isinstance(item, int | float) or isinstance(item, bool):
+                raise EncodeError(f"{path}: a number is expected, not {_kind(item)}")
+            return float(item)
         case FixedType():
             if not isinstance(item, int) or isinstance(item, bool):
                 raise EncodeError(f"{path}: a whole number is expected, not {item!r}")

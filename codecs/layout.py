@@ -117,6 +117,7 @@ _FIXED = {
     "H": construct.Int16ub,
     "i": construct.Int32sb,
     "q": construct.Int64sb,
+    "d": construct.Float64b,
 }
 
 

@@ -14,14 +14,16 @@ from quorate.codecs.fast_decode import message_decoder
 from quorate.codecs.fast_encode import encode_message
 from quorate.codecs.generate import Inexact, read_uvarint
 from quorate.codecs.message import Message, field, message, struct, tagged
-from quorate.codecs.wire import Array, Bool, Bytes, Int8, Int16, Int32, Int64, String, UInt16, Uuid
+from quorate.codecs.wire import Array, Bool, Bytes, Float64, Int8, Int16, Int32, Int64, String, UInt16, Uuid
 
 __all__ = [
     "METADATA_TYPES",
     "BrokerEndpoint",
     "BrokerFeature",
     "BrokerRegistrationChangeRecord",
+    "ClientQuotaRecord",
     "ConfigRecord",
+    "EntityData",
     "FeatureLevelRecord",
     "PartitionChangeRecord",
     "PartitionRecord",
@@ -183,6 +185,24 @@ class FeatureLevelRecord(Message):
 
     name: String
     feature_level: Int16
+
+
+@struct
+class EntityData(Message):
+    """Whom a quota is for. `entity_name`: `None` is the default of the type."""
+
+    entity_type: String
+    entity_name: String | None
+
+
+@_record(14, range(0, 1))
+class ClientQuotaRecord(Message):
+    """Somebody has another quota, or, with `remove`, not any more."""
+
+    entity: Array[EntityData]
+    key: String
+    value: Float64
+    remove: Bool
 
 
 @_record(15, range(0, 1))

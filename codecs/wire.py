@@ -21,6 +21,7 @@ __all__ = [
     "Bytes",
     "BytesType",
     "FixedType",
+    "Float64",
     "Int8",
     "Int16",
     "Int32",
@@ -74,7 +75,7 @@ Uuid.ZERO = Uuid(bytes(16))
 
 @dataclass(frozen=True, slots=True)
 class FixedType:
-    """An integer of fixed width, big-endian, or a truth value in one byte. `code` is its `struct` format character."""
+    """A number of fixed width, big-endian, or a truth value in one byte. `code` is its `struct` format character."""
 
     name: str
     size: int
@@ -82,7 +83,7 @@ class FixedType:
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """Least and greatest value, both included."""
+        """Least and greatest value of a whole number, both included."""
         bits = 8 * self.size
         return (0, (1 << bits) - 1) if self.code.isupper() else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
 
@@ -140,6 +141,7 @@ INT16 = FixedType("int16", 2, "h")
 UINT16 = FixedType("uint16", 2, "H")
 INT32 = FixedType("int32", 4, "i")
 INT64 = FixedType("int64", 8, "q")
+FLOAT64 = FixedType("float64", 8, "d")
 
 T = TypeVar("T")
 
@@ -149,6 +151,7 @@ Int16 = Annotated[int, INT16]
 UInt16 = Annotated[int, UINT16]
 Int32 = Annotated[int, INT32]
 Int64 = Annotated[int, INT64]
+Float64 = Annotated[float, FLOAT64]
 String = Annotated[str, StringType()]
 Bytes = Annotated[bytes, BytesType()]
 Records = Annotated[bytes, BytesType("records")]
@@ -181,6 +184,8 @@ def default_of(wire: WireType) -> Any:
     match wire:
         case FixedType(code="?"):
             return False
+        case FixedType(code="d"):
+            return 0.0
         case FixedType():
             return 0
         case StringType():

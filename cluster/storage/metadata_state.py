@@ -6,13 +6,16 @@ Applying the difference of two states to the first gives the second: so nothing 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 
+from quorate.cluster.quotas import Entity, Quotas
 from quorate.cluster.scram import Credential
 from quorate.codecs import Uuid
 from quorate.codecs.message import Message
 from quorate.codecs.metadata_records import (
     BrokerEndpoint,
     BrokerRegistrationChangeRecord,
+    ClientQuotaRecord,
     ConfigRecord,
+    EntityData,
     FeatureLevelRecord,
     PartitionChangeRecord,
     PartitionRecord,
@@ -73,6 +76,7 @@ class MetadataState:
     groups: dict[str, dict[str, str]] = field(default_factory=dict)
     next_producer_id: int = 0
     credentials: dict[tuple[str, int], Credential] = field(default_factory=dict)
+    quotas: Quotas = field(default_factory=dict)
 
     def apply(self, record: object, offset: int) -> None:
         """What the record at an offset says. Records of other kinds change nothing. Raises `KeyError` or `IndexError` if it is about what is not there."""
@@ -115,6 +119,15 @@ class MetadataState:
                 self._configure(record)
             case ProducerIdsRecord():
                 self.next_producer_id = record.next_producer_id
+            case ClientQuotaRecord():
+                entity = frozenset((one.entity_type, one.entity_name) for one in record.entity)
+                quotas = self.quotas.setdefault(entity, {})
+                if record.remove:
+                    quotas.pop(record.key, None)
+                else:
+                    quotas[record.key] = record.value
+                if not quotas:
+                    del self.quotas[entity]
             case UserScramCredentialRecord():
                 made = Credential(record.salt, record.stored_key, record.server_key, record.iterations)
                 self.credentials[record.name, record.mechanism] = made
@@ -178,6 +191,8 @@ def _records(old: MetadataState, new: MetadataState, only: Collection[Uuid] | No
                 yield _partition(topic_id, index, was, partition, new)
     for group in dict.fromkeys((*old.groups, *new.groups)):
         yield from _settings(GROUP_CONFIG, group, old.groups.get(group, {}), new.groups.get(group, {}))
+    for entity in dict.fromkeys((*old.quotas, *new.quotas)):
+        yield from _quotas(entity, old.quotas.get(entity, {}), new.quotas.get(entity, {}))
     for name, mechanism in old.credentials.keys() - new.credentials.keys():
         yield RemoveUserScramCredentialRecord(name=name, mechanism=mechanism)
     for (name, mechanism), one in new.credentials.items():
@@ -222,6 +237,13 @@ def _settings(kind: int, name: str, old: dict[str, str], new: dict[str, str]) ->
     for setting in dict.fromkeys((*old, *new)):
         if old.get(setting) != new.get(setting):
             yield ConfigRecord(resource_type=kind, resource_name=name, name=setting, value=new.get(setting))
+
+
+def _quotas(entity: Entity, old: dict[str, float], new: dict[str, float]) -> Iterator[Message]:
+    whose = tuple(EntityData(entity_type=kind, entity_name=name) for kind, name in sorted(entity, key=str))
+    for key in dict.fromkeys((*old, *new)):
+        if old.get(key) != new.get(key):
+            yield ClientQuotaRecord(entity=whose, key=key, value=new.get(key, 0.0), remove=key not in new)
 
 
 def _partition(

@@ -359,6 +359,8 @@ def _same_moment(ours: Any, theirs: Any) -> bool:
 
 def _id_of(message: Message) -> Any:
     """By what an element of a set is known."""
+    if isinstance(entity := getattr(message, "entity", None), tuple):  # of a quota
+        return tuple(sorted((one.entity_type, one.entity_name or "") for one in entity))
     if hasattr(message, "resource_type"):
         return (message.resource_type, getattr(message, "resource_name", ""))
     for name in ("name", "topic_id", "group_id", "topic", "transactional_id", "partition_index", "member_id"):

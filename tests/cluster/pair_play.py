@@ -55,6 +55,7 @@ CHANGES = frozenset(
         "Produce",
         "UpdateFeatures",
         "AlterUserScramCredentials",
+        "AlterClientQuotas",
     }
 )
 """APIs after which a real broker takes a moment until everything that it says follows from them."""

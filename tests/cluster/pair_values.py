@@ -389,6 +389,17 @@ SENSIBLE: Mapping[str, Make] = {
     "pattern_type_filter": _pick(*range(1, 6), 0, 1, 3),
     "operation": _pick(*range(1, 17), 0),
     "permission_type": _pick(*range(1, 5), 0),
+    "entity_type": _pick("user", "user", "client-id", "ip", "", "group"),
+    "entity_name": lambda gen, values: (
+        gen.random.choice(("192.0.2.1", "nowhere.invalid"))
+        if values["entity_type"] == "ip"
+        else gen.random.choice((None, gen.prefix + "a", gen.prefix + "b", ""))
+    ),
+    "match_type": _pick(0, 1, 2, 2, 3),
+    "match": lambda gen, values: gen.prefix + "a" if values["match_type"] == 0 else None,
+    "OpData.key": _pick("producer_byte_rate", "request_percentage", "connection_creation_rate", "nothing"),
+    "OpData.value": _pick(1e12, 2e12, 1e12 + 0.5, 0.0, -1.0, 1e19),  # such as hold up nobody
+    "OpData.remove": lambda gen, _: gen.random.random() < 0.3,
     "UserName.name": lambda gen, _: gen.named(*USERS),
     "ScramCredentialDeletion.name": lambda gen, _: gen.named(*USERS),
     "ScramCredentialUpsertion.name": lambda gen, _: gen.named(*USERS),

@@ -52,7 +52,7 @@ class Disk:
         self.names: list[str] = []
 
     def fsync(self, file: int) -> None:
-        self.names.append(Path(os.readlink(f"/proc/self/fd/{file}")).name)
+        self.names.append(Path(f"/proc/self/fd/{file}").readlink().name)
         ours = threading.current_thread().name.startswith("quorate-flush")
         self.done.append(ours)
         if ours:

@@ -46,6 +46,9 @@ credentials = st.builds(
 )
 
 
+quotas = st.dictionaries(texts, st.floats(allow_nan=False), min_size=1, max_size=2)
+
+
 @st.composite
 def states(draw: st.DrawFn) -> MetadataState:
     named = {topic.name: topic for topic in draw(st.lists(topics, max_size=4))}
@@ -55,6 +58,9 @@ def states(draw: st.DrawFn) -> MetadataState:
         topics={draw(uuids): topic for topic in named.values()},
         groups=draw(st.dictionaries(texts, settings_.filter(bool), max_size=2)),
         next_producer_id=draw(st.integers(0, 9)),
+        quotas=draw(
+            st.dictionaries(st.frozensets(st.tuples(texts, st.none() | texts), min_size=1), quotas, max_size=2)
+        ),
         credentials=draw(st.dictionaries(st.tuples(texts, st.integers(1, 2)), credentials, max_size=3)),
     )
 

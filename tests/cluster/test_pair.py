@@ -7,8 +7,10 @@ import pytest
 from quorate.codecs.api import JoinGroupRequest, ShareGroupHeartbeatRequest, TxnOffsetCommitRequest
 from quorate.codecs.api.broker import (
     AddPartitionsToTxnRequest,
+    AlterClientQuotasRequest,
     AlterUserScramCredentialsRequest,
     CreateTopicsRequest,
+    DescribeClientQuotasRequest,
     DescribeTransactionsRequest,
     DescribeUserScramCredentialsRequest,
     FetchRequest,
@@ -17,9 +19,11 @@ from quorate.codecs.api.broker import (
     ListOffsetsRequest,
     OffsetForLeaderEpochRequest,
 )
+from quorate.codecs.api.broker import alter_client_quotas_asked as asked
 from quorate.codecs.api.broker.add_partitions_to_txn import AddPartitionsToTxnTransaction
 from quorate.codecs.api.broker.alter_user_scram_credentials import ScramCredentialDeletion, ScramCredentialUpsertion
 from quorate.codecs.api.broker.create_topics import CreatableTopic
+from quorate.codecs.api.broker.describe_client_quotas import ComponentData
 from quorate.codecs.api.broker.describe_user_scram_credentials import UserName
 from quorate.codecs.api.broker.fetch import FetchPartition, FetchTopic
 from quorate.codecs.api.broker.incremental_alter_configs import AlterableConfig, AlterConfigsResource
@@ -140,6 +144,72 @@ def test_credentials_are_put_taken_away_refused_and_told_as_by_a_real_broker(pai
     assert told("s-salt", "s-key") == {"s-salt": (fine, ((1, 4096),)), "s-key": (missing, ())}
     assert alter((_gone("s-a", 1), _gone("s-b", 2))) == {"s-a": fine, "s-b": fine}
     assert told("s-a", "s-b") == {"s-a": (fine, ((2, 4096),)), "s-b": (missing, ())}
+
+
+def test_quotas_are_set_taken_back_refused_and_told_as_by_a_real_broker(pair: Pair) -> None:
+    def alter(entity: dict[str, str | None], *ops: asked.OpData, only_check: bool = False) -> int:
+        parts = tuple(asked.EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items())
+        entry = asked.EntryData(entity=parts, ops=ops)
+        (ours, _, differences) = pair.ask(AlterClientQuotasRequest(entries=(entry,), validate_only=only_check), 1)
+        assert not differences
+        pair.settle()
+        (result,) = ours.entries
+        return int(result.error_code)
+
+    def told(*components: tuple[str, int, str | None], strict: bool = False) -> list[dict[str, float]]:
+        asks = tuple(ComponentData(entity_type=kind, match_type=how, match=name) for kind, how, name in components)
+        (ours, _, differences) = pair.ask(DescribeClientQuotasRequest(components=asks, strict=strict), 1)
+        assert not differences
+        return [{one.key: one.value for one in entry.values} for entry in ours.entries or ()]
+
+    def op(key: str, value: float | None) -> asked.OpData:
+        return asked.OpData(key=key, value=value or 0.0, remove=value is None)
+
+    rate = "producer_byte_rate"  # and others, none of which holds up the other tests
+    fine, refused = ErrorCode.NONE, ErrorCode.INVALID_REQUEST
+    assert alter({"user": "q-a"}, op(rate, 1024.0), op("request_percentage", 12.5)) == fine
+    assert alter({"user": "q-a", "client-id": "q-c"}, op(rate, 1.0)) == fine
+    assert alter({"user": None}, op("controller_mutation_rate", 1e12)) == fine
+    assert alter({"client-id": "q-c"}, op("consumer_byte_rate", 7.0)) == fine
+    assert alter({"ip": "192.0.2.7"}, op("connection_creation_rate", 3.0)) == fine
+    assert alter({"user": "q-b"}, op(rate, 5.0), only_check=True) == fine
+    for entity, key, value in (
+        ({}, rate, 1.0),
+        ({"user": ""}, rate, 1.0),
+        ({"group": "g"}, rate, 1.0),
+        ({"user": "q-b", "ip": "192.0.2.7"}, rate, 1.0),
+        ({"ip": "no address"}, "connection_creation_rate", 1.0),
+        ({"ip": "192.0.2.7"}, rate, 1.0),
+        ({"user": "q-b"}, "connection_creation_rate", 1.0),
+        ({"user": "q-b"}, "nothing", 1.0),
+        ({"user": "q-b"}, rate, 0.0),
+        ({"user": "q-b"}, rate, -1.0),
+        ({"user": "q-b"}, rate, 1.5),
+        ({"user": "q-b"}, rate, 1e19),
+        ({"ip": "192.0.2.7"}, "connection_creation_rate", 2147483648.0),
+    ):
+        assert alter(entity, op(key, value)) == refused, (entity, key, value)  # type: ignore[arg-type]
+    assert alter({"user": "q-b"}, op(rate, 1.0), op(rate, 2.0)) == refused
+    assert alter({"user": "q-b"}, op(rate, 1.0), op("nothing", 2.0)) == refused
+    assert alter({"user": "q-b"}, op(rate, 1.0000001)) == fine
+    assert alter({"user": "q-a"}, op("nothing", None), op(rate, None)) == fine
+    assert told(("user", 0, "q-a"), strict=True) == [{"request_percentage": 12.5}]
+    assert len(told(("user", 0, "q-a"))) == 2
+    assert told(("user", 1, None)) == [{"controller_mutation_rate": 1e12}]
+    assert {rate: 1.0} in told(("user", 2, None), ("client-id", 0, "q-c"), strict=True)
+    assert told(("ip", 2, None)) == [{"connection_creation_rate": 3.0}]
+    assert told(strict=True) == []
+    assert len(told()) >= 6
+    for components in (
+        (("user", 0, None),),
+        (("user", 1, "q-a"),),
+        (("user", 3, None),),
+        (("", 2, None),),
+        (("group", 2, None),),
+        (("user", 2, None), ("user", 1, None)),
+        (("user", 2, None), ("ip", 2, None)),
+    ):
+        assert told(*components) == []
 
 
 @pytest.mark.parametrize(

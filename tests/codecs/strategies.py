@@ -76,9 +76,11 @@ _TEXT = _SHORT_TEXT | _SPECIAL
 _BYTES = st.binary(max_size=20) | st.sampled_from([b"", b"\x00" * 126, b"\xff" * 127, b"\x01" * 16383, b"\x02" * 40000])
 
 
-def _fixed(wire: FixedType) -> SearchStrategy[int]:
+def _fixed(wire: FixedType) -> SearchStrategy[Any]:
     if wire.code == "?":
         return st.booleans()
+    if wire.code == "d":
+        return st.floats(allow_nan=False, allow_infinity=False)
     low, high = wire.bounds
     return st.integers(low, high) | st.sampled_from([low, high, 0, 1, high // 2])
 

@@ -6,6 +6,7 @@ are in the modules of their APIs, under Kafka's names.
 
 from quorate.codecs.api.broker.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from quorate.codecs.api.broker.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from quorate.codecs.api.broker.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from quorate.codecs.api.broker.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from quorate.codecs.api.broker.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -21,6 +22,7 @@ from quorate.codecs.api.broker.create_topics import CreateTopicsRequest, CreateT
 from quorate.codecs.api.broker.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from quorate.codecs.api.broker.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from quorate.codecs.api.broker.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from quorate.codecs.api.broker.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 from quorate.codecs.api.broker.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from quorate.codecs.api.broker.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from quorate.codecs.api.broker.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
@@ -63,6 +65,8 @@ __all__ = [
     "AddOffsetsToTxnResponse",
     "AddPartitionsToTxnRequest",
     "AddPartitionsToTxnResponse",
+    "AlterClientQuotasRequest",
+    "AlterClientQuotasResponse",
     "AlterConfigsRequest",
     "AlterConfigsResponse",
     "AlterPartitionReassignmentsRequest",
@@ -81,6 +85,8 @@ __all__ = [
     "DeleteTopicsResponse",
     "DescribeAclsRequest",
     "DescribeAclsResponse",
+    "DescribeClientQuotasRequest",
+    "DescribeClientQuotasResponse",
     "DescribeClusterRequest",
     "DescribeClusterResponse",
     "DescribeConfigsRequest",

@@ -1,0 +1,127 @@
+"""DescribeClientQuotas v0–1, AlterClientQuotas v0–1 (KIP-546): quotas are kept and told, and not followed."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from quorate.cluster.apis import Context, answers
+from quorate.cluster.errors import Refusal
+from quorate.cluster.quotas import CLIENT_ID, IP, USER, Entity, check_entity, check_quota
+from quorate.codecs.api.broker import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+)
+from quorate.codecs.api.broker.alter_client_quotas import EntityData as AlteredEntity
+from quorate.codecs.api.broker.alter_client_quotas import EntryData as AlteredEntry
+from quorate.codecs.api.broker.alter_client_quotas_asked import OpData
+from quorate.codecs.api.broker.describe_client_quotas import ComponentData, EntityData, EntryData, ValueData
+from quorate.codecs.api.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from quorate.cluster.broker import Broker
+
+__all__: list[str] = []
+
+_EXACT, _DEFAULT, _ANY = range(3)
+_NOT_FOLLOWED = "holding anybody back: quotas are kept and told"
+
+
+@answers(DescribeClientQuotasRequest, lacks=_NOT_FOLLOWED)
+def describe_client_quotas(
+    broker: "Broker", request: DescribeClientQuotasRequest, context: Context
+) -> DescribeClientQuotasResponse:
+    """Tell the quotas of those that fit all components."""
+    try:
+        _check_filter(request.components)
+    except Refusal as refusal:
+        return DescribeClientQuotasResponse(error_code=refusal.code, error_message=refusal.message, entries=None)
+    fits = [] if request.strict and not request.components else broker.cluster.quotas.items()
+    return DescribeClientQuotasResponse(
+        error_message=None,
+        entries=tuple(
+            EntryData(
+                entity=tuple(EntityData(entity_type=kind, entity_name=name) for kind, name in entity),
+                values=tuple(ValueData(key=key, value=value) for key, value in quotas.items()),
+            )
+            for entity, quotas in fits
+            if (not request.strict or len(entity) == len(request.components))
+            and all(_fits(entity, one) for one in request.components)
+        ),
+    )
+
+
+def _check_filter(components: tuple[ComponentData, ...]) -> None:
+    """Raises `Refusal` for components that make no sense."""
+    seen: set[str] = set()
+    for one in components:
+        if not one.entity_type or one.entity_type in seen:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "each component has a type of its own")
+        if one.entity_type not in (USER, CLIENT_ID, IP):
+            raise Refusal(ErrorCode.UNSUPPORTED_VERSION, f"there are no quotas for {one.entity_type!r}")
+        if one.match_type not in (_EXACT, _DEFAULT, _ANY):
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"there is no way {one.match_type} to match: 0 to 2")
+        if (one.match is None) is (one.match_type == _EXACT):
+            raise Refusal(ErrorCode.INVALID_REQUEST, "a name is for who is named, and for nothing else")
+        seen.add(one.entity_type)
+    if IP in seen and len(seen) > 1:
+        raise Refusal(ErrorCode.INVALID_REQUEST, "quotas are for addresses, or for users and client ids")
+
+
+def _fits(entity: Entity, component: ComponentData) -> bool:
+    if component.match_type == _ANY:
+        return any(kind == component.entity_type for kind, _ in entity)
+    return (component.entity_type, component.match) in entity
+
+
+@answers(AlterClientQuotasRequest, lacks=_NOT_FOLLOWED)
+def alter_client_quotas(
+    broker: "Broker", request: AlterClientQuotasRequest, context: Context
+) -> AlterClientQuotasResponse:
+    """Set quotas, or take them back: for each entity all that is asked, or nothing."""
+    cluster = broker.cluster
+    results: dict[Entity, tuple[ErrorCode, str | None]] = {}
+    changed = False
+    for entry in request.entries:
+        named = {one.entity_type: one.entity_name for one in entry.entity}
+        entity = frozenset(named.items())
+        try:
+            if entity in results:
+                raise Refusal(ErrorCode.INVALID_REQUEST, "it is named twice")
+            wanted = _changed(cluster.quotas.get(entity, {}), named, entry.ops)
+            results[entity] = (ErrorCode.NONE, None)
+            if not request.validate_only:
+                changed = True
+                cluster.quotas[entity] = wanted
+                if not wanted:
+                    del cluster.quotas[entity]
+        except Refusal as refusal:
+            results[entity] = (refusal.code, refusal.message)
+    if changed:
+        cluster.settings_changed()
+    return AlterClientQuotasResponse(
+        entries=tuple(
+            AlteredEntry(
+                error_code=code,
+                error_message=message,
+                entity=tuple(AlteredEntity(entity_type=kind, entity_name=name) for kind, name in entity),
+            )
+            for entity, (code, message) in results.items()
+        )
+    )
+
+
+def _changed(known: Mapping[str, float], entity: Mapping[str, str | None], ops: tuple[OpData, ...]) -> dict[str, float]:
+    """Somebody's quotas after a change. Raises `Refusal`."""
+    if any(count > 1 for count in Counter(one.key for one in ops).values()):
+        raise Refusal(ErrorCode.INVALID_REQUEST, "a quota is named twice")
+    check_entity(entity)
+    result = dict(known)
+    for one in ops:
+        if one.remove:
+            result.pop(one.key, None)
+        else:
+            check_quota(entity, one.key, one.value)
+            result[one.key] = one.value
+    return result

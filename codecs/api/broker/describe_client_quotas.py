@@ -1,0 +1,58 @@
+"""DescribeClientQuotas v0–1. KIP-546. v1 flexible."""
+
+from quorate.codecs.api.declare import request, response
+from quorate.codecs.message import Message, struct
+from quorate.codecs.wire import Array, Bool, Float64, Int8, Int16, Int32, String
+
+__all__ = ["DescribeClientQuotasRequest", "DescribeClientQuotasResponse"]
+
+
+@struct
+class ComponentData(Message):
+    """Whose quotas: `entity_type` "user", "client-id" or "ip". `match_type`: 0 the one named `match`, 1 the default, 2 any that is named, or the default."""
+
+    entity_type: String = ""
+    match_type: Int8 = 0
+    match: String | None = ""
+
+
+@request(api_key=48, versions=range(0, 2), flexible_since=1)
+class DescribeClientQuotasRequest(Message):
+    """Whose quotas to tell. `strict`: only of those that have no other types than `components`."""
+
+    components: Array[ComponentData] = ()
+    strict: Bool = False
+
+
+@struct
+class EntityData(Message):
+    """`entity_name`: `None` is the default."""
+
+    entity_type: String = ""
+    entity_name: String | None = ""
+
+
+@struct
+class ValueData(Message):
+    """A quota."""
+
+    key: String = ""
+    value: Float64 = 0.0
+
+
+@struct
+class EntryData(Message):
+    """Somebody's quotas."""
+
+    entity: Array[EntityData] = ()
+    values: Array[ValueData] = ()
+
+
+@response(DescribeClientQuotasRequest)
+class DescribeClientQuotasResponse(Message):
+    """The quotas that fit."""
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: String | None = ""
+    entries: Array[EntryData] | None = ()
