@@ -141,14 +141,14 @@ class Broker:
         meter = self.cluster.meter
         if meter is not None:
             meter.accepted[self.id] += 1
-        most = settings.number("max.connections.per.ip")
+        most = settings.number("max.connections.per.ip", self.id)
         if len(self.connections) >= most and sum(one.host == connection.host for one in self.connections) >= most:
             self.note(f"closed a connection of {connection.host[1:]}: it has {most} already (max.connections.per.ip)")
             if meter is not None:
                 meter.refused[self.id] += 1
             connection.close()
             return False
-        if len(self.connections) >= settings.number("max.connections"):
+        if len(self.connections) >= settings.number("max.connections", self.id):
             connection.hold(True)
             self._waiting.append(connection)
             return False
@@ -160,7 +160,7 @@ class Broker:
             self.connections.discard(connection)
         elif connection in self._waiting:
             self._waiting.remove(connection)
-        while self._waiting and len(self.connections) < self.cluster.settings.number("max.connections"):
+        while self._waiting and len(self.connections) < self.cluster.settings.number("max.connections", self.id):
             following = self._waiting.popleft()
             self.connections.add(following)
             following.hold(False)

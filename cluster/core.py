@@ -89,7 +89,7 @@ class ClusterCore:
         self._on_note = on_note or (lambda text: None)
         self.brokers = {broker: Broker(self, broker, rack) for broker, rack in sorted(racks.items())}
         self._leadership: dict[str, int] = {}
-        self._log_configs: dict[str, tuple[dict[str, str], int]] = {}
+        self._log_configs: dict[str, tuple[dict[str, str], list[int]]] = {}
         self.image = MetadataImage.EMPTY
         self.groups = GroupCoordinators(self)
         self.transactions = Transactions(self)
@@ -359,18 +359,20 @@ class ClusterCore:
 
     def _equip(self, topic: TopicState) -> None:
         """Give each partition its log, and the log the topic's settings."""
-        if self._log_configs.get(topic.name) == (topic.config, len(topic.partitions)):
+        leaders = [one.leader for one in topic.partitions]
+        if self._log_configs.get(topic.name) == (topic.config, leaders):
             return
-        config = LogConfig.of(self.settings, topic.config)
+        configs = {leader: LogConfig.of(self.settings, topic.config, leader) for leader in set(leaders)}
         now_ms = self.clock.now_ms()
         for partition in topic.partitions:
+            config = configs[partition.leader]
             if self.data is not None and partition.log.files is None:
                 partition.log = self.data.log(topic.name, partition.index, topic.id, partition.replicas, config, now_ms)
                 partition.log.on_unflushed = self.maintenance.unflushed
                 partition.log.on_due = self.flusher.ask
                 partition.log.on_failure = self._cannot_write
             partition.log.config = config
-        self._log_configs[topic.name] = (dict(topic.config), len(topic.partitions))
+        self._log_configs[topic.name] = (dict(topic.config), leaders)
 
     def _cannot_write(self, why: str) -> None:
         """A log could not be written: the owner is told, too, who can do something about it; once a second, as clients try again and again."""
@@ -391,6 +393,12 @@ class ClusterCore:
         """Metadata has changed, such as settings of topics or groups: they count, and are written down. Raises `OSError` if new partitions cannot have logs."""
         self._unwritten = None
         self._keep(self.topics.values())
+
+    def change_broker_settings(self, broker: int | None, values: Mapping[str, str]) -> None:
+        """Have a broker, or all of them, follow other settings than at the start (KIP-226); to be followed by `settings_changed`."""
+        self.settings.change(broker, values)
+        self._log_configs.clear()
+        self.groups.settings_changed()
 
     def _keep(self, changed: Iterable[TopicState]) -> None:
         """Partitions of topics have logs, and what changed is written down; topics that are gone have nothing to be kept. Raises `OSError`."""

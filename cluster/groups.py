@@ -231,6 +231,11 @@ class GroupCoordinators:
             running.runtime.take_image(self.cluster.image)
             self._set_timer(running)
 
+    def settings_changed(self) -> None:
+        """The brokers' settings have changed while they run."""
+        for running in self._running.values():
+            running.runtime.shard.config = self.cluster.settings.coordinator
+
     def restart(self) -> None:
         """Stop all, and load the logs anew: brokers were restarted, one after the other."""
         was = list(self._running)

@@ -35,13 +35,16 @@ class LogConfig:
     flush_ms: int = NEVER
 
     @classmethod
-    def of(cls, settings: Settings, config: Mapping[str, str]) -> "LogConfig":
-        """From a topic's settings and those of the brokers, which were checked when they were given."""
+    def of(cls, settings: Settings, config: Mapping[str, str], broker: int | None = None) -> "LogConfig":
+        """From a topic's settings and those of the broker that leads, which were checked when they were given."""
+
+        def setting(name: str) -> str:
+            return settings.of_topic(name, config, broker).strip()
 
         def number(name: str) -> int:
-            return int(settings.of_topic(name, config))
+            return int(setting(name))
 
-        policies = {each.strip() for each in settings.of_topic("cleanup.policy", config).split(",")}
+        policies = {each.strip() for each in setting("cleanup.policy").split(",")}
         return cls(
             segment_bytes=number("segment.bytes"),
             segment_ms=number("segment.ms"),
@@ -51,11 +54,11 @@ class LogConfig:
             retention_bytes=number("retention.bytes"),
             compact="compact" in policies,
             delete_retention_ms=number("delete.retention.ms"),
-            min_cleanable_dirty_ratio=float(settings.of_topic("min.cleanable.dirty.ratio", config)),
+            min_cleanable_dirty_ratio=float(setting("min.cleanable.dirty.ratio")),
             min_compaction_lag_ms=number("min.compaction.lag.ms"),
             max_compaction_lag_ms=number("max.compaction.lag.ms"),
             max_message_bytes=number("max.message.bytes"),
-            append_time=settings.of_topic("message.timestamp.type", config) == "LogAppendTime",
+            append_time=setting("message.timestamp.type") == "LogAppendTime",
             flush_messages=number("flush.messages"),
             flush_ms=number("flush.ms"),
         )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from quorate.cluster.apis.versions import check_levels
 from quorate.cluster.errors import ClusterStateError
+from quorate.cluster.settings import ALL
 from quorate.cluster.storage.data import DataDirectory
 from quorate.cluster.storage.metadata_state import BrokerFacts, MetadataState, PartitionFacts, TopicFacts
 from quorate.cluster.topics import PartitionState, TopicState
@@ -54,6 +55,8 @@ def restore(cluster: "ClusterCore", data: DataDirectory) -> None:
         ]
         topic = TopicState(known.name, topic_id, partitions, dict(known.config), known.name in INTERNAL)
         cluster.enter(topic)
+    for broker, settings in state.broker_configs.items():
+        cluster.settings.change(int(broker) if broker else ALL, settings)
     for group, settings in state.groups.items():
         cluster.group_settings[group] = dict(settings)
         followed = {name: value for name, value in settings.items() if name in _FOLLOWED}
@@ -85,6 +88,9 @@ def state_of(cluster: "ClusterCore", data: DataDirectory, *, only: Iterable[Uuid
             if topic is not None
         },
         groups=cluster.group_settings,
+        broker_configs={
+            "" if broker is ALL else str(broker): values for broker, values in cluster.settings.changed.items()
+        },
         next_producer_id=cluster.transactions.next_block,
         credentials=cluster.credentials.changed,
         quotas=cluster.quotas,

@@ -1,14 +1,15 @@
 """Settings of brokers and topics, by Kafka's names with Kafka's defaults, as far as the embedded cluster follows them. What it does not follow is kept and shown."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from quorate.cluster.broker_settings import SYNONYMS
 from quorate.cluster.topic_settings import of_topics
 from quorate.coordinator.config import ConfigError, CoordinatorConfig
 
-__all__ = ["BROKER_DEFAULTS", "MOST_PARTITIONS", "Settings"]
+__all__ = ["ALL", "BROKER_DEFAULTS", "MOST_PARTITIONS", "Settings"]
 
 MOST_PARTITIONS = "quorate.max.partitions"
 """Of our own: how many partitions a cluster may have. Kafka's brokers take as many as there are until they are out of memory; this is one process, often beside its clients."""
@@ -53,20 +54,23 @@ BROKER_DEFAULTS: Mapping[str, str] = {
 }
 """Settings of brokers that mean something here, besides those of the group coordinator (`CoordinatorConfig`)."""
 
+ALL = None
+"""Instead of a broker's id: all of them."""
+_COORDINATORS = frozenset(one.name.replace("_", ".") for one in fields(CoordinatorConfig) if one.init)
 _NUMBER = re.compile(r"-?\d+", re.ASCII)
 
 
 @dataclass(slots=True)
 class Settings:
-    """The settings that all brokers share. `coordinator`: those of the group coordinator."""
+    """The settings that all brokers share. `coordinator`: those of the group coordinator; `changed`: what was changed while brokers run, by broker or for `ALL` (KIP-226)."""
 
     properties: dict[str, str]
     coordinator: CoordinatorConfig
+    changed: dict[int | None, dict[str, str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, properties: Mapping[str, Any]) -> "Settings":
         """From what the owner gave. Raises `ConfigError` for values that a setting cannot have."""
-        known = {field.name.replace("_", ".") for field in fields(CoordinatorConfig) if field.init}
         given = {name: str(value) for name, value in properties.items()}
         for name, value in given.items():
             default = BROKER_DEFAULTS.get(name, "")
@@ -76,24 +80,52 @@ class Settings:
                 fits = not _NUMBER.fullmatch(default) or _NUMBER.fullmatch(value.strip()) is not None
             if not fits:
                 raise ConfigError(f"{name} cannot be {value!r}")
-        return cls(given, CoordinatorConfig.from_properties({k: v for k, v in given.items() if k in known}))
+        return cls(given, CoordinatorConfig.from_properties({k: v for k, v in given.items() if k in _COORDINATORS}))
 
-    def get(self, name: str) -> str:
-        """A broker's setting."""
-        return self.properties.get(name, BROKER_DEFAULTS.get(name, ""))
+    def given(self, name: str, broker: int | None = None) -> str | None:
+        """What was given for a broker's setting, in the order in which that counts: for the broker alone or for all while they run, or at the start."""
+        return next((values[name] for values in self._sources(broker) if name in values), None)
 
-    def number(self, name: str) -> int:
+    def get(self, name: str, broker: int | None = None) -> str:
+        """A broker's setting; of no broker in particular without `broker`."""
+        value = self.given(name, broker)
+        return BROKER_DEFAULTS.get(name, "") if value is None else value
+
+    def number(self, name: str, broker: int | None = None) -> int:
         """A broker's setting that is a number."""
-        return int(self.get(name))
+        return int(self.get(name, broker))
 
-    def truth(self, name: str) -> bool:
+    def truth(self, name: str, broker: int | None = None) -> bool:
         """A broker's setting that is true or false."""
-        return self.get(name).lower() == "true"
+        return self.get(name, broker).strip().lower() == "true"
 
-    def of_topic(self, name: str, config: Mapping[str, str]) -> str:
-        """A topic's setting: its own, else the broker's."""
+    def _sources(self, broker: int | None) -> Iterable[Mapping[str, str]]:
+        """Where settings of a broker come from, first what counts first (KIP-226)."""
+        if not self.changed:
+            return (self.properties,)
+        return (self.changed.get(broker, {}), self.changed.get(ALL, {}), self.properties)
+
+    def of_topic(self, name: str, config: Mapping[str, str], broker: int | None = None) -> str:
+        """A topic's setting: its own, else the broker's that leads."""
         if name in config:
             return config[name]
         version = self.coordinator.kafka_version
         setting = of_topics((version.major, version.minor))[name]
-        return setting.default if setting.broker is None else self.properties.get(setting.broker, setting.default)
+        if setting.broker is None:
+            return setting.default
+        value = self.given(setting.broker, broker)
+        if value is None:
+            for other, times in SYNONYMS.get(setting.broker, ()):
+                if (also := self.given(other, broker)) is not None:
+                    return str(max(int(also) * times, -1))
+        return setting.default if value is None else value
+
+    def change(self, broker: int | None, values: Mapping[str, str]) -> None:
+        """Have a broker, or all of them (`ALL`), follow other settings than at the start; earlier changes are forgotten."""
+        self.changed = {**self.changed, broker: dict(values)}
+        if not values:
+            del self.changed[broker]
+        followed = {name: value.strip() for name, value in self.changed.get(ALL, {}).items() if name in _COORDINATORS}
+        at_first = {name: value for name, value in self.properties.items() if name in _COORDINATORS}
+        version = self.coordinator.kafka_version
+        self.coordinator = replace(CoordinatorConfig.from_properties(at_first | followed), kafka_version=version)

@@ -18,12 +18,16 @@ Release = tuple[int, int]
 class Kind(IntEnum):
     """Types of settings, by Kafka's numbers (KIP-569)."""
 
+    UNKNOWN = 0
     BOOLEAN = 1
     STRING = 2
     INT = 3
+    SHORT = 4
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    CLASS = 8
+    PASSWORD = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +58,7 @@ class Setting:
         match self.kind:
             case Kind.BOOLEAN:
                 return None if text.lower() in ("true", "false") else f"{self.name} cannot be {value!r}: true or false"
-            case Kind.INT | Kind.LONG | Kind.DOUBLE:
+            case Kind.INT | Kind.SHORT | Kind.LONG | Kind.DOUBLE:
                 return self._problem_of_number(text)
             case Kind.STRING:
                 return self._problem_of_text(text)
@@ -63,10 +67,12 @@ class Setting:
                 if len(set(parts)) != len(parts):
                     return f"{self.name} cannot be {value!r}: something is in it twice"
                 return next((found for part in parts if (found := self._problem_of_text(part))), None)
+            case Kind.UNKNOWN | Kind.CLASS | Kind.PASSWORD:
+                return None
 
     def _problem_of_number(self, text: str) -> str | None:
         try:
-            number = float(text) if self.kind is Kind.DOUBLE else _whole(text, 32 if self.kind is Kind.INT else 64)
+            number = float(text) if self.kind is Kind.DOUBLE else _whole(text, _BITS[self.kind])
         except ValueError:
             return f"{self.name} cannot be {text!r}: it is a number"
         if number == self.also:
@@ -96,6 +102,7 @@ def _whole(text: str, bits: int) -> int:
     return number
 
 
+_BITS = {Kind.SHORT: 16, Kind.INT: 32, Kind.LONG: 64}
 _LONG_MAX = "9223372036854775807"
 _Made = Callable[..., Setting]
 
@@ -107,7 +114,8 @@ def _of(kind: Kind) -> _Made:
     return make
 
 
-_truth, _text, _int, _long, _double, _list = (_of(kind) for kind in Kind)
+_truth, _text, _int = _of(Kind.BOOLEAN), _of(Kind.STRING), _of(Kind.INT)
+_long, _double, _list = _of(Kind.LONG), _of(Kind.DOUBLE), _of(Kind.LIST)
 
 TOPIC_SETTINGS: Mapping[str, Setting] = {
     one.name: one
@@ -169,9 +177,6 @@ _BEFORE_4_0: Mapping[str, Mapping[str, Any]] = {
     "message.timestamp.after.max.ms": {"default": _LONG_MAX},
     "segment.bytes": {"least": 14},
 }
-
-NOT_AMONG_SYNONYMS = frozenset({"flush.ms", "retention.ms", "segment.jitter.ms", "segment.ms"})
-"""Settings whose default Kafka computes from several brokers' settings, and does not show among the synonyms."""
 
 GROUP_SETTINGS: Mapping[str, Setting] = {
     one.name: one

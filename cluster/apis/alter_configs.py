@@ -1,6 +1,6 @@
-"""AlterConfigs v0–2, IncrementalAlterConfigs v0–1 (KIP-133, KIP-339): settings of topics and groups (KIP-848) change; those of brokers are given when the cluster is made.
+"""AlterConfigs v0–2, IncrementalAlterConfigs v0–1 (KIP-133, KIP-339): settings of topics, of groups (KIP-848), and of brokers while they run (KIP-226) change.
 
-Which settings there are, and what they may be, is known to `topic_settings`.
+Which settings there are, and what they may be, is known to `topic_settings` and `broker_settings`.
 """
 
 from collections import Counter
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from quorate.assignors.java_order import JavaHashMap
 from quorate.cluster.apis import Context, answers
+from quorate.cluster.apis.broker_configs import broker_config, check_broker_settings
 from quorate.cluster.apis.configs import (
     BROKER,
     GROUP,
@@ -21,6 +22,7 @@ from quorate.cluster.apis.configs import (
     topic_config,
 )
 from quorate.cluster.errors import Refusal
+from quorate.cluster.settings import ALL
 from quorate.cluster.topic_settings import Kind, Setting
 from quorate.cluster.topics import is_valid_name
 from quorate.codecs.api.broker import (
@@ -141,7 +143,10 @@ def _altered(
             _check_request(broker.cluster, one)
             if nonsense and one.resource_type != BROKER:
                 raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "there is no such operation")
-            if _first_problem(broker.cluster, one) is _Problem.NO_LIST:
+            problem = _first_problem(broker.cluster, one)
+            if problem is _Problem.OPERATION:
+                raise Refusal(ErrorCode.INVALID_REQUEST, "there is no such operation")
+            if problem is _Problem.NO_LIST:
                 raise Refusal(ErrorCode.INVALID_CONFIG, "something is to be added to what is no list, or taken from it")
             _alter(broker.cluster, one, change, only_check)
         except Refusal as refusal:
@@ -218,9 +223,13 @@ def _alter(cluster: "ClusterCore", one: Any, change: Change, only_check: bool) -
             cluster.group_settings[name] = {each: value for each, value in settings.items() if value is not None}
             cluster.group_configs[name] = config
     elif kind == BROKER:
-        if not one.configs:
-            return
-        raise Refusal(ErrorCode.INVALID_REQUEST, "settings of brokers are given when the cluster is made")
+        changed = int(name) if name else ALL
+        settings = change(one, broker_config(cluster, changed), known)
+        check_broker_settings(cluster, changed, settings, asked={each.name for each in one.configs})
+        if not only_check:
+            cluster.change_broker_settings(
+                changed, {each: value for each, value in settings.items() if value is not None}
+            )
 
 
 def _group_config(

@@ -1,17 +1,19 @@
 """DescribeConfigs v1–4: settings of topics, brokers and groups (KIP-133, KIP-226, KIP-569, KIP-848).
 
-Which settings there are, and what they may be, is known to `topic_settings`. Those of brokers are given when the cluster is made, and are only shown.
+Which settings there are, and what they may be, is known to `topic_settings` and `broker_settings`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
+from quorate.cluster.apis.broker_configs import broker_config
 from quorate.cluster.apis.versions import release_of
+from quorate.cluster.broker_settings import SYNONYMS, BrokerSetting, Change, of_brokers, setting_named
 from quorate.cluster.errors import Refusal
-from quorate.cluster.settings import BROKER_DEFAULTS, MOST_PARTITIONS
-from quorate.cluster.topic_settings import NOT_AMONG_SYNONYMS, TOPIC_SETTINGS, Setting, of_groups, of_topics
+from quorate.cluster.settings import ALL, MOST_PARTITIONS
+from quorate.cluster.topic_settings import TOPIC_SETTINGS, Kind, Setting, elements, of_groups, of_topics
 from quorate.cluster.topics import is_valid_name
 from quorate.codecs.api.broker import DescribeConfigsRequest, DescribeConfigsResponse
 from quorate.codecs.api.broker.describe_configs import (
@@ -42,7 +44,7 @@ TOPIC, BROKER, GROUP = 2, 4, 32
 """Types of resources that have settings."""
 _OTHERS_WITH_SETTINGS = (8, 16)
 """Loggers of brokers, and clients' metrics."""
-_FROM_TOPIC, _FROM_ALL_BROKERS, _FROM_BROKER, _DEFAULT, _FROM_GROUP = 1, 3, 4, 5, 8
+_FROM_TOPIC, _FROM_BROKER, _FROM_ALL_BROKERS, _AT_START, _DEFAULT, _FROM_GROUP = 1, 2, 3, 4, 5, 8
 _HIDDEN = frozenset({"producer.id.expiration.check.interval.ms", MOST_PARTITIONS})
 """Settings of brokers that Kafka keeps to itself, or does not have."""
 
@@ -50,11 +52,17 @@ _HIDDEN = frozenset({"producer.id.expiration.check.interval.ms", MOST_PARTITIONS
 # ---- what a setting may be
 
 
+def _release(cluster: "ClusterCore") -> tuple[int, int]:
+    return release_of(cluster.settings.coordinator.kafka_version)
+
+
 def settings_of(cluster: "ClusterCore", resource_type: int) -> Mapping[str, Setting]:
-    """The settings that topics or groups have in the cluster's release; none of others."""
-    release = release_of(cluster.settings.coordinator.kafka_version)
+    """The settings that topics, brokers or groups have in the cluster's release; none of others."""
+    release = _release(cluster)
     if resource_type == TOPIC:
         return of_topics(release)
+    if resource_type == BROKER:
+        return {name: one.rule for name, one in of_brokers(release).items()}
     return of_groups(release) if resource_type == GROUP else {}
 
 
@@ -85,65 +93,151 @@ def check_settings(known: Mapping[str, Setting], config: Mapping[str, str | None
 # ---- showing them
 
 
-def shown(cluster: "ClusterCore", config: Mapping[str, str]) -> list[DescribeConfigsResourceResult]:
-    """The settings of a topic with settings of its own, and where each comes from."""
-    return [_shown(cluster, one, config, _FROM_TOPIC) for one in settings_of(cluster, TOPIC).values()]
+def shown(broker: "Broker", config: Mapping[str, str]) -> list[DescribeConfigsResourceResult]:
+    """The settings of a topic with settings of its own, as they were given, and where each comes from, as a broker sees it."""
+    return [_shown(broker, one, config, _FROM_TOPIC) for one in settings_of(broker.cluster, TOPIC).values()]
 
 
 def _shown(
-    cluster: "ClusterCore", setting: Setting, own: Mapping[str, str], own_source: int
+    broker: "Broker", setting: Setting, own: Mapping[str, str], own_source: int
 ) -> DescribeConfigsResourceResult:
-    properties = cluster.settings.properties
-    if own_source == _FROM_GROUP and release_of(cluster.settings.coordinator.kafka_version) < (4, 3):
-        setting = replace(setting, broker=setting.name)  # behind the group's there is its default, by the same name
+    cluster = broker.cluster
     found = [(setting.name, own[setting.name], own_source)] if setting.name in own else []
-    if setting.name == "min.insync.replicas" and cluster.features.get("eligible.leader.replicas.version"):
-        # With eligible leader replicas (KIP-966) the controller keeps the brokers' setting for all of them.
-        found.append((setting.name, properties.get(setting.name, setting.default), _FROM_ALL_BROKERS))
-    if setting.broker is not None:
-        given = properties.get(setting.broker)
-        if given is not None:
-            found.append((setting.broker, given, _FROM_BROKER))
-        if setting.name not in NOT_AMONG_SYNONYMS:
-            found.append((setting.broker, setting.default, _DEFAULT))
-    _, value, source = found[0] if found else (setting.name, setting.default, _DEFAULT)
+    value = setting.default
+    if own_source == _FROM_GROUP and _release(cluster) < (4, 3):
+        found.append((setting.name, setting.default, _DEFAULT))  # behind the group's there is its default, by its name
+    elif setting.broker is not None:
+        found += _synonyms(broker, setting.broker, setting.default)
+        value = cluster.settings.of_topic(setting.name, {}, broker.id) if own_source == _FROM_TOPIC else value
     return DescribeConfigsResourceResult(
         name=setting.name,
-        value=value,
-        config_source=source,
+        value=found[0][1] if found else value,
+        config_source=found[0][2] if found else _DEFAULT,
         config_type=int(setting.kind),
-        synonyms=tuple(DescribeConfigsSynonym(name=name, value=each, source=where) for name, each, where in found),
+        synonyms=_told(found),
         documentation=None,
     )
 
 
-def _of_broker(cluster: "ClusterCore") -> list[DescribeConfigsResourceResult]:
-    properties = cluster.settings.properties
-    return [
-        DescribeConfigsResourceResult(
-            name=each,
-            value=cluster.settings.get(each),
-            read_only=True,
-            config_source=_FROM_BROKER if each in properties else _DEFAULT,
+def _read(one: DescribeConfigsResourceResult) -> DescribeConfigsResourceResult:
+    """A setting as Kafka has it after reading what was given."""
+    value = None if one.value is None else _as_kafka_says(Kind(one.config_type), one.value)
+    return one if value == one.value else replace(one, value=value)
+
+
+def _synonyms(broker: "Broker", name: str, default: str | None = None) -> list[tuple[str, str, int]]:
+    """What was said of a setting of a broker, first what counts, and where: name, value, source. `default`: where brokers are not known to have one."""
+    cluster = broker.cluster
+    names = (name, *(other for other, _ in SYNONYMS.get(name, ())))
+    known = of_brokers(_release(cluster))
+    defaults = {each: known[each].default if each in known else default for each in names}
+    sources = [
+        (cluster.settings.changed.get(broker.id, {}), _FROM_BROKER),
+        (broker_config(cluster, ALL), _FROM_ALL_BROKERS),
+        (cluster.settings.properties, _AT_START),
+    ]
+    every = [(each, values[each], source) for values, source in sources for each in names if each in values]
+    every += [(each, value, _DEFAULT) for each, value in defaults.items() if value is not None]
+    while every and every[0][0] != name:  # Kafka shows none before the setting itself is said
+        del every[0]
+    return every
+
+
+def _told(found: list[tuple[str, str, int]], *, secret: bool = False) -> tuple[DescribeConfigsSynonym, ...]:
+    return tuple(
+        DescribeConfigsSynonym(name=name, value=None if secret else value, source=source)
+        for name, value, source in found
+    )
+
+
+def _of_broker(broker: "Broker") -> Iterator[DescribeConfigsResourceResult]:
+    """A broker's settings: all that its release has, and what Kafka does not know but was given while it runs."""
+    cluster = broker.cluster
+    settings = cluster.settings
+    at_start = {**settings.properties, **_facts(broker)}
+    release = _release(cluster)
+    known = of_brokers(release)
+    changed = {*settings.changed.get(broker.id, {}), *broker_config(cluster, ALL)}
+    for name in sorted({*known, *at_start, *changed} - _HIDDEN):
+        one = setting_named(release, name)
+        found = _synonyms(broker, name)
+        if name in at_start and name not in settings.properties:
+            found.insert(0, (name, at_start[name], _AT_START))
+        if not found and not one.shown:
+            continue
+        value = found[0][1] if found else one.default
+        secret = _is_secret(one)
+        yield DescribeConfigsResourceResult(
+            name=name,
+            value=None if secret or value is None else _as_kafka_says(one.kind, value),
+            read_only=one.custom or one.change is Change.NOBODY,
+            config_source=found[0][2] if found else _DEFAULT,
+            is_sensitive=secret,
+            synonyms=_told(found, secret=secret),
+            config_type=int(one.kind),
             documentation=None,
         )
-        for each in sorted({*BROKER_DEFAULTS, *properties} - _HIDDEN)
-    ]
 
 
-def _of_all_brokers(cluster: "ClusterCore") -> list[DescribeConfigsResourceResult]:
-    """What the controller keeps for all brokers: with eligible leader replicas (KIP-966) how many replicas have to be in sync."""
-    shown = _shown(cluster, TOPIC_SETTINGS["min.insync.replicas"], {}, _FROM_TOPIC)
-    return [shown] if shown.config_source == _FROM_ALL_BROKERS else []
+def _facts(broker: "Broker") -> dict[str, str]:
+    """What a broker's server.properties would say of itself."""
+    address = f"PLAINTEXT://{broker.host}:{broker.port}"
+    said = {
+        "advertised.listeners": address,
+        "broker.id": str(broker.id),
+        "listeners": address,
+        "node.id": str(broker.id),
+        "process.roles": "broker,controller",
+    }
+    if broker.rack is not None:
+        said["broker.rack"] = broker.rack
+    if broker.cluster.data is not None:
+        said["log.dirs"] = str(broker.cluster.data.path)
+    return said
+
+
+def _is_secret(one: BrokerSetting) -> bool:
+    """Passwords, and what may be one since nobody knows it."""
+    return one.kind is Kind.PASSWORD or one.kind is Kind.UNKNOWN
+
+
+def _as_kafka_says(kind: Kind, value: str) -> str:
+    """A value once it was read: without what says nothing."""
+    match kind:
+        case Kind.BOOLEAN:
+            return value.strip().lower()
+        case Kind.INT | Kind.LONG | Kind.SHORT:
+            return str(int(value))
+        case Kind.LIST:
+            return ",".join(elements(value))
+        case _:
+            return value.strip()
+
+
+def _of_all_brokers(cluster: "ClusterCore") -> Iterator[DescribeConfigsResourceResult]:
+    """What was changed for all brokers while they run."""
+    for name, value in broker_config(cluster, ALL).items():
+        one = setting_named(_release(cluster), name)
+        secret = _is_secret(one)
+        yield DescribeConfigsResourceResult(
+            name=name,
+            value=None if secret else value,
+            read_only=one.custom,
+            config_source=_FROM_ALL_BROKERS,
+            is_sensitive=secret,
+            synonyms=_told([(name, value, _FROM_ALL_BROKERS)], secret=secret),
+            config_type=int(one.kind),
+            documentation=None,
+        )
 
 
 @answers(
     DescribeConfigsRequest,
-    lacks="settings of brokers that mean nothing here, their types and synonyms; documentation; loggers and client metrics",
+    lacks="documentation; loggers and client metrics",
 )
 def describe_configs(broker: "Broker", request: DescribeConfigsRequest, context: Context) -> DescribeConfigsResponse:
     """Tell the settings of each resource. One of a kind that the release does not know keeps all others from being told."""
-    release = release_of(broker.cluster.settings.coordinator.kafka_version)
+    release = _release(broker.cluster)
     known = {TOPIC, BROKER, *_OTHERS_WITH_SETTINGS, *({GROUP} if release >= (4, 0) else ())}
     if strange := sorted({one.resource_type for one in request.resources} - known):
         return DescribeConfigsResponse(
@@ -166,14 +260,14 @@ def _described(broker: "Broker", asked: DescribeConfigsResource, synonyms: bool)
     name, cluster = asked.resource_name, broker.cluster
     try:
         if asked.resource_type == TOPIC:
-            settings = shown(cluster, topic_config(cluster, name))
+            settings = [_read(one) for one in shown(broker, topic_config(cluster, name))]
         elif asked.resource_type == BROKER:
-            settings = _of_broker(cluster) if is_this_broker(broker, name) else _of_all_brokers(cluster)
+            settings = [*(_of_broker(broker) if is_this_broker(broker, name) else _of_all_brokers(cluster))]
         elif asked.resource_type == GROUP and (known := settings_of(cluster, GROUP)):
             if not name:
                 raise Refusal(ErrorCode.INVALID_REQUEST, "a group has a name")
             own = cluster.group_settings.get(name, {})
-            settings = [_shown(cluster, one, own, _FROM_GROUP) for one in known.values()]
+            settings = [_shown(broker, one, own, _FROM_GROUP) for one in known.values()]
         else:
             raise Refusal(ErrorCode.INVALID_REQUEST, f"resources of type {asked.resource_type} have no settings here")
     except Refusal as refusal:
@@ -200,6 +294,7 @@ def _without_synonyms(one: DescribeConfigsResourceResult) -> DescribeConfigsReso
         value=one.value,
         read_only=one.read_only,
         config_source=one.config_source,
+        is_sensitive=one.is_sensitive,
         config_type=one.config_type,
         documentation=None,
     )
@@ -215,7 +310,7 @@ def topic_config(cluster: "ClusterCore", name: str) -> dict[str, str]:
 
 
 def is_this_broker(broker: "Broker", name: str) -> bool:
-    """Whether a broker's own settings are meant, by its id; an empty name means those that all brokers were given while running: none here. Raises `Refusal`."""
+    """Whether a broker's own settings are meant, by its id; an empty name means those that all brokers were given while they run. Raises `Refusal`."""
     if not name:
         return False
     if name != str(broker.id):

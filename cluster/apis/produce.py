@@ -164,7 +164,7 @@ def _appended(
     cluster = broker.cluster
     if partition.leader != broker.id:
         raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    setting = partial(cluster.settings.of_topic, config=topic.config)
+    setting = partial(cluster.settings.of_topic, config=topic.config, broker=broker.id)
     if request.acks == -1 and len(partition.in_sync) < int(setting("min.insync.replicas")):
         raise Refused(ErrorCode.NOT_ENOUGH_REPLICAS)
     try:

@@ -65,7 +65,7 @@ def create_topics(broker: "Broker", request: CreateTopicsRequest, context: Conte
         try:
             if asked.name in refused:
                 raise refused[asked.name]
-            results.append(_created(broker.cluster, asked, request.validate_only))
+            results.append(_created(broker, asked, request.validate_only))
         except Refusal as refusal:
             results.append(
                 CreatableTopicResult(name=asked.name, error_code=refusal.code, error_message=refusal.message)
@@ -86,7 +86,8 @@ def _has_brokers(cluster: "ClusterCore", topic: CreatableTopic) -> bool:
     return topic.replication_factor == -1 or 1 <= topic.replication_factor <= len(cluster.alive)
 
 
-def _created(cluster: "ClusterCore", asked: CreatableTopic, only_check: bool) -> CreatableTopicResult:
+def _created(broker: "Broker", asked: CreatableTopic, only_check: bool) -> CreatableTopicResult:
+    cluster = broker.cluster
     config = {one.name: one.value for one in asked.configs}
     check_topic_config(cluster, config)
     assignment = None
@@ -108,7 +109,7 @@ def _created(cluster: "ClusterCore", asked: CreatableTopic, only_check: bool) ->
     )
     settings = tuple(
         CreatableTopicConfigs(name=one.name, value=one.value, config_source=one.config_source)
-        for one in shown(cluster, topic.config)
+        for one in shown(broker, topic.config)
     )
     return CreatableTopicResult(
         name=topic.name,

@@ -30,7 +30,7 @@ from quorate.codecs.metadata_records import (
 
 __all__ = ["GROUP_CONFIG", "TOPIC_CONFIG", "BrokerFacts", "MetadataState", "PartitionFacts", "TopicFacts", "difference"]
 
-TOPIC_CONFIG, GROUP_CONFIG = 2, 32
+TOPIC_CONFIG, BROKER_CONFIG, GROUP_CONFIG = 2, 4, 32
 """Types of resources with settings (ConfigResource.Type)."""
 _PLAINTEXT = 0
 
@@ -68,12 +68,13 @@ class TopicFacts:
 
 @dataclass(slots=True)
 class MetadataState:
-    """Everything. `next_producer_id`: the first that no producer can have had; `credentials`: by user and number of the mechanism."""
+    """Everything. `broker_configs`: by a broker's id, or "" for all; `next_producer_id`: the first that no producer can have had; `credentials`: by user and number of the mechanism."""
 
     features: dict[str, int] = field(default_factory=dict)
     brokers: dict[int, BrokerFacts] = field(default_factory=dict)
     topics: dict[Uuid, TopicFacts] = field(default_factory=dict)
     groups: dict[str, dict[str, str]] = field(default_factory=dict)
+    broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     next_producer_id: int = 0
     credentials: dict[tuple[str, int], Credential] = field(default_factory=dict)
     quotas: Quotas = field(default_factory=dict)
@@ -147,14 +148,15 @@ class MetadataState:
     def _configure(self, record: ConfigRecord) -> None:
         if record.resource_type == TOPIC_CONFIG:
             config = next(one for one in self.topics.values() if one.name == record.resource_name).config
-        elif record.resource_type == GROUP_CONFIG:
-            config = self.groups.setdefault(record.resource_name, {})
+        elif record.resource_type in (GROUP_CONFIG, BROKER_CONFIG):
+            kept = self.groups if record.resource_type == GROUP_CONFIG else self.broker_configs
+            config = kept.setdefault(record.resource_name, {})
+            if record.value is None and config.keys() <= {record.name}:
+                del kept[record.resource_name]
         else:
             return
         if record.value is None:
             config.pop(record.name, None)
-            if record.resource_type == GROUP_CONFIG and not config:
-                del self.groups[record.resource_name]
         else:
             config[record.name] = record.value
 
@@ -189,8 +191,12 @@ def _records(old: MetadataState, new: MetadataState, only: Collection[Uuid] | No
             was = known.partitions[index] if known is not None and index < len(known.partitions) else None
             if was != partition:
                 yield _partition(topic_id, index, was, partition, new)
-    for group in dict.fromkeys((*old.groups, *new.groups)):
-        yield from _settings(GROUP_CONFIG, group, old.groups.get(group, {}), new.groups.get(group, {}))
+    for kind, earlier, later in (
+        (GROUP_CONFIG, old.groups, new.groups),
+        (BROKER_CONFIG, old.broker_configs, new.broker_configs),
+    ):
+        for whose in dict.fromkeys((*earlier, *later)):
+            yield from _settings(kind, whose, earlier.get(whose, {}), later.get(whose, {}))
     for entity in dict.fromkeys((*old.quotas, *new.quotas)):
         yield from _quotas(entity, old.quotas.get(entity, {}), new.quotas.get(entity, {}))
     for name, mechanism in old.credentials.keys() - new.credentials.keys():

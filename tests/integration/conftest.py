@@ -45,7 +45,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 EMBEDDED_LACKS = {
-    "test_configurations_of_one_broker_and_of_all_are_told_apart": "brokers' settings cannot be changed",
     "test_a_coordinator_whose_disk_is_full": "there are no disks",
     "test_only_a_disk_of_a_limited_size_is_filled": "there are no disks",
 }

@@ -1,0 +1,113 @@
+"""What settings brokers may be given while they run (KIP-226): not all may change, some only for one broker, and some only together with others."""
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from quorate.cluster.apis.versions import release_of
+from quorate.cluster.broker_settings import BrokerSetting, Change, of_brokers, setting_named
+from quorate.cluster.errors import Refusal
+from quorate.cluster.settings import ALL
+from quorate.cluster.topic_settings import Release
+from quorate.codecs.api.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from quorate.cluster.core import ClusterCore
+
+__all__ = ["broker_config", "check_broker_settings"]
+
+_MIN_IN_SYNC = "min.insync.replicas"
+_THREADS = (
+    "background.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+)
+"""How many there are may at most double, or be halved."""
+
+
+def broker_config(cluster: "ClusterCore", broker: int | None) -> dict[str, str]:
+    """What the controller keeps for a broker, or for `ALL`: what was changed, and with eligible leader replicas (KIP-966) how many replicas have to be in sync."""
+    kept = dict(cluster.settings.changed.get(broker, {}))
+    if broker is ALL and has_eligible_leaders(cluster):
+        kept.setdefault(_MIN_IN_SYNC, cluster.settings.get(_MIN_IN_SYNC))
+    return kept
+
+
+def has_eligible_leaders(cluster: "ClusterCore") -> bool:
+    """Whether the controller looks after eligible leader replicas (KIP-966)."""
+    return cluster.features.get("eligible.leader.replicas.version", 0) > 0
+
+
+def check_broker_settings(
+    cluster: "ClusterCore", broker: int | None, settings: Mapping[str, str | None], *, asked: Collection[str]
+) -> None:
+    """Raises `Refusal` for settings that a broker, or all of them (`ALL`), cannot be given while they run. `asked`: what the request names of them."""
+    release = release_of(cluster.settings.coordinator.kafka_version)
+    known = {name: setting_named(release, name) for name in settings}
+    _check_who(broker, known)
+    for name, value in settings.items():
+        if value is not None and (problem := known[name].problem(value)):
+            raise Refusal(ErrorCode.INVALID_REQUEST, problem)
+    values = {name: value for name, value in settings.items() if value is not None}
+    _check_listeners(cluster, broker, values)
+    _check_together(cluster, broker, release, values)
+    if has_eligible_leaders(cluster):
+        if broker is not ALL and _MIN_IN_SYNC in asked:
+            raise Refusal(ErrorCode.INVALID_CONFIG, f"{_MIN_IN_SYNC} is the same for all brokers")
+        if broker is ALL and _MIN_IN_SYNC not in settings:
+            raise Refusal(ErrorCode.INVALID_CONFIG, f"{_MIN_IN_SYNC} cannot be taken back")
+
+
+def _check_who(broker: int | None, known: Mapping[str, BrokerSetting]) -> None:
+    fixed = [name for name, one in known.items() if one.change is Change.NOBODY]
+    if fixed:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"{', '.join(fixed)} cannot change while brokers run")
+    of_listeners = [name for name, one in known.items() if one.change is Change.LISTENER]
+    if of_listeners:
+        raise Refusal(
+            ErrorCode.INVALID_REQUEST,
+            f"{', '.join(of_listeners)} can only change for one listener: listener.name.NAME.{of_listeners[0]}",
+        )
+    of_one = [name for name, one in known.items() if one.change is Change.BROKER]
+    if of_one and broker is ALL:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"{', '.join(of_one)} can only change for one broker, by its id")
+
+
+def _check_listeners(cluster: "ClusterCore", broker: int | None, settings: Mapping[str, str]) -> None:
+    """The addresses of an embedded broker are its owner's affair: what names others is refused, as Kafka refuses listeners that do not fit together."""
+    for name in settings.keys() & {"advertised.listeners", "listener.security.protocol.map", "listeners"}:
+        if settings[name] != cluster.settings.changed.get(broker, {}).get(name):
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"{name} of a broker here cannot change while it runs")
+
+
+def _check_together(cluster: "ClusterCore", broker: int | None, release: Release, settings: Mapping[str, str]) -> None:
+    table = of_brokers(release)
+
+    def now(name: str) -> str:
+        given = cluster.settings.given(name, broker)
+        return (table[name].default or "") if given is None else given
+
+    def then(name: str) -> str:
+        return settings.get(name, now(name))
+
+    for name in settings.keys() & set(_THREADS):
+        was, wanted = int(now(name)), int(settings[name])
+        if not was // 2 <= wanted <= was * 2:
+            raise Refusal(
+                ErrorCode.INVALID_REQUEST, f"{name} cannot be {wanted}: from {was // 2} to {was * 2}, as it is {was}"
+            )
+    if int(then("max.connections")) == 0:
+        raise Refusal(ErrorCode.INVALID_REQUEST, "max.connections cannot be 0")
+    if int(then("max.connections.per.ip")) == 0 and not then("max.connections.per.ip.overrides"):
+        raise Refusal(
+            ErrorCode.INVALID_REQUEST, "max.connections.per.ip can be 0 only with max.connections.per.ip.overrides"
+        )
+    if int(then("log.cleaner.dedupe.buffer.size")) < int(then("log.cleaner.threads")) << 20:
+        raise Refusal(
+            ErrorCode.INVALID_REQUEST,
+            "log.cleaner.dedupe.buffer.size is 1 MiB for each of log.cleaner.threads at least",
+        )
+    for name, least in (("log.roll.ms", 1), ("log.roll.jitter.ms", 0)):
+        if name in settings and int(settings[name]) < least:
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"{name} cannot be {settings[name]}: at least {least}")

@@ -1,0 +1,220 @@
+"""Settings of brokers that change while they run (KIP-226): the same as on a real broker, and they count."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quorate.cluster import EmbeddedCluster
+from quorate.codecs.api import ConsumerGroupHeartbeatRequest
+from quorate.codecs.api.broker import (
+    AlterConfigsRequest,
+    CreateTopicsRequest,
+    DescribeConfigsRequest,
+    FindCoordinatorRequest,
+    IncrementalAlterConfigsRequest,
+)
+from quorate.codecs.api.broker.alter_configs import AlterableConfig as Given
+from quorate.codecs.api.broker.alter_configs import AlterConfigsResource as Replaced
+from quorate.codecs.api.broker.create_topics import CreatableTopic
+from quorate.codecs.api.broker.describe_configs import DescribeConfigsResource
+from quorate.codecs.api.broker.incremental_alter_configs import AlterableConfig, AlterConfigsResource
+from quorate.codecs.api.error_codes import ErrorCode
+from tests.broker.broker import Broker
+from tests.broker.fixtures import need_broker
+from tests.cluster.pair import Pair
+from tests.cluster.pair_play import SETTINGS
+from tests.cluster.wire import Wire
+
+TOPIC, BROKER = 2, 4
+SET, DELETE, APPEND, SUBTRACT = range(4)
+FINE, REFUSED, INVALID = ErrorCode.NONE, ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG
+
+SAME = {**SETTINGS, "num.io.threads": 2, "background.threads": 1, "log.cleaner.dedupe.buffer.size": 2 << 20}
+"""Those that what may be set depends on."""
+
+
+def changed(
+    name: str, *configs: tuple[str, int, str | None], only_check: bool = False
+) -> IncrementalAlterConfigsRequest:
+    parts = tuple(AlterableConfig(name=each, config_operation=how, value=value) for each, how, value in configs)
+    resource = AlterConfigsResource(resource_type=BROKER, resource_name=name, configs=parts)
+    return IncrementalAlterConfigsRequest(resources=(resource,), validate_only=only_check)
+
+
+def replaced(name: str, **configs: str) -> AlterConfigsRequest:
+    parts = tuple(Given(name=each.replace("_", "."), value=value) for each, value in configs.items())
+    return AlterConfigsRequest(resources=(Replaced(resource_type=BROKER, resource_name=name, configs=parts),))
+
+
+def described(name: str, *keys: str, kind: int = BROKER) -> DescribeConfigsRequest:
+    resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys or None)
+    return DescribeConfigsRequest(resources=(resource,), include_synonyms=True)
+
+
+CHANGES: Sequence[tuple[Any, ErrorCode]] = (
+    (changed("", ("log.retention.ms", SET, "7200000")), FINE),
+    (changed("1", ("log.retention.ms", SET, "3600000")), FINE),
+    (changed("2", ("log.retention.ms", SET, "1")), REFUSED),  # that one would have to be asked
+    (changed("x", ("log.retention.ms", SET, "1")), REFUSED),
+    (changed("1", ("num.partitions", SET, "3")), REFUSED),
+    (changed("", ("num.partitions", SET, "3")), REFUSED),
+    (changed("", ("broker.rack", SET, "z")), REFUSED),
+    (changed("1", ("no.such.thing", SET, "3")), FINE),  # for plugins
+    (changed("1", ("log.retention.ms", SET, "soon")), REFUSED),
+    (changed("", ("log.retention.bytes", SET, "-7")), FINE),
+    (changed("", ("listeners", SET, "PLAINTEXT://:1")), REFUSED),
+    (changed("", ("ssl.keystore.location", SET, "/x")), REFUSED),
+    (changed("1", ("ssl.keystore.password", SET, "x")), REFUSED),
+    (changed("1", ("listener.name.other.ssl.keystore.location", SET, "/x")), FINE),
+    (changed("", ("sasl.jaas.config", SET, "x")), REFUSED),
+    (changed("1", ("sasl.jaas.config", SET, "x")), FINE),
+    (changed("", ("max.connections.per.ip", SET, "0")), REFUSED),
+    (changed("", ("max.connections.per.ip.overrides", SET, "127.0.0.1:700")), FINE),
+    (changed("1", ("log.cleanup.policy", APPEND, "compact")), FINE),
+    (changed("1", ("log.cleanup.policy", SUBTRACT, "delete")), FINE),
+    (changed("1", ("log.retention.ms", APPEND, "5")), INVALID),
+    (changed("1", ("log.retention.ms", 7, "5")), REFUSED),
+    (changed("1", ("message.max.bytes", SET, None)), REFUSED),
+    (changed("1", ("message.max.bytes", DELETE, None)), FINE),
+    (changed("1", ("log.retention.ms", SET, "5"), ("log.retention.ms", DELETE, None)), REFUSED),
+    (changed("1"), FINE),
+    (changed("1", ("message.max.bytes", SET, "3000000"), only_check=True), FINE),
+    (changed("", ("max.connections", SET, "0")), REFUSED),
+    (changed("", ("num.io.threads", SET, "100")), REFUSED),
+    (changed("", ("num.io.threads", SET, "3")), FINE),
+    (changed("", ("num.io.threads", SET, "0")), REFUSED),
+    (changed("", ("log.cleaner.threads", SET, "50")), REFUSED),
+    (changed("", ("log.cleaner.dedupe.buffer.size", SET, "1")), REFUSED),
+    (changed("1", ("unclean.leader.election.enable", SET, "maybe")), REFUSED),
+    (changed("", ("unclean.leader.election.enable", SET, "TRUE")), FINE),
+    (changed("", ("follower.replication.throttled.rate", SET, "100")), FINE),
+    (changed("", ("log.segment.delete.delay.ms", SET, " 5 ")), FINE),
+    (changed("1", ("log.roll.ms", SET, "0")), REFUSED),
+    (changed("1", ("log.segment.bytes", SET, "1")), REFUSED),
+    (changed("1", ("compression.type", SET, "nope")), REFUSED),
+    (changed("1", ("min.insync.replicas", SET, "2")), INVALID),  # eligible leader replicas (KIP-966)
+    (changed("", ("min.insync.replicas", DELETE, None)), INVALID),
+    (replaced("", log_retention_ms="5"), INVALID),
+)
+"""Requests one after the other, and what becomes of them."""
+
+OWN = frozenset(
+    [
+        "advertised.listeners",
+        "broker.heartbeat.interval.ms",
+        "broker.session.timeout.ms",
+        "controller.listener.names",
+        "controller.quorum.voters",
+        "inter.broker.listener.name",
+        "listener.security.protocol.map",
+        "listeners",
+        "log.dirs",
+        "num.network.threads",
+        "process.roles",
+        "auto.create.topics.enable",
+        "share.coordinator.state.topic.min.isr",
+        "share.coordinator.state.topic.num.partitions",
+        "share.coordinator.state.topic.replication.factor",
+    ]
+)
+"""What the real broker was started with besides."""
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Pair]:
+    need_broker()
+    with EmbeddedCluster(brokers=1, properties=SAME, seed=1) as ours, Broker(SAME) as real:
+        found = Pair(ours.core.brokers[1].port, real.port)
+        yield found
+        found.close()
+
+
+def test_a_broker_has_the_settings_of_a_real_one_before_and_after_they_are_changed(pair: Pair) -> None:
+    assert_same_settings(pair)
+    for request, code in CHANGES:
+        ours, _, differences = pair.ask(request, 1)
+        assert ([one.error_code for one in ours.responses], differences) == ([code], []), request
+    pair.settle()
+    assert_same_settings(pair)
+    assert_same_settings(pair, described(""))
+    topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+    assert not pair.ask(CreateTopicsRequest(topics=(topic,), timeout_ms=5000), 7)[2]
+    pair.settle()
+    assert not pair.ask(described("t", kind=TOPIC), 4)[2]
+    assert pair.ask(replaced("1"), 1)[2] == []
+    pair.settle()
+    assert_same_settings(pair)
+
+
+def assert_same_settings(pair: Pair, request: DescribeConfigsRequest | None = None) -> None:
+    ours, theirs, _ = pair.ask(request or described("1"), 4)
+    known, real = ({one.name: one for one in answer.results[0].configs} for answer in (ours, theirs))
+    assert known.keys() == real.keys()
+    for name in known.keys() - OWN:
+        assert known[name] == real[name]
+    for name in known.keys() & OWN:
+        assert replace(known[name], value=None, config_source=0, synonyms=()) == replace(
+            real[name], value=None, config_source=0, synonyms=()
+        )
+
+
+def make_topic(cluster: EmbeddedCluster, partitions: int = 1) -> None:
+    with Wire(cluster.core.brokers[1].port) as wire:
+        topic = CreatableTopic(name="t", num_partitions=partitions, replication_factor=1)
+        assert wire.ask(CreateTopicsRequest(topics=(topic,), timeout_ms=5000), 7).topics[0].error_code == FINE
+
+
+def test_what_is_changed_for_one_broker_or_for_all_counts_for_their_topics_and_after_a_restart(tmp_path: Path) -> None:
+    def own(cluster: EmbeddedCluster, broker: int) -> tuple[str | None, int]:
+        with Wire(cluster.core.brokers[broker].port) as wire:
+            (told,) = wire.ask(described("t", "max.message.bytes", kind=TOPIC), 4).results[0].configs
+        return told.value, told.config_source
+
+    def leaders(cluster: EmbeddedCluster) -> dict[int, int]:
+        return {one.leader: one.log.config.max_message_bytes for one in cluster.core.topics["t"].partitions}
+
+    with EmbeddedCluster(brokers=2, data=tmp_path) as cluster:
+        make_topic(cluster, 2)
+        for broker, request in (
+            (1, changed("", ("message.max.bytes", SET, "2000"))),
+            (2, changed("2", ("message.max.bytes", SET, "3000"))),
+        ):
+            with Wire(cluster.core.brokers[broker].port) as wire:
+                assert wire.ask(request, 1).responses[0].error_code == FINE
+        assert (own(cluster, 1), own(cluster, 2)) == (("2000", 3), ("3000", 2))
+        assert leaders(cluster) == {1: 2000, 2: 3000}
+    with EmbeddedCluster(brokers=2, data=tmp_path) as cluster:
+        assert leaders(cluster) == {1: 2000, 2: 3000}
+        cluster.stop_broker(2)
+        assert leaders(cluster)[1] == 2000
+        with Wire(cluster.core.brokers[1].port) as wire:
+            assert wire.ask(changed("", ("message.max.bytes", DELETE, None)), 1).responses[0].error_code == FINE
+        assert leaders(cluster)[1] == 1048588
+
+
+def test_coordinators_follow_what_is_changed_for_all_brokers() -> None:
+    own = {"group.consumer.max.size": 7}
+    with EmbeddedCluster(brokers=1, properties=own) as cluster, Wire(cluster.core.brokers[1].port) as wire:
+        heartbeat = ConsumerGroupHeartbeatRequest(
+            group_id="g", member_id="m", member_epoch=0, rebalance_timeout_ms=1000
+        )
+        wire.ask(FindCoordinatorRequest(coordinator_keys=("g",)), 4)
+        wire.ask(replace(heartbeat, subscribed_topic_names=("t",), topic_partitions=()), 1)
+        wire.ask(changed("", ("group.consumer.assignment.interval.ms", SET, "1234")), 1)
+        (coordinator,) = cluster.core.groups._running.values()
+        config = coordinator.runtime.shard.config
+        assert (config.group_consumer_assignment_interval_ms, config.group_consumer_max_size) == (1234, 7)
+
+
+@pytest.mark.parametrize(
+    ("given", "retention_ms"),
+    [({"log.retention.hours": 2}, 7_200_000), ({"log.retention.minutes": 3, "log.retention.hours": 2}, 180_000),
+     ({"log.retention.hours": -1}, -1), ({"log.retention.ms": 5, "log.retention.hours": 2}, 5)],
+)  # fmt: skip
+def test_hours_and_minutes_say_what_milliseconds_would(given: dict[str, int], retention_ms: int) -> None:
+    with EmbeddedCluster(brokers=1, properties=given) as cluster:
+        make_topic(cluster)
+        assert cluster.core.topics["t"].partitions[0].log.config.retention_ms == retention_ms
