@@ -5,7 +5,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,11 +15,13 @@ REAL = "real broker"
 _SERVE = """
 import sys, time
 from quorate.cluster import EmbeddedCluster
-properties = {"offsets.topic.num.partitions": 4, "group.consumer.assignment.interval.ms": 0, "default.replication.factor": 1}
+properties = {"offsets.topic.num.partitions": 4, "default.replication.factor": 1}
+properties |= {"group.consumer.assignment.interval.ms": 0, "group.initial.rebalance.delay.ms": 0}
 with EmbeddedCluster(brokers=1, properties=properties, data=sys.argv[1] or None) as cluster:
     print(cluster.bootstrap_servers, flush=True)
     sys.stdin.readline()
 """
+_AT_ONCE = {"group.consumer.assignment.interval.ms": 0, "group.initial.rebalance.delay.ms": 0}
 _KAFKAS_JVM = "-server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35"
 """What Kafka's own scripts start a broker with. The tests' brokers have the quick compiler alone, which would not be fair here."""
 
@@ -46,6 +48,21 @@ class Server:
             return 0.0
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * resource.getpagesize() / (1 << 20)
 
+    @contextmanager
+    def bound_to(self, core: int) -> Iterator[None]:
+        """All threads that it has now run on one core meanwhile."""
+        everywhere = os.sched_getaffinity(0)
+        try:
+            self._bind({core})
+            yield
+        finally:
+            self._bind(everywhere)
+
+    def _bind(self, cores: set[int]) -> None:
+        for thread in Path(f"/proc/{self.pid}/task").iterdir():
+            with suppress(ProcessLookupError):
+                os.sched_setaffinity(int(thread.name), cores)
+
 
 @contextmanager
 def embedded(data: str = "") -> Iterator[Server]:
@@ -55,7 +72,10 @@ def embedded(data: str = "") -> Iterator[Server]:
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        yield Server(process.stdout.readline().strip(), process.pid)
+        address = process.stdout.readline().strip()
+        if not address:
+            raise SystemExit("error: the embedded cluster did not start; see above")
+        yield Server(address, process.pid)
         process.stdin.close()
 
 
@@ -65,7 +85,7 @@ def real() -> Iterator[Server]:
     from quorate.integration.containers import node
 
     node._ENVIRONMENT["KAFKA_JVM_PERFORMANCE_OPTS"] = _KAFKAS_JVM
-    with KafkaCluster(racks=["a"], heap_mb=1024, properties={"group.consumer.assignment.interval.ms": 0}) as cluster:
+    with KafkaCluster(racks=["a"], heap_mb=1024, properties=_AT_ONCE) as cluster:
         (broker,) = cluster._nodes.values()
         broker.container.reload()
         pid = int(broker.container.attrs["State"]["Pid"])

@@ -6,7 +6,6 @@ cluster runs in a process of its own for what is asked of it, so that the client
 """
 
 import os
-import socket
 import sys
 import time
 import uuid
@@ -15,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from struct import Struct
 from tempfile import TemporaryDirectory
 
 sys.path.append(str(Path(__file__).parent))  # behind everything: `codecs` stays the standard library's
@@ -24,56 +22,16 @@ from _kfake import Kfake, kfake
 from _report import Report
 from _sender import client, send
 from _servers import REAL, Server, embedded, real
+from _storms import classic_storm, storm
+from _wire import Wire, find_coordinator, make_topic
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from quorate.cluster import EmbeddedCluster
-from quorate.codecs import Uuid
-from quorate.codecs.api import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, decode_api, encode_api
-from quorate.codecs.api.broker import FindCoordinatorRequest, FindCoordinatorResponse
-from quorate.codecs.api.consumer_group_heartbeat import TopicPartitions
+from quorate.codecs.api import ConsumerGroupHeartbeatRequest
+from quorate.codecs.api.broker import ApiVersionsRequest
 
 KFAKE = "kfake (Go)"
-_HEADER = Struct(">hhih")
-_CLIENT = b"consumer-orders-1"
 _AHEAD = 16
-
-
-class Wire:
-    """Requests, one after the other, over one connection."""
-
-    def __init__(self, address: str) -> None:
-        host, port = address.split(":")
-        self.socket = socket.create_connection((host, int(port)))
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    def frame(self, key: int, version: int, body: bytes) -> bytes:
-        head = _HEADER.pack(key, version, 1, len(_CLIENT)) + _CLIENT + b"\0"
-        return (len(head) + len(body)).to_bytes(4, "big") + head + body
-
-    def ask(self, frame: bytes) -> bytes:
-        self.socket.sendall(frame)
-        return self.receive()
-
-    def receive(self) -> bytes:
-        found = self.socket.recv(65_536)
-        size = 4 + int.from_bytes(found[:4], "big")
-        while len(found) < size:
-            found += self.socket.recv(65_536)
-        return found
-
-
-def make_topic(server: Server, topic: str, partitions: int) -> None:
-    admin = AdminClient({"bootstrap.servers": server.address})
-    for future in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
-        future.result()
-
-
-def find_coordinator(wire: Wire, group: str) -> None:
-    """Have the broker be a group's coordinator."""
-    frame = wire.frame(10, 4, encode_api(FindCoordinatorRequest(coordinator_keys=(group,)), 4))
-    while decode_api(FindCoordinatorResponse, wire.ask(frame), 4, position=9).coordinators[0].error_code:
-        time.sleep(0.2)
 
 
 @dataclass(frozen=True)
@@ -86,7 +44,7 @@ class Rate:
 
 def settled_heartbeat(server: Server) -> bytes:
     """A heartbeat of a member that is where it shall be, in a group of its own."""
-    make_topic(server, "beats", 4)
+    make_topic(server.address, "beats", 4)
     wire = Wire(server.address)
     group, member, epoch = "orders-service", str(uuid.uuid4()), 0
     find_coordinator(wire, group)
@@ -99,53 +57,53 @@ def settled_heartbeat(server: Server) -> bytes:
             subscribed_topic_names=("beats",),
             topic_partitions=(),
         )
-        answer = heard(wire.ask(wire.frame(68, 1, encode_api(request, 1))))
+        answer = wire.ask(request, 1)
         if not answer.error_code:
             epoch = answer.member_epoch
             break
         time.sleep(0.2)
     lives = ConsumerGroupHeartbeatRequest(group_id=group, member_id=member, member_epoch=epoch)
-    beat = wire.frame(68, 1, encode_api(lives, 1))
-    assert heard(wire.ask(beat)).error_code == 0
-    assert heard(wire.ask(beat)).assignment is None
-    return beat
-
-
-def heard(frame: bytes) -> ConsumerGroupHeartbeatResponse:
-    """The answer to a heartbeat."""
-    return decode_api(ConsumerGroupHeartbeatResponse, frame, 1, position=9)
+    for _ in range(2):
+        answer = wire.ask(lives, 1)
+    assert (answer.error_code, answer.member_epoch, answer.assignment) == (0, epoch, None)
+    return wire.frame(lives, 1)
 
 
 def repeated(server: Server, beat: bytes, seconds: float, *, ahead: int = 1, core: int | None = None) -> Rate:
     """The best of three rounds. `core`: of both the server and the client; by default each has any."""
-    if core is not None:
-        for thread in Path(f"/proc/{server.pid}/task").iterdir():
-            os.sched_setaffinity(int(thread.name), {core})
     best = Rate()
-    send(server.address, beat, server.warm_s, ahead=ahead, core=core)
-    for _ in range(3):
-        cpu_s = server.cpu_s
-        count, took_s = send(server.address, beat, seconds / 3, ahead=ahead, core=core)
-        best = max(best, Rate(count / took_s, 1e6 * (server.cpu_s - cpu_s) / count), key=lambda one: one.per_s)
+    with ExitStack() as stack:
+        if core is not None:
+            stack.enter_context(server.bound_to(core))
+        send(server.address, beat, server.warm_s, ahead=ahead, core=core)
+        for _ in range(3):
+            cpu_s = server.cpu_s
+            count, took_s = send(server.address, beat, seconds / 3, ahead=ahead, core=core)
+            best = max(best, Rate(count / took_s, 1e6 * (server.cpu_s - cpu_s) / count), key=lambda one: one.per_s)
     return best
 
 
 def heartbeats(report: Report, peers: Sequence[Server]) -> None:
     """KIP-848 heartbeats over one connection, of ours and of each peer by turns: one after the other, so many ahead, and with everything on one core."""
     seconds = 1.5 if report.quick else 9
+    one_core = min(os.sched_getaffinity(0))
+    kinds: tuple[tuple[str, int, int | None], ...] = (
+        ("one after the other", 1, None),
+        ("server and client on one core", 1, one_core),
+        (f"{_AHEAD} ahead", _AHEAD, None),
+    )
     with embedded() as ours:
         beat = settled_heartbeat(ours)
         for peer in peers or [None]:
             theirs = b"" if peer is None else settled_heartbeat(peer)
-            for ahead, case in ((1, "one after the other"), (_AHEAD, f"{_AHEAD} ahead")):
-                found = repeated(ours, beat, seconds, ahead=ahead)
-                other = Rate() if peer is None else repeated(peer, theirs, seconds, ahead=ahead)
-                goal = "ratio ≥ 5" if peer is not None and peer.name == REAL and ahead == 1 else ""
-                tell_heartbeats(report, case, found, other, peer, goal)
-    with embedded() as ours:  # threads that were bound to a core stay there
-        core = min(os.sched_getaffinity(0))
-        found = repeated(ours, settled_heartbeat(ours), seconds, core=core)
-        tell_heartbeats(report, "server and client on one core", found, Rate(), None, "≥ 20 k/s")
+            for case, ahead, core in kinds:
+                found = repeated(ours, beat, seconds, ahead=ahead, core=core)
+                other = Rate()
+                if peer is not None and (core is None or peer.pid):
+                    other = repeated(peer, theirs, seconds, ahead=ahead, core=core)
+                goals = ["≥ 20 k/s"] if core is not None else []
+                goals += ["ratio ≥ 5"] if peer is not None and peer.name == REAL and ahead == 1 else []
+                tell_heartbeats(report, case, found, other, peer, ", ".join(goals))
 
 
 def tell_heartbeats(report: Report, case: str, ours: Rate, theirs: Rate, peer: Server | None, goal: str) -> None:
@@ -161,69 +119,9 @@ def tell_heartbeats(report: Report, case: str, ours: Rate, theirs: Rate, peer: S
     )
 
 
-def storm(server: Server, count: int) -> tuple[float, float]:
-    """Seconds until so many members that join at once, each on a connection of its own, own one partition each (KIP-848); and the heartbeats that it took."""
-    make_topic(server, "storm", count)
-    with ExitStack() as sockets:
-        members = [_Member(Wire(server.address), f"m{number}") for number in range(count)]
-        for member in members:
-            sockets.enter_context(member.wire.socket)
-        find_coordinator(members[0].wire, "storm")
-        started, beats = time.perf_counter(), 0
-        while any(len(member.owned) != 1 for member in members) or len({member.epoch for member in members}) != 1:
-            for member in members:
-                member.wire.socket.sendall(member.beat())
-            for member in members:
-                member.hear()
-            beats += len(members)
-            if time.perf_counter() - started > 60:
-                raise SystemExit("error: the group does not come to rest within 60 s")
-        assert len({one for member in members for one in member.owned}) == count
-        return time.perf_counter() - started, beats
-
-
-@dataclass
-class _Member:
-    """One of a storm. `owned`: partitions; `news`: whether to tell them."""
-
-    wire: Wire
-    id: str
-    epoch: int = 0
-    owned: tuple[int, ...] = ()
-    topic_id: Uuid = Uuid.ZERO
-    news: bool = True
-
-    def beat(self) -> bytes:
-        joins = self.epoch == 0
-        held = (TopicPartitions(topic_id=self.topic_id, partitions=self.owned),) if self.owned else ()
-        request = ConsumerGroupHeartbeatRequest(
-            group_id="storm",
-            member_id=self.id,
-            member_epoch=self.epoch,
-            rebalance_timeout_ms=60_000 if joins else -1,
-            subscribed_topic_names=("storm",) if joins else None,
-            topic_partitions=held if self.news else None,
-        )
-        self.news = False
-        return self.wire.frame(68, 1, encode_api(request, 1))
-
-    def hear(self) -> None:
-        answer = decode_api(ConsumerGroupHeartbeatResponse, self.wire.receive(), 1, position=9)
-        if answer.error_code:
-            time.sleep(0.01)  # a real broker may still load the coordinator
-            self.news = True
-            return
-        self.epoch = answer.member_epoch
-        if answer.assignment is not None:
-            topics = answer.assignment.topic_partitions
-            self.owned = tuple(part for topic in topics for part in topic.partitions)
-            self.topic_id = topics[0].topic_id if topics else self.topic_id
-            self.news = True
-
-
 def throughput(server: Server, mib: int) -> tuple[float, float]:
     """MiB per second through librdkafka: produced, and fetched."""
-    make_topic(server, "bytes", 1)
+    make_topic(server.address, "bytes", 1)
     value = os.urandom(1000)
     count = mib * 1024
     producer = Producer({"bootstrap.servers": server.address, "linger.ms": 5, "queue.buffering.max.messages": 200_000})
@@ -255,9 +153,8 @@ def connections(server: Server, count: int) -> tuple[float, float]:
         wires = [Wire(server.address) for _ in range(count)]
         for wire in wires:
             all_of_them.enter_context(wire.socket)
-        ask = wires[0].frame(18, 3, b"\x02w\x021\0")
         for wire in wires:
-            wire.ask(ask)
+            wire.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 3)
         return time.perf_counter() - started, server.resident_mib - before
 
 
@@ -311,18 +208,19 @@ def bytes_through(report: Report, peers: Sequence[Server]) -> None:
 
 
 def storms(report: Report, peers: Sequence[Server]) -> None:
-    """Many join at once."""
+    """Many join at once, with the consumer protocol and with the classic one."""
     count = 100 if report.quick else 500
-    for ours, theirs, name in both(lambda one: storm(one, count), peers):
-        report.cost(
-            f"join storm of {count} members",
-            ours[0],
-            theirs[0],
-            name,
-            "s",
-            heartbeats=ours[1],
-            peer_heartbeats=theirs[1] or 0,
-        )
+    for measure, kind in ((storm, "KIP-848"), (classic_storm, "classic")):
+        for ours, theirs, name in both(lambda one, measure=measure: measure(one, count), peers):
+            report.cost(
+                f"join storm of {count} members, {kind}",
+                ours[0],
+                theirs[0],
+                name,
+                "s",
+                requests=ours[1],
+                peer_requests=theirs[1] or 0,
+            )
 
 
 def standing(report: Report) -> None:

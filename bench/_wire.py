@@ -1,0 +1,62 @@
+"""Requests byte by byte, for benchmarks that count what a client costs: one connection, and what is needed before a group can be asked."""
+
+import socket
+import time
+from struct import Struct
+from typing import Any
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from quorate.codecs.api import api_of, decode_api, encode_api
+from quorate.codecs.api.broker import FindCoordinatorRequest
+from quorate.codecs.message import Message
+
+__all__ = ["Wire", "find_coordinator", "make_topic"]
+
+_HEADER = Struct(">hhih")
+_CLIENT = b"consumer-orders-1"
+
+
+class Wire:
+    """Requests, one after the other, over one connection; in flexible versions only."""
+
+    def __init__(self, address: str) -> None:
+        host, port = address.split(":")
+        self.socket = socket.create_connection((host, int(port)))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def frame(self, request: Message, version: int) -> bytes:
+        """A request with all that stands before it."""
+        head = _HEADER.pack(api_of(type(request)).key, version, 1, len(_CLIENT)) + _CLIENT + b"\0"
+        body = encode_api(request, version)
+        return (len(head) + len(body)).to_bytes(4, "big") + head + body
+
+    def send(self, request: Message, version: int) -> None:
+        self.socket.sendall(self.frame(request, version))
+
+    def ask(self, request: Message, version: int) -> Any:
+        """The answer to a request."""
+        self.send(request, version)
+        return self.receive(type(request), version)
+
+    def receive(self, request: type[Message], version: int) -> Any:
+        """The next answer, which is one to such a request."""
+        found = self.socket.recv(65_536)
+        size = 4 + int.from_bytes(found[:4], "big")
+        while len(found) < size:
+            found += self.socket.recv(65_536)
+        api = api_of(request)
+        return decode_api(api.response.cls, found, version, position=8 + api.response_header_version(version))
+
+
+def make_topic(address: str, topic: str, partitions: int) -> None:
+    """A topic with one replica."""
+    admin = AdminClient({"bootstrap.servers": address})
+    for future in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+        future.result()
+
+
+def find_coordinator(wire: Wire, group: str) -> None:
+    """Have the broker be a group's coordinator."""
+    while wire.ask(FindCoordinatorRequest(coordinator_keys=(group,)), 4).coordinators[0].error_code:
+        time.sleep(0.2)
