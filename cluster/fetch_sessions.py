@@ -1,8 +1,10 @@
 """Fetch sessions (KIP-227): a broker remembers which partitions a client fetches, so that later requests and responses say only what changed."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
+from quorate.cluster.topics import TopicState
+from quorate.codecs import Uuid
 from quorate.codecs.api.broker import FetchRequest
 from quorate.codecs.api.broker.fetch import FetchPartition, PartitionData
 from quorate.codecs.api.error_codes import ErrorCode
@@ -24,6 +26,7 @@ class _Known:
     """What a client was told of a partition last."""
 
     asked: FetchPartition
+    name: str | None = None  # of the topic, of which its requests have the id
     high_watermark: int = -1
     log_start_offset: int = -1
     failed: bool = False
@@ -50,6 +53,17 @@ class FetchSession:
                 known.asked = asked
         for key in forgotten:
             self.partitions.pop(key, None)
+
+    def resolve(self, topics: Mapping[Uuid, TopicState]) -> None:
+        """Note the names of topics that there are: one that is gone later is remembered by it."""
+        for (topic, _), known in self.partitions.items():
+            if known.name is None and isinstance(topic, Uuid) and (found := topics.get(topic)) is not None:
+                known.name = found.name
+
+    def name_of(self, key: Key) -> str | None:
+        """Of the topic of a partition, if there was one by its id."""
+        known = self.partitions.get(key)
+        return None if known is None else known.name
 
     def worth_telling(self, key: Key, found: PartitionData) -> bool:
         """Whether a partition has to be in the response: it has records, or something about it has changed."""
@@ -128,7 +142,10 @@ class FetchSessions:
         session = FetchSession(self._next_id, by_id, now_ms, now_ms)
         for key, data in found.items():
             session.partitions[key] = _Known(
-                asked[key], data.high_watermark, data.log_start_offset, data.error_code != 0
+                asked[key],
+                high_watermark=data.high_watermark,
+                log_start_offset=data.log_start_offset,
+                failed=data.error_code != 0,
             )
         self._next_id = self._next_id % _LAST_EPOCH + 1
         self._sessions[session.id] = session

@@ -127,7 +127,7 @@ def list_transactions(broker: "Broker", request: ListTransactionsRequest, contex
         )
 
     return ListTransactionsResponse(
-        unknown_state_filters=tuple(one for one in request.state_filters if one not in by_name),
+        unknown_state_filters=tuple(dict.fromkeys(one for one in request.state_filters if one not in by_name)),
         transaction_states=tuple(
             Listed(
                 transactional_id=one.transactional_id,

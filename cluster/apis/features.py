@@ -33,8 +33,7 @@ def update_features(broker: "Broker", request: UpdateFeaturesRequest, context: C
     refused: dict[str, Refusal] = {}
     for one in request.feature_updates:
         try:
-            if strict or one.feature in supported or one.max_version_level:  # before, whatever is not there is at 0
-                _check(one, supported, cluster.features.get(one.feature, 0))
+            _check(one, supported, cluster.features.get(one.feature, 0), strict)
             levels[one.feature] = one.max_version_level
         except Refusal as refusal:
             refused[one.feature] = refusal
@@ -56,7 +55,7 @@ def update_features(broker: "Broker", request: UpdateFeaturesRequest, context: C
     )
 
 
-def _check(update: FeatureUpdateKey, supported: Features, current: int) -> None:
+def _check(update: FeatureUpdateKey, supported: Features, current: int, strict: bool) -> None:
     """Raises `Refusal` where a feature cannot go from its current level to another one."""
     name, level = update.feature, update.max_version_level
     lowest, highest, _ = supported.get(name, (0, 0, 0))
@@ -64,6 +63,8 @@ def _check(update: FeatureUpdateKey, supported: Features, current: int) -> None:
         problem = f"there is no type of upgrade {update.upgrade_type}: 1 to 3"
     elif level < 0:
         problem = "a level cannot be less than 0"
+    elif name not in supported and level == 0 and not strict:
+        return  # in 3.9 whatever is not there is at 0
     elif name not in supported:
         problem = "this release has no such feature"
     elif not lowest <= level <= highest:

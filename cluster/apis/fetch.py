@@ -55,6 +55,7 @@ def fetch(broker: "Broker", request: FetchRequest, context: Context) -> FetchRes
     if isinstance(session, ErrorCode):
         return FetchResponse(error_code=session)
     if session is not None:
+        session.resolve(broker.cluster.topics_by_id)
         asked = {key: known.asked for key, known in session.partitions.items()}
     turn = _Turn(broker, request, context, session, asked)
     found = turn.read()
@@ -129,6 +130,8 @@ class _Turn:
             told = {key: data for key, data in found.items() if session.worth_telling(key, data)}
         elif self.request.session_epoch == INITIAL_EPOCH:
             session = self.broker.fetch_sessions.begin(by_id, self.asked, found, self.broker.cluster.clock.now_ms())
+            if session is not None:
+                session.resolve(self.broker.cluster.topics_by_id)
         if by_id and Uuid.ZERO in [name for (name, _), data in told.items() if data.error_code in _NOT_THERE][:-1]:
             # What is not there comes last, and brokers fail over whatever comes behind a topic that has neither id nor name.
             return FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -167,8 +170,13 @@ class _Turn:
     def _partition(self, key: Key, asked: FetchPartition, left: int, first: bool) -> PartitionData:
         topic, partition = self._find(key)
         if partition is None:
-            missing = topic is None and self.context.api_version >= 13
-            code = ErrorCode.UNKNOWN_TOPIC_ID if missing else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if topic is None and self.context.api_version >= 13:
+                name = None if self.session is None else self.session.name_of(key)
+                if name is None:
+                    code = ErrorCode.UNKNOWN_TOPIC_ID
+                elif self.broker.cluster.partition(name, asked.partition) is not None:
+                    return _failed(asked, ErrorCode.INCONSISTENT_TOPIC_ID)  # another topic by its name
             return replace(
                 _failed(asked, code), aborted_transactions=()
             )  # where the broker knows without asking its logs
@@ -208,7 +216,9 @@ class _Turn:
         if limit < 0 and asked.fetch_offset < until:
             return _failed(asked, ErrorCode.UNKNOWN_SERVER_ERROR)
         found = log.read(asked.fetch_offset, limit, until=until, at_least_one=first)
-        if committed:
+        if limit > 0 and not found.records and asked.fetch_offset < until:
+            common["aborted_transactions"] = None  # less room than for a batch: brokers take the part of it away again, and all that they know of it
+        elif committed:
             common["aborted_transactions"] = tuple(
                 AbortedTransaction(producer_id=producer, first_offset=begin)
                 for producer, begin in log.aborted_between(asked.fetch_offset, found.looked_until)

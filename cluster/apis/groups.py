@@ -73,7 +73,8 @@ def _of_many(broker: "Broker", request: Any, context: Context) -> Message | Pend
     if type(request) in _NEED_NAMES and "" in request.group_ids:
         named = replace(request, group_ids=tuple(one for one in request.group_ids if one))
         rest: Any = _of_many(broker, named, context)
-        nameless = broker.cluster.groups.failed(replace(request, group_ids=("",)), context, ErrorCode.INVALID_GROUP_ID)
+        without = replace(request, group_ids=tuple(one for one in request.group_ids if not one))
+        nameless = broker.cluster.groups.failed(without, context, ErrorCode.INVALID_GROUP_ID)
         found: Message = replace(rest, groups=nameless.groups + rest.groups)  # type: ignore[attr-defined]
         return found
     answer = broker.cluster.groups.request_many(broker.id, request, context)

@@ -36,11 +36,10 @@ def metadata(broker: "Broker", request: MetadataRequest, context: Context) -> Me
     """Who is there."""
     cluster = broker.cluster
     asked = request.topics
-    if context.api_version < _BY_TOPIC_ID and any(one.name is None or one.topic_id != Uuid.ZERO for one in asked or ()):
-        # Topic ids came with version 10, and may be asked for since version 12 (KIP-516).
+    if (refused := _refused_as_a_whole(asked or (), context.api_version)) is not None:
         return MetadataResponse(
             topics=tuple(
-                MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=one.name or "", topic_id=one.topic_id)
+                MetadataResponseTopic(error_code=refused, name=one.name or "", topic_id=one.topic_id)
                 for one in asked or ()
             ),
         )
@@ -67,6 +66,15 @@ def metadata(broker: "Broker", request: MetadataRequest, context: Context) -> Me
         topics=tuple(one if one.name is None else replace(one, topic_authorized_operations=allowed) for one in topics),
         cluster_authorized_operations=CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else UNKNOWN,
     )
+
+
+def _refused_as_a_whole(asked: Iterable[MetadataRequestTopic], version: int) -> ErrorCode | None:
+    """Topic ids came with version 10, and may be asked for since version 12 (KIP-516). Over a topic with neither name nor id a broker fails, unless others have ids: then it looks at these."""
+    nameless = any(one.name is None for one in asked)
+    by_id = any(one.topic_id != Uuid.ZERO for one in asked)
+    if version < _BY_TOPIC_ID and (nameless or by_id):
+        return ErrorCode.INVALID_REQUEST
+    return ErrorCode.UNKNOWN_SERVER_ERROR if nameless and not by_id else None
 
 
 def _one(

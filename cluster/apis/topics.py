@@ -56,7 +56,7 @@ def create_topics(broker: "Broker", request: CreateTopicsRequest, context: Conte
             refused[name] = refusal
     # Where the partitions are more than an int counts, Kafka does not see that, and fails over the topic that has them as soon as it makes it.
     if any(
-        count > MOST_PARTITIONS and topic.name not in refused and _has_brokers(broker.cluster, topic)
+        count > MOST_PARTITIONS and topic.name not in refused and _is_made(broker.cluster, topic)
         for topic, count in zip(request.topics, counts, strict=True)
     ):
         refused = dict.fromkeys(times, Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, told))
@@ -81,8 +81,12 @@ def _counts(cluster: "ClusterCore", topics: Sequence[CreatableTopic]) -> list[in
     ]
 
 
-def _has_brokers(cluster: "ClusterCore", topic: CreatableTopic) -> bool:
-    """Whether there are as many as it wants replicas."""
+def _is_made(cluster: "ClusterCore", topic: CreatableTopic) -> bool:
+    """Whether nothing but its partitions keeps it from being made: its settings, or too few brokers for its replicas."""
+    try:
+        check_topic_config(cluster, {one.name: one.value for one in topic.configs})
+    except Refusal:
+        return False
     return topic.replication_factor == -1 or 1 <= topic.replication_factor <= len(cluster.alive)
 
 

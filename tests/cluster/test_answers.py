@@ -9,6 +9,7 @@ import pytest
 from quorate.cluster import EmbeddedCluster, ManualClock
 from quorate.codecs import CONSUMER_OFFSETS, Uuid
 from quorate.codecs.api import (
+    ConsumerGroupDescribeRequest,
     DescribeGroupsRequest,
     JoinGroupRequest,
     ListGroupsRequest,
@@ -16,6 +17,7 @@ from quorate.codecs.api import (
     OffsetFetchRequest,
 )
 from quorate.codecs.api.broker import (
+    CreateTopicsRequest,
     DeleteRecordsRequest,
     DeleteTopicsRequest,
     DescribeConfigsRequest,
@@ -28,6 +30,7 @@ from quorate.codecs.api.broker import (
     ProduceRequest,
     UpdateFeaturesRequest,
 )
+from quorate.codecs.api.broker.create_topics import CreatableTopic, CreatableTopicConfig
 from quorate.codecs.api.broker.delete_records import DeleteRecordsPartition, DeleteRecordsTopic
 from quorate.codecs.api.broker.delete_topics import DeleteTopicState
 from quorate.codecs.api.broker.describe_configs import DescribeConfigsResource
@@ -124,6 +127,26 @@ def test_nothing_that_is_added_to_a_list_is_an_element_without_a_name(wire: Wire
     assert _add(wire, topic.name, 3, "") == ErrorCode.NONE
     assert _add(wire, topic.name, 3, " delete") == ErrorCode.NONE  # another one, by its blank
     assert _policy(wire, topic.name) == "delete,compact"
+
+
+def test_partitions_beyond_counting_fail_no_other_topic_if_their_own_settings_are_wrong(wire: Wire) -> None:
+    def codes(value: str) -> list[int]:
+        settings = (CreatableTopicConfig(name="message.timestamp.type", value=value),)
+        most = CreatableTopic(name="most", num_partitions=2**31 - 1, replication_factor=1, configs=settings)
+        other = CreatableTopic(name=f"beside-{value}", num_partitions=1, replication_factor=1)
+        answer = wire.ask(CreateTopicsRequest(topics=(most, other), timeout_ms=1000), 7)
+        return [one.error_code for one in answer.topics]
+
+    assert codes("soon") == [ErrorCode.INVALID_CONFIG, ErrorCode.NONE]
+    assert codes("CreateTime") == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
+
+
+def test_metadata_of_a_topic_with_neither_name_nor_id_is_an_error_of_the_broker(wire: Wire, topic: Any) -> None:
+    nothing, by_id = MetadataRequestTopic(name=None), MetadataRequestTopic(name=None, topic_id=topic.id)
+    failed = wire.ask(MetadataRequest(topics=(nothing, MetadataRequestTopic(name=topic.name))), 12)
+    assert [one.error_code for one in failed.topics] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
+    assert failed.brokers == ()
+    assert wire.ask(MetadataRequest(topics=(nothing, by_id)), 12).topics[0].error_code == ErrorCode.NONE
 
 
 @pytest.mark.parametrize("election_type", [0, 1, 7, 127])
@@ -241,6 +264,15 @@ def test_records_may_be_far_ahead_of_their_time_and_segments_small_in_3_9(old_wi
     changed = AlterConfigsResource(resource_type=2, resource_name="orders", configs=(config,))
     answer = old_wire.ask(IncrementalAlterConfigsRequest(resources=(changed,)), 1)
     assert answer.responses[0].error_code == ErrorCode.NONE
+
+
+def test_each_group_without_a_name_is_refused_however_often_it_is_named(wire: Wire) -> None:
+    found = wire.ask(ConsumerGroupDescribeRequest(group_ids=("", "not-there", "")), 1).groups
+    assert [(one.group_id, one.error_code) for one in found] == [
+        ("", ErrorCode.INVALID_GROUP_ID),
+        ("", ErrorCode.INVALID_GROUP_ID),
+        ("not-there", ErrorCode.GROUP_ID_NOT_FOUND),
+    ]
 
 
 # ---- producing
@@ -373,6 +405,35 @@ def test_metadata_says_nothing_of_what_the_controller_will_refuse(wire: Wire, to
 
 
 # ---- sessions of fetching
+
+
+def test_a_session_remembers_the_name_of_a_topic_that_goes(cluster: EmbeddedCluster, wire: Wire, topic: Any) -> None:
+    part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    by_id = (FetchTopic(topic_id=topic.id, partitions=(part,)),)
+    session = wire.ask(FetchRequest(max_wait_ms=0, session_epoch=0, topics=by_id), 13).session_id
+
+    def code(epoch: int) -> int:
+        asked = FetchRequest(max_wait_ms=0, session_id=session, session_epoch=epoch)
+        found: int = wire.ask(asked, 13).responses[0].partitions[0].error_code
+        return found
+
+    cluster.call(lambda: cluster.core.delete_topic(topic.name))
+    assert code(1) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    cluster.call(lambda: cluster.core.create_topic(topic.name, partitions=1, replicas=1))
+    assert code(2) == ErrorCode.INCONSISTENT_TOPIC_ID
+    alone = wire.ask(FetchRequest(max_wait_ms=0, session_epoch=-1, topics=by_id), 13)
+    assert alone.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_aborted_transactions_are_not_told_where_there_is_no_room_for_a_batch(wire: Wire, topic: Any) -> None:
+    for log in (one.log for one in topic.partitions):
+        log.append(batch(1), leader_epoch=0, now_ms=1)
+    parts = tuple(FetchPartition(partition=at, fetch_offset=0, partition_max_bytes=1) for at in (0, 1))
+    topics = (FetchTopic(topic=topic.name, partitions=parts),)
+    answer = wire.ask(FetchRequest(max_wait_ms=0, session_epoch=-1, isolation_level=1, topics=topics), 12)
+    first, second = answer.responses[0].partitions
+    assert (bool(first.records), first.aborted_transactions) == (True, ())
+    assert (second.records, second.aborted_transactions) == (b"", None)
 
 
 @pytest.mark.parametrize("epoch", [-1, 0])
