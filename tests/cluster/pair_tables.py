@@ -93,6 +93,7 @@ SETS = frozenset(
         "TopicResponse.partitions",
         "UpdateFeaturesResponse.results",
         "TransactionState.topics",
+        "ListTransactionsResponse.unknown_state_filters",
         "TopicData.partitions",
         "DescribeClientQuotasResponse.entries",
         "EntryData.entity",
