@@ -22,6 +22,7 @@ from quorate.pipeline.filters import Wanted
 from quorate.pipeline.options import Mode, parse_columns, parse_mode, parse_types
 from quorate.pipeline.rows import Rows
 from quorate.pipeline.schema import LATEST_MS, OptionError
+from quorate.pipeline.workers import settle
 
 __all__ = ["decode", "decode_segments"]
 
@@ -122,6 +123,7 @@ def _decoder(topic: str, reading: Reading) -> Callable[[Batches], Batches]:
                 common |= {name: arrays[name].cast(pa.binary()) for name in ("key", "value")}
             decoded = decode_columns(arrays["key"], arrays["value"], topic=topic)
             yield from map(rows.chosen, checked(rows.of_batches(decoded, common), reading.mode))
+        settle()
 
     return run
 
@@ -168,6 +170,7 @@ def _segment_decoder(topic: str, reading: Reading) -> Callable[[Batches], Batche
         for batch in batches:
             for place, data in zip(batch.column("path"), batch.column("content"), strict=True):
                 yield from _rows_of_segment(place.as_py(), data.as_py(), topic, reading)
+        settle()
 
     return run
 

@@ -19,6 +19,7 @@ from quorate.pipeline.options import Options, parse_options
 from quorate.pipeline.rows import Rows
 from quorate.pipeline.schema import spark_schema
 from quorate.pipeline.stream import stream_reader
+from quorate.pipeline.workers import settle
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -103,6 +104,11 @@ class _Reader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks."""
+        found = self._tasks()
+        settle()
+        return found
+
+    def _tasks(self) -> list[InputPartition]:
         options, wanted = self.options, self.wanted
         if options.kafka:
             with Cluster(options) as cluster:
@@ -120,6 +126,7 @@ class _Reader(DataSourceReader):
                 yield from read_piece(piece, reading)
         elif isinstance(partition, RangeSplit):
             yield from read_ranges(partition.ranges, self.options, reading)
+        settle()
 
 
 class _FilteringReader(_Reader):

@@ -19,6 +19,7 @@ from quorate.pipeline.files_survey import survey
 from quorate.pipeline.live import Cluster, OffsetRange, RangeSplit, cut, read_ranges, starts_of
 from quorate.pipeline.options import EARLIEST, LATEST, Options
 from quorate.pipeline.schema import OptionError
+from quorate.pipeline.workers import settle
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -216,6 +217,7 @@ class StreamReader(DataSourceStreamReader):
                 yield from read_piece(piece, reading)
         elif isinstance(partition, RangeSplit):
             yield from read_ranges(partition.ranges, self.options, reading)
+        settle()
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing is kept that could be let go."""

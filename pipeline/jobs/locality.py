@@ -32,6 +32,7 @@ from quorate.coordinator.state.groups import CONSUMER_PROTOCOL
 from quorate.pipeline.jobs.columns import AsOf
 from quorate.pipeline.jobs.state import GroupState, group_state
 from quorate.pipeline.schema import OptionError
+from quorate.pipeline.workers import settle
 
 __all__ = ["CURRENT", "LOCALITY", "Locality", "locality"]
 
@@ -223,6 +224,7 @@ class _Job:
         for batch in groups:
             rows = [row for group in batch.to_pylist() for row in self.rows(group)]
             yield from pa.Table.from_pylist(rows, LOCALITY).to_batches()
+        settle()
 
     def rows(self, row: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """One group with what it has, and with what each assignor would give it."""

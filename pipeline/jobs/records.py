@@ -21,6 +21,7 @@ from quorate.codecs.records import CoordinatorRecord
 from quorate.codecs.wire import ArrayType, BytesType, StructType, Uuid, UuidType, WireType
 from quorate.pipeline.jobs.columns import NO_ORDER, record_time
 from quorate.pipeline.schema import GROUP_FIELDS, column_of
+from quorate.pipeline.workers import settle
 
 __all__ = [
     "PACKED",
@@ -76,6 +77,7 @@ def rows_in_order(table: pa.Table) -> Iterator[tuple[Row, CoordinatorRecord]]:
             yield row, record_of(_TYPES[row["type"]], row, json.loads(row[PACKED]))
         elif any(row[name] != last[name] for name in ("type", "group", PACKED)):
             raise ValueError(f"{row['topic']}-{row['partition']}, offset {row['offset']}: {TWO_RECORDS}")
+    settle()
 
 
 def entries(table: pa.Table) -> Iterator[LogEntry]:

@@ -20,6 +20,7 @@ from quorate.pipeline.jobs.columns import LOG, is_control, key_columns, record_t
 from quorate.pipeline.jobs.records import packed
 from quorate.pipeline.schema import OptionError
 from quorate.pipeline.streaming.kept import Packed
+from quorate.pipeline.workers import settle
 
 __all__ = ["PROVIDER", "ROCKS_DB", "Frames", "changes", "frame", "keyed_rows", "packed_rows", "plain", "readable"]
 
@@ -88,6 +89,7 @@ def frame(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Frames:
     found = [json.dumps(readable(row, schema)) for row in rows]
     if found:
         yield pd.DataFrame({"row": found})
+    settle()
 
 
 def packed_rows(frames: Frames, after: int) -> list[Packed]:
