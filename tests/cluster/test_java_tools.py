@@ -1,0 +1,169 @@
+"""Kafka's tools for administrators on an embedded cluster, one after the other in one JVM: they end as on a real cluster, and say what is there.
+
+What each says beside a real broker was compared by hand, for all tools; what differs is in docs/how-to/embedded-cluster.md.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quorate.cluster import EmbeddedCluster
+from tests.broker.broker import LIB as BROKER_LIB
+from tests.broker.fixtures import need_broker
+from tests.cluster.conftest import QUICK
+from tests.cluster.test_java_clients import TOOLS, TOOLS_LIB
+
+Run = Callable[..., str]
+CONFIG = "kafka.admin.ConfigCommand"
+
+
+@pytest.fixture(scope="module")
+def tools() -> Iterator[Callable[..., dict[str, Any]]]:
+    """Runs a tool, by its class in `org.apache.kafka.tools` or its full name."""
+    need_broker()
+    if shutil.which("java") is None or not all(any(TOOLS_LIB.glob(f"{one}-[0-9]*.jar")) for one in TOOLS):
+        pytest.skip("tests/oracle is not built, or before its tools were added: run tests/oracle/build")
+    command = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    command += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-cp", f"{TOOLS_LIB}/*:{BROKER_LIB}/*"]
+    source = Path(__file__).with_name("KafkaTools.java")
+    with subprocess.Popen(
+        [*command, source], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def run(tool: str, *arguments: object) -> dict[str, Any]:
+            name = tool if tool.startswith("kafka.") else f"org.apache.kafka.tools.{tool}"
+            process.stdin.write(json.dumps({"tool": name, "arguments": list(map(str, arguments))}) + "\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+            assert line, process.stderr.read() if process.stderr is not None else ""
+            answer: dict[str, Any] = json.loads(line)
+            return answer
+
+        yield run
+        process.stdin.close()
+        process.wait(20)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    data = tmp_path_factory.mktemp("data")
+    with EmbeddedCluster(brokers=2, racks=["a", "b"], properties=QUICK, seed=1, data=data) as made:
+        made.call(lambda: made.core.create_topic("t", partitions=2, replicas=1, assignment=[[1], [2]]))
+        yield made
+
+
+@pytest.fixture
+def ok(tools: Callable[..., dict[str, Any]], running: EmbeddedCluster) -> Run:
+    """Runs a tool on the cluster; what it printed. It must not fail."""
+
+    def run(tool: str, *arguments: object) -> str:
+        answer = tools(tool, "--bootstrap-server", running.bootstrap_servers, *arguments)
+        assert answer["status"] == 0, answer
+        out: str = answer["out"]
+        assert not re.search("Error[: ]|Exception", out), answer
+        return out
+
+    return run
+
+
+def test_credentials_quotas_and_settings_are_changed_and_told(ok: Run) -> None:
+    bob = ("--entity-type", "users", "--entity-name", "bob")
+    ok(CONFIG, "--alter", *bob, "--add-config", "SCRAM-SHA-256=[iterations=8192,password=secret]")
+    ok(CONFIG, "--alter", *bob, "--add-config", "producer_byte_rate=1000000")
+    told = ok(CONFIG, "--describe", "--entity-type", "users")
+    assert "Quota configs for user-principal 'bob' are producer_byte_rate=1000000.0" in told
+    assert "SCRAM credential configs for user-principal 'bob' are SCRAM-SHA-256=iterations=8192" in told
+    ok(CONFIG, "--alter", *bob, "--delete-config", "SCRAM-SHA-256")
+    ok(CONFIG, "--alter", *bob, "--delete-config", "producer_byte_rate")
+    assert ok(CONFIG, "--describe", *bob).strip() == ""
+    ok(
+        CONFIG,
+        "--alter",
+        "--entity-type",
+        "groups",
+        "--entity-name",
+        "g",
+        "--add-config",
+        "share.session.timeout.ms=50000",
+    )
+    assert "share.session.timeout.ms=50000" in ok(CONFIG, "--describe", "--entity-type", "groups")
+    assert "min.insync.replicas=1 sensitive=false" in ok(CONFIG, "--describe", "--entity-type", "brokers")
+    assert ok("ClientMetricsCommand", "--list").strip() == ""
+
+
+def test_replicas_move_with_a_throttle_that_is_taken_back(ok: Run, tmp_path: Path, running: EmbeddedCluster) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text('{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [2, 1]}]}')
+    move = ("reassign.ReassignPartitionsCommand", "--reassignment-json-file", plan)
+    assert "Successfully started partition reassignment for t-0" in ok(*move, "--execute", "--throttle", "1000000")
+    assert running.core.settings.changed[1]["leader.replication.throttled.rate"] == "1000000"
+    brokers = ok(CONFIG, "--describe", "--entity-type", "brokers")
+    assert brokers.count("leader.replication.throttled.rate=1000000 sensitive=false") == 2
+    verified = ok(*move, "--verify")
+    assert "Reassignment of partition t-0 is completed." in verified
+    assert "Clearing topic-level throttles on topic t" in verified
+    assert not running.core.settings.changed
+    assert "Replicas: 2,1" in ok("TopicCommand", "--describe", "--topic", "t")
+    assert "No partition reassignments found." in ok("reassign.ReassignPartitionsCommand", "--list")
+    ok("LeaderElectionCommand", "--election-type", "preferred", "--all-topic-partitions")
+    assert "Leader: 2\tReplicas: 2,1" in ok("TopicCommand", "--describe", "--topic", "t")
+
+
+def test_who_looks_after_a_cluster_is_told_what_there_is(
+    ok: Run, tools: Callable[..., dict[str, Any]], running: EmbeddedCluster
+) -> None:
+    assert re.search(r"LeaderId: +1\n", ok("MetadataQuorumCommand", "describe", "--status"))
+    assert ok("MetadataQuorumCommand", "describe", "--replication").count("\n") == 3
+    assert "Feature: group.version" in ok("FeatureCommand", "describe")
+    rules = tools("AclCommand", "--bootstrap-server", running.bootstrap_servers, "--list")
+    assert "No Authorizer is configured on the broker" in rules["out"]
+    assert ok("TransactionsCommand", "list").split()[0] == "TransactionalId"
+    ok("TransactionsCommand", "find-hanging", "--broker-id", "1")
+    assert ok("GetOffsetShell", "--topic", "t") == "t:0:0\nt:1:0\n"
+    assert '"partition":"t-1"' in ok("LogDirsCommand", "--describe", "--topic-list", "t")
+    cluster_id = tools("ClusterTool", "cluster-id", "--bootstrap-server", running.bootstrap_servers)
+    assert cluster_id["out"] == f"Cluster ID: {running.core.cluster_id}\n"
+    told = tools("BrokerApiVersionsCommand", "--bootstrap-server", running.bootstrap_servers)
+    assert "AlterUserScramCredentials(51): 0 [usable: 0]" in told["out"]
+
+
+def test_offsets_of_groups_are_set_and_taken_back(ok: Run) -> None:
+    groups = "consumer.group.ConsumerGroupCommand"
+    reset = (groups, "--reset-offsets", "--group", "g", "--topic", "t:0", "--to-offset", "0", "--execute")
+    assert ok(*reset).split()[-4:] == ["g", "t", "0", "0"]
+    assert ok(groups, "--list") == "g\n"
+    assert "Empty" in ok(groups, "--describe", "--group", "g", "--state")
+    assert "Request succeeded" in ok(groups, "--delete-offsets", "--group", "g", "--topic", "t:0")
+    assert "was successful" in ok(groups, "--delete", "--group", "g")
+    assert ok(groups, "--list").strip() == ""
+
+
+def test_the_log_of_the_metadata_is_read_by_kafkas_tool(
+    tools: Callable[..., dict[str, Any]], running: EmbeddedCluster, ok: Run
+) -> None:
+    carol = ("--entity-type", "users", "--entity-name", "carol")
+    ok(CONFIG, "--alter", *carol, "--add-config", "SCRAM-SHA-512=[password=secret]")
+    ok(CONFIG, "--alter", *carol, "--add-config", "request_percentage=12.5")
+    assert running.core.data is not None
+    (segment,) = (running.core.data.path / "controller" / "__cluster_metadata-0").glob("*.log")
+    dumped = tools("DumpLogSegments", "--cluster-metadata-decoder", "--files", segment)
+    assert dumped["status"] == 0, dumped
+    read = [json.loads(payload) for payload in re.findall(r"payload: (\{.*\})$", dumped["out"], re.MULTILINE)]
+    by_type = {one["type"]: one["data"] for one in read}
+    credential = by_type["USER_SCRAM_CREDENTIAL_RECORD"]
+    assert (credential["name"], credential["mechanism"], credential["iterations"]) == ("carol", 2, 4096)
+    quota = by_type["CLIENT_QUOTA_RECORD"]
+    assert (quota["entity"], quota["key"], quota["value"]) == (
+        [{"entityType": "user", "entityName": "carol"}],
+        "request_percentage",
+        12.5,
+    )
+    assert by_type.keys() >= {"REGISTER_BROKER_RECORD", "TOPIC_RECORD", "PARTITION_RECORD", "FEATURE_LEVEL_RECORD"}
