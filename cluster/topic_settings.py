@@ -3,6 +3,7 @@
 Many are kept and shown without meaning anything here. Values are texts everywhere else; here is what a text has to be.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -32,8 +33,9 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A setting. `broker`: the brokers' setting that is its default; `least`, `most`: bounds of a number, `also`: another number that it may be; `values`: of a text, or of a list's elements.
+    """A setting. `broker`: the brokers' setting that is its default; `least`, `most`: bounds of a number, `also`: another number that it may be.
 
+    `values`: of a text, or of a list's elements; `pattern`: of a text that is none of them, or of a whole list.
     `since`: the first release that has it; `until`: the first that has it no more.
     """
 
@@ -45,6 +47,7 @@ class Setting:
     most: float | None = None
     also: int | None = None
     values: tuple[str, ...] | None = None
+    pattern: str | None = None
     since: Release = (0, 0)
     until: Release | None = None
 
@@ -64,6 +67,9 @@ class Setting:
                 return self._problem_of_text(text)
             case Kind.LIST:
                 parts = elements(text)
+                if self.pattern is not None:
+                    fits = re.fullmatch(self.pattern, ",".join(parts))
+                    return None if fits else f"{self.name} cannot be {value!r}"
                 if len(set(parts)) != len(parts):
                     return f"{self.name} cannot be {value!r}: something is in it twice"
                 return next((found for part in parts if (found := self._problem_of_text(part))), None)
@@ -83,6 +89,8 @@ class Setting:
 
     def _problem_of_text(self, text: str) -> str | None:
         if self.values is None or text in self.values:
+            return None
+        if self.kind is Kind.STRING and self.pattern is not None and re.fullmatch(self.pattern, text):
             return None
         return f"{self.name} cannot be {text!r}: one of {', '.join(self.values)}"
 
@@ -117,6 +125,11 @@ def _of(kind: Kind) -> _Made:
 _truth, _text, _int = _of(Kind.BOOLEAN), _of(Kind.STRING), _of(Kind.INT)
 _long, _double, _list = _of(Kind.LONG), _of(Kind.DOUBLE), _of(Kind.LIST)
 
+_REPLICAS = r"\*|(\d+:\d+(,\d+:\d+)*,*)?"
+"""Partitions and brokers (KIP-73), or all."""
+_BY_DURATION = r"by_duration:(?i:P(?=\d|T\d)(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+(\.\d{1,9})?S)?)?)"
+"""From so long ago on, as ISO 8601 says durations (KIP-1106)."""
+
 TOPIC_SETTINGS: Mapping[str, Setting] = {
     one.name: one
     for one in (
@@ -134,9 +147,9 @@ TOPIC_SETTINGS: Mapping[str, Setting] = {
         _long("file.delete.delay.ms", "60000", "log.segment.delete.delay.ms", least=0),
         _long("flush.messages", _LONG_MAX, "log.flush.interval.messages", least=1),
         _long("flush.ms", _LONG_MAX, "log.flush.interval.ms", least=0),
-        _list("follower.replication.throttled.replicas", ""),
+        _list("follower.replication.throttled.replicas", "", pattern=_REPLICAS),
         _int("index.interval.bytes", "4096", "log.index.interval.bytes", least=0),
-        _list("leader.replication.throttled.replicas", ""),
+        _list("leader.replication.throttled.replicas", "", pattern=_REPLICAS),
         _long("local.retention.bytes", "-2", "log.local.retention.bytes", least=-2),
         _long("local.retention.ms", "-2", "log.local.retention.ms", least=-2),
         _long("max.compaction.lag.ms", _LONG_MAX, "log.cleaner.max.compaction.lag.ms", least=1),
@@ -175,7 +188,6 @@ TOPIC_SETTINGS: Mapping[str, Setting] = {
 
 _BEFORE_4_0: Mapping[str, Mapping[str, Any]] = {
     "message.timestamp.after.max.ms": {"default": _LONG_MAX},
-    "segment.bytes": {"least": 14},
 }
 
 GROUP_SETTINGS: Mapping[str, Setting] = {
@@ -185,7 +197,14 @@ GROUP_SETTINGS: Mapping[str, Setting] = {
         _int("consumer.heartbeat.interval.ms", "5000", "group.consumer.heartbeat.interval.ms", least=1, since=(4, 0)),
         _int("consumer.session.timeout.ms", "45000", "group.consumer.session.timeout.ms", least=1, since=(4, 0)),
         _int("share.assignment.interval.ms", "1000", "group.share.assignment.interval.ms", least=0, since=(4, 3)),
-        _text("share.auto.offset.reset", "latest", "share.auto.offset.reset", since=(4, 0)),
+        _text(
+            "share.auto.offset.reset",
+            "latest",
+            "share.auto.offset.reset",
+            values=("latest", "earliest"),
+            pattern=_BY_DURATION,
+            since=(4, 0),
+        ),
         _int("share.delivery.count.limit", "5", "group.share.delivery.count.limit", least=2, since=(4, 3)),
         _int("share.heartbeat.interval.ms", "5000", "group.share.heartbeat.interval.ms", least=1, since=(4, 0)),
         _text(
@@ -228,6 +247,8 @@ def of_topics(release: Release) -> Mapping[str, Setting]:
     if release < (4, 0):  # what KIP-1030 made stricter
         for name, before in _BEFORE_4_0.items():
             found[name] = replace(found[name], **before)
+    if release < (4, 1):
+        found["segment.bytes"] = replace(found["segment.bytes"], least=14)
     return found
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from quorate.cluster import EmbeddedCluster
+from quorate.cluster.topic_settings import of_groups, of_topics
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest
 from quorate.codecs.api.broker import (
     AlterConfigsRequest,
@@ -218,3 +219,27 @@ def test_hours_and_minutes_say_what_milliseconds_would(given: dict[str, int], re
     with EmbeddedCluster(brokers=1, properties=given) as cluster:
         make_topic(cluster)
         assert cluster.core.topics["t"].partitions[0].log.config.retention_ms == retention_ms
+
+
+REPLICAS = "leader.replication.throttled.replicas"
+RESET = "share.auto.offset.reset"
+
+
+@pytest.mark.parametrize(
+    ("release", "name", "fine", "refused"),
+    [
+        ((4, 3), REPLICAS, ["0:1", "*", "", "0:1,1:2", " 0:1 , 1:2", "0:1,0:1", "0:1,"], ["x", "0:a", "*,0:1"]),
+        ((4, 3), "segment.bytes", ["1048576"], ["1048575"]),
+        ((4, 1), "segment.bytes", ["1048576"], ["1048575"]),
+        ((4, 0), "segment.bytes", ["14"], ["13"]),
+        ((4, 3), RESET, ["latest", "earliest", "by_duration:PT1H", "by_duration:p1dt2h", "by_duration:PT1.5S"],
+         ["none", "Latest", "BY_DURATION:PT1H", "by_duration:", "by_duration:P", "by_duration:PT", "by_duration:-PT1H",
+          "by_duration:P1Y", "by_duration:PT1.5H"]),
+    ],
+)  # fmt: skip
+def test_values_are_what_brokers_took_and_refused(
+    release: tuple[int, int], name: str, fine: list[str], refused: list[str]
+) -> None:
+    setting = {**of_topics(release), **of_groups(release)}[name]
+    assert [value for value in fine if setting.problem(value) is not None] == []
+    assert [value for value in refused if setting.problem(value) is None] == []
