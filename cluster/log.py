@@ -125,7 +125,7 @@ class PartitionLog:
     def last_stable_offset(self) -> int:
         """Where the first open transaction begins (KIP-98)."""
         seen = self.high_watermark
-        return min(seen, *self.producers.open.values()) if self.producers.open else seen
+        return max(min(seen, *self.producers.open.values()), self.start_offset) if self.producers.open else seen
 
     def read(self, offset: int, max_bytes: int, *, until: int, at_least_one: bool) -> Fetched:
         """Whole batches from the one that has `offset` on, up to `max_bytes`, of those that end before `until`; as in Kafka, of one segment.
@@ -250,6 +250,8 @@ class PartitionLog:
             coordinator_epoch=coordinator_epoch,
             partition_leader_epoch=leader_epoch,
         )
+        if self.config.append_time:
+            data = in_place(data, self.next_offset, leader_epoch, now_ms)
         facts = BatchFacts.of(data)
         self._write(facts, data, now_ms, None if commit else self.producers.aborted_by(facts))
         self.producers.take_marker(facts, commit=commit, coordinator_epoch=coordinator_epoch)

@@ -55,15 +55,36 @@ class Producer:
         return self.batches[-1].last_sequence if self.batches else -1
 
 
+@dataclass(slots=True)
+class _Asked:
+    """What is remembered of batches about which a transaction coordinator was asked, until one is taken (KIP-890). `adds`: whether the first came from a client that leaves it to the broker to add partitions."""
+
+    epoch: int
+    lowest_sequence: int
+    adds: bool
+
+
 class Producers:
     """All producers of a partition, by id. `open`: producer id → where its transaction begins; `aborted`: in the order of their markers."""
 
     def __init__(self) -> None:
         self.by_id: dict[int, Producer] = {}
+        self._asked: dict[int, _Asked] = {}
         self.open: dict[int, int] = {}
         self.aborted: list[AbortedTransaction] = []
 
     # ---- asking
+
+    def ask(self, producer_id: int, epoch: int, sequence: int, *, adds: bool) -> None:
+        """Its coordinator is about to be asked whether a transactional batch belongs to an open transaction. `adds`: whether the broker adds the partition."""
+        producer = self.by_id.get(producer_id)
+        if producer is not None and producer.epoch == epoch and producer.transaction_start is not None:
+            return
+        asked = self._asked.setdefault(producer_id, _Asked(epoch, sequence, adds))
+        if epoch > asked.epoch:
+            asked.epoch, asked.lowest_sequence = epoch, sequence
+        elif epoch == asked.epoch:
+            asked.lowest_sequence = min(asked.lowest_sequence, sequence)
 
     def known(self, facts: BatchFacts) -> KnownBatch | None:
         """The batch, if it came before."""
@@ -76,16 +97,19 @@ class Producers:
     def check(self, facts: BatchFacts) -> None:
         """Raises `Refused` unless the batch is the producer's next one.
 
-        Of a producer that is not known any sequence is taken: its batches may have been deleted (KIP-360).
+        Of a producer that is not known any sequence is taken: its batches may have been deleted (KIP-360); but none behind one that it began with, and of clients that
+        leave it to the broker to add partitions only 0 (KIP-890).
         """
         producer = self.by_id.get(facts.producer_id)
         if producer is None:
+            self._check_asked(facts, begins=True)
             return
         epoch, sequence = facts.producer_epoch, facts.base_sequence
         if epoch < producer.epoch:
             raise Refused(ErrorCode.INVALID_PRODUCER_EPOCH, f"producer epoch {epoch} is older than {producer.epoch}")
         if not facts.transactional and producer.transaction_start is not None:
             raise Refused(ErrorCode.INVALID_TXN_STATE, "a batch outside the producer's open transaction")
+        self._check_asked(facts, begins=not producer.batches)
         if epoch > producer.epoch:
             if sequence != 0:
                 raise Refused(
@@ -97,6 +121,17 @@ class Producers:
             raise Refused(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"sequence {sequence}, but {expected} would be the next"
             )
+
+    def _check_asked(self, facts: BatchFacts, *, begins: bool) -> None:
+        asked = self._asked.get(facts.producer_id) if facts.transactional else None
+        if asked is None:
+            return
+        sequence = facts.base_sequence
+        if asked.adds and begins and sequence != 0:
+            raise Refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "a producer that is not known begins with 0")
+        if sequence > asked.lowest_sequence:
+            told = f"sequence {sequence}, but {asked.lowest_sequence} is still to come"
+            raise Refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, told)
 
     def aborted_between(self, first: int, until: int) -> list[tuple[int, int]]:
         """Producer id and first offset of the transactions that were aborted in a range of offsets, as a fetch response has them."""
@@ -117,6 +152,7 @@ class Producers:
 
     def take(self, facts: BatchFacts) -> None:
         """A batch of a producer is in the log."""
+        self._asked.pop(facts.producer_id, None)
         producer = self._at_epoch(facts.producer_id, facts.producer_epoch)
         if facts.base_sequence >= 0:
             producer.batches.append(
@@ -166,6 +202,7 @@ class Producers:
         ]
         for producer_id in gone:
             del self.by_id[producer_id]
+        self._asked.clear()
 
     def forget_aborted(self, before: int) -> None:
         """Transactions that ended before an offset are gone with their records."""

@@ -136,7 +136,7 @@ def _part(
         if partition is None:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         batch = one_batch(part.records, context.api_version)
-        _check_transaction(broker, request, context, (topic.name, part.index), batch)
+        _check_transaction(broker, request, context, partition, batch)
         if request.acks not in (-1, 0, 1):
             raise Refused(ErrorCode.INVALID_REQUIRED_ACKS)
         if topic.internal and context.client_id != "__admin_client":
@@ -180,14 +180,6 @@ def _appended(
         again = compressed_as(batch, setting("compression.type"))
         if again is not batch:
             batch, facts = again, check_batch(again, partition.log.config.max_message_bytes)
-        if (
-            context.api_version >= _ADDS_PARTITIONS
-            and facts.transactional
-            and facts.producer_id >= 0
-            and facts.base_sequence != 0
-            and facts.producer_id not in partition.log.producers.by_id
-        ):
-            raise Refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "a producer that is not known begins with 0")
         stored = partition.log.append(batch, facts, leader_epoch=partition.leader_epoch, now_ms=context.now_ms)
     except (NotTaken, Refused) as refused:
         # Where the log refused a batch whose bytes are as they should be, Kafka says where the log begins (KIP-467).
@@ -208,16 +200,20 @@ def _appended(
 
 
 def _check_transaction(
-    broker: "Broker", request: ProduceRequest, context: Context, where: tuple[str, int], batch: bytes
+    broker: "Broker", request: ProduceRequest, context: Context, partition: PartitionState, batch: bytes
 ) -> None:
     """A transactional batch belongs to an open transaction that has the partition; newer clients leave adding it to the broker (KIP-890). Raises `Refused`."""
     fields = HEADER.unpack_from(batch)
-    attributes, producer_id, epoch = fields[5], fields[9], fields[10]
+    attributes, producer_id, epoch, sequence = fields[5], *fields[9:12]
     if not attributes & TRANSACTIONAL or producer_id < 0 or request.transactional_id is None:
         return
     transactions = broker.cluster.transactions
+    adds = context.api_version >= _ADDS_PARTITIONS
+    where = (partition.topic, partition.index)
+    if partition.leader == broker.id:
+        partition.log.producers.ask(producer_id, epoch, sequence, adds=adds)
     try:
-        if context.api_version >= _ADDS_PARTITIONS:
+        if adds:
             transactions.add(request.transactional_id, producer_id, epoch, [where], at_once=True)
         else:
             transactions.check_open(request.transactional_id, producer_id, epoch, where)

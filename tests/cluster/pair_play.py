@@ -35,6 +35,9 @@ SETTINGS: Mapping[str, object] = {
     "auto.create.topics.enable": "true",
     "group.consumer.assignment.interval.ms": 0,
     "group.share.assignment.interval.ms": 0,
+    # What is too old goes when nobody looks: a record with a timestamp of 5 ms is sent, too.
+    "log.retention.check.interval.ms": 10**9,
+    "log.initial.task.delay.ms": 10**9,
 }
 """Of both."""
 

@@ -25,7 +25,6 @@ from quorate.codecs.batches.v2 import (
     HEADER,
     HEADER_BYTES,
     LOG_APPEND_TIME,
-    TRANSACTIONAL,
 )
 from quorate.codecs.message import FieldSpec, Message, MessageSpec
 from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, UuidType
@@ -298,7 +297,6 @@ class Requests:
             (
                 (_ATTRIBUTES, fields[_ATTRIBUTES] | LOG_APPEND_TIME),
                 (_ATTRIBUTES, fields[_ATTRIBUTES] | COMPRESSION_MASK),
-                (_ATTRIBUTES, fields[_ATTRIBUTES] | TRANSACTIONAL),
                 (_ATTRIBUTES, fields[_ATTRIBUTES] | 0x80),
                 (_LEADER_EPOCH, pick((0, 5))),
                 (_MAX_TIMESTAMP, fields[_MAX_TIMESTAMP] + pick((-1000, 1000, 10**10))),
@@ -329,7 +327,7 @@ class Requests:
         options: dict[str, Any] = {"compression": pick(("none",) * 5 + ("gzip", "snappy", "lz4", "zstd"))}
         if transactional_id is not None and random.random() < 0.9:
             producer_id, epoch = self.transaction(transactional_id)
-            options["transactional"] = True
+            options["transactional"] = producer_id >= 0
         elif self.producers and random.random() < 0.5:
             producer_id, epoch = pick(self.producers)
         else:
@@ -344,7 +342,7 @@ class Requests:
                 records = records[:count] + [replace(records[0], offset=at) for at in range(len(records), count)]
             self._waiting.append((key, (sequence, count)))
             options |= {"producer_id": producer_id, "producer_epoch": max(epoch, 0), "base_sequence": sequence}
-        elif random.random() < self.wildness / 3:
+        elif random.random() < self.wildness / 3 and transactional_id is None:  # or who knows what brokers make of it
             options["transactional"] = True
         if random.random() < self.wildness / 2:
             options |= pick(

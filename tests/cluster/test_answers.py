@@ -1,6 +1,6 @@
 """What random requests to real brokers have found (`bench/cluster_differential.py`), kept true on the embedded cluster alone: each answer here is one that a broker of 4.3.1 gave."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import google_crc32c
@@ -36,7 +36,7 @@ from quorate.codecs.api.broker.delete_topics import DeleteTopicState
 from quorate.codecs.api.broker.describe_configs import DescribeConfigsResource
 from quorate.codecs.api.broker.fetch import FetchPartition, FetchTopic, ForgottenTopic
 from quorate.codecs.api.broker.incremental_alter_configs import AlterableConfig, AlterConfigsResource
-from quorate.codecs.api.broker.list_offsets import ListOffsetsTopic
+from quorate.codecs.api.broker.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from quorate.codecs.api.broker.metadata import MetadataRequestTopic
 from quorate.codecs.api.broker.produce import PartitionProduceData, TopicProduceData
 from quorate.codecs.api.broker.update_features import FeatureUpdateKey
@@ -281,47 +281,57 @@ def test_each_group_without_a_name_is_refused_however_often_it_is_named(wire: Wi
 def test_a_producer_that_is_not_known_begins_at_0_where_the_broker_adds_partitions(
     cluster: EmbeddedCluster, wire: Wire, topic: Any
 ) -> None:
-    """KIP-890's second version; older clients may go on where deleted records ended (KIP-360)."""
+    """KIP-890's second version. How it is told from clients before is by what came first: a broker remembers for whom it asked the coordinator, until it takes a batch."""
     cluster.call(lambda: cluster.core.internal_topic(TRANSACTION_STATE))
-    begun = wire.ask(InitProducerIdRequest(transactional_id=topic.name, transaction_timeout_ms=60_000), 5)
 
-    def write(version: int, sequence: int) -> int:
-        record = BatchRecord(offset=0, timestamp_ms=-1, key=b"k", value=b"v")
-        data = encode_batch(
-            [record],
-            transactional=True,
-            producer_id=begun.producer_id,
-            producer_epoch=begun.producer_epoch,
-            base_sequence=sequence,
-        )
-        topics = (TopicProduceData(name=topic.name, partition_data=(PartitionProduceData(index=0, records=data),)),)
-        asked = ProduceRequest(transactional_id=topic.name, acks=-1, topic_data=topics)
-        code: int = wire.ask(asked, version).responses[0].partition_responses[0].error_code
-        return code
+    def writer(name: str) -> Callable[[int, int], int]:
+        begun = wire.ask(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000), 5)
 
-    assert write(12, 5) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert write(11, 5) == ErrorCode.NONE
-    assert write(12, 6) == ErrorCode.NONE
+        def write(version: int, sequence: int) -> int:
+            record = BatchRecord(offset=0, timestamp_ms=-1, key=b"k", value=b"v")
+            data = encode_batch(
+                [record],
+                transactional=True,
+                producer_id=begun.producer_id,
+                producer_epoch=begun.producer_epoch,
+                base_sequence=sequence,
+            )
+            topics = (TopicProduceData(name=topic.name, partition_data=(PartitionProduceData(index=0, records=data),)),)
+            asked = ProduceRequest(transactional_id=name, acks=-1, topic_data=topics)
+            code: int = wire.ask(asked, version).responses[0].partition_responses[0].error_code
+            return code
+
+        return write
+
+    newer, older = writer(topic.name), writer(topic.name + "-older")
+    assert [newer(12, 5), newer(12, 0), newer(12, 1)] == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, 0]
+    assert [older(11, 5), older(12, 7)] == [ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
+    assert [older(12, 5), older(12, 6)] == [0, 0]
 
 
-@pytest.mark.parametrize(
-    ("options", "code"),
-    [
-        ({}, ErrorCode.INVALID_TIMESTAMP),
-        ({"control": True}, ErrorCode.INVALID_RECORD),
-        ({"last_offset_delta": 7}, ErrorCode.INVALID_RECORD),
-        ({"base_offset": 50}, ErrorCode.INVALID_RECORD),
-        ({"producer_id": 7, "producer_epoch": 0, "base_sequence": -1}, ErrorCode.INVALID_RECORD),
-    ],
-)
-def test_a_batch_that_no_producer_may_send_is_refused_before_its_timestamps_are(
-    wire: Wire, topic: Any, options: dict[str, Any], code: ErrorCode
-) -> None:
-    record = BatchRecord(offset=0, timestamp_ms=10**15, key=b"k", value=b"v")
-    data = encode_batch([record], **options)
-    topics = (TopicProduceData(name=topic.name, partition_data=(PartitionProduceData(index=0, records=data),)),)
-    found = wire.ask(ProduceRequest(acks=-1, topic_data=topics), 9).responses[0].partition_responses[0]
-    assert (found.error_code, found.log_start_offset) == (code, 0)
+def test_markers_have_the_time_of_appending_where_records_have_it(wire: Wire, topic: Any) -> None:
+    config = AlterableConfig(name="message.timestamp.type", config_operation=0, value="LogAppendTime")
+    resource = AlterConfigsResource(resource_type=2, resource_name=topic.name, configs=(config,))
+    wire.ask(IncrementalAlterConfigsRequest(resources=(resource,)), 1)
+    topic.partitions[0].log.append_marker(8, 0, commit=True, now_ms=1, leader_epoch=0)
+    fetched = wire.ask(_fetch(topic, 0, session_epoch=-1), 12).responses[0].partitions[0].records
+    (read,) = read_batches(fetched)
+    assert not isinstance(read, BatchProblem)
+    assert (read.header.control, read.header.timestamp_type) == (True, TimestampType.LOG_APPEND_TIME)
+
+
+def test_what_is_stable_is_not_before_what_there_is(cluster: EmbeddedCluster, wire: Wire, topic: Any) -> None:
+    log = topic.partitions[0].log
+    record = BatchRecord(offset=0, timestamp_ms=1, key=b"k", value=b"v")
+    data = encode_batch([record], transactional=True, producer_id=9, producer_epoch=0, base_sequence=0)
+    for one in (data, batch(1), batch(1)):
+        log.append(one, leader_epoch=0, now_ms=1)
+    part = DeleteRecordsPartition(partition_index=0, offset=2)
+    wire.ask(DeleteRecordsRequest(topics=(DeleteRecordsTopic(name=topic.name, partitions=(part,)),)), 2)
+    latest = ListOffsetsTopic(name=topic.name, partitions=(ListOffsetsPartition(partition_index=0, timestamp=-1),))
+    for isolation_level, offset in ((0, 3), (1, 2)):
+        asked = ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=(latest,))
+        assert wire.ask(asked, 8).topics[0].partitions[0].offset == offset
 
 
 def _produce(wire: Wire, topic: Any, data: bytes) -> Any:
