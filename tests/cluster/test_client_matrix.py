@@ -1,0 +1,167 @@
+"""Each client with each way to connect, otherwise with its default settings: it produces, and reads what it produced in a group, on three brokers."""
+
+import asyncio
+import ssl
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from confluent_kafka import Consumer, Producer
+from kafka import KafkaConsumer, KafkaProducer
+
+from quorate.cluster import EmbeddedCluster, Security, make_certificate
+from tests.cluster.conftest import QUICK
+from tests.cluster.test_java_tools import tools as tools
+
+USER, PASSWORD = "alice", "very secret"
+VALUES = [b"%d" % number for number in range(20)]
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How to connect, and to what."""
+
+    protocol: str
+    mechanism: str | None
+    servers: str
+    authority: str
+
+    def config(self, names: Mapping[str, str]) -> dict[str, str]:
+        """The options of a client, by what it calls them."""
+        found = {"servers": self.servers, "protocol": self.protocol}
+        if self.mechanism is not None:
+            found |= {"mechanism": self.mechanism, "user": USER, "password": PASSWORD}
+        if self.protocol.endswith("SSL"):
+            found["authority"] = self.authority
+        return {names[key]: value for key, value in found.items()}
+
+
+WAYS = [
+    ("PLAINTEXT", None),
+    ("SSL", None),
+    ("SASL_PLAINTEXT", "PLAIN"),
+    ("SASL_SSL", "PLAIN"),
+    ("SASL_PLAINTEXT", "SCRAM-SHA-256"),
+    ("SASL_SSL", "SCRAM-SHA-512"),
+]
+
+
+def _named(way: tuple[str, str | None]) -> str:
+    return " ".join(filter(None, way))
+
+
+@pytest.fixture(scope="module", params=WAYS, ids=_named)
+def way(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Way]:
+    protocol, mechanism = request.param
+    context, authority = make_certificate(tmp_path_factory.mktemp("tls"))
+    security = Security(users={USER: PASSWORD} if mechanism else {}, tls=context if protocol.endswith("SSL") else None)
+    properties = {**QUICK, "num.partitions": 3, "default.replication.factor": 3}
+    with EmbeddedCluster(brokers=3, racks=["a", "b", "c"], security=security, properties=properties, seed=1) as made:
+        yield Way(protocol, mechanism, made.bootstrap_servers, str(authority))
+        assert made.core.failures == []
+
+
+CONFLUENT = {
+    "servers": "bootstrap.servers",
+    "protocol": "security.protocol",
+    "mechanism": "sasl.mechanisms",
+    "user": "sasl.username",
+    "password": "sasl.password",
+    "authority": "ssl.ca.location",
+}
+KAFKA_PYTHON = {
+    "servers": "bootstrap_servers",
+    "protocol": "security_protocol",
+    "mechanism": "sasl_mechanism",
+    "user": "sasl_plain_username",
+    "password": "sasl_plain_password",
+    "authority": "ssl_cafile",
+}
+
+
+def librdkafka(way: Way, protocol: str = "classic") -> list[bytes]:
+    config: dict[str, Any] = dict(way.config(CONFLUENT))
+    topic = f"librdkafka-{protocol}"
+    producer = Producer(config)
+    for value in VALUES:
+        producer.produce(topic, value)
+    assert producer.flush(20) == 0
+    consumer = Consumer({**config, "group.id": topic, "auto.offset.reset": "earliest", "group.protocol": protocol})
+    consumer.subscribe([topic])
+    read: list[bytes] = []
+    while len(read) < len(VALUES):
+        message = consumer.poll(20)
+        assert message is not None
+        assert message.error() is None, message.error()
+        read.append(message.value() or b"")
+    consumer.close()
+    return read
+
+
+def librdkafka_848(way: Way) -> list[bytes]:
+    return librdkafka(way, "consumer")
+
+
+def kafka_python(way: Way) -> list[bytes]:
+    config: dict[str, Any] = dict(way.config(KAFKA_PYTHON))
+    producer = KafkaProducer(**config)
+    for value in VALUES:
+        producer.send("kafka-python", value)
+    producer.flush(20)
+    producer.close()
+    consumer = KafkaConsumer("kafka-python", **config, group_id="kafka-python", auto_offset_reset="earliest")
+    read = [next(consumer).value for _ in VALUES]
+    consumer.close()
+    return read
+
+
+def aiokafka(way: Way) -> list[bytes]:
+    async def run() -> list[bytes]:
+        config: dict[str, Any] = dict(way.config(KAFKA_PYTHON))
+        authority = config.pop("ssl_cafile", None)
+        if authority is not None:
+            config["ssl_context"] = ssl.create_default_context(cafile=authority)
+        async with AIOKafkaProducer(**config) as producer:
+            for value in VALUES:
+                await producer.send_and_wait("aiokafka", value)
+        made = AIOKafkaConsumer("aiokafka", **config, group_id="aiokafka", auto_offset_reset="earliest")
+        async with made as consumer:
+            return [(await asyncio.wait_for(consumer.getone(), 20)).value for _ in VALUES]
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("client", [librdkafka, librdkafka_848, kafka_python, aiokafka], ids=lambda one: one.__name__)
+def test_a_client_with_default_settings_produces_and_reads_in_a_group(
+    way: Way, client: Callable[[Way], list[bytes]]
+) -> None:
+    assert sorted(client(way)) == sorted(VALUES)
+
+
+@pytest.mark.parametrize(
+    "way", WAYS[-2:], indirect=True, ids=_named
+)  # the others: test_java_clients, and less of the same
+def test_javas_client_produces_and_reads_in_a_group(
+    way: Way, tools: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
+    lines = [f"bootstrap.servers={way.servers}", f"security.protocol={way.protocol}"]
+    if way.mechanism is not None:
+        module = "plain.PlainLoginModule" if way.mechanism == "PLAIN" else "scram.ScramLoginModule"
+        login = f'org.apache.kafka.common.security.{module} required username="{USER}" password="{PASSWORD}";'
+        lines += [f"sasl.mechanism={way.mechanism}", f"sasl.jaas.config={login}"]
+    if way.protocol.endswith("SSL"):
+        lines += ["ssl.truststore.type=PEM", f"ssl.truststore.location={way.authority}"]
+    config = tmp_path / "client.properties"
+    config.write_text("\n".join(lines))
+    at = ("--bootstrap-server", way.servers, "--command-config", config, "--topic", "java")
+    count = len(VALUES)
+    sent = tools("ProducerPerformance", *at, "--num-records", count, "--record-size", 10, "--throughput", -1)
+    assert sent["out"].startswith(f"{count} records sent"), sent
+    for protocol in ("classic", "consumer"):
+        config.write_text("\n".join([*lines, f"group.protocol={protocol}"]))
+        read = tools("ConsumerPerformance", *at, "--num-records", count, "--group", protocol, "--timeout", 20_000)
+        names, values = (line.split(", ") for line in read["out"].splitlines()[-2:])
+        assert int(dict(zip(names, values, strict=True))["data.consumed.in.nMsg"]) == count, read
