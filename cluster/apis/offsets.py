@@ -113,6 +113,9 @@ def txn_offset_commit(broker: "Broker", request: TxnOffsetCommitRequest, context
             )
         answer = cluster.groups.request(broker.id, request.group_id, replace(request, topics=known), context)
     except Refusal as refusal:
+        if release_of(cluster.settings.coordinator.kafka_version) < (4, 0) and where[1] in cluster.groups.runtimes():
+            # That coordinator has the group before it asks for the transaction.
+            cluster.groups.runtimes()[where[1]].shard.state.need_group(request.group_id)
         told = _told(refusal.code, context.api_version)
         parts = ({one.name: [(part.partition_index, told) for part in one.partitions]} for one in known)
         answer = TxnOffsetCommitResponse(topics=tuple(topic for one in parts for topic in form.topics(one)))

@@ -132,7 +132,8 @@ class CoordinatorState:
         """Have a group for a commit of which nothing is written, as every partition is refused: it is there, but described and listed only once anything else was written."""
         if group_id not in self.groups:
             self.need_group(group_id)
-            self.untold.add(group_id)
+            if self.behaviour.new_coordinator:
+                self.untold.add(group_id)
 
     def _control(self, record: ControlRecord, producer_id: int | None) -> None:
         if record.name in ("COMMIT", "ABORT") and producer_id is not None:

@@ -15,6 +15,7 @@ from quorate.codecs.api import (
     ListGroupsRequest,
     OffsetCommitRequest,
     OffsetFetchRequest,
+    TxnOffsetCommitRequest,
 )
 from quorate.codecs.api.broker import (
     CreateTopicsRequest,
@@ -44,6 +45,7 @@ from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.join_group import JoinGroupRequestProtocol
 from quorate.codecs.api.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from quorate.codecs.api.offset_fetch import OffsetFetchRequestTopic
+from quorate.codecs.api.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
 from quorate.codecs.batches import BatchProblem, BatchRecord, encode_batch, read_batches
 from quorate.codecs.batches.model import TimestampType
 from quorate.codecs.batches.v2 import CRC_START, HEADER, HEADER_BYTES
@@ -240,6 +242,22 @@ def test_brokers_of_3_9_tell_of_topics_of_which_nothing_is_asked_where_later_one
     assert old_wire.ask(ListOffsetsRequest(topics=(ListOffsetsTopic(name="orders"),)), 7).topics[0].partitions == ()
     asked = (OffsetFetchRequestTopic(name="orders", partition_indexes=()),)
     assert old_wire.ask(OffsetFetchRequest(group_id="stays", topics=asked), 7).topics == ()
+
+
+def test_offsets_that_are_refused_make_a_group_at_once_in_3_9(old: EmbeddedCluster, old_wire: Wire) -> None:
+    old.call(lambda: old.core.internal_topic(TRANSACTION_STATE))
+    assert _commit(old_wire, "too-long", "orders", "m" * 5000) == ErrorCode.OFFSET_METADATA_TOO_LARGE
+    part = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
+    asked = TxnOffsetCommitRequest(
+        transactional_id="nobody",
+        group_id="of-nobody",
+        producer_id=5,
+        producer_epoch=0,
+        topics=(TxnOffsetCommitRequestTopic(name="orders", partitions=(part,)),),
+    )
+    refused = old_wire.ask(asked, 2).topics[0].partitions[0].error_code
+    assert refused == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert {"too-long", "of-nobody"} <= {one.group_id for one in old_wire.ask(ListGroupsRequest(), 4).groups}
 
 
 def test_offsets_of_a_group_that_there_is_not_have_an_illegal_generation_in_3_9(old_wire: Wire) -> None:
