@@ -44,8 +44,10 @@ _BARRIER_VALUES = cycle(range(45_000, 60_000))
 
 READ_AGAIN_S = 2
 """For so long a real broker is asked again for what it may just not know yet."""
-TRANSIENT = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_TRANSACTIONS})
-"""What a real broker answers for a moment, while something is written: it is asked again."""
+TRANSIENT = frozenset(
+    {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_ENOUGH_REPLICAS}
+)
+"""What a real broker answers for a moment, while something is written: it is asked again. The last is what older producers are told of transactions that end."""
 
 _PRODUCER = Struct(">q")
 _PRODUCER_AT = 43
