@@ -206,6 +206,8 @@ class Transactions:
                 raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)  # the markers are yet to come; clients ask again
         if producer_id < 0 or producer_id != found.producer_id or epoch != found.last_epoch:
             found = self._raised(found)  # else the same request again: the producer did not get the answer
+            if producer_id < 0:  # a new producer, so that the one before it is fenced (KIP-360)
+                found = replace(found, last_epoch=-1)
         found = replace(found, timeout_ms=timeout_ms, status=Status.EMPTY, partitions=(), start_ms=-1)
         found = self._put(coordinator, found)
         return found.producer_id, found.epoch

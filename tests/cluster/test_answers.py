@@ -327,6 +327,24 @@ def test_a_producer_that_is_not_known_begins_at_0_where_the_broker_adds_partitio
     assert [older(12, 5), older(12, 6)] == [0, 0]
 
 
+def test_a_producer_that_another_one_followed_is_fenced(cluster: EmbeddedCluster, wire: Wire, topic: Any) -> None:
+    """One that goes on by itself may ask again for what it was not answered (KIP-360)."""
+    cluster.call(lambda: cluster.core.internal_topic(TRANSACTION_STATE))
+
+    def begin(producer_id: int = -1, epoch: int = -1) -> tuple[int, int, int]:
+        asked = InitProducerIdRequest(
+            transactional_id=topic.name, transaction_timeout_ms=60_000, producer_id=producer_id, producer_epoch=epoch
+        )
+        answer = wire.ask(asked, 4)
+        return answer.error_code, answer.producer_id, answer.producer_epoch
+
+    _, producer_id, epoch = begin()
+    assert begin() == (ErrorCode.NONE, producer_id, epoch + 1)
+    assert begin(producer_id, epoch) == (ErrorCode.PRODUCER_FENCED, -1, -1)
+    for _ in range(2):
+        assert begin(producer_id, epoch + 1) == (ErrorCode.NONE, producer_id, epoch + 2)
+
+
 def test_markers_have_the_time_of_appending_where_records_have_it(wire: Wire, topic: Any) -> None:
     config = AlterableConfig(name="message.timestamp.type", config_operation=0, value="LogAppendTime")
     resource = AlterConfigsResource(resource_type=2, resource_name=topic.name, configs=(config,))
