@@ -84,7 +84,7 @@ def setting_named(release: Release, name: str) -> BrokerSetting:
 
 def _rows(text: str, release: Release) -> Iterator[BrokerSetting]:
     rows = [line.split("\t") for line in text.splitlines() if not line.startswith("#")]
-    for name, kind, change, default, allowed, since, until in rows[1:]:
+    for name, kind, change, default, allowed, told, since, until in rows[1:]:
         if (since and release < _release(since)) or (until and release >= _release(until)):
             continue
         yield BrokerSetting(
@@ -93,7 +93,7 @@ def _rows(text: str, release: Release) -> Iterator[BrokerSetting]:
             change=Change(change),
             default=None if default == r"\N" else default,
             rule=_rule(name, Kind[kind.upper()], "" if default == r"\N" else default, allowed),
-            shown=name not in _THROTTLES,
+            shown=not told,
         )
 
 

@@ -16,20 +16,19 @@ FILE = HERE.parent / "cluster" / "broker_settings.tsv"
 HEAD = """\
 # Brokers' settings by release, as Kafka's own classes tell them; written by scripts/make_broker_settings.py. \\N: no default.
 # change: who may have it changed while brokers run (KIP-226): nobody, all brokers or one, one only, or one of its listeners only.
-# allowed: bounds of a number, or the words that it may be.
-name\tkind\tchange\tdefault\tallowed\tsince\tuntil
+# allowed: bounds of a number, or the words that it may be. told: always, or only where it was given.
+name\tkind\tchange\tdefault\tallowed\ttold\tsince\tuntil
 """
 
 
 def rows_of(jars: Path) -> dict[str, tuple[str, ...]]:
-    """Each setting's kind, change, default and what is allowed."""
+    """Each setting's kind, change, default, what is allowed, and when it is told."""
     command = ["java", "-cp", f"{jars}/*", str(HERE / "BrokerSettings.java")]
     told = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
     found = {}
     for line in told.splitlines():
         name, kind, change, default, check, hidden = line.split("\t")
-        if hidden != "hidden":
-            found[name] = (kind.lower(), change, default, allowed(check))
+        found[name] = (kind.lower(), change, default, allowed(check), "given" if hidden else "")
     return found
 
 

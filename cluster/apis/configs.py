@@ -45,8 +45,6 @@ TOPIC, BROKER, GROUP = 2, 4, 32
 _OTHERS_WITH_SETTINGS = (8, 16)
 """Loggers of brokers, and clients' metrics."""
 _FROM_TOPIC, _FROM_BROKER, _FROM_ALL_BROKERS, _AT_START, _DEFAULT, _FROM_GROUP = 1, 2, 3, 4, 5, 8
-_HIDDEN = frozenset({"producer.id.expiration.check.interval.ms", MOST_PARTITIONS})
-"""Settings of brokers that Kafka keeps to itself, or does not have."""
 
 
 # ---- what a setting may be
@@ -158,12 +156,12 @@ def _of_broker(broker: "Broker") -> Iterator[DescribeConfigsResourceResult]:
     release = _release(cluster)
     known = of_brokers(release)
     changed = {*settings.changed.get(broker.id, {}), *broker_config(cluster, ALL)}
-    for name in sorted({*known, *at_start, *changed} - _HIDDEN):
+    for name in sorted({*known, *at_start, *changed} - {MOST_PARTITIONS}):
         one = setting_named(release, name)
         found = _synonyms(broker, name)
         if name in at_start and name not in settings.properties:
             found.insert(0, (name, at_start[name], _AT_START))
-        if not found and not one.shown:
+        if not one.shown and all(source == _DEFAULT for *_, source in found):
             continue
         value = found[0][1] if found else one.default
         secret = _is_secret(one)

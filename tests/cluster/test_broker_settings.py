@@ -155,7 +155,7 @@ def assert_same_settings(pair: Pair, request: DescribeConfigsRequest | None = No
     known, real = ({one.name: one for one in answer.results[0].configs} for answer in (ours, theirs))
     assert known.keys() == real.keys()
     for name in known.keys() - OWN:
-        assert known[name] == real[name]
+        assert known[name] == real[name], name
     for name in known.keys() & OWN:
         assert replace(known[name], value=None, config_source=0, synonyms=()) == replace(
             real[name], value=None, config_source=0, synonyms=()
