@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from quorate.cluster.failing import failed_response, with_error
 from quorate.codecs.api.broker import ProduceRequest
@@ -179,8 +179,7 @@ class Rule:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(NamedTuple):
     """A request that came. `fault`: what went wrong with it, if anything."""
 
     at_ms: int
@@ -231,11 +230,13 @@ class Faults:
 
     def of(self, broker: "Broker", connection: "Connection", header: "Header", request: Message) -> Fault | None:
         """What goes wrong with a request, if anything."""
-        for rule, action in list(self._waiting):
+        for rule, action in tuple(self._waiting):
             if rule.concerns(broker, header, request):
                 self._waiting.remove((rule, action))
                 self.cluster.clock.call_at(self.cluster.clock.now_ms(), action)  # behind this one
-        found = next((rule for rule in self.rules if rule.concerns(broker, header, request)), None)
+        found = None
+        if self.rules:
+            found = next((rule for rule in self.rules if rule.concerns(broker, header, request)), None)
         if found is not None:
             found.happened += 1
             if found.left is not None:
