@@ -11,7 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from quorate.cluster.frames import FrameError, Header, framed, read_header
-from quorate.cluster.security import Login
+from quorate.cluster.security import Login, LoginFailed
 from quorate.codecs.fast_encode import encode_message
 from quorate.coordinator.results import Pending
 
@@ -137,6 +137,9 @@ class Connection(asyncio.Protocol):
         while frames and not (self._busy or self._reads_nothing or broker.silent) and self.open:
             frame = frames.popleft()
             self._waiting_bytes -= len(frame) + 4
+            if self.login is not None and self.login.bare:
+                self._go_on_with(self.login, frame)
+                continue
             try:
                 header = self._header(frame)
             except FrameError as error:
@@ -157,6 +160,18 @@ class Connection(asyncio.Protocol):
         elif self._paused and self._waiting_bytes <= _PAUSE_BYTES and self.open:
             self._paused = False
             self._transport.resume_reading()
+
+    def _go_on_with(self, login: Login, said: bytes) -> None:
+        """One step of a login without headers; nothing can be said of one that fails."""
+        try:
+            answer = login.step(said)
+        except LoginFailed as failed:
+            self.broker.note(f"refused a login from {self.host[1:]}: {failed}")
+            self.close()
+            return
+        if login.user is not None:
+            self.user, self.login = login.user, None
+        self._transport.write(len(answer).to_bytes(4, "big") + answer)
 
     def _header(self, frame: bytes) -> Header:
         """The header of a request; with the request itself if it is the one before again, all but its correlation id. Raises `FrameError`."""

@@ -25,6 +25,8 @@ _OF_CLIENTS: Mapping[str, int | None] = {
 _OF_ADDRESSES: Mapping[str, int | None] = {"connection_creation_rate": _INT_MAX}
 """Quotas with the greatest that they can be; those are whole numbers."""
 _EPSILON = 1e-6
+_SHOWN = 100
+"""How much of what a client said is said again: an answer's texts have an end."""
 
 
 def check_entity(entity: Mapping[str, str | None]) -> None:
@@ -33,21 +35,21 @@ def check_entity(entity: Mapping[str, str | None]) -> None:
         raise _invalid("a quota is for somebody")
     for kind, name in entity.items():
         if kind not in (USER, CLIENT_ID, IP):
-            raise _invalid(f"there are no quotas for {kind!r}, only for {USER}, {CLIENT_ID} and {IP}")
+            raise _invalid(f"there are no quotas for {kind[:_SHOWN]!r}, only for {USER}, {CLIENT_ID} and {IP}")
         if name == "":
             raise _invalid(f"{kind} has a name, or none for the default")
     if IP in entity:
         if len(entity) > 1:
             raise _invalid("quotas are for addresses, or for users and client ids")
         if (address := entity[IP]) is not None and not _is_address(address):
-            raise _invalid(f"{address} is no address")
+            raise _invalid(f"{address[:_SHOWN]} is no address")
 
 
 def check_quota(kinds: Iterable[str], key: str, value: float) -> None:
     """Raises `Refusal` for a quota that there is not for these types of entities, or that cannot be."""
     known = _OF_ADDRESSES if IP in kinds else _OF_CLIENTS
     if key not in known:
-        raise _invalid(f"there is no quota {key}: {', '.join(known)}")
+        raise _invalid(f"there is no quota {key[:_SHOWN]}: {', '.join(known)}")
     if not value > 0:
         raise _invalid(f"{key} cannot be {value}: it is greater than 0")
     most = known[key]

@@ -31,9 +31,10 @@ class Security:
 
 
 class Login:
-    """A login while it goes on. `user`: who it was, once it is over."""
+    """A login while it goes on. `user`: who it was, once it is over; `bare`: what client and server say comes in frames of its own, without Kafka's headers."""
 
-    def __init__(self, security: Security, credentials: Credentials, mechanism: str) -> None:
+    def __init__(self, security: Security, credentials: Credentials, mechanism: str, *, bare: bool = False) -> None:
+        self.bare = bare
         self.user: str | None = None
         self._users = security.users
         self._credentials = credentials

@@ -59,7 +59,7 @@ def _check_filter(components: tuple[ComponentData, ...]) -> None:
         if not one.entity_type or one.entity_type in seen:
             raise Refusal(ErrorCode.INVALID_REQUEST, "each component has a type of its own")
         if one.entity_type not in (USER, CLIENT_ID, IP):
-            raise Refusal(ErrorCode.UNSUPPORTED_VERSION, f"there are no quotas for {one.entity_type!r}")
+            raise Refusal(ErrorCode.UNSUPPORTED_VERSION, "there are quotas for users, client ids and addresses")
         if one.match_type not in (_EXACT, _DEFAULT, _ANY):
             raise Refusal(ErrorCode.INVALID_REQUEST, f"there is no way {one.match_type} to match: 0 to 2")
         if (one.match is None) is (one.match_type == _EXACT):

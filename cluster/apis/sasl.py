@@ -1,6 +1,6 @@
 """SaslHandshake v0–1, SaslAuthenticate v0–2: logins (KIP-43, KIP-152). A connection that fails is told so, and closed.
 
-Version 0 of the handshake, after which mechanisms talk without Kafka's headers, is refused: clients have used version 1 since Kafka 1.0.
+After version 0 of the handshake, which kafka-python has up to 2.0, mechanisms talk in bare frames, without Kafka's headers (`Connection`).
 """
 
 from typing import TYPE_CHECKING
@@ -21,16 +21,18 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
-@answers(SaslHandshakeRequest, lacks="version 0, and mechanisms other than PLAIN and SCRAM")
+@answers(SaslHandshakeRequest, lacks="mechanisms other than PLAIN and SCRAM")
 def sasl_handshake(broker: "Broker", request: SaslHandshakeRequest, context: Context) -> SaslHandshakeResponse:
     """Begin a login."""
     security = broker.cluster.security
     if not security.users or context.connection.user is not None:
         return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
-    if request.mechanism not in security.mechanisms or context.api_version == 0:
+    if request.mechanism not in security.mechanisms:
         context.connection.close_later()
         return SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=security.mechanisms)
-    context.connection.login = Login(security, broker.cluster.credentials, request.mechanism)
+    context.connection.login = Login(
+        security, broker.cluster.credentials, request.mechanism, bare=context.api_version == 0
+    )
     return SaslHandshakeResponse(mechanisms=security.mechanisms)
 
 

@@ -39,9 +39,9 @@ def describe_user_scram_credentials(
     results = []
     for user in asked or known:
         if asked[user] > 1:
-            code, message = ErrorCode.DUPLICATE_RESOURCE, f"{user} is asked for twice"
+            code, message = ErrorCode.DUPLICATE_RESOURCE, "a user is asked for once"
         elif user not in known:
-            code, message = ErrorCode.RESOURCE_NOT_FOUND, f"{user} has no SCRAM credentials"
+            code, message = ErrorCode.RESOURCE_NOT_FOUND, "there are no SCRAM credentials of this user"
         else:
             infos = tuple(CredentialInfo(mechanism=one, iterations=rounds) for one, rounds in known[user].items())
             results.append(DescribeUserScramCredentialsResult(user=user, error_message=None, credential_infos=infos))
@@ -65,10 +65,10 @@ def alter_user_scram_credentials(
             continue  # the first that is wrong is told
         try:
             if wanted.pop(user, None) is not None:
-                raise Refusal(ErrorCode.DUPLICATE_RESOURCE, f"{user} is to be changed twice")
+                raise Refusal(ErrorCode.DUPLICATE_RESOURCE, "a user is changed once")
             _check(one)
             if isinstance(one, ScramCredentialDeletion) and (user, one.mechanism) not in cluster.credentials:
-                raise Refusal(ErrorCode.RESOURCE_NOT_FOUND, f"{user} has no credential for {MECHANISMS[one.mechanism]}")
+                raise Refusal(ErrorCode.RESOURCE_NOT_FOUND, f"the user has no credential for {MECHANISMS[one.mechanism]}")
             wanted[user] = one
         except Refusal as refusal:
             results[user] = AlterUserScramCredentialsResult(

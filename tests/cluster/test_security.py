@@ -49,6 +49,23 @@ def test_a_right_login_opens_the_door_of_its_own_connection(guarded: EmbeddedClu
         assert wire.ask(MetadataRequest(topics=None), 12).topics[0].name == "t"
 
 
+@pytest.mark.parametrize("password", [PASSWORD, "wrong"])
+def test_after_version_0_of_the_handshake_a_login_comes_without_headers(
+    guarded: EmbeddedCluster, password: str
+) -> None:
+    """As kafka-python up to 2.0 logs in, to real brokers, too."""
+    with Wire(guarded.core.brokers[1].port) as wire:
+        assert wire.ask(SaslHandshakeRequest(mechanism="PLAIN"), 0).error_code == 0
+        token = f"\0alice\0{password}".encode()
+        wire.socket.sendall(len(token).to_bytes(4, "big") + token)
+        if password == "wrong":
+            assert wire.is_closed()
+            assert "refused a login" in guarded.core.notes[-1]
+            return
+        assert wire.frame() == b""
+        assert wire.ask(MetadataRequest(topics=None), 12).topics[0].name == "t"
+
+
 def test_an_unknown_mechanism_is_told_with_those_that_there_are(guarded: EmbeddedCluster) -> None:
     with Wire(guarded.core.brokers[1].port) as wire:
         answer = wire.ask(SaslHandshakeRequest(mechanism="GSSAPI"), 1)
