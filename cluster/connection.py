@@ -171,7 +171,7 @@ class Connection(asyncio.Protocol):
             return
         if login.user is not None:
             self.user, self.login = login.user, None
-        self._transport.write(len(answer).to_bytes(4, "big") + answer)
+        self._send(len(answer).to_bytes(4, "big") + answer)
 
     def _header(self, frame: bytes) -> Header:
         """The header of a request; with the request itself if it is the one before again, all but its correlation id. Raises `FrameError`."""
@@ -197,10 +197,7 @@ class Connection(asyncio.Protocol):
                 self.broker.failed(type(response).__name__)
                 self.close()
             else:
-                if self._gathers or self._gathered:
-                    self._gather(sent)
-                else:
-                    self._transport.write(sent)
+                self._send(sent)
             if self._ending:
                 self.close()
         self._busy = False
@@ -216,8 +213,11 @@ class Connection(asyncio.Protocol):
         self._last_answer = (response, version, body) if len(body) <= _REPEATED_BYTES else None
         return body
 
-    def _gather(self, sent: bytes) -> None:
-        """Send it with the answers to the requests that came together with this one; none waits for anything but the loop's turn."""
+    def _send(self, sent: bytes) -> None:
+        """Send it, with the answers to the requests that came together with this one; none waits for anything but the loop's turn."""
+        if not (self._gathers or self._gathered):
+            self._transport.write(sent)
+            return
         self._gathered.append(sent)
         self._gathered_bytes += len(sent)
         if self._gathered_bytes > _AT_ONCE_BYTES:

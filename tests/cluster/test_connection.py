@@ -6,11 +6,11 @@ from struct import pack
 
 import pytest
 
-from quorate.cluster import Delay, EmbeddedCluster, ManualClock
+from quorate.cluster import Delay, EmbeddedCluster, ManualClock, Security
 from quorate.cluster.broker import Broker
 from quorate.cluster.connection import Connection
 from quorate.codecs.api import HeartbeatRequest, api_of, encode_api
-from quorate.codecs.api.broker import ListOffsetsRequest, MetadataRequest
+from quorate.codecs.api.broker import ListOffsetsRequest, MetadataRequest, SaslHandshakeRequest
 from quorate.codecs.message import Message
 
 
@@ -152,3 +152,18 @@ def test_a_fault_befalls_a_repeated_request_as_it_does_the_first(broker: Broker,
     assert (sent.answered, delayed.happened) == ([1], 1)
     clock.advance(10)
     assert sent.answered == [1, 2]
+
+
+def test_steps_of_a_login_without_headers_are_answered_behind_what_came_before_them() -> None:
+    made = EmbeddedCluster(security=Security(users={"u": "p"}), seed=1)
+    made.core.brokers[1].serving = True
+    connection, sent = connect(made.core.brokers[1])
+    token = b"\0u\0p"
+    handshake = frame(SaslHandshakeRequest(mechanism="PLAIN"), 0, 1)
+    connection.data_received(handshake + len(token).to_bytes(4, "big") + token + metadata(2))
+    data = b"".join(sent.writes)
+    first = 4 + int.from_bytes(data[:4], "big")
+    assert data[4:8] == (1).to_bytes(4, "big")
+    assert data[first : first + 4] == bytes(4)  # nothing more to say: logged in
+    assert data[first + 8 : first + 12] == (2).to_bytes(4, "big")
+    made.core.close()
