@@ -2,11 +2,13 @@
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quorate.pipeline.source import ConsumerOffsets
 from tests.pipeline.conftest import CAPTURES
 from tests.pipeline.generated import damage, write_log
 from tests.pipeline.reading import by_place, expected, rows_of, splits_of
@@ -37,6 +39,29 @@ def test_tasks_of_any_size_have_the_rows_of_the_whole_log(
     assert by_place(rows_of(log, isolation_level=level)) == by_place(wanted)
     tasks = splits_of(log, isolation_level=level, maxSplitBytes=size)
     assert by_place(row for task in tasks for row in task) == by_place(wanted)
+
+
+def test_one_hot_segment_is_cut_into_tasks_of_like_size_and_small_partitions_share_one(tmp_path: Path) -> None:
+    def tasks(path: Path, size: int) -> list[int]:
+        source = ConsumerOffsets({"path": str(path), "maxSplitBytes": str(size)})
+        splits: Any = source.reader(source.schema()).partitions()
+        return [sum(piece.end - piece.begin for piece in split.pieces) for split in splits]
+
+    log = write_log(tmp_path / "cut" / "__consumer_offsets-5", Random(1), 300)
+    whole = b"".join(path.read_bytes() for path in sorted(log.glob("*.log")))
+    hot = tmp_path / "hot" / "__consumer_offsets-5"
+    hot.mkdir(parents=True)
+    (hot / min(log.glob("*.log")).name).write_bytes(whole)
+    size = len(whole) // 10
+    found = tasks(hot, size)
+    assert sum(found) == len(whole)
+    assert 8 <= len(found) <= 20
+    assert max(found) < 2 * size
+    assert sum(map(bool, splits_of(hot, isolation_level="read_uncommitted", maxSplitBytes=size))) == len(found)
+
+    for number in range(20):
+        write_log(tmp_path / "small" / f"__consumer_offsets-{number}", Random(number), 5)
+    assert len(tasks(tmp_path / "small", 32 << 20)) == 1
 
 
 @settings(max_examples=20)
