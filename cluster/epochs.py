@@ -14,7 +14,7 @@ def up_to(epochs: Epochs, led: int, end: int) -> Epochs:
 
 def end_of(epochs: Epochs, epoch: int, end: int) -> tuple[int, int]:
     """The largest leader epoch up to `epoch`, and where it ended; (-1, -1) for one that is later than all."""
-    if epoch < 0:
+    if epoch == -1:
         return -1, -1
     known = [one for one, _ in epochs if one <= epoch]
     later = [start for one, start in epochs if one > epoch]

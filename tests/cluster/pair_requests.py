@@ -69,11 +69,13 @@ _NEVER_WILD = frozenset(
         "configs",
         "AddPartitionsToTxnTopic.partitions",
         "UpdateFeaturesRequest.validate_only",
+        "FetchTopic.topic_id",
+        "ForgottenTopic.topic_id",
         "OpData.value",
     }
 )
 """A client that waits for months compares nothing, nor does a transaction that ends at once, which brokers look for every ten seconds; brokers do not fetch from the embedded ones; of an isolation level that there is not, what Kafka does depends on what
-it looks at first; to a produce request without records it never answers."""
+it looks at first; to a produce request without records it never answers; whether it fails over a topic to fetch that has neither id nor name depends on what comes behind."""
 
 
 def _sync(request: Any, response: Any) -> SyncGroupRequest:

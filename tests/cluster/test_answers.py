@@ -18,19 +18,23 @@ from quorate.codecs.api import (
     TxnOffsetCommitRequest,
 )
 from quorate.codecs.api.broker import (
+    CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteRecordsRequest,
     DeleteTopicsRequest,
     DescribeConfigsRequest,
+    DescribeTransactionsRequest,
     ElectLeadersRequest,
     FetchRequest,
     IncrementalAlterConfigsRequest,
     InitProducerIdRequest,
     ListOffsetsRequest,
     MetadataRequest,
+    OffsetForLeaderEpochRequest,
     ProduceRequest,
     UpdateFeaturesRequest,
 )
+from quorate.codecs.api.broker.create_partitions import CreatePartitionsTopic
 from quorate.codecs.api.broker.create_topics import CreatableTopic, CreatableTopicConfig
 from quorate.codecs.api.broker.delete_records import DeleteRecordsPartition, DeleteRecordsTopic
 from quorate.codecs.api.broker.delete_topics import DeleteTopicState
@@ -39,6 +43,7 @@ from quorate.codecs.api.broker.fetch import FetchPartition, FetchTopic, Forgotte
 from quorate.codecs.api.broker.incremental_alter_configs import AlterableConfig, AlterConfigsResource
 from quorate.codecs.api.broker.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from quorate.codecs.api.broker.metadata import MetadataRequestTopic
+from quorate.codecs.api.broker.offset_for_leader_epoch import OffsetForLeaderPartition, OffsetForLeaderTopic
 from quorate.codecs.api.broker.produce import PartitionProduceData, TopicProduceData
 from quorate.codecs.api.broker.update_features import FeatureUpdateKey
 from quorate.codecs.api.error_codes import ErrorCode
@@ -141,6 +146,37 @@ def test_partitions_beyond_counting_fail_no_other_topic_if_their_own_settings_ar
 
     assert codes("soon") == [ErrorCode.INVALID_CONFIG, ErrorCode.NONE]
     assert codes("CreateTime") == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
+
+
+@pytest.mark.parametrize(("count", "code"), [(10_002, 0), (10_003, -1), (2**31 - 1, -1)])
+def test_so_many_partitions_may_be_added_as_the_controller_writes_at_once(
+    wire: Wire, topic: Any, count: int, code: int
+) -> None:
+    more = CreatePartitionsTopic(name=topic.name, count=count, assignments=None)
+    asked = CreatePartitionsRequest(topics=(more,), timeout_ms=1000, validate_only=True)
+    assert wire.ask(asked, 3).results[0].error_code == code
+
+
+@pytest.mark.parametrize("leader_epoch", [-1, -2, -(1 << 31)])
+def test_only_a_leader_epoch_of_minus_1_is_none(wire: Wire, topic: Any, leader_epoch: int) -> None:
+    part = OffsetForLeaderPartition(partition=0, leader_epoch=leader_epoch)
+    asked = OffsetForLeaderEpochRequest(topics=(OffsetForLeaderTopic(topic=topic.name, partitions=(part,)),))
+    found = wire.ask(asked, 4).topics[0].partitions[0]
+    assert (found.leader_epoch, found.end_offset) == ((-1, -1) if leader_epoch == -1 else (leader_epoch, 0))
+
+
+@pytest.mark.parametrize(("version", "known"), [("4.0.2", True), ("4.3.1", False)])
+def test_4_0_goes_on_telling_when_the_last_transaction_began(version: str, known: bool) -> None:
+    with EmbeddedCluster(kafka_version=version, properties=ONE_EACH) as one:
+        one.call(lambda: one.core.internal_topic(TRANSACTION_STATE))
+        one.call(lambda: one.core.create_topic("t", partitions=1, replicas=1))
+        producer_id, epoch = one.call(lambda: one.core.transactions.begin("x", 60_000, -1, -1))
+        one.call(lambda: one.core.transactions.add("x", producer_id, epoch, [("t", 0)]))
+        one.call(lambda: one.core.transactions.begin("x", 60_000, -1, -1))
+        with Wire(one.core.brokers[1].port) as wire:
+            (told,) = wire.ask(DescribeTransactionsRequest(transactional_ids=("x",)), 0).transaction_states
+    assert told.transaction_state == "Empty"
+    assert (told.transaction_start_time_ms > 0) is known
 
 
 def test_metadata_of_a_topic_with_neither_name_nor_id_is_an_error_of_the_broker(wire: Wire, topic: Any) -> None:
