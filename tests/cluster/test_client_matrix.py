@@ -1,10 +1,16 @@
 """Each client with each way to connect, otherwise with its default settings: it produces, and reads what it produced in a group, on three brokers."""
 
 import asyncio
+import atexit
+import os
+import shutil
 import ssl
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
@@ -134,7 +140,32 @@ def aiokafka(way: Way) -> list[bytes]:
     return asyncio.run(run())
 
 
-@pytest.mark.parametrize("client", [librdkafka, librdkafka_848, kafka_python, aiokafka], ids=lambda one: one.__name__)
+@cache
+def built() -> Path:
+    """franz-go's client."""
+    made = Path(mkdtemp(prefix="quorate-franz-")) / "franz"
+    atexit.register(shutil.rmtree, made.parent)
+    offline = {**os.environ, "GOFLAGS": "-mod=readonly", "GOPROXY": "off"}
+    subprocess.run(["go", "build", "-o", made, "."], cwd=FRANZ, env=offline, check=True, timeout=300)
+    return made
+
+
+def franz_go(way: Way) -> list[bytes]:
+    login = (way.mechanism or "", USER, PASSWORD)
+    command = [built(), way.servers, way.protocol, *login, way.authority]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 0, ran.stderr
+    return [line.encode() for line in ran.stdout.splitlines()]
+
+
+FRANZ = Path(__file__).with_name("franz")
+CLIENTS = [librdkafka, librdkafka_848, kafka_python, aiokafka]
+_MODULES = Path(os.environ.get("GOMODCACHE") or Path.home() / "go" / "pkg" / "mod")
+if shutil.which("go") is not None and (_MODULES / "github.com" / "twmb" / "franz-go@v1.22.2").is_dir():
+    CLIENTS.append(franz_go)  # nothing is fetched for it: `make bench` does that
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda one: one.__name__)
 def test_a_client_with_default_settings_produces_and_reads_in_a_group(
     way: Way, client: Callable[[Way], list[bytes]]
 ) -> None:
