@@ -126,8 +126,8 @@ def known_timestamp() -> Column:
 
 
 def record_time() -> Column:
-    """When a record was written. Rows of others may have times that the source has not, which are none."""
-    return time_or_null(F.col("timestamp")).alias("timestamp")
+    """When a record was written. Rows of others may have times that the source has not, which are none, and times without a zone, which are of the session's."""
+    return time_or_null(F.col("timestamp").cast("timestamp")).alias("timestamp")
 
 
 def with_same_log(left: DataFrame, right: DataFrame, how: str, also: Iterable[str] = ()) -> DataFrame:
