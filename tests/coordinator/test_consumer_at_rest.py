@@ -51,11 +51,11 @@ class Compared:
 def test_the_short_way_answers_as_the_whole_way(version: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     compared = Compared()
     monkeypatch.setattr(heartbeat, "answer_at_rest", compared)
-    for seed in range(25):
+    for seed in range(10):
         watched = Watched()
         watched.side = ShardSide(version)
         History(Random(seed), watched, regexes=0.2, statics=0.2).run(STEPS)
-    assert compared.answered > 100, "members come to rest, and are answered so"
+    assert compared.answered > 30, "members come to rest, and are answered so"
 
 
 NOW_MS = 1_000_000
