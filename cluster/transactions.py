@@ -5,23 +5,22 @@ leader reads the log, goes on with transactions that were about to end, and abor
 ever sees a transaction half ended. Where logs are to be on the disk before anybody is told, markers are written when the decision is there, and that the transaction has ended when they are.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from quorate.cluster.clock import Handle
 from quorate.cluster.errors import Refusal
 from quorate.cluster.groups import PartitionCoordinatorLog, Unreadable
 from quorate.cluster.producers import Refused
 from quorate.cluster.topics import PartitionState
-from quorate.cluster.transaction_records import ENDED, Status, Transaction, record_of, tombstone_of, transaction_of
-from quorate.codecs import CONSUMER_OFFSETS, CoordinatorRecord, LogError
+from quorate.cluster.transaction_ends import RETRY_MS, Coordinator, Endings
+from quorate.cluster.transaction_records import ENDED, Status, Transaction, record_of, tombstone_of
+from quorate.codecs import CoordinatorRecord, LogError
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import TRANSACTION_STATE
-from quorate.codecs.messages.transaction import TransactionLogKey, TransactionLogValue
 from quorate.coordinator.partitioning import partition_of
 from quorate.coordinator.results import Pending
-from quorate.coordinator.runtime import MAPPED_ERRORS, AppendError, StoredRecord
+from quorate.coordinator.runtime import MAPPED_ERRORS, AppendError
 
 if TYPE_CHECKING:
     from quorate.cluster.core import ClusterCore
@@ -31,55 +30,10 @@ __all__ = ["Transactions"]
 _LAST_EPOCH = 0x7FFF - 1
 _BLOCK = 1000
 """So many producer ids are given out before it is written down that they are (KIP-730)."""
-_RETRY_MS = 100
 _KEEPS_START = (4, 0)
 """The release that goes on telling when the last transaction began once its producer has begun anew."""
 
 T = TypeVar("T")
-
-
-@dataclass(slots=True)
-class _Coordinator:
-    """The coordinator of one partition.
-
-    `timers`: of open transactions, and of those whose markers could not be written; `ending`: who waits for the end of one; `told`: of which it was said that
-    something could not be written.
-    """
-
-    partition: PartitionState
-    broker: int
-    leader_epoch: int
-    by_id: dict[str, Transaction] = field(default_factory=dict)
-    timers: dict[str, Handle] = field(default_factory=dict)
-    ending: dict[str, list[Pending[bool]]] = field(default_factory=dict)
-    told: set[str] = field(default_factory=set)
-
-    @property
-    def is_flushing(self) -> bool:
-        """Whether what was written last is on its way to the disk."""
-        return self.partition.log.held_from is not None
-
-    def load(self) -> None:
-        """Know what the log says. Raises `LogError` for damage, `ValueError` for a status that there is not."""
-        for stored in PartitionCoordinatorLog(self.partition).read():
-            if not isinstance(stored, StoredRecord) or not isinstance(stored.record, CoordinatorRecord):
-                continue  # Kafka skips what it does not know here, too
-            key, value = stored.record.key, stored.record.value
-            if isinstance(key, TransactionLogKey) and isinstance(value, TransactionLogValue):
-                self.by_id[key.transactional_id] = transaction_of(key, value)
-            elif isinstance(key, TransactionLogKey):
-                self.by_id.pop(key.transactional_id, None)
-
-    def cancel(self, transactional_id: str) -> None:
-        """Its timer is not needed any more."""
-        timer = self.timers.pop(transactional_id, None)
-        if timer is not None:
-            timer.cancel()
-
-    def over(self, transactional_id: str, ended: bool) -> None:
-        """Who waits for the end of its transaction need not wait any more."""
-        for one in self.ending.pop(transactional_id, ()):
-            one.complete(ended)
 
 
 class Transactions:
@@ -89,7 +43,8 @@ class Transactions:
         self.cluster = cluster
         self.next_block = 0
         self._next_producer_id = -1
-        self._running: dict[int, _Coordinator] = {}
+        self._running: dict[int, Coordinator] = {}
+        self._ends = Endings(cluster, self._running, self._put)
         self._unreadable = Unreadable()
 
     # ---- who coordinates
@@ -122,11 +77,11 @@ class Transactions:
         """All that is coordinated."""
         return {key: one for running in self._running.values() for key, one in running.by_id.items()}
 
-    def _of(self, transactional_id: str) -> _Coordinator | None:
+    def _of(self, transactional_id: str) -> Coordinator | None:
         partition = self.partition_for(transactional_id)
         return None if partition is None else self._at(partition)
 
-    def _at(self, partition: PartitionState) -> _Coordinator | None:
+    def _at(self, partition: PartitionState) -> Coordinator | None:
         """The coordinator of a partition, which loads its log if it is new; `None` if that cannot be read: half of it would pass for all."""
         running = self._running.get(partition.index)
         if running is not None and running.leader_epoch == partition.leader_epoch and running.partition is partition:
@@ -135,7 +90,7 @@ class Transactions:
             self._unload(partition.index)
         if partition.leader < 0 or partition in self._unreadable:
             return None
-        running = _Coordinator(partition, partition.leader, partition.leader_epoch)
+        running = Coordinator(partition, partition.leader, partition.leader_epoch)
         try:
             running.load()
         except (LogError, ValueError) as error:
@@ -145,7 +100,7 @@ class Transactions:
         self._running[partition.index] = running
         for found in list(running.by_id.values()):
             if found.status in ENDED:
-                self._complete(running, found)
+                self._ends.complete(running, found)
             elif found.status is Status.ONGOING:
                 self._set_timer(running, found)
         return running
@@ -313,13 +268,13 @@ class Transactions:
 
     # ---- inside
 
-    def _need(self, transactional_id: str) -> _Coordinator:
+    def _need(self, transactional_id: str) -> Coordinator:
         found = self._of(transactional_id)
         if found is None:
             raise Refusal(ErrorCode.NOT_COORDINATOR)
         return found
 
-    def _checked(self, coordinator: _Coordinator, transactional_id: str, producer_id: int, epoch: int) -> Transaction:
+    def _checked(self, coordinator: Coordinator, transactional_id: str, producer_id: int, epoch: int) -> Transaction:
         found = coordinator.by_id.get(transactional_id)
         if found is None or found.producer_id != producer_id:
             raise Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -333,7 +288,7 @@ class Transactions:
             return replace(found, producer_id=self.new_producer_id(), epoch=0, last_epoch=found.epoch)
         return replace(found, epoch=found.epoch + 1, last_epoch=found.epoch)
 
-    def _end(self, coordinator: _Coordinator, found: Transaction, *, commit: bool) -> Transaction:
+    def _end(self, coordinator: Coordinator, found: Transaction, *, commit: bool) -> Transaction:
         """Write down that it ends, then the markers, then that it has ended. From the first on, it does end."""
         was = coordinator.by_id[found.transactional_id]
         prepared = replace(found, status=Status.PREPARE_COMMIT if commit else Status.PREPARE_ABORT)
@@ -344,113 +299,15 @@ class Transactions:
             )
         prepared = self._put(coordinator, prepared)
         coordinator.cancel(found.transactional_id)
-        return self._complete(coordinator, prepared)
+        return self._ends.complete(coordinator, prepared)
 
-    def _complete(self, coordinator: _Coordinator, prepared: Transaction) -> Transaction:
-        """Write the markers of a transaction that is about to end, and that it has ended, each when what was written before is where it is to be. If that fails, it is tried again.
-
-        Returns what is known of it when it has ended.
-        """
-        ended = replace(prepared, status=ENDED[prepared.status], partitions=(), next_producer_id=-1)
-        if prepared.next_producer_id >= 0:
-            ended = replace(ended, producer_id=prepared.next_producer_id, epoch=0)
-
-        def mark(there: bool) -> None:
-            if not self._is_about_to_end(coordinator, prepared):
-                return
-            if not there:  # what the disk did not take may be lost, though it can be read: once more
-                coordinator.over(prepared.transactional_id, False)
-                self._try_again(coordinator, prepared, "the disk did not take the decision", decide=True)
-                return
-            try:
-                flushing = self._write_markers(coordinator, prepared)
-            except (AppendError, Refusal, Refused) as error:
-                self._try_again(coordinator, prepared, error)
-                return
-            (self.cluster.flusher.after if flushing else _now)(end)
-
-        def end(there: bool) -> None:
-            if not self._is_about_to_end(coordinator, prepared):
-                return
-            try:
-                if not there:
-                    raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
-                self._put(coordinator, ended)
-            except Refusal as error:
-                self._try_again(coordinator, prepared, error)
-                return
-            if prepared.transactional_id in coordinator.told:
-                coordinator.told.discard(prepared.transactional_id)
-                self.cluster.note(f"markers of {prepared.transactional_id} are written")
-            coordinator.over(prepared.transactional_id, True)
-
-        (self.cluster.flusher.after if coordinator.is_flushing else _now)(mark)
-        found = coordinator.by_id[prepared.transactional_id]
-        return ended if found is prepared else found
-
-    def _is_about_to_end(self, coordinator: _Coordinator, prepared: Transaction) -> bool:
-        """Whether this is still to be done here: meanwhile others may have begun to coordinate."""
-        return (
-            self._running.get(coordinator.partition.index, coordinator) is coordinator
-            and coordinator.by_id.get(prepared.transactional_id) is prepared
-        )
-
-    def _try_again(
-        self, coordinator: _Coordinator, prepared: Transaction, error: object, *, decide: bool = False
-    ) -> None:
-        """In a moment, until it is done; said once. `decide`: beginning with the decision."""
-        transactional_id = prepared.transactional_id
-
-        def again() -> None:
-            coordinator.timers.pop(transactional_id, None)
-            if not self._is_about_to_end(coordinator, prepared):
-                return
-            try:
-                self._complete(coordinator, self._put(coordinator, prepared) if decide else prepared)
-            except Refusal as refusal:
-                self._try_again(coordinator, prepared, refusal, decide=True)
-
-        if transactional_id not in coordinator.told:
-            coordinator.told.add(transactional_id)
-            self.cluster.note(f"markers of {transactional_id} could not be written, and will be: {error}")
-        clock = self.cluster.clock
-        coordinator.timers[transactional_id] = clock.call_at(clock.now_ms() + _RETRY_MS, again)
-
-    def _write_markers(self, coordinator: _Coordinator, prepared: Transaction) -> bool:
-        """To offsets' partitions by their coordinators. Returns whether they are on their way to the disk."""
-        now_ms = self.cluster.clock.now_ms()
-        flushing = False
-        for topic, index in prepared.partitions:
-            partition = self.cluster.partition(topic, index)
-            if partition is None:
-                continue  # deleted since
-            if topic == CONSUMER_OFFSETS and partition.leader >= 0:
-                self.cluster.groups.end_transaction(
-                    partition,
-                    prepared.producer_id,
-                    prepared.epoch,
-                    commit=prepared.commits,
-                    coordinator_epoch=coordinator.leader_epoch,
-                )
-            else:
-                partition.log.append_marker(
-                    prepared.producer_id,
-                    prepared.epoch,
-                    commit=prepared.commits,
-                    now_ms=now_ms,
-                    leader_epoch=partition.leader_epoch,
-                    coordinator_epoch=coordinator.leader_epoch,
-                )
-            flushing |= partition.log.held_from is not None
-        return flushing
-
-    def _set_timer(self, coordinator: _Coordinator, found: Transaction) -> None:
+    def _set_timer(self, coordinator: Coordinator, found: Transaction) -> None:
         coordinator.cancel(found.transactional_id)
         coordinator.timers[found.transactional_id] = self.cluster.clock.call_at(
             found.start_ms + found.timeout_ms, lambda: self._timed_out(coordinator, found.transactional_id)
         )
 
-    def _timed_out(self, coordinator: _Coordinator, transactional_id: str) -> None:
+    def _timed_out(self, coordinator: Coordinator, transactional_id: str) -> None:
         """The transaction took longer than its producer said: it is aborted, and the producer fenced."""
         coordinator.timers.pop(transactional_id, None)
         found = coordinator.by_id.get(transactional_id)
@@ -463,10 +320,10 @@ class Transactions:
                     self.cluster.note(f"transaction {transactional_id} could not be aborted, and will be: {refusal}")
                 clock = self.cluster.clock
                 coordinator.timers[transactional_id] = clock.call_at(
-                    clock.now_ms() + _RETRY_MS, lambda: self._timed_out(coordinator, transactional_id)
+                    clock.now_ms() + RETRY_MS, lambda: self._timed_out(coordinator, transactional_id)
                 )
 
-    def _put(self, coordinator: _Coordinator, found: Transaction) -> Transaction:
+    def _put(self, coordinator: Coordinator, found: Transaction) -> Transaction:
         """Write down what is known of an id from now on, then know it. Raises `Refusal`, and then nothing has changed."""
         was = coordinator.by_id.get(found.transactional_id)
         previous = found.producer_id if was is None else was.producer_id
@@ -475,17 +332,12 @@ class Transactions:
         coordinator.by_id[found.transactional_id] = found
         return found
 
-    def _append(self, coordinator: _Coordinator, record: CoordinatorRecord) -> None:
+    def _append(self, coordinator: Coordinator, record: CoordinatorRecord) -> None:
         log = PartitionCoordinatorLog(coordinator.partition, base_sequence=-1)
         try:
             log.append([record], timestamp_ms=self.cluster.clock.now_ms())
         except AppendError as error:
             raise Refusal(MAPPED_ERRORS.get(error.code, error.code)) from None
-
-
-def _now(action: Callable[[bool], object]) -> None:
-    """What waits for nothing."""
-    action(True)
 
 
 def _may_resume(found: Transaction, producer_id: int, epoch: int) -> bool:

@@ -42,7 +42,8 @@ def fill(log: PartitionLog, source: PartitionLog) -> None:
     """Append what is in another log, as producers and coordinators did."""
     for batch in source:
         if not batch.control:
-            log.append(batch.data, leader_epoch=batch.leader_epoch, now_ms=batch.max_timestamp_ms)
+            sent = bytes(8) + batch.data[8:]  # from offset 0 on, as producers count
+            log.append(sent, leader_epoch=batch.leader_epoch, now_ms=batch.max_timestamp_ms)
             continue
         (read,) = read_batches(batch.data)
         (record,) = read.records()  # type: ignore[union-attr]
