@@ -31,7 +31,7 @@ _LAST_EPOCH = 0x7FFF - 1
 _BLOCK = 1000
 """So many producer ids are given out before it is written down that they are (KIP-730)."""
 _KEEPS_START = (4, 0)
-"""The release that goes on telling when the last transaction began once its producer has begun anew."""
+"""The last release that goes on telling when the last transaction began once its producer has begun anew."""
 
 T = TypeVar("T")
 
@@ -166,7 +166,7 @@ class Transactions:
             if producer_id < 0:  # a new producer, so that the one before it is fenced (KIP-360)
                 found = replace(found, last_epoch=-1)
         version = self.cluster.settings.coordinator.kafka_version
-        start_ms = found.start_ms if (version.major, version.minor) == _KEEPS_START else -1
+        start_ms = found.start_ms if (version.major, version.minor) <= _KEEPS_START else -1
         found = replace(found, timeout_ms=timeout_ms, status=Status.EMPTY, partitions=(), start_ms=start_ms)
         found = self._put(coordinator, found)
         return found.producer_id, found.epoch

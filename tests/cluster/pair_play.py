@@ -38,6 +38,8 @@ SETTINGS: Mapping[str, object] = {
     # What is too old goes when nobody looks: a record with a timestamp of 5 ms is sent, too.
     "log.retention.check.interval.ms": 10**9,
     "log.initial.task.delay.ms": 10**9,
+    # Transactions whose time is over end at once here, and are listed in other seeds, too.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
 }
 """Of both."""
 

@@ -34,6 +34,7 @@ from tests.cluster.pair_values import (
     BAD_TOPICS,
     EMPTY_ASSIGNMENT,
     EMPTY_SUBSCRIPTION,
+    FETCH_TELLS_EPOCHS,
     GROUPS,
     INTERNAL,
     NAME_INTERNAL,
@@ -109,7 +110,7 @@ class Requests:
         self.sequences: dict[tuple[int, int, str, int], list[tuple[int, int]]] = {}
         self.members: dict[str, list[tuple[str, int]]] = {}
         self.owned: dict[tuple[str, str], tuple[Message, ...]] = {}
-        self.sessions: list[tuple[int, int]] = []
+        self.sessions: list[tuple[int, int, bool]] = []
         self.transactional_id: str | None = None
         self.scratch: dict[str, Any] = {}
         self._waiting: list[tuple[tuple[int, int, str, int], tuple[int, int]]] = []
@@ -156,7 +157,8 @@ class Requests:
                 if key[2:] in done:
                     self.sequences.setdefault(key, []).append(batch)
         elif name == "FetchRequest" and response.error_code == 0 and response.session_id:
-            self.sessions.append((response.session_id, max(request.session_epoch, 0) + 1))
+            tells_epochs = self.version >= FETCH_TELLS_EPOCHS
+            self.sessions.append((response.session_id, max(request.session_epoch, 0) + 1, tells_epochs))
         elif name == "JoinGroupRequest" and response.member_id:
             known = self.members.setdefault(request.group_id, [])
             known[:] = [one for one in known if one[0] != response.member_id]

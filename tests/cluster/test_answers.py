@@ -165,8 +165,8 @@ def test_only_a_leader_epoch_of_minus_1_is_none(wire: Wire, topic: Any, leader_e
     assert (found.leader_epoch, found.end_offset) == ((-1, -1) if leader_epoch == -1 else (leader_epoch, 0))
 
 
-@pytest.mark.parametrize(("version", "known"), [("4.0.2", True), ("4.3.1", False)])
-def test_4_0_goes_on_telling_when_the_last_transaction_began(version: str, known: bool) -> None:
+@pytest.mark.parametrize(("version", "known"), [("3.9.2", True), ("4.0.2", True), ("4.3.1", False)])
+def test_releases_up_to_4_0_go_on_telling_when_the_last_transaction_began(version: str, known: bool) -> None:
     with EmbeddedCluster(kafka_version=version, properties=ONE_EACH) as one:
         one.call(lambda: one.core.internal_topic(TRANSACTION_STATE))
         one.call(lambda: one.core.create_topic("t", partitions=1, replicas=1))
