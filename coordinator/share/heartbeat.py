@@ -50,7 +50,7 @@ def _beat(
     if metadata is not before.metadata:
         records.append(write.member_metadata(group_id, member_id, metadata))
     bump = set(topics) != set(old_names)
-    if group.assignment_epoch >= group.epoch:
+    if group.assignment_epoch >= group.epoch or not shard.behaviour.assignment_interval:
         bump = waits_for_target(shard, group) or bump
     epoch = group.epoch
     size = len(group.members) + (member_id not in group.members)
@@ -114,6 +114,7 @@ def _found(shard: CoordinatorShard, request: ShareGroupHeartbeatRequest) -> tupl
     group = shard.state.groups.get(request.group_id)
     if group is None and joining:
         group = ShareGroup(request.group_id)
+        group.epoch = group.assignment_epoch = shard.behaviour.first_epoch
     if not isinstance(group, ShareGroup):
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no share group {request.group_id}")
     check_not_full(shard.config, group, request.member_id)

@@ -32,7 +32,9 @@ class Request:
 
 
 def may_assign(shard: CoordinatorShard, group: ShareGroup, now_ms: int) -> bool:
-    """Whether the last target is old enough for another one (`group.share.assignment.interval.ms`)."""
+    """Whether the last target is old enough for another one (`group.share.assignment.interval.ms`); before 4.3 it always was."""
+    if not shard.behaviour.assignment_interval:
+        return True
     configured = shard.group_configs.get(group.group_id)
     interval_ms = None if configured is None else configured.share_assignment_interval_ms
     if interval_ms is None:
@@ -93,7 +95,8 @@ def next_target(shard: CoordinatorShard, request: Request, records: list[Coordin
             mine = new if number in changed else dict(assignor.unchanged(prepared, number))
         if number in changed or stored is None:
             records.append(write.target_assignment(group.group_id, member_id, new))
-    records.append(write.target_epoch(group.group_id, request.epoch, request.now_ms))
+    time_ms = request.now_ms if shard.behaviour.assignment_interval else 0
+    records.append(write.target_epoch(group.group_id, request.epoch, time_ms))
     return mine
 
 

@@ -14,6 +14,7 @@ from quorate.codecs.api import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
     OffsetCommitRequest,
+    ShareGroupHeartbeatRequest,
 )
 from quorate.codecs.api.broker import ApiVersionsRequest, DescribeConfigsRequest, FindCoordinatorRequest
 from quorate.codecs.api.broker.describe_configs import DescribeConfigsResource
@@ -173,3 +174,30 @@ def test_topics_of_3_9_have_settings_that_later_ones_have_not_and_groups_none() 
         assert refused.error_code == ErrorCode.INVALID_REQUEST  # as a whole
     assert "message.format.version" in {one.name for one in of_topic.configs}
     assert of_group.error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("version", "epochs"), [("4.2.1", [1, 2, 2, 3, 3, 3, -1, 5]), ("4.3.1", [2, 3, 3, 4, 4, 4, -1, 5])]
+)
+def test_share_groups_count_epochs_as_brokers_of_the_release_did(version: str, epochs: list[int]) -> None:
+    settings = {"group.share.assignment.interval.ms": 0, "offsets.topic.num.partitions": 1}
+    with EmbeddedCluster(kafka_version=version, properties=settings) as cluster:
+        cluster.call(lambda: cluster.core.create_topic("t", 2, replicas=1))
+        with Wire(cluster.core.brokers[1].port) as wire:
+            wire.ask(FindCoordinatorRequest(coordinator_keys=("g",)), 4)
+            told = {"m": 0, "n": 0}
+
+            def beat(member: str, epoch: int | None = None) -> int:
+                at = told[member] if epoch is None else epoch
+                asked = ShareGroupHeartbeatRequest(
+                    group_id="g",
+                    member_id=member,
+                    member_epoch=at,
+                    rack_id=None,
+                    subscribed_topic_names=("t",) if at == 0 else None,
+                )
+                told[member] = wire.ask(asked, 1).member_epoch
+                return told[member]
+
+            found = [beat("m"), beat("m"), beat("m"), beat("n"), beat("n"), beat("m"), beat("n", -1), beat("m")]
+            assert found == epochs
