@@ -182,7 +182,7 @@ def test_topics_of_3_9_have_settings_that_later_ones_have_not_and_groups_none() 
 def test_share_groups_count_epochs_as_brokers_of_the_release_did(version: str, epochs: list[int]) -> None:
     settings = {"group.share.assignment.interval.ms": 0, "offsets.topic.num.partitions": 1}
     with EmbeddedCluster(kafka_version=version, properties=settings) as cluster:
-        cluster.call(lambda: cluster.core.create_topic("t", 2, replicas=1))
+        cluster.call(lambda: cluster.core.create_topic("t", partitions=2, replicas=1))
         with Wire(cluster.core.brokers[1].port) as wire:
             wire.ask(FindCoordinatorRequest(coordinator_keys=("g",)), 4)
             told = {"m": 0, "n": 0}
