@@ -156,6 +156,12 @@ def made_up() -> Iterator[tuple[str, list[Stored]]]:
         yield f"groups of seed {seed}", random_groups(seed)
 
 
+def end_of_write(stored: list[Stored], offset: int) -> int:
+    """The last offset of the write that has this one. In the midst of one there may be a group that nothing but a member's record, deleted since, has made (seed 145996929)."""
+    at = max(one.timestamp_ms for one in stored if one.offset <= offset)
+    return max(one.offset for one in stored if one.timestamp_ms <= at)
+
+
 def test_logs_that_are_made_up_have_the_state_that_the_coordinator_replays(spark: SparkSession) -> None:
     logs: dict[str, list[Stored]] = {}
     last: dict[tuple[str, int], int] = {}
@@ -163,7 +169,7 @@ def test_logs_that_are_made_up_have_the_state_that_the_coordinator_replays(spark
         for part, share in (("all", 1.0), ("half", 0.5)):
             log = f"{part} of {name}"
             logs[log] = stored
-            last[log, 0] = int(share * stored[-1].offset) if stored else 0
+            last[log, 0] = end_of_write(stored, int(share * stored[-1].offset)) if stored else 0
     df = in_any_order(rows_of(spark, [stored_rows(stored, log) for log, stored in logs.items()]), seed=9)
     found = by_log(group_state(df, as_of=last, isolation_level="read_uncommitted").rows)
     groups = 0
