@@ -35,7 +35,7 @@ def session() -> SparkSession:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.sql.session.timeZone", "UTC")
-        # Less than this, and Spark 4.2 sums up a batch's size again at each row that goes to Python, which is quadratic where rows have lists in structs.
+        # With a limit, Spark sums up a batch's size again at each row that goes to Python, which is quadratic where rows have lists in structs; rows are small here.
         .config("spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1))
         .getOrCreate()
     )
