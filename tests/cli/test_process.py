@@ -167,6 +167,26 @@ def test_ctrl_c_while_the_command_is_still_being_imported(imported):
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
+def test_ctrl_c_that_python_drops_comes_again():
+    """In callbacks of weak references, as imports have them, and in destructors no exception ends anything."""
+    code = (
+        "import signal, sys, time, weakref\n"
+        "from quorate.cli import start\n"
+        "signal.signal(signal.SIGINT, start._end)\n"
+        "start.ready()\n"
+        "class Module: pass\n"
+        "module = Module()\n"
+        "noticed = weakref.ref(module, lambda _: signal.raise_signal(signal.SIGINT))\n"
+        "try:\n"
+        "    del module\n"
+        "    time.sleep(300)\n"
+        "except KeyboardInterrupt: print('ended')\n"
+    )
+    command = [sys.executable, "-P", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("ended\n", "")
+
+
 def test_the_command_begins_where_ctrl_c_is_taken_care_of():
     (command,) = entry_points(group="console_scripts", name="quorate")
     assert command.value == "quorate.cli.start:main"
