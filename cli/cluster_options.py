@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FOR_PEOPLE",
     "NO_RACK",
+    "check_brokers",
     "name_option",
     "option_for",
     "properties_option",
@@ -73,6 +74,14 @@ def read_properties(texts: Sequence[str]) -> dict[str, str]:
             raise UserError(f"--property {text}: is not KEY=VALUE", "for example --property log.retention.ms=60000")
         found[key.strip()] = value.strip()
     return found
+
+
+def check_brokers(count: int, *, racks: int, port: int | None) -> None:
+    """Raises `UserError` for fewer brokers than `racks` that were named, and for ports that there are not."""
+    if port and port + count > 65536:
+        raise UserError(f"--port {port}: there are no {count} ports from there on", "choose a lower one")
+    if count < racks:
+        raise UserError(f"--brokers {count} are too few for {racks} racks", "name fewer racks")
 
 
 def read_racks(text: str) -> list[str | None]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from quorate.assignors.kafka_version import KafkaVersion
-from quorate.cli.cluster_options import FOR_PEOPLE
+from quorate.cli.cluster_options import FOR_PEOPLE, check_brokers
 from quorate.cli.errors import UserError
 
 if TYPE_CHECKING:
@@ -38,10 +38,7 @@ class Wanted:
 
     def check(self) -> None:
         """Raises `UserError` for options that do not go together."""
-        if self.port is not None and self.port + self.count > 65536:
-            raise UserError(f"--port {self.port}: there are no {self.count} ports from there on", "choose a lower one")
-        if {"brokers", "racks"} <= self.given and self.count < len(self.racks):
-            raise UserError(f"--brokers {self.count} are too few for {len(self.racks)} racks", "name fewer racks")
+        check_brokers(self.count, racks=len(self.racks) if "racks" in self.given else 0, port=self.port)
 
     def check_embedded(self) -> None:
         """Raises `UserError` for what only containers have."""

@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quorate.cli.cluster_options import FOR_PEOPLE, NO_RACK, properties_option, read_properties, read_racks
+from quorate.cli.cluster_options import (
+    FOR_PEOPLE,
+    NO_RACK,
+    check_brokers,
+    properties_option,
+    read_properties,
+    read_racks,
+)
 from quorate.cli.columns import columns
 from quorate.cli.errors import UserError, note
 
@@ -104,8 +111,7 @@ def serve(
     """Start, say where, wait for the end."""
     named = read_racks(racks)
     count = len(named) if brokers is None else brokers
-    if port and port + count > 65536:
-        raise UserError(f"--port {port}: there are no {count} ports from there on", "choose a lower one")
+    check_brokers(count, racks=len(named), port=port)
     if host in EVERYWHERE and advertise is None:
         raise UserError(
             f"--host {host}: clients cannot connect to that",

@@ -213,6 +213,7 @@ def test_a_port_for_metrics_that_is_taken(quorate, taken):
         (["--kafka-version", "2.8.0"], "an embedded cluster cannot be Kafka 2.8.0: use 4.3.1, or another of 3.9, 4.0"),
         (["--kafka-version", "new"], "kafka.version cannot be 'new'"),
         (["--racks", "a,,b"], "--racks a,,b: a name is missing"),
+        (["--brokers", "2", "--racks", "a,b,c"], "--brokers 2 are too few for 3 racks"),
         (["--property", "x"], "--property x: is not KEY=VALUE"),
         (["--property", "group.max.size=many"], "group.max.size cannot be 'many'"),
         (["--property", "connections.max.idle.ms=long"], "connections.max.idle.ms cannot be 'long'"),
