@@ -217,7 +217,8 @@ class _Turn:
             return _failed(asked, ErrorCode.UNKNOWN_SERVER_ERROR)
         found = log.read(asked.fetch_offset, limit, until=until, at_least_one=first)
         if limit > 0 and not found.records and asked.fetch_offset < until:
-            common["aborted_transactions"] = None  # less room than for a batch: brokers take the part of it away again, and all that they know of it
+            # Less room than for a batch: brokers take the part of it away again, and all that they know of it.
+            common["aborted_transactions"] = None
         elif committed:
             common["aborted_transactions"] = tuple(
                 AbortedTransaction(producer_id=producer, first_offset=begin)

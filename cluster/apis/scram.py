@@ -68,7 +68,9 @@ def alter_user_scram_credentials(
                 raise Refusal(ErrorCode.DUPLICATE_RESOURCE, "a user is changed once")
             _check(one)
             if isinstance(one, ScramCredentialDeletion) and (user, one.mechanism) not in cluster.credentials:
-                raise Refusal(ErrorCode.RESOURCE_NOT_FOUND, f"the user has no credential for {MECHANISMS[one.mechanism]}")
+                raise Refusal(
+                    ErrorCode.RESOURCE_NOT_FOUND, f"the user has no credential for {MECHANISMS[one.mechanism]}"
+                )
             wanted[user] = one
         except Refusal as refusal:
             results[user] = AlterUserScramCredentialsResult(
