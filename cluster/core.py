@@ -160,6 +160,25 @@ class ClusterCore:
         self._publish(*changed)
         self._leaders_changed()
 
+    def add_broker(self, rack: str | None) -> Broker:
+        """A broker more, with the next number, which the controller does not know until it is `registered`; then `broker_changed` is to be called."""
+        added = Broker(self, max(self.brokers) + 1, rack)
+        added.registered = False
+        self.brokers = {**self.brokers, added.id: added}  # another one: somebody may be going through the old one
+        return added
+
+    def remove_broker(self, broker: int) -> None:
+        """Stop a broker and forget it. Raises `ClusterStateError`, and leaves it as it is, while it has replicas, or if it is the last one."""
+        found = self.need_broker(broker)
+        replicas = sum(broker in one.replicas for topic in self.topics.values() for one in topic.partitions)
+        if replicas:
+            raise ClusterStateError(f"broker {broker} has replicas of {replicas} partitions; move them to others first")
+        if len(self.brokers) == 1:
+            raise ClusterStateError(f"broker {broker} is the last one; stop the cluster instead")
+        found.stop()
+        self.brokers = {number: one for number, one in self.brokers.items() if number != broker}
+        self.broker_changed()
+
     # ---- topics
 
     def partition(self, topic: str, index: int) -> PartitionState | None:

@@ -202,6 +202,30 @@ class EmbeddedCluster:
             )
         asyncio.run_coroutine_threadsafe(self.start_broker_async(broker, rack=rack), self._loop).result()
 
+    async def add_broker_async(self, *, rack: str | None = None, port: int = 0) -> int:
+        """`add_broker` in the cluster's own loop."""
+        other = next(iter(self.core.brokers.values()))
+        added = self.core.add_broker(rack)
+        added.listen_host, added.host, added.port = other.listen_host, other.host, port
+        try:
+            await added.start()
+        except BaseException:
+            self.core.remove_broker(added.id)
+            raise
+        added.registered = True
+        self.core.broker_changed()
+        return added.id
+
+    def add_broker(self, *, rack: str | None = None, port: int = 0) -> int:
+        """Start one broker more, and return its number. Nothing is on it until topics are made, or replicas moved to it. In the cluster's own loop: `add_broker_async`."""
+        if self._loop is None or threading.current_thread() is self._thread:
+            raise ClusterStateError("add a broker in the loop of its cluster: await add_broker_async()")
+        return asyncio.run_coroutine_threadsafe(self.add_broker_async(rack=rack, port=port), self._loop).result()
+
+    def remove_broker(self, broker: int) -> None:
+        """Stop a broker and forget it. Raises `ClusterStateError`, and leaves it as it is, while it has replicas: move them first."""
+        self.call(lambda: self.core.remove_broker(broker))
+
     def restart_broker(self, broker: int, *, rack: str | None = None) -> None:
         """`stop_broker`, then `start_broker`."""
         self.stop_broker(broker)

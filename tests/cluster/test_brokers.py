@@ -1,0 +1,63 @@
+"""Brokers come and go while a cluster runs."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from quorate.cluster import ClusterStateError, EmbeddedCluster
+from quorate.codecs.api.broker import MetadataRequest, MetadataResponse
+from tests.cluster.wire import Wire
+
+
+def known(cluster: EmbeddedCluster) -> dict[int, str | None]:
+    """The brokers that clients are told of, with their racks."""
+    with Wire(cluster.core.brokers[1].port) as wire:
+        told = wire.ask(MetadataRequest(topics=()), 12)
+    assert isinstance(told, MetadataResponse)
+    return {one.node_id: one.rack for one in told.brokers}
+
+
+def test_an_added_broker_takes_replicas_and_goes_once_it_has_none(tmp_path: Path) -> None:
+    with EmbeddedCluster(brokers=2, racks=["a", "b"], data=tmp_path) as cluster:
+        assert cluster.add_broker(rack="c") == 3
+        assert known(cluster) == {1: "a", 2: "b", 3: "c"}
+        topic = cluster.call(lambda: cluster.core.create_topic("orders", partitions=1, replicas=3))
+        (partition,) = topic.partitions
+        assert sorted(partition.replicas) == [1, 2, 3]
+        assert (tmp_path / "broker-3" / "orders-0").is_dir()
+        with pytest.raises(ClusterStateError, match="broker 3 has replicas of 1 partitions; move them to others first"):
+            cluster.remove_broker(3)
+        assert known(cluster) == {1: "a", 2: "b", 3: "c"}
+        cluster.call(lambda: cluster.core.reassign(partition, (1, 2)))
+        cluster.remove_broker(3)
+        assert known(cluster) == {1: "a", 2: "b"}
+        with pytest.raises(ClusterStateError, match="there is no broker 3"):
+            cluster.start_broker(3)
+    with EmbeddedCluster(brokers=2, data=tmp_path) as cluster:  # of the third nothing is known any more
+        assert known(cluster) == {1: "a", 2: "b"}
+
+
+def test_a_cluster_that_had_one_broker_more_is_begun_again_with_as_many(tmp_path: Path) -> None:
+    with EmbeddedCluster(brokers=1, data=tmp_path) as cluster:
+        cluster.add_broker(rack="b")
+    with pytest.raises(ClusterStateError, match="use 2 brokers"):
+        EmbeddedCluster(brokers=1, data=tmp_path)
+    with EmbeddedCluster(brokers=2, data=tmp_path) as cluster:
+        assert known(cluster) == {1: None, 2: "b"}
+
+
+def test_a_broker_whose_port_is_taken_is_not_added_and_the_last_one_stays() -> None:
+    async def run() -> None:
+        async with EmbeddedCluster() as cluster:
+            with pytest.raises(ClusterStateError, match=r"await add_broker_async\(\)"):
+                cluster.add_broker()
+            with pytest.raises(ClusterStateError, match="that port is taken"):
+                await cluster.add_broker_async(port=cluster.core.brokers[1].port)
+            assert list(cluster.core.brokers) == [1]
+            with pytest.raises(ClusterStateError, match="broker 1 is the last one"):
+                cluster.remove_broker(1)
+            assert cluster.core.brokers[1].alive
+            assert await cluster.add_broker_async() == 2
+
+    asyncio.run(run())
