@@ -55,9 +55,10 @@ class Unflushed:
         return self.error
 
     def let_go(self) -> None:
-        """Close the files."""
+        """Close the files; what `fsync` has brought to the disk is there even if that fails, as it may on NFS, and nobody is to wait for ever for it."""
         for file in self.files:
-            os.close(file)
+            with suppress(OSError):
+                os.close(file)
         self.files.clear()
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from quorate.cluster import EmbeddedCluster
+from quorate.cluster.flushing import Unflushed
 from quorate.cluster.log_config import LogConfig
 from quorate.cluster.storage.cleaning import clean
 from quorate.cluster.transaction_records import Status
@@ -209,6 +210,24 @@ def test_who_wrote_is_told_that_the_disk_did_not_take_it(running: Callable[..., 
         assert told(producer).error_code == ErrorCode.NONE
         assert disk.done[-2:] == [True, True]  # the folder, too, as that is not known to be there
     assert told_log(cluster).flushed_offset == 2
+
+
+def test_a_file_that_cannot_be_closed_keeps_nobody_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [os.open(tmp_path / name, os.O_CREAT | os.O_WRONLY) for name in ("one", "two")]
+    closed = []
+    close = os.close
+
+    def failing(file: int) -> None:
+        close(file)
+        closed.append(file)
+        raise OSError(5, "Input/output error")
+
+    work = Unflushed(files=list(files))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "close", failing)
+        assert work.flush() is None
+    assert closed == files
+    assert work.done
 
 
 def commit(offset: int) -> OffsetCommitRequest:
