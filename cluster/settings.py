@@ -75,11 +75,12 @@ class Settings:
         for name, value in given.items():
             default = BROKER_DEFAULTS.get(name, "")
             if default in ("true", "false"):
-                fits = value.lower() in ("true", "false")
+                fits, takes = value.lower() in ("true", "false"), "true or false"
             else:
                 fits = not _NUMBER.fullmatch(default) or _NUMBER.fullmatch(value.strip()) is not None
+                takes = "a whole number"
             if not fits:
-                raise ConfigError(f"{name} cannot be {value!r}")
+                raise ConfigError(f"{name} cannot be {value!r}: it takes {takes}")
         return cls(given, CoordinatorConfig.from_properties({k: v for k, v in given.items() if k in _COORDINATORS}))
 
     def given(self, name: str, broker: int | None = None) -> str | None:

@@ -126,4 +126,18 @@ def _converted(name: str, value: Any, default: Any) -> Any:
             return _TRUTH[str(value).lower()]
         return int(value)
     except (KeyError, TypeError, ValueError):
-        raise ConfigError(f"{name} cannot be {value!r}") from None
+        raise ConfigError(f"{name} cannot be {value!r}: it takes {_takes(default)}") from None
+
+
+def _takes(default: Any) -> str:
+    match default:
+        case bool():
+            return "true or false"
+        case tuple():
+            return "a list, with commas"
+        case KafkaVersion():
+            return "a release such as 4.3.1"
+        case StrEnum():
+            return ", ".join(type(default))
+        case _:
+            return "a whole number"

@@ -45,8 +45,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 EMBEDDED_LACKS = {
-    "test_a_coordinator_whose_disk_is_full": "there are no disks",
-    "test_only_a_disk_of_a_limited_size_is_filled": "there are no disks",
+    "test_a_coordinator_whose_disk_is_full": "there are no disks of a limited size",
+    "test_only_a_disk_of_a_limited_size_is_filled": "there are no disks of a limited size",
 }
 """What the embedded cluster cannot do of what these tests are about, and why. On it they have to fail, so that the list stays true."""
 
