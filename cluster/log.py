@@ -1,6 +1,8 @@
 """`PartitionLog`: the batches of one partition, as producers sent them, with the offsets that the broker gives; in memory, or in a folder.
 
 Batches stay bytes (`quorate.cluster.produced`). What a producer may append, and when, is decided there and in `quorate.cluster.producers` (KIP-98). All replicas of a partition share one log, so its high watermark is its end.
+
+A little longer than a module should be: what is appended, deleted, compacted and flushed has to agree on the same few numbers.
 """
 
 from bisect import bisect_right
