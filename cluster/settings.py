@@ -57,6 +57,7 @@ BROKER_DEFAULTS: Mapping[str, str] = {
 ALL = None
 """Instead of a broker's id: all of them."""
 _COORDINATORS = frozenset(one.name.replace("_", ".") for one in fields(CoordinatorConfig) if one.init)
+_ALSO_NUMBERS = frozenset({*SYNONYMS, *(other for others in SYNONYMS.values() for other, _ in others)})
 _NUMBER = re.compile(r"-?\d+", re.ASCII)
 
 
@@ -77,7 +78,8 @@ class Settings:
             if default in ("true", "false"):
                 fits, takes = value.lower() in ("true", "false"), "true or false"
             else:
-                fits = not _NUMBER.fullmatch(default) or _NUMBER.fullmatch(value.strip()) is not None
+                counts = _NUMBER.fullmatch(default) or name in _ALSO_NUMBERS
+                fits = not counts or _NUMBER.fullmatch(value.strip()) is not None
                 takes = "a whole number"
             if not fits:
                 raise ConfigError(f"{name} cannot be {value!r}: it takes {takes}")

@@ -23,6 +23,7 @@ from quorate.codecs.api.broker.create_topics import CreatableTopic
 from quorate.codecs.api.broker.describe_configs import DescribeConfigsResource
 from quorate.codecs.api.broker.incremental_alter_configs import AlterableConfig, AlterConfigsResource
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.coordinator.config import ConfigError
 from tests.broker.broker import Broker
 from tests.broker.fixtures import need_broker
 from tests.cluster.pair import Pair
@@ -243,3 +244,9 @@ def test_values_are_what_brokers_took_and_refused(
     setting = {**of_topics(release), **of_groups(release)}[name]
     assert [value for value in fine if setting.problem(value) is not None] == []
     assert [value for value in refused if setting.problem(value) is None] == []
+
+
+@pytest.mark.parametrize("name", ["log.retention.hours", "log.roll.ms"])
+def test_a_time_that_is_no_number_is_refused_at_the_start(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name} cannot be 'long': it takes a whole number"):
+        EmbeddedCluster(properties={name: "long"})
