@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from quorate.assignors.topology import TopicPartition
+from quorate.codecs.printable import brief, some_of
 
 __all__ = ["AdminLags", "CallableLags", "Fallback", "LagSource", "Lags", "StaticLags", "as_lag_source"]
 
@@ -101,7 +102,7 @@ class _Guarded(ABC):
         known = self._last if self.fallback == "last" else {}
         log.warning(
             "lags could not be read (%s), so partitions are assigned by %s; %s",
-            " ".join(reason.split()),
+            brief(" ".join(reason.split()), 1_000),
             f"the {len(known):,} lags read last" if known else "their numbers only",
             self._remedy(),
         )
@@ -221,12 +222,11 @@ class AdminLags(_Guarded):
         if len(readable) < len(partitions):
             some = [f"{topic}-{partition}" for topic, partition in partitions if (topic, partition) not in led]
             log.warning(
-                "lags of %s of %s partitions could not be read, as they have no leader or may not be described (%s%s); "
+                "lags of %s of %s partitions could not be read, as they have no leader or may not be described (%s); "
                 "look at these topics, and at DESCRIBE on them",
                 f"{len(some):,}",
                 f"{len(partitions):,}",
-                ", ".join(some[:3]),
-                ", …" if len(some) > 3 else "",
+                some_of(some),
             )
         return readable
 

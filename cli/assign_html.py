@@ -13,7 +13,7 @@ from importlib.resources import files
 from quorate.assignors.explain import WHY, MemberFacts, Reason
 from quorate.cli.assign_facts import Comparison, percent
 from quorate.cli.assign_run import Outcome
-from quorate.cli.texts import printable
+from quorate.codecs.printable import printable
 
 __all__ = ["page"]
 

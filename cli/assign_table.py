@@ -12,7 +12,8 @@ from quorate.assignors.explain import WHY, RemotePartition
 from quorate.cli.assign_facts import Comparison
 from quorate.cli.assign_run import Outcome
 from quorate.cli.output_table import cells_of, cut_end, cut_middle
-from quorate.cli.texts import brief_id, printable
+from quorate.cli.texts import brief_id
+from quorate.codecs.printable import printable
 
 __all__ = ["reason_lines", "table_lines"]
 

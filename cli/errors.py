@@ -27,12 +27,19 @@ class UserError(click.ClickException):
 
 def show_error(message: str, *remedy: str) -> None:
     """One error on stderr, in the house's form; without ending anything."""
-    click.echo(f"{click.style('error:', fg='red', bold=True)} {message}", err=True)
+    click.echo(f"{click.style('error:', fg='red', bold=True)} {_safe(message)}", err=True)
     for line in remedy:
-        click.echo(f"       {line}", err=True)
+        click.echo(f"       {_safe(line)}", err=True)
 
 
 def note(message: str) -> None:
     """Something worth knowing, on stderr, also in pipes."""
     sys.stdout.flush()
-    click.echo(message, err=True)
+    click.echo(_safe(message), err=True)
+
+
+def _safe(text: str) -> str:
+    """Text that may quote what a cluster, a file or a user named, for a terminal."""
+    from quorate.codecs.printable import printable
+
+    return "\n".join(map(printable, text.split("\n")))

@@ -154,7 +154,7 @@ def _there(globs: Iterable[str], names: Iterable[str]) -> str:
     import difflib
 
     from quorate.cli.assign_situation import listed
-    from quorate.cli.texts import cut, printable
+    from quorate.codecs.printable import cut, printable
 
     def likeness(name: str) -> float:
         return max(difflib.SequenceMatcher(None, name.lower(), glob.lower()).ratio() for glob in globs)
@@ -209,7 +209,8 @@ def list_(ctx: click.Context, /, **options: Any) -> None:
 def describe(ctx: click.Context, /, **options: Any) -> None:
     """Show states and epochs, and why each group's epoch went up last."""
     from quorate.cli.groups_tables import group_rows
-    from quorate.cli.texts import printable, time_text
+    from quorate.cli.texts import time_text
+    from quorate.codecs.printable import printable
 
     found = read_found(ctx, options, history=True)
     rows = list(group_rows(found))
@@ -302,7 +303,8 @@ def offsets(ctx: click.Context, /, **options: Any) -> None:
 def history(ctx: click.Context, /, no_offsets: bool, **options: Any) -> None:
     """Say what happened to groups, in sentences."""
     from quorate.cli.groups_tables import event_rows
-    from quorate.cli.texts import printable, time_text
+    from quorate.cli.texts import time_text
+    from quorate.codecs.printable import printable
 
     found = read_found(ctx, options, history=True, committed=True)
     events = [

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from quorate.assignors import TopicPartition
 from quorate.cli.columns import columns
 from quorate.cli.groups_read import Found, FoundGroup
-from quorate.cli.texts import cut, numbers, printable, time_text
+from quorate.cli.texts import numbers, time_text
 from quorate.codecs import Uuid
+from quorate.codecs.printable import cut, printable
 from quorate.coordinator.history import Event, MemberView, Words
 from quorate.coordinator.history.words import Partition, hash_text
 from quorate.coordinator.state import GroupKind

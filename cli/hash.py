@@ -87,7 +87,7 @@ def of_topics(ctx: click.Context, /, topics: tuple[str, ...], form: str, as_json
 def of_groups(ctx: click.Context, /, form: str, check: bool, **options: Any) -> None:
     """Show what groups stored, beside the hash of their topics as they are, and say what differs."""
     from quorate.cli.hash_rows import group_rows
-    from quorate.cli.texts import printable
+    from quorate.codecs.printable import printable
     from quorate.coordinator.metadata_hash import HashAlgorithm
 
     if options["bootstrap_servers"] is None and options["sources"] and options["topology"] is None:

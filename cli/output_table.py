@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 
 from quorate.cli.entries import Entry, RecordEntry, group_of
 from quorate.cli.filters import is_problem
-from quorate.cli.texts import printable, time_text
+from quorate.cli.texts import time_text
 from quorate.cli.words import METADATA, Words
 from quorate.codecs.batches.model import ControlRecord
 from quorate.codecs.log_model import LogProblem
 from quorate.codecs.messages.transaction import TransactionLogKey
+from quorate.codecs.printable import printable
 from quorate.codecs.records import RECORD_TYPES, CoordinatorRecord, MalformedRecord, UnknownRecord
 
 __all__ = ["Row", "TableLines"]

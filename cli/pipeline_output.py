@@ -10,7 +10,8 @@ import click
 
 from quorate.cli.columns import columns
 from quorate.cli.errors import UserError, note
-from quorate.cli.texts import brief_id, printable, time_text
+from quorate.cli.texts import brief_id, time_text
+from quorate.codecs.printable import printable
 from quorate.coordinator.history.words import hash_text
 
 if TYPE_CHECKING:

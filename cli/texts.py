@@ -1,27 +1,13 @@
-"""Small things in words, for tables: ids, times, lists of partitions, and text that a terminal may be given. Nothing here knows records."""
+"""Small things in words, for tables: ids, times, lists of partitions. Nothing here knows records."""
 
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-__all__ = ["brief_id", "cut", "numbers", "printable", "time_text"]
+__all__ = ["brief_id", "numbers", "time_text"]
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 _BASE64 = re.compile(r"[0-9A-Za-z_+/-]{22}")
-
-
-def printable(text: str) -> str:
-    """The text with whatever a terminal might act upon shown as an escape."""
-    return (
-        text
-        if text.isprintable()
-        else "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in text)
-    )
-
-
-def cut(text: str, most: int) -> str:
-    """The text, or as much of it as is allowed, with a mark. Kafka takes names of up to 32,767 bytes."""
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def time_text(timestamp_ms: int) -> str:

@@ -74,15 +74,15 @@ class Broker:
         """HOST:PORT."""
         return endpoint(self.host, self.port)
 
-    def note(self, text: str) -> None:
-        """Say what went wrong that no response can say."""
-        self.cluster.note(f"broker {self.id}: {text}")
+    def note(self, text: str, trace: str = "") -> None:
+        """Report what went wrong that no response can say."""
+        self.cluster.note(f"broker {self.id}: {text}", trace)
 
     def failed(self, what: str) -> None:
         """Say that something failed by a fault of quorate's own, with the exception that is being handled."""
         trace = traceback.format_exc()
         self.cluster.failed(trace)
-        self.note(f"{what} failed, which is a fault of quorate's:\n{trace}")
+        self.note(f"{what} failed, which is a fault of quorate's", trace)
 
     # ---- life
 

@@ -53,7 +53,11 @@ class Connection(asyncio.Protocol):
         self._ending = False
         self._held: tuple[Header, int, Any] | None = None
         self._transport: Any = None
-        self._limit = broker.cluster.settings.number("socket.request.max.bytes")
+        # Kafka's SaslServerAuthenticator reads whatever comes before the end of a login.
+        login_first = bool(broker.cluster.security.users)
+        self._limit = broker.cluster.settings.number(
+            "sasl.server.max.receive.size" if login_first else "socket.request.max.bytes"
+        )
         self._meter = broker.cluster.meter
         self._began_s = 0.0
         self._quiet_for = 0
@@ -170,8 +174,13 @@ class Connection(asyncio.Protocol):
             self.close()
             return
         if login.user is not None:
-            self.user, self.login = login.user, None
+            self.logged_in(login.user)
         self._send(len(answer).to_bytes(4, "big") + answer)
+
+    def logged_in(self, user: str) -> None:
+        """The login is complete: requests may be as large as `socket.request.max.bytes`."""
+        self.user, self.login = user, None
+        self._limit = self.broker.cluster.settings.number("socket.request.max.bytes")
 
     def _header(self, frame: bytes) -> Header:
         """The header of a request; with the request itself if it is the one before again, all but its correlation id. Raises `FrameError`."""

@@ -36,6 +36,7 @@ from quorate.cluster.topics import PartitionState, TopicState, is_valid_name
 from quorate.cluster.transactions import Transactions
 from quorate.codecs import Uuid
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.printable import brief
 from quorate.coordinator.config import GroupConfig
 from quorate.coordinator.image import MetadataImage, TopicImage
 
@@ -44,6 +45,9 @@ __all__ = ["ClusterCore"]
 _MOST_NOTES = 10_000
 """A client that is refused over and over again must not fill the memory with what is said of it."""
 
+_MOST_NOTE = 2_000
+"""Characters in a line of a note."""
+_MOST_TRACE = 20_000
 _MOST_FAILURES = 100
 _TELL_AGAIN_MS = 1_000
 
@@ -120,8 +124,14 @@ class ClusterCore:
     def _new_uuid(self) -> Uuid:
         return Uuid(UUID(int=self.random.getrandbits(128), version=4).bytes)
 
-    def note(self, text: str) -> None:
-        """Say something that no response can say."""
+    def note(self, text: str, trace: str = "") -> None:
+        """Report what no response can say, in one line, which may be followed by a traceback.
+
+        Clients choose names and ids in it: nothing in it acts on a terminal, and it has a largest size.
+        """
+        text = brief(text, _MOST_NOTE)
+        if trace:
+            text += ":\n" + "\n".join(brief(line, _MOST_NOTE) for line in trace[-_MOST_TRACE:].splitlines())
         if len(self.notes) >= _MOST_NOTES:
             del self.notes[: _MOST_NOTES // 2]
         self.notes.append(text)
@@ -131,7 +141,7 @@ class ClusterCore:
         """Count a fault of quorate's own, and keep what is known of it."""
         self.failure_count += 1
         if len(self.failures) < _MOST_FAILURES:
-            self.failures.append(trace)
+            self.failures.append(trace[-_MOST_TRACE:])
 
     # ---- brokers
 

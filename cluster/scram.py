@@ -52,6 +52,12 @@ class Credentials:
     def __contains__(self, of: tuple[str, int]) -> bool:
         return of in self.changed or of in self._given
 
+    @property
+    def longest_name_bytes(self) -> int:
+        """What the longest name of a user takes in a message, where each "," and "=" is three bytes (RFC 5802)."""
+        names = {user for user, _ in (*self._given, *self.changed)}
+        return 3 * max((len(name.encode(errors="replace")) for name in names), default=0)
+
     def iterations(self) -> dict[str, dict[int, int]]:
         """Of each user the mechanisms, with how many rounds their credentials have."""
         found: dict[str, dict[int, int]] = {}

@@ -17,6 +17,13 @@ __all__ = ["MECHANISMS", "Login", "LoginFailed", "Security", "make_certificate"]
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
+_SCRAM_BYTES = 8 << 10
+"""A message of SCRAM has at most so many bytes besides the user's name: nonces have about 30, proofs up to 88.
+
+SASLprep (RFC 4013) takes microseconds for each character, before anybody has logged in.
+"""
+
+
 class LoginFailed(Exception):
     """A login that is refused. The message goes to the client, as Kafka's does."""
 
@@ -65,6 +72,8 @@ class Login:
             f"Authentication failed during authentication due to invalid credentials with SASL mechanism {self._mechanism}"
         )
         try:
+            if len(said) > _SCRAM_BYTES + self._credentials.longest_name_bytes:
+                raise failed
             if self._first:
                 self._first = False
                 self._scram = _mechanism(self._mechanism).make_server(self._secret)

@@ -27,6 +27,7 @@ BROKER_DEFAULTS: Mapping[str, str] = {
     "log.retention.bytes": "-1",
     "log.segment.bytes": "1073741824",
     "socket.request.max.bytes": "104857600",
+    "sasl.server.max.receive.size": "524288",
     "connections.max.idle.ms": "600000",
     "max.connections": "2147483647",
     "max.connections.per.ip": "2147483647",

@@ -31,6 +31,7 @@ from quorate.assignors.adapters.protocol import Joined, assignment_bytes, fenced
 from quorate.assignors.adapters.racks import ClusterView
 from quorate.codecs.consumer_protocol import decode_assignment
 from quorate.codecs.messages import ConsumerProtocolAssignment
+from quorate.codecs.printable import some_of
 
 __all__ = ["Companion", "FencedInstanceIdError", "cluster_view", "fetcher_of"]
 
@@ -211,7 +212,7 @@ class Companion:
         self.membership.complete(now, generation)
         await coordinator._stop_commit_offsets_refresh_task()
         coordinator.start_commit_offsets_refresh_task(assignment)
-        log.info("group %s: kept %s, gave up %s, got %s", coordinator.group_id, set(kept), set(revoked), set(added))
+        log.info("group %s: kept %s, gave up %s, got %s", coordinator.group_id, *map(_named, (kept, revoked, added)))
         if added:
             await self._tell("on_partitions_assigned", added)
         if revoked:
@@ -309,6 +310,11 @@ class Companion:
 
     def _clearer(self, error: KafkaError) -> KafkaError:
         return error if self._fenced is None else self._fenced
+
+
+def _named(partitions: frozenset[Any]) -> str:
+    """Partitions for the log; a leader may have assigned any number of topics, of any name."""
+    return some_of([f"{at.topic}-{at.partition}" for at in sorted(partitions)]) or "none"
 
 
 def _says_fenced(response: Any) -> bool:

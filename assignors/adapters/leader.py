@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping
 from heapq import heapreplace
+from itertools import islice
 
 import numpy as np
 
@@ -11,10 +12,15 @@ from quorate.assignors.assignor import Assignor
 from quorate.assignors.group import Group
 from quorate.assignors.model import Assignment, AssignorError, Member
 from quorate.assignors.topology import Ints, Topology
+from quorate.codecs.printable import brief, some_of
 
 __all__ = ["assign", "hold_back", "keep_and_spread"]
 
 log = logging.getLogger(__name__)
+
+_NAMED_TOPICS = 3
+"""How many unknown topics the log names: a member may subscribe to any number of them."""
+_MOST_REASON = 1_000
 
 
 def assign(
@@ -31,15 +37,20 @@ def assign(
     `cooperative`: a partition that another member still has is not given away before that member has given it up (KIP-429), by whatever `assignor`.
     `assign_group`: how to ask it, if not by its method of that name.
     """
-    for topic, who in unknown_topics(members, topology.index).items():
+    unknown = unknown_topics(members, topology.index)
+    for topic, who in islice(unknown.items(), _NAMED_TOPICS):
         log.warning(
             "group %s: topic %s is not in the leader's metadata, so nobody gets its partitions until it is: %s subscribed to it. "
             "Create it, check its name, or grant DESCRIBE on it",
             group,
-            topic.encode(
-                "utf-8", "replace"
-            ).decode(),  # a name that is not UTF-8 is not known either, and logs cannot take it
-            ", ".join(who[:3]) + (f" and {len(who) - 3} others" if len(who) > 3 else ""),
+            brief(topic),
+            some_of(who),
+        )
+    if len(unknown) > _NAMED_TOPICS:
+        log.warning(
+            "group %s: %s other subscribed topics are not in the leader's metadata either",
+            group,
+            f"{len(unknown) - _NAMED_TOPICS:,}",
         )
     prepared = Group(members, topology)
     finish = hold_back if cooperative else _as_it_is
@@ -54,7 +65,7 @@ def assign(
             group,
             assignor.name,
             type(assignor).__qualname__,
-            fault,
+            brief(fault, _MOST_REASON),
         )
     except AssignorError as error:
         log.error(
@@ -62,7 +73,7 @@ def assign(
             group,
             assignor.name,
             type(assignor).__qualname__,
-            error,
+            brief(str(error), _MOST_REASON),
         )
     except Exception:
         log.exception(

@@ -15,6 +15,7 @@ from quorate.codecs.messages.protocol import (
     ConsumerProtocolSubscription,
     ProtocolTopicPartition,
 )
+from quorate.codecs.printable import brief
 
 __all__ = [
     "EMPTY_SUBSCRIPTION",
@@ -136,4 +137,5 @@ def unknown_topics(members: Mapping[str, Member], known: Iterable[str]) -> dict[
 
 
 def _named(one: Joined) -> str:
-    return one.member_id if one.group_instance_id is None else f"{one.member_id} (instance {one.group_instance_id})"
+    member = brief(one.member_id)
+    return member if one.group_instance_id is None else f"{member} (instance {brief(one.group_instance_id)})"

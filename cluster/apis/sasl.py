@@ -53,6 +53,5 @@ def sasl_authenticate(broker: "Broker", request: SaslAuthenticateRequest, contex
         connection.close_later()
         return SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=str(failed))
     if connection.login.user is not None:
-        connection.user = connection.login.user
-        connection.login = None
+        connection.logged_in(connection.login.user)
     return SaslAuthenticateResponse(error_message=None, auth_bytes=said)

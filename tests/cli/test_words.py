@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 from quorate.cli.entries import HexEntry
 from quorate.cli.output_table import TableLines, cells_of, cut_end, cut_middle
-from quorate.cli.texts import brief_id, numbers, printable, time_text
+from quorate.cli.texts import brief_id, numbers, time_text
 from quorate.cli.words import _VALUES, Words
 from quorate.codecs import RECORD_TYPES, decode_record
 from quorate.codecs.batches.model import ControlRecord, ProblemReason
 from quorate.codecs.log import read_log
 from quorate.codecs.log_model import LogProblem
+from quorate.codecs.printable import printable
 from tests.codecs.captures import PARTITIONS
 from tests.codecs.strategies import records
 

@@ -208,6 +208,19 @@ def test_only_so_many_notes_are_kept_and_the_last_ones_are_among_them() -> None:
     assert core.notes[-1] == "24999"
 
 
+def test_what_clients_choose_does_not_reach_a_note_raw_or_without_limit() -> None:
+    """Issue 14: names with escape sequences reached the log, and one member could write megabytes."""
+    core = cluster().core
+    core.note("transaction a\x1b[2J\nbroker 1: forged could not be aborted")
+    core.note("x" * 1_000_000)
+    core.note("Fetch failed", "Traceback\n  of \x1b[31m\n" + "y" * 1_000_000)
+    forged, long, trace = core.notes[-3:]
+    assert forged == "transaction a\\x1b[2J\\nbroker 1: forged could not be aborted"
+    assert len(long) == 2_000
+    assert len(trace) < 50_000
+    assert "\x1b" not in trace
+
+
 @pytest.mark.parametrize("function", [_raise, _answer_what_no_int32_holds], ids=["in answering", "in encoding"])
 def test_a_fault_of_our_own_ends_the_connection_and_is_told_and_counted_but_not_kept_for_ever(
     monkeypatch: pytest.MonkeyPatch, function: Callable[..., MetadataResponse]

@@ -8,7 +8,10 @@ from confluent_kafka import Producer
 from kafka import KafkaAdminClient
 
 from quorate.cluster import EmbeddedCluster, Security, make_certificate
+from quorate.cluster.scram import Credentials
+from quorate.cluster.security import Login, LoginFailed
 from quorate.codecs.api.broker import MetadataRequest, SaslAuthenticateRequest, SaslHandshakeRequest
+from quorate.codecs.api.broker.metadata import MetadataRequestTopic
 from quorate.codecs.api.error_codes import ErrorCode
 from tests.cluster.wire import Wire
 
@@ -64,6 +67,36 @@ def test_after_version_0_of_the_handshake_a_login_comes_without_headers(
             return
         assert wire.frame() == b""
         assert wire.ask(MetadataRequest(topics=None), 12).topics[0].name == "t"
+
+
+def test_before_a_login_a_request_is_no_larger_than_sasl_server_max_receive_size(guarded: EmbeddedCluster) -> None:
+    """As Kafka's SaslServerAuthenticator reads them: nobody logs in with 4 MB (issue 14)."""
+    with Wire(guarded.core.brokers[1].port) as wire:
+        wire.socket.sendall((524_288 + 1).to_bytes(4, "big"))
+        assert wire.is_closed()
+    assert "at most 524288 are allowed" in guarded.core.notes[-1]
+
+
+def test_after_a_login_a_request_may_be_as_large_as_any(guarded: EmbeddedCluster) -> None:
+    with Wire(guarded.core.brokers[1].port) as wire:
+        wire.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        wire.ask(SaslAuthenticateRequest(auth_bytes=f"\0alice\0{PASSWORD}".encode()), 2)
+        many = tuple(MetadataRequestTopic(name="t" * 249) for _ in range(4_000))
+        assert len(wire.ask(MetadataRequest(topics=many), 12).topics) > 0
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_a_name_longer_than_any_users_is_refused_without_being_prepared(
+    monkeypatch: pytest.MonkeyPatch, mechanism: str
+) -> None:
+    """SASLprep takes 2.5 s of the CPU for a megabyte, before anybody has logged in (issue 14)."""
+    prepared: list[str] = []
+    monkeypatch.setattr("scramp.core.saslprep", prepared.append)
+    security = Security(users={"alice": PASSWORD})
+    login = Login(security, Credentials(security.users, security.mechanisms), mechanism)
+    with pytest.raises(LoginFailed):
+        login.step(b"n,,n=" + b"a" * 500_000 + b",r=abc")
+    assert not prepared
 
 
 def test_an_unknown_mechanism_is_told_with_those_that_there_are(guarded: EmbeddedCluster) -> None:

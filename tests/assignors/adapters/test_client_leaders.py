@@ -78,12 +78,25 @@ def test_a_name_that_no_topic_can_have_does_not_fail_the_leader(client, caplog):
     assert "topic not a name is not in the leader's metadata" in caplog.text
 
 
+def test_a_member_with_many_or_hostile_topic_names_writes_a_few_short_lines(client, caplog):
+    """A member of the same group wrote 43 MB into the leader's log (issue 14)."""
+    names = ["\x1b[2J\r\n" + "x" * 30_000, *(f"nowhere{number}" for number in range(20_000))]
+    with client.consumer(client.Range()) as consumer:
+        consumer.metadata(RACKS, SIX)
+        consumer.lead("range", {"m1": member(topics=["t", *names])})
+    ours = [one.message for one in caplog.records if one.name.startswith("quorate")]
+    assert len(ours) == 4
+    assert "19,998 other subscribed topics" in ours[-1]
+    assert max(map(len, ours)) < 1_000
+    assert "\x1b" not in caplog.text
+
+
 def test_a_topic_name_that_is_not_utf_8_is_not_known(client, caplog):
     with client.consumer(client.Range()) as consumer:
         consumer.metadata(RACKS, SIX)
         answer = consumer.lead("range", {"m1": member(), "m2": b"\0\0\0\0\0\1\0\1\xff\xff\xff\xff\xff"})
         assert answer == {"m1": [("t", number) for number in range(6)], "m2": []}
-    assert "topic ? is not in the leader's metadata" in caplog.text
+    assert "topic \\udcff is not in the leader's metadata" in caplog.text
     assert caplog.text.isascii()
 
 
