@@ -123,7 +123,7 @@ def list_transactions(broker: "Broker", request: ListTransactionsRequest, contex
             and (not request.producer_id_filters or one.producer_id in request.producer_id_filters)
             and (not request.state_filters or one.status in wanted)
             and (request.duration_filter < 0 or context.now_ms - one.start_ms > request.duration_filter)
-            and (pattern is None or pattern.fullmatch(one.transactional_id) is not None)
+            and (pattern is None or pattern.matches(one.transactional_id))
         )
 
     return ListTransactionsResponse(

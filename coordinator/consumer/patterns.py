@@ -1,356 +1,90 @@
-r"""Regular expressions in RE2's syntax, as Kafka's coordinator takes them (KIP-848 says RE2/J), for Python's `re`.
+r"""Regexes in RE2 syntax, as Kafka's coordinators take them (KIP-848, KIP-1152).
 
-The two agree on what most expressions mean, but not on what an expression is: RE2 has no look-around, back references, atomic or conditional groups and possessive
-repetition, and it has POSIX classes, `\Q…\E`, `\z`, `\pL` and flags in the middle. Topics have ASCII names, so classes of Unicode are their ASCII part.
-Python looks for matches by backtracking: unlike RE2 it can take exponential time for expressions that are made for that.
+Kafka compiles them with RE2/J, this module with RE2 itself: both match in time linear in the length of the name, whatever the regex (Python's `re` does not).
+They read a few patterns differently. What can be told from the pattern alone is settled here; the table in docs/explanation/consumer-groups.md has the
+rest, which tests/coordinator/test_patterns.py holds against RE2/J.
 """
 
 import re
-import unicodedata
-from functools import lru_cache
+from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["PatternError", "compiled", "translated"]
+import re2
 
-MAX_REPEAT = 1000
-"""RE2 refuses larger counts."""
+from quorate.codecs.wire import readable
 
-_ASCII = [chr(code) for code in range(128)]
+__all__ = ["MAX_MEMORY_BYTES", "Pattern", "PatternError", "compiled"]
 
-_POSIX = {
-    "alnum": "0-9A-Za-z",
-    "alpha": "A-Za-z",
-    "ascii": "\\x00-\\x7f",
-    "blank": "\\t ",
-    "cntrl": "\\x00-\\x1f\\x7f",
-    "digit": "0-9",
-    "graph": "!-~",
-    "lower": "a-z",
-    "print": " -~",
-    "punct": "!-/:-@\\[-`{-~",
-    "space": "\\t\\n\\v\\f\\r ",
-    "upper": "A-Z",
-    "word": "0-9A-Za-z_",
-    "xdigit": "0-9A-Fa-f",
-}
-_PERL = {"d": "0-9", "s": "\\t\\n\\f\\r ", "w": "0-9A-Za-z_"}
-_CONTROL = {"a": 7, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
-_CATEGORIES = {"C", "L", "M", "N", "P", "S", "Z"}
-_ANY = "[\\x00-\\U0010ffff]"
+MAX_MEMORY_BYTES = 1 << 18
+"""Of a compiled regex: about 10,900 instructions, which is a list of some 10,000 characters of topic names. RE2/J has no limit.
+
+It bounds what one request can cost: up to 0.4 s to compile, and up to 20 ms for a topic's name (measured on the worst regexes found). RE2 keeps the 128
+regexes compiled last, so they have 32 MiB together at most.
+"""
+
+_QUOTED = r"\\Q.*?(?:\\E|\Z)"
+_ESCAPE = re.compile(rf"{_QUOTED}|\\.", re.DOTALL)
+_COUNT = r"(?:0|[1-9]\d*)"
+_TOKEN = re.compile(
+    rf"""{_QUOTED}|\\[pPx]\{{.*?\}}|\\.|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]|\(\?P?<(?P<name>.*?)>
+    |\{{(?P<least>{_COUNT})(?:,(?P<most>{_COUNT})?)?\}}|(?P<brace>\{{)(?=[*+?]|\{{{_COUNT}(?:,{_COUNT}?)?\}})""",
+    re.DOTALL | re.VERBOSE | re.ASCII,
+)
+_MAX_REPEAT = "1000"
 
 
 class PatternError(ValueError):
-    """Not an expression in RE2's syntax."""
+    """The pattern is not a regex in RE2 syntax, or it is too large."""
 
 
-@lru_cache(maxsize=1024)
-def compiled(pattern: str) -> re.Pattern[str]:
-    """The expression for Python; match with `fullmatch`. Raises `PatternError`."""
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A compiled regex."""
+
+    regex: Any
+
+    def matches(self, name: str) -> bool:
+        """Whether the regex matches the whole name."""
+        return self.regex.fullmatch(readable(name)) is not None
+
+
+def compiled(pattern: str) -> Pattern:
+    """Compile a regex. Raises `PatternError`."""
+    text = _ESCAPE.sub(_escape, readable(pattern))
+    options = re2.Options()
+    options.log_errors = False  # RE2 would write to the process's stderr
+    options.max_mem = MAX_MEMORY_BYTES
+    options.never_capture = True  # only whether a name matches is needed, which costs much less
     try:
-        return re.compile(translated(pattern), re.ASCII)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise PatternError(str(error)) from None
+        regex = re2.compile(text, options)
+    except re2.error as error:
+        (reason,) = error.args
+        raise PatternError(reason.decode("utf-8", "replace")) from None
+    _check(text)
+    return Pattern(regex)
 
 
-def translated(pattern: str) -> str:
-    """The same expression in Python's syntax. Raises `PatternError`."""
-    return _Translation(pattern).whole()
+def _escape(found: re.Match[str]) -> str:
+    r"""An escape as RE2/J reads it: it has no \C (any byte), and takes any character outside of ASCII for itself."""
+    text = found[0]
+    if text == r"\C":
+        raise PatternError(rf"invalid escape sequence: {text}")
+    return text if text.isascii() or text.startswith(r"\Q") else text[1]
 
 
-class _Flags:
-    """Flags as they are set at a place in the pattern: i, m, s as in Perl, U swaps greedy and lazy."""
-
-    __slots__ = ("on",)
-
-    def __init__(self, on: frozenset[str] = frozenset()) -> None:
-        self.on = on
-
-    def wrap(self, text: str) -> str:
-        """`text` where these flags hold: those for Python."""
-        on = "".join(sorted(self.on & {"i"}))
-        return f"(?{on}:{text})" if on else text
-
-
-class _Translation:
-    def __init__(self, pattern: str) -> None:
-        self.pattern = pattern
-        self.at = 0
-        self.names: set[str] = set()
-
-    def whole(self) -> str:
-        text = self.alternatives(_Flags())
-        if self.at < len(self.pattern):
-            raise PatternError(f"unexpected ) at {self.at}")
-        return text
-
-    def peek(self, text: str) -> bool:
-        return self.pattern.startswith(text, self.at)
-
-    def take(self) -> str:
-        if self.at >= len(self.pattern):
-            raise PatternError("ends too early")
-        self.at += 1
-        return self.pattern[self.at - 1]
-
-    def alternatives(self, flags: _Flags) -> str:
-        """Up to the end, or to the parenthesis that closes this group. Flags set on the way hold to the end of the group."""
-        branches: list[list[str]] = [[]]
-        repeatable = False
-        repeated = False
-        while self.at < len(self.pattern) and not self.peek(")"):
-            char = self.pattern[self.at]
-            if char == "|":
-                self.at += 1
-                branches.append([])
-                repeatable = repeated = False
-            elif char in "*+?" or (char == "{" and self.counts() is not None):
-                if not repeatable:
-                    raise PatternError(f"nothing to repeat at {self.at}")
-                if repeated:
-                    raise PatternError(f"repeated twice at {self.at}")
-                branches[-1][-1] = f"(?:{branches[-1][-1]}){self.repetition(flags)}"
-                repeated = True
-            elif self.peek("(?") and (found := self.flags_only(flags)) is not None:
-                flags = found
-                repeated = False  # but what stands before the flags can be repeated after them
-            else:
-                branches[-1].append(self.atom(flags))
-                repeatable, repeated = True, char == "{"  # RE2/J takes a brace that is just a brace for a repetition
-        return "|".join("".join(branch) for branch in branches)
-
-    def counts(self) -> tuple[int, int | None, int] | None:
-        """Least, most and end of a {count} here; `None` if the brace is just a brace."""
-        found = re.compile(r"\{(\d+)(?:(,)(\d*))?\}", re.ASCII).match(self.pattern, self.at)
-        if found is None:
-            return None
-        least = int(found[1])
-        most = least if found[2] is None else int(found[3]) if found[3] else None
-        return least, most, found.end()
-
-    def repetition(self, flags: _Flags) -> str:
-        counts = self.counts() if self.peek("{") else None
-        if counts is None:
-            text = self.take()
-        else:
-            least, most, self.at = counts
-            if least > MAX_REPEAT or (most is not None and (most > MAX_REPEAT or most < least)):
-                raise PatternError(f"{{{least},{most}}} is no count")
-            text = f"{{{least},{'' if most is None else most}}}"
-        lazy = self.peek("?")
-        self.at += lazy
-        return text + ("?" if lazy != ("U" in flags.on) else "")
-
-    def flags_only(self, flags: _Flags) -> _Flags | None:
-        """The flags after a (?flags) here; `None` if it is something else."""
-        found = re.compile(r"\(\?([imsU]*)(-[imsU]+)?\)", re.ASCII).match(self.pattern, self.at)
-        if found is None:
-            return None
-        self.at = found.end()
-        return _Flags((flags.on | set(found[1])) - set(found[2] or ""))
-
-    def atom(self, flags: _Flags) -> str:
-        char = self.take()
-        match char:
-            case "(":
-                return self.group(flags)
-            case "[":
-                return flags.wrap(self.char_class())
-            case "\\":
-                return flags.wrap(self.escape())
-            case ".":
-                return _ANY if "s" in flags.on else "[^\\n]"
-            case "^":
-                return "(?:^|(?<=\\n))" if "m" in flags.on else "\\A"
-            case "$":
-                return "(?=\\n|\\Z)" if "m" in flags.on else "\\Z"
-        return flags.wrap(re.escape(char))
-
-    def group(self, flags: _Flags) -> str:
-        if self.peek("?"):
-            found = re.compile(r"\?(?:P?<(\w+)>|([imsU]*)(-[imsU]+)?:)", re.ASCII).match(self.pattern, self.at)
-            if found is None:
-                raise PatternError(f"unknown kind of group at {self.at - 1}")
-            if found[1] is not None:
-                if found[1] in self.names:
-                    raise PatternError(f"group {found[1]} is there twice")
-                self.names.add(found[1])
-            else:
-                flags = _Flags((flags.on | set(found[2])) - set(found[3] or ""))
-            self.at = found.end()
-        inner = self.alternatives(flags)
-        if not self.peek(")"):
-            raise PatternError("missing )")
-        self.at += 1
-        return f"(?:{inner})"
-
-    def escape(self) -> str:
-        """What follows a backslash outside of classes."""
-        char = self.take()
-        match char:
-            case "A" | "b" | "B":
-                return f"\\{char}"
-            case "z":
-                return "\\Z"
-            case "Q":
-                end = self.pattern.find("\\E", self.at)
-                text = self.pattern[self.at :] if end < 0 else self.pattern[self.at : end]
-                self.at = len(self.pattern) if end < 0 else end + 2
-                return re.escape(text)
-        kind = self.class_escape(char)
-        return re.escape(self.one(char)) if kind is None else f"[{kind}]"
-
-    def class_escape(self, char: str) -> str | None:
-        """The inside of a class for an escape that stands for several characters; `None` for one that stands for one."""
-        if char.lower() in _PERL:
-            return _PERL[char] if char.islower() else _complement(_PERL[char.lower()])
-        if char not in "pP":
-            return None
-        name = self.take()
-        if name == "{":
-            end = self.pattern.find("}", self.at)
-            if end < 0:
-                raise PatternError("missing }")
-            name, self.at = self.pattern[self.at : end], end + 1
-        negated = (char == "P") != name.startswith("^")
-        inside = _unicode(name.removeprefix("^"))
-        return _complement(inside) if negated else inside
-
-    def one(self, char: str) -> str:
-        """The character that an escape stands for."""
-        if char in _CONTROL:
-            return chr(_CONTROL[char])
-        if char == "x":
-            found = re.compile(r"\{([0-9A-Fa-f]+)\}|([0-9A-Fa-f]{2})").match(self.pattern, self.at)
-            code = -1 if found is None else int(found[1] or found[2], 16)
-            if found is None or code > 0x10FFFF:
-                raise PatternError(f"\\x without a character at {self.at}")
-            self.at = found.end()
-            return chr(code)
-        if char in "01234567":
-            # \1 to \7 alone would be back references; with another octal digit they are characters.
-            more = re.compile(r"[0-7]{0,2}").match(self.pattern, self.at)
-            digits = more[0] if more is not None else ""
-            if char != "0" and not digits:
-                raise PatternError(f"back reference \\{char}")
-            self.at += len(digits)
-            return chr(int(char + digits, 8))
-        if ord(char) < 128 and not char.isalnum():
-            return char
-        raise PatternError(f"unknown escape \\{char}")
-
-    def char_class(self) -> str:
-        start = self.at - 1
-        negated = self.peek("^")
-        self.at += negated
-        parts: list[str] = []
-        first = True
-        while first or not self.peek("]"):
-            if self.at >= len(self.pattern):
-                raise PatternError(f"missing ] of the class at {start}")
-            first = False
-            found = re.compile(r"\[:(\^?)(\w+):\]").match(self.pattern, self.at)
-            if found is not None:
-                if found[2] not in _POSIX:
-                    raise PatternError(f"unknown class {found[0]}")
-                self.at = found.end()
-                parts.append(_complement(_POSIX[found[2]]) if found[1] else _POSIX[found[2]])
-                continue
-            low = self.class_item()
-            if low.kind is not None:
-                parts.append(low.kind)
-                continue
-            high = low
-            if self.peek("-") and not self.pattern.startswith("-]", self.at):
-                self.at += 1
-                high = self.class_item()
-                if high.kind is not None or high.char < low.char:
-                    raise PatternError(f"no range in the class at {start}")
-            parts.append(f"{_in_class(low.char)}-{_in_class(high.char)}" if high is not low else _in_class(low.char))
-        self.at += 1
-        return f"[{'^' if negated else ''}{''.join(parts)}]"
-
-    def class_item(self) -> "_Item":
-        char = self.take()
-        if char != "\\":
-            return _Item(char, None)
-        char = self.take()
-        kind = self.class_escape(char)
-        return _Item("", kind) if kind is not None else _Item(self.one(char), None)
-
-
-class _Item:
-    """One character of a class, or the inside of a class that stands for several."""
-
-    __slots__ = ("char", "kind")
-
-    def __init__(self, char: str, kind: str | None) -> None:
-        self.char = char
-        self.kind = kind
-
-
-def _in_class(char: str) -> str:
-    return f"\\U{ord(char):08x}"
-
-
-def _complement(inside: str) -> str:
-    """The inside of a class with all characters that are not in this one."""
-    pattern = re.compile(f"[{inside}]") if inside else None
-    kept = [char for char in _ASCII if pattern is None or not pattern.match(char)]
-    return "".join(map(_in_class, kept)) + "\\x80-\\U0010ffff"
-
-
-def _unicode(name: str) -> str:
-    """The inside of a class with the ASCII characters of a category, such as L or Lu, or of a script."""
-    if name == "Any":
-        return "\\x00-\\U0010ffff"
-    if name in ("Latin", "Common"):
-        return "".join(_in_class(char) for char in _ASCII if char.isalpha() == (name == "Latin"))
-    if name in _SCRIPTS:
-        return "\\u0100"  # nothing in ASCII
-    if name[:1] not in _CATEGORIES or name not in _KNOWN_CATEGORIES:
-        raise PatternError(f"unknown class \\p{{{name}}}")
-    return "".join(_in_class(char) for char in _ASCII if unicodedata.category(char).startswith(name)) or "\\u0100"
-
-
-_KNOWN_CATEGORIES = _CATEGORIES | {unicodedata.category(chr(code)) for code in range(0x30000)} - {"Cn"}
-_SCRIPTS = frozenset(
-    [
-        "Arabic",
-        "Armenian",
-        "Bengali",
-        "Bopomofo",
-        "Braille",
-        "Cherokee",
-        "Coptic",
-        "Cyrillic",
-        "Devanagari",
-        "Ethiopic",
-        "Georgian",
-        "Gothic",
-        "Greek",
-        "Gujarati",
-        "Gurmukhi",
-        "Han",
-        "Hangul",
-        "Hebrew",
-        "Hiragana",
-        "Inherited",
-        "Kannada",
-        "Katakana",
-        "Khmer",
-        "Lao",
-        "Malayalam",
-        "Mongolian",
-        "Myanmar",
-        "Ogham",
-        "Oriya",
-        "Runic",
-        "Sinhala",
-        "Syriac",
-        "Tamil",
-        "Telugu",
-        "Thaana",
-        "Thai",
-        "Tibetan",
-        "Yi",
-    ]
-)
+def _check(text: str) -> None:
+    """Refuse what RE2 reads and RE2/J does not. `text` is a regex for RE2, so all its classes are closed, which keeps this linear."""
+    names: set[str] = set()
+    for found in _TOKEN.finditer(text):
+        match found.lastgroup:
+            case "name":
+                if re.fullmatch(r"\w+", found["name"], re.ASCII) is None:
+                    raise PatternError(f"invalid named capture group: {found[0]}")
+                if found["name"] in names:
+                    raise PatternError(f"duplicate capture group name: {found[0]}")
+                names.add(found["name"])
+            case "least" | "most":  # a count of nine digits and more is text to RE2
+                if any(len(count) > len(_MAX_REPEAT) for count in found.group("least", "most") if count):
+                    raise PatternError(f"invalid repeat count: {found[0]}")
+            case "brace":  # RE2/J takes a brace that is only text for a repetition, and repeats no repetition
+                raise PatternError(f"invalid nested repetition operator: {found[0]}")

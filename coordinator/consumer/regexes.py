@@ -68,7 +68,8 @@ def _check(regex: str) -> None:
         compiled(regex)
     except PatternError as error:
         raise ApiError(
-            ErrorCode.INVALID_REGULAR_EXPRESSION, f"{regex!r} is not a regular expression: {error}"
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {error}.",
         ) from None
 
 
@@ -136,7 +137,7 @@ def matches(regexes: Sequence[str], image: MetadataImage) -> dict[str, list[str]
         except PatternError:
             found.put(regex, [])
         else:
-            found.put(regex, sorted(filter(pattern.fullmatch, image.topics), key=string_key))
+            found.put(regex, sorted(filter(pattern.matches, image.topics), key=string_key))
     again: JavaHashMap[str, list[str]] = JavaHashMap(len(regexes))
     for regex, topics in found.items():
         again.put(regex, topics)

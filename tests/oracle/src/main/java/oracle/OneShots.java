@@ -29,6 +29,7 @@ final class OneShots {
             Map.entry("serverAssign", Assignors::serverAssign),
             Map.entry("shareAssign", Assignors::shareAssign),
             Map.entry("javaOrder", JavaOrder::javaOrder),
+            Map.entry("regexMatch", Regexes::match),
             Map.entry("versions", in -> Main.versions()),
             Map.entry("quit", in -> Json.obj()));
     }

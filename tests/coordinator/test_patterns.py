@@ -1,0 +1,139 @@
+# ruff: noqa: RUF001 - characters that fold to others are what is tested
+r"""Regexes mean what Kafka's RE2/J makes of them, and none takes more than linear time."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from quorate.coordinator.consumer.patterns import PatternError, compiled
+from tests.coordinator.test_consumer_groups import words
+from tests.oracle.client import Oracle
+
+NAMES = (
+    *("", "a", "aa", "aaa", "ab", "b", "A", "AB", "x", "X", "k", "K", "s", "S", "0", "42", "_", "-", ".", "a.b", "b_b", "T.0", "t-1", "n"),
+    *("orders", "orders.eu", "ORDERS.EU", "orders-dlq_1", "a-long-name_4", "foo123", "x" * 249),
+    *("{", "}", "{a", "a{,2}", "[", "\\", "\t", "\n", "a\nb", " ", "\x0b", "\0"),  # in transactional ids
+    *("é", "É", "aé", "ß", "ſ", "\u212a", "日本", "Ω", "ω", "𝒳"),
+)  # fmt: skip
+
+INVALID = None
+
+DIFFERENCES: tuple[tuple[str, list[str] | None, list[str] | None], ...] = (
+    (r"(a{2}){501}", [], INVALID),
+    (r"(?:[a-z]{1,100}){1,11}", [name for name in NAMES if re.fullmatch("[a-z]+", name)], INVALID),
+    (r"(\pL\pN){400}", [], INVALID),
+    ("|".join(f"{number * 7919 % 100_003:05d}-events" for number in range(2000)), [], INVALID),
+    (r"(?i)\p{Ll}", [*"abxkKsSn", *"éßſ\u212aΩω"], [*"abAxXkKsSn", *"éÉßſ\u212aΩω"]),
+    (r"\p{Adlam}", INVALID, []),
+    (r"\p{Unknown}", [], INVALID),
+)  # fmt: skip
+"""Patterns that RE2/J and RE2 read differently, and the names that each matches: the table in docs/explanation/consumer-groups.md."""
+
+
+def matched(pattern: str) -> list[str] | None:
+    try:
+        regex = compiled(pattern)
+    except PatternError:
+        return INVALID
+    return [name for name in NAMES if regex.matches(name)]
+
+
+def matched_by_kafka(oracle: Oracle, pattern: str) -> list[str] | None:
+    answer = oracle.call("regexMatch", pattern=pattern, names=list(NAMES))
+    assert ("invalid" in answer) != ("matched" in answer), answer
+    found = set(answer.get("matched", ()))
+    return [name for name in NAMES if name in found] if "matched" in answer else INVALID
+
+
+SAME = (
+    r"(a+)+b|foo.*|orders\.eu|(?i)orders.eu|(?i:K)|(?i)k|(?i)s|(?i)ſ|\C|a\C|\\C|\Q\C\E|\Q\C|[\C]|\pN|\pL+|\p{Greek}|\p{Han}+|\p{L}|\p{Lu}|\p{Latin}|\p{Any}|\p{Foo}|\p{^L}"
+    r"|\P{L}|\p{Cn}|\p{IsGreek}|\p{L&}|[[:alpha:]]+|[[:word:]]+|[[:foo:]]|[:alpha:]|a{,2}|a{2,}|a{2|a{2,1}|a{1001}|a{1000}|a{0}|a**|a+?|a???|a{2}{3}|(a*)*|(a{2}){500}"
+    r"|*a|?|a(b|)|()|(?:a|(a|a)|[a|[]|[]a]|[^]a]|[a-]|[b-a]|[a-\d]|[a\]|\Qa.b\E|\Qa.b|\E|a\Eb|[\Qa\E]|\z|\Z|^a$|(?m)a$|(?m)^a$\n^b|(?s)a.b|a.b|\Aa\z|a\b.*|\Ba|\G|\K|\R"
+    r"|\t|\s|\S|\w+|\W|\d|\x41|\x{41}|\x{110000}|\x{10FFFF}|\x4|\101|\1|\0|\08|\18|\123|\a|\f|\e|\cA|\_|\-|\é|[\é]|\Q\é\E|(?i)é|[é]|日.|(?P<n>a)|(?<n>a)|(?P<n>a)(?P<n>b)"
+    r"|(?<n>a)(?P<n>b)|(?P<1>a)|(?P<>a)|(?P<é>a)|(?<é>a)|\(?P<é>a|(?P<n|(?P=n)|(?=a)|(?!a)|(?<=a)|(?>a)|(?#c)|(?|(?i)|(?i-)a|(?-i)a|(?ii)A|(?x)a|(?U)a*|(?:)*|a(?i)a"
+    r"|(?i)*|a(?i)*|(*a)|^*|\b+|{|{}|{1}|a{1,|a{01}|[\w-]+|[a-c-e]+|[[a]|[[:alpha:]-z]|[a-[:alpha:]]|[[.a.]]|[[:alpha:|[\pL]|[^\PL]|[\b]|[\01]|[\s\S]|(?i)[^a]|(?i)[[:lower:]]"
+    r"|(?i)[^[:lower:]]|{*|[{*]|\Q{*|a{,2}*|a{,2}{2}|{{2}|\{*|a{99999999999}|a{2,99999999999}|[a{99999999999}]|a{,99999999999}|a{01}|a{01}*|a{0000000001001}|a{00000}|.𝒳?|\x{1D4B3}|\u0041|\p|\p{|\P|\pé|\p{l}|\p{Zs}|.|.*|[^\n]|"
+)
+
+
+@pytest.mark.oracle
+def test_patterns_mean_what_re2j_makes_of_them(oracle: Oracle) -> None:
+    for pattern in (*SAME.split("|"), "a|", "||", "(|a)", "a|b", "a|*", "a\nb", "\0", f"a{{{'9' * 5000}}}"):
+        assert (pattern, matched(pattern)) == (pattern, matched_by_kafka(oracle, pattern))
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(("pattern", "kafka", "ours"), DIFFERENCES)
+def test_the_differences_from_re2j_are_these(
+    oracle: Oracle, pattern: str, kafka: list[str] | None, ours: list[str] | None
+) -> None:
+    assert (matched_by_kafka(oracle, pattern), matched(pattern)) == (kafka, ours)
+
+
+PIECES = words(
+    r"""a b t x X k s orders 0 \. \- _ . ^ $ [a-z] [^a-z] [[:alpha:]] [[:^alpha:]] [[:foo:]] \d \W \s \b \B \A \z \Z \Q.\E \Q \E \pL \p{Lu} \p{Greek} \PN \p{Foo} \\
+    \x41 \x{61} \x \141 \1 \8 \_ \k \C \n \é é ſ 日 []a] [] [a [z-a] [a-] [a-b-c] [\d-z] [\w.] [[a] [a&&b] [\]] [\b] [^\d] [^é] [\é-ω] * + ? *? +? {2} {1,} {1,3} {,3} {3,1}
+    {1001} {999999999} { } {, ** *+ {2}{3} ( ) (?: (?i) (?i: (?-i) (?s) (?m) (?U) (?P<n> (?<n> (?P<é> (?= (?! (?<= (?> (?#c) (?i-s: (?x) (?) | () (|a)"""
+)
+
+
+@st.composite
+def patterns(draw: st.DrawFn) -> str:
+    text = draw(st.sampled_from(["", ".*"])) + "".join(draw(st.lists(st.sampled_from(PIECES), min_size=1, max_size=8)))
+    return text + draw(st.sampled_from(["", ".*", ")" * max(0, text.count("(") - text.count(")"))]))
+
+
+@pytest.mark.oracle
+@settings(max_examples=1000, deadline=None)
+@given(pattern=patterns())
+@example(r"\Q\C\E\é")
+def test_generated_patterns_mean_what_re2j_makes_of_them(oracle: Oracle, pattern: str) -> None:
+    assert matched(pattern) == matched_by_kafka(oracle, pattern)
+
+
+HOSTILE = """
+from quorate.cluster import EmbeddedCluster
+from quorate.codecs.api import ConsumerGroupHeartbeatRequest
+from quorate.codecs.api.broker import (
+    CreateTopicsRequest, FindCoordinatorRequest, InitProducerIdRequest, ListTransactionsRequest,
+)
+from quorate.codecs.api.broker.create_topics import CreatableTopic
+from tests.cluster.wire import Wire
+
+REGEX, NAME = "(a+)+b", "a" * 60
+with EmbeddedCluster(brokers=1) as cluster, Wire(cluster.core.brokers[1].port) as wire:
+    wire.ask(CreateTopicsRequest(topics=(CreatableTopic(name=NAME, num_partitions=1, replication_factor=1),)), 7)
+    for kind, key in ((0, "g"), (1, NAME)):
+        wire.ask(FindCoordinatorRequest(key_type=kind, coordinator_keys=(key,)), 4)
+    join = ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="m", rebalance_timeout_ms=1000, subscribed_topic_regex=REGEX, topic_partitions=()
+    )
+    assert wire.ask(join, 1).member_epoch == 1
+    wire.ask(InitProducerIdRequest(transactional_id=NAME, transaction_timeout_ms=1000), 4)
+    assert wire.ask(ListTransactionsRequest(transactional_id_pattern=REGEX), 2).transaction_states == ()
+    assert len(wire.ask(ListTransactionsRequest(transactional_id_pattern=REGEX[:-1]), 2).transaction_states) == 1
+"""
+
+
+def test_a_regex_that_backtracking_would_never_finish_does_not_stop_the_brokers() -> None:
+    """Issue 14: a client's regex froze every broker for good. In a process of its own, which can be stopped if it does again."""
+    subprocess.run([sys.executable, "-c", HOSTILE], check=True, timeout=120)
+
+
+def test_what_is_wrong_with_a_pattern_goes_to_the_caller_and_not_to_stderr(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(PatternError, match=r"missing \)"):
+        compiled("(")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_list_of_many_topics_is_a_regex_and_one_that_costs_too_much_is_refused() -> None:
+    topics = [f"{number * 7919 % 100_003:05d}-events" for number in range(800)]
+    regex = compiled("|".join(topics))
+    assert all(map(regex.matches, topics))
+    assert not regex.matches("x" + topics[0])
+    with pytest.raises(PatternError, match="pattern too large"):
+        compiled("[ab]{0,900}" * 25)
