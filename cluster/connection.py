@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from quorate.cluster.frames import FrameError, Header, framed, read_header
+from quorate.cluster.large_frame import LARGE_BYTES, LargeFrame
 from quorate.cluster.security import Login, LoginFailed
 from quorate.codecs.fast_encode import encode_message
 from quorate.coordinator.results import Pending
@@ -45,7 +46,8 @@ class Connection(asyncio.Protocol):
         self.software = ""
         self.open = True
         self._buffer = bytearray()
-        self._frames: deque[bytes] = deque()
+        self._large: LargeFrame | None = None  # what is being received
+        self._frames: deque[bytes | LargeFrame] = deque()
         self._waiting_bytes = 0
         self._busy = False
         self._paused = False
@@ -85,7 +87,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The client is gone; what it waited for is answered to nobody."""
         self.open = False
-        self._frames.clear()
+        self._forget()
         self.broker.left(self)
         if self.on_lost is not None:
             self.on_lost()
@@ -106,33 +108,63 @@ class Connection(asyncio.Protocol):
             self._meter.received_bytes[self.broker.id] += len(data)
         if (
             not self._buffer
+            and self._large is None
             and 4 <= len(data) <= 4 + self._limit
             and len(data) == 4 + int.from_bytes(data[:4], "big", signed=True)
         ):
             self._frames.append(data[4:])  # just one request, as most often
             self._waiting_bytes += len(data)
         else:
-            self._buffer += data
-            self._split()
+            self._received(data)
         if not self._busy:
             self._go_on()
 
+    def _received(self, data: bytes) -> None:
+        """Take what is a part of a request, or more than one."""
+        large = self._large
+        if large is not None:
+            over = len(data) - large.missing_bytes
+            large.add(data[: large.missing_bytes] if over > 0 else data)
+            if large.missing_bytes:
+                return
+            self._waiting_bytes += len(large) + 4
+            self._frames.append(large)
+            self._large = None
+            data = data[len(data) - over :] if over > 0 else b""
+        self._buffer += data
+        self._split()
+
     def _split(self) -> None:
-        position = 0
-        while len(self._buffer) - position >= 4:
-            size = int.from_bytes(self._buffer[position : position + 4], "big", signed=True)
+        """Cut the buffer into frames. Once much of one is there it goes on in a place of its own."""
+        buffer, position = self._buffer, 0
+        while len(buffer) - position >= 4:
+            size = int.from_bytes(buffer[position : position + 4], "big", signed=True)
             if size < 0 or size > self._limit:
                 self.broker.note(
                     f"closed a connection of {self.host[1:]}: a request of {size} bytes, at most {self._limit} are allowed"
                 )
                 self.close()
                 return
-            if len(self._buffer) - position - 4 < size:
+            if len(buffer) - position - 4 < size:
+                if len(buffer) - position > LARGE_BYTES:
+                    self._begin_large(size, buffer[position + 4 :])
+                    position = len(buffer)
                 break
-            self._frames.append(bytes(self._buffer[position + 4 : position + 4 + size]))
+            self._frames.append(bytes(buffer[position + 4 : position + 4 + size]))
             self._waiting_bytes += size + 4
             position += 4 + size
-        del self._buffer[:position]
+        del buffer[:position]
+
+    def _begin_large(self, size: int, data: bytearray) -> None:
+        try:
+            self._large = LargeFrame(size)
+        except OSError as error:
+            self.broker.note(
+                f"closed a connection of {self.host[1:]}: no memory for a request of {size} bytes: {error.strerror}"
+            )
+            self.close()
+            return
+        self._large.add(data)
 
     # ---- requests
 
@@ -141,6 +173,8 @@ class Connection(asyncio.Protocol):
         while frames and not (self._busy or self._reads_nothing or broker.silent) and self.open:
             frame = frames.popleft()
             self._waiting_bytes -= len(frame) + 4
+            if isinstance(frame, LargeFrame):
+                frame = frame.take()
             if self.login is not None and self.login.bare:
                 self._go_on_with(self.login, frame)
                 continue
@@ -262,6 +296,16 @@ class Connection(asyncio.Protocol):
         """Read nothing from the client, or go on."""
         (self._transport.pause_reading if held else self._transport.resume_reading)()
 
+    def _forget(self) -> None:
+        """Let go of requests that nobody answers any more."""
+        for frame in (*self._frames, self._large):
+            if isinstance(frame, LargeFrame):
+                frame.discard()
+        self._frames.clear()
+        self._large = None
+        self._buffer = bytearray()
+        self._last = self._last_answer = None
+
     def close_later(self) -> None:
         """Close behind the answer that is about to be sent."""
         self._ending = True
@@ -269,7 +313,7 @@ class Connection(asyncio.Protocol):
     def close(self, *, at_once: bool = False) -> None:
         """Close without an answer; `at_once` also without what is still to be sent."""
         self.open = False
-        self._frames.clear()
+        self._forget()
         if self._gathered:
             self._send_gathered()
         if self._transport is not None:

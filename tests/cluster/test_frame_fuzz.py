@@ -7,8 +7,12 @@ from pathlib import Path
 from random import Random
 from struct import pack
 
+import pytest
+
 from quorate.cluster import EmbeddedCluster
 from quorate.codecs.api.broker import MetadataRequest
+from quorate.codecs.api.broker.metadata import MetadataRequestTopic
+from tests.cluster.test_limits import eventually
 from tests.cluster.wire import Wire
 
 CONNECTIONS = 1_000
@@ -59,3 +63,40 @@ def test_a_thousand_connections_of_damaged_frames_take_little_memory_and_leave_o
     assert any("at most" in note for note in told)
     assert any("API " in note for note in told)
     assert not cluster.core.failures
+
+
+@pytest.mark.parametrize("sent", ["half", "whole"])
+def test_memory_of_large_requests_is_given_back(cluster: EmbeddedCluster, sent: str) -> None:
+    """What 60 connections sent of 10 MB each stayed with the process after they were closed (issue 14)."""
+    port = cluster.core.brokers[1].port
+    size, half = 10 << 20, bytes(5 << 20)
+    with Wire(port, timeout_s=60) as wire:
+        wire.ask(MetadataRequest(topics=()), 12)
+        before = resident_mib()
+        for _ in range(3):
+            with ExitStack() as stack:
+                for _ in range(20):
+                    one = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+                    one.sendall(pack(">i", size) + half)
+                    if sent == "whole":
+                        one.sendall(half)
+                wire.ask(MetadataRequest(topics=()), 12)
+                assert resident_mib() - before < 20 * (size >> 20)
+        eventually(lambda: len(cluster.core.brokers[1].connections) == 1)
+        assert resident_mib() - before < MOST_GROWTH_MIB
+
+
+def test_a_large_request_is_read_with_what_comes_before_and_after_it(cluster: EmbeddedCluster) -> None:
+    topics = tuple(MetadataRequestTopic(name=f"{number:0249}") for number in range(8_000))
+    with Wire(cluster.core.brokers[1].port, timeout_s=60) as wire:
+        for _ in range(2):
+            wire.send(MetadataRequest(topics=()), 12)
+            first = wire.correlation_id
+            wire.send(MetadataRequest(topics=topics, allow_auto_topic_creation=False), 12)
+            wire.send(MetadataRequest(topics=()), 12)
+            wire.correlation_id = first
+            assert wire.receive(MetadataRequest, 12).topics == ()
+            wire.correlation_id += 1
+            assert len(wire.receive(MetadataRequest, 12).topics) == 8_000
+            wire.correlation_id += 1
+            assert wire.receive(MetadataRequest, 12).topics == ()
