@@ -4,7 +4,7 @@ import asyncio
 import errno
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from quorate.cluster.errors import ClusterStateError
 from quorate.cluster.failing import METADATA, WRITTEN, unwritten
 from quorate.cluster.fetch_sessions import FetchSessions
 from quorate.cluster.frames import API_VERSIONS_KEY, Header
+from quorate.cluster.turns import Work
 from quorate.codecs.api.body import decode_api
 from quorate.codecs.errors import DecodeError
 from quorate.codecs.message import Message
@@ -32,6 +33,12 @@ LOOPBACK = "127.0.0.1"
 
 _QUIET_TURNS = 4
 """An idle connection is closed when it is found quiet so many times, at equal intervals: up to a quarter later than `connections.max.idle.ms` says."""
+
+_LARGE_BYTES = 32 << 10
+"""A larger request is decoded in a thread: with elements of three bytes it takes 10 ms."""
+_PRODUCE_KEY = 0
+_LARGE_PRODUCE_BYTES = 256 << 10
+"""The same for Produce, which is mostly batches, that are not looked into, and is not to wait for a thread."""
 
 BEFORE_LOGIN = frozenset({API_VERSIONS_KEY, 17, 36})
 """ApiVersions, SaslHandshake and SaslAuthenticate: what a client may ask for before it has logged in."""
@@ -242,22 +249,40 @@ class Broker:
             self.note(f"closed a connection of {connection.host[1:]}: {header.api.name} before it had logged in")
             connection.close()
             return
-        request = header.request
-        if request is None:
+        if header.request is not None:
+            self._decoded(connection, header, header.request)
+        elif len(frame) <= (_LARGE_PRODUCE_BYTES if header.api_key == _PRODUCE_KEY else _LARGE_BYTES):
             try:
-                request = decode_api(header.api.request.cls, frame, header.version, position=header.body)
+                header.request = _decode(header, frame)
             except DecodeError as error:
-                self.note(f"closed a connection of {connection.host[1:]}: {error}")
-                connection.close()
+                self._undecodable(connection, error)
                 return
-            header.request = request
+            self._decoded(connection, header, header.request)
+        else:
+            header.large = True
+            self.cluster.turns.aside(
+                partial(_decode, header, frame),
+                lambda request: self._decoded(connection, header, request, later=True),
+                lambda error: self._undecodable(connection, error),
+            )
+
+    def _undecodable(self, connection: Connection, error: BaseException) -> None:
+        if not isinstance(error, DecodeError):
+            raise error
+        self.note(f"closed a connection of {connection.host[1:]}: {error}")
+        connection.close()
+
+    def _decoded(self, connection: Connection, header: Header, request: Message, *, later: bool = False) -> None:
+        if not self.serving:
+            return
         faults = self.cluster.faults
-        if faults.watching:
-            fault = faults.of(self, connection, header, request)
-            if fault is not None:
-                fault.happen(self, connection, header, request)
-                return
-        self.handle(connection, header, request)
+        fault = faults.of(self, connection, header, request) if faults.watching else None
+        if fault is not None:
+            fault.happen(self, connection, header, request)
+        else:
+            self.handle(connection, header, request)
+        if later:
+            connection.go_on()
 
     def handle(
         self,
@@ -277,9 +302,53 @@ class Broker:
         try:
             response = ANSWERS[type(request)].function(self, request, context)
         except Exception:  # noqa: BLE001  # a fault of ours ends one connection, not the broker, and is not hidden
-            self.failed(type(request).__name__)
-            connection.close()
+            self._failed_in(connection, request)
             return
+        if isinstance(response, Generator):
+            self._in_turns(response, connection, header, request, change)
+        else:
+            self._handled(response, connection, header, request, change)
+
+    def _in_turns(
+        self,
+        work: Work[Any],
+        connection: Connection,
+        header: Header,
+        request: Message,
+        change: Callable[[Any], Any] | None,
+    ) -> None:
+        """Have a request handled in as many turns as it takes."""
+        flusher = self.cluster.flusher
+        failures, began = flusher.failures, False
+
+        def done(response: Any) -> None:
+            header.large |= began
+            if flusher.failures != failures and response is not None and type(request) in WRITTEN | METADATA:
+                response = unwritten(self.cluster, request, header.version)  # of what an earlier turn wrote
+            self._handled(response, connection, header, request, change)
+            if began:
+                connection.go_on()
+
+        def failed(error: BaseException) -> None:
+            try:
+                raise error
+            except Exception:  # noqa: BLE001  # as in `handle`
+                self._failed_in(connection, request)
+
+        began = not self.cluster.turns.run(work, done, failed)
+
+    def _failed_in(self, connection: Connection, request: Message) -> None:
+        self.failed(type(request).__name__)
+        connection.close()
+
+    def _handled(
+        self,
+        response: "Message | Pending[Any] | None",
+        connection: Connection,
+        header: Header,
+        request: Message,
+        change: Callable[[Any], Any] | None,
+    ) -> None:
         data = self.cluster.data
         if (
             data is not None
@@ -296,6 +365,12 @@ class Broker:
             elif response is not None:
                 response = change(response)
         connection.answer(header, header.version, response)
+
+
+def _decode(header: Header, frame: bytes) -> Message:
+    """The body of a request. Raises `DecodeError`."""
+    assert header.api is not None
+    return decode_api(header.api.request.cls, frame, header.version, position=header.body)
 
 
 def endpoint(host: str, port: int) -> str:

@@ -7,6 +7,7 @@ the connection's later requests back until it is there.
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -116,7 +117,9 @@ class Connection(asyncio.Protocol):
             self._waiting_bytes += len(data)
         else:
             self._received(data)
-        if not self._busy:
+        if self._busy:
+            self._pause_or_resume()
+        else:
             self._go_on()
 
     def _received(self, data: bytes) -> None:
@@ -192,6 +195,10 @@ class Connection(asyncio.Protocol):
         self._gathers = False
         if self._gathered:
             self._send_gathered()
+        self._pause_or_resume()
+
+    def _pause_or_resume(self) -> None:
+        """Read nothing from a client whose requests wait, also behind one whose response is yet to come: Kafka mutes its channel."""
         if not self._paused and self._waiting_bytes > _PAUSE_BYTES and self.open:
             self._paused = True
             self._transport.pause_reading()
@@ -232,15 +239,39 @@ class Connection(asyncio.Protocol):
                 response.on_complete(lambda found: self._answered_later(header, version, found))
                 return
             response = response.response
-        sent = b""
+        if response is not None and self.open and header.large:
+            self.broker.cluster.turns.aside(
+                partial(encode_message, response, version),
+                lambda body: self._encoded_later(header, response, body),
+                lambda error: self._unencodable(response, error),
+            )
+            return
+        body = None
         if response is not None and self.open:
             try:
-                sent = framed(header, self._encoded(response, version))
-            except Exception:  # noqa: BLE001  # a fault of ours ends this connection, not whoever completed the answer
-                self.broker.failed(type(response).__name__)
-                self.close()
-            else:
-                self._send(sent)
+                body = self._encoded(response, version)
+            except Exception as error:  # noqa: BLE001  # not a fault of whoever completed the answer
+                self._unencodable(response, error)
+        self._answered(header, response, body)
+
+    def _encoded_later(self, header: Header, response: "Message", body: bytes) -> None:
+        self._answered(header, response, body if self.open else None)
+        self.go_on()
+
+    def _unencodable(self, response: "Message", error: BaseException) -> None:
+        """A fault of quorate's own, which ends this connection."""
+        try:
+            raise error
+        except Exception:  # noqa: BLE001  # it is reported
+            self.broker.failed(type(response).__name__)
+        self.close()
+
+    def _answered(self, header: Header, response: "Message | None", body: bytes | None) -> None:
+        """Send a response, if there is one; then the next request has its turn."""
+        sent = b""
+        if body is not None:
+            sent = framed(header, body)
+            self._send(sent)
             if self._ending:
                 self.close()
         self._busy = False

@@ -34,6 +34,7 @@ from quorate.cluster.settings import MOST_PARTITIONS, Settings
 from quorate.cluster.storage.data import DataDirectory, why_unusable
 from quorate.cluster.topics import PartitionState, TopicState, is_valid_name
 from quorate.cluster.transactions import Transactions
+from quorate.cluster.turns import Turns
 from quorate.codecs import Uuid
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.printable import brief
@@ -99,6 +100,7 @@ class ClusterCore:
         self.transactions = Transactions(self)
         self.maintenance = Maintenance(self)
         self.flusher = Flusher()
+        self.turns = Turns()
         self.data: DataDirectory | None = None
         self._has_started = False
         self._told_ms: int | None = None
@@ -464,6 +466,7 @@ class ClusterCore:
     def close(self) -> None:
         """Stop in order, after the brokers: everything is on the disk if there is one."""
         self.maintenance.stop()
+        self.turns.close()
         self.transactions.close()
         self.groups.close()
         self.flusher.close()

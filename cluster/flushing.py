@@ -90,6 +90,7 @@ class Flusher:
 
     def __init__(self) -> None:
         self._due: dict[int, Flushable] = {}
+        self.failures = 0  # rounds that failed
         self._rounds = 0  # that are over
         self._running = False
         self._is_under_way = False
@@ -205,6 +206,7 @@ class Flusher:
             self._running = True
             self._begin(loop)
         failed = any(errors)
+        self.failures += failed
         over = [one for one in self._waiting if one.round <= self._rounds]
         self._waiting = [one for one in self._waiting if one.round > self._rounds]
         for one in self._waiting:

@@ -31,7 +31,7 @@ class Header:
     """Who asks for what.
 
     `api`: `None` for a key that nothing is declared for; `body`: where the body begins; `known`: whether the API has the version; `tagged_answer`: whether the answer's
-    header has tagged fields; `request`: the body, once it was read.
+    header has tagged fields; `request`: the body, once it was read; `large`: the request took more than one turn of the loop, and so its response may.
     """
 
     api_key: int
@@ -43,6 +43,7 @@ class Header:
     body: int
     tagged_answer: bool = False
     request: Message | None = None
+    large: bool = False
 
     def again(self, correlation_id: int) -> "Header":
         """The same of another request that says the same."""

@@ -1,12 +1,14 @@
 """What brokers answer: a module per API, named by it, opening with the versions and KIPs it handles. `ANSWERS` is the one table of them.
 
 An answer is a function of the broker, the request and its context; it returns the response, or a `Pending` if that comes later, or `None` if there is none.
+One that may have much to do is a generator (`quorate.cluster.turns`): it yields between the parts of its work, and returns the same.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from quorate.cluster.turns import Work
 from quorate.codecs.api.declare import Api, api_of
 from quorate.codecs.message import Message
 from quorate.coordinator.results import Pending, RequestContext
@@ -25,7 +27,7 @@ class Context(RequestContext):
     connection: "Connection"
 
 
-Function = Callable[["Broker", Any, Context], "Message | Pending[Any] | None"]
+Function = Callable[["Broker", Any, Context], "Message | Pending[Any] | Work[Any] | None"]
 F = TypeVar("F", bound=Function)
 
 

@@ -1,0 +1,164 @@
+"""Large requests in small turns, so that other connections are served meanwhile.
+
+What changes a cluster's state runs in its loop: a handler that may have much to do is a generator, and yields wherever others may have their turn. What is only
+computed from a request (decoding it, compressing its batches, encoding its response) runs in one thread. Small requests need neither and take one turn, as ever.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+from typing import Any, TypeVar
+
+__all__ = ["Aside", "Turns", "Work"]
+
+T = TypeVar("T")
+
+_TURN_S = 0.01
+"""How long one request may hold up all others. There is one such turn in each round of the loop, however many requests there are."""
+_SHORT_TURN_S = 0.002
+"""The same while other large requests wait: many may come in one round."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """What a `Work` yields to have something computed in the thread: it is resumed with the result, or with the exception."""
+
+    function: Callable[[], Any]
+
+
+Work = Generator[Aside | None, Any, T]
+"""What a handler with much to do returns. It yields `None` between parts of at most a few milliseconds each."""
+
+
+@dataclass(slots=True, eq=False)
+class _Running:
+    work: Work[Any]
+    done: Callable[[Any], object]
+    failed: Callable[[BaseException], object]
+    sent: Any = None
+    error: BaseException | None = None
+    aside: Aside | None = None
+
+
+class Turns:
+    """The large requests of a cluster. To be used in its loop; without one everything is done at once."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[_Running] = deque()
+        self._aside: set[_Running] = set()
+        self._handle: asyncio.Handle | None = None
+        self._pool: ThreadPoolExecutor | None = None
+        self._closed = False
+
+    def run(self, work: Work[T], done: Callable[[T], object], failed: Callable[[BaseException], object]) -> bool:
+        """Do the work, then call `done` with its result, or `failed` with its exception; returns whether that was at once."""
+        running = _Running(work, done, failed)
+        if self._turn(running):
+            return True
+        if not self._has_loop():
+            self._finish(running)
+            return True
+        self._go_on(running)
+        return False
+
+    def aside(
+        self, function: Callable[[], T], done: Callable[[T], object], failed: Callable[[BaseException], object]
+    ) -> None:
+        """Compute something in the thread."""
+        self.run(_only(function), done, failed)
+
+    def close(self) -> None:
+        """Finish what was begun, at once."""
+        self._closed = True
+        if self._handle is not None:
+            self._handle.cancel()
+        if self._pool is not None:
+            self._pool.shutdown(wait=True)
+        for running in (*self._aside, *self._waiting):
+            self._finish(running)
+        self._aside.clear()
+        self._waiting.clear()
+
+    def _has_loop(self) -> bool:
+        if self._closed:
+            return False
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return False
+        return True
+
+    def _turn(self, running: _Running) -> bool:
+        """One turn of some work; whether it is over. It is not, either, where it waits for the thread."""
+        until = perf_counter() + (_SHORT_TURN_S if self._waiting else _TURN_S)
+        work, sent, error = running.work, running.sent, running.error
+        running.sent = running.error = None
+        try:
+            while True:
+                found = work.send(sent) if error is None else work.throw(error)
+                sent = error = None
+                if found is not None:
+                    running.aside = found
+                    return False
+                if perf_counter() > until:
+                    return False
+        except StopIteration as end:
+            running.done(end.value)
+        except Exception as raised:  # noqa: BLE001  # whoever asked for the work knows what to do about it
+            running.failed(raised)
+        return True
+
+    def _go_on(self, running: _Running) -> None:
+        """Have it continued when it is its turn, or when the thread has what it waits for."""
+        if running.aside is None:
+            self._waiting.append(running)
+            self._schedule()
+            return
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(1, "quorate-large-requests")
+        loop = asyncio.get_running_loop()
+        self._aside.add(running)
+        computed = loop.run_in_executor(self._pool, running.aside.function)
+        computed.add_done_callback(partial(self._computed, running))
+
+    def _computed(self, running: _Running, computed: "asyncio.Future[Any]") -> None:
+        if running not in self._aside:  # finished by `close`
+            return
+        self._aside.discard(running)
+        running.aside = None
+        running.error = computed.exception()
+        running.sent = None if running.error is not None else computed.result()
+        self._waiting.append(running)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if self._handle is None:
+            self._handle = asyncio.get_running_loop().call_soon(self._next)
+
+    def _next(self) -> None:
+        self._handle = None
+        running = self._waiting.popleft()
+        if not self._turn(running):
+            self._go_on(running)
+        if self._waiting:
+            self._schedule()
+
+    def _finish(self, running: _Running) -> None:
+        while True:
+            if running.aside is not None:
+                aside, running.aside = running.aside, None
+                try:
+                    running.sent = aside.function()
+                except Exception as error:  # noqa: BLE001  # the work hears of it
+                    running.error = error
+            if self._turn(running):
+                return
+
+
+def _only(function: Callable[[], T]) -> Work[T]:
+    found: T = yield Aside(function)
+    return found

@@ -1,0 +1,113 @@
+"""Large requests in small turns: others are served between them, and nothing is lost when a cluster stops in between (issue 14)."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from quorate.cluster import turns
+from quorate.cluster.turns import Aside, Turns, Work
+
+
+@pytest.fixture
+def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each turn is one step, whatever the machine."""
+    monkeypatch.setattr(turns, "_TURN_S", -1)
+    monkeypatch.setattr(turns, "_SHORT_TURN_S", -1)
+
+
+def steps(name: str, count: int, seen: list[Any]) -> Work[str]:
+    for number in range(count):
+        seen.append((name, number))
+        yield None
+    return name
+
+
+def fail(error: BaseException) -> None:
+    raise error
+
+
+def test_what_ends_in_one_turn_is_done_at_once() -> None:
+    done: list[str] = []
+    assert Turns().run(steps("a", 3, []), done.append, fail)
+    assert done == ["a"]
+
+
+@pytest.mark.usefixtures("short_turns")
+def test_two_large_requests_take_turns_and_others_come_in_between() -> None:
+    async def run() -> list[Any]:
+        seen: list[Any] = []
+        both = Turns()
+        for name in "ab":
+            both.run(steps(name, 3, seen), seen.append, fail)
+
+        async def other() -> None:
+            while "b" not in seen:
+                seen.append("other")
+                await asyncio.sleep(0)
+
+        await other()
+        return seen
+
+    seen = asyncio.run(run())
+    work = [one for one in seen if one != "other"]
+    assert work == [("a", 0), ("b", 0), ("a", 1), ("b", 1), ("a", 2), ("b", 2), "a", "b"]
+    assert all("other" in seen[at : at + 2] for at in range(2, len(seen) - 1))
+
+
+def test_what_is_only_computed_runs_in_a_thread_and_its_failure_comes_back() -> None:
+    def which() -> int:
+        return threading.get_ident()
+
+    def work() -> Work[tuple[bool, str]]:
+        elsewhere = (yield Aside(which)) != which()
+        try:
+            yield Aside(lambda: 1 // 0)
+        except ZeroDivisionError as error:
+            return elsewhere, str(error)
+        raise AssertionError("not reached")
+
+    async def run() -> tuple[bool, str]:
+        result: asyncio.Future[tuple[bool, str]] = asyncio.get_running_loop().create_future()
+        own = Turns()
+        own.run(work(), result.set_result, fail)
+        try:
+            return await result
+        finally:
+            own.close()
+
+    assert asyncio.run(run()) == (True, "integer division or modulo by zero")
+
+
+def test_an_exception_goes_to_who_asked() -> None:
+    def work() -> Iterator[None]:
+        yield None
+        raise KeyError("x")
+
+    failed: list[BaseException] = []
+    assert Turns().run(work(), fail, failed.append)  # type: ignore[arg-type]
+    assert repr(failed) == "[KeyError('x')]"
+
+
+@pytest.mark.usefixtures("short_turns")
+@pytest.mark.parametrize("in_thread", [False, True])
+def test_closing_finishes_what_was_begun(in_thread: bool) -> None:
+    def work() -> Work[str]:
+        for _ in range(3):
+            yield Aside(lambda: None) if in_thread else None
+        return "finished"
+
+    async def run() -> list[str]:
+        done: list[str] = []
+        own = Turns()
+        own.run(work(), done.append, fail)
+        assert not done
+        own.close()
+        assert done == ["finished"]
+        own.run(work(), done.append, fail)
+        await asyncio.sleep(0.01)
+        return done
+
+    assert asyncio.run(run()) == ["finished", "finished"]
