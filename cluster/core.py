@@ -34,7 +34,7 @@ from quorate.cluster.settings import MOST_PARTITIONS, Settings
 from quorate.cluster.storage.data import DataDirectory, why_unusable
 from quorate.cluster.topics import PartitionState, TopicState, is_valid_name
 from quorate.cluster.transactions import Transactions
-from quorate.cluster.turns import Turns
+from quorate.cluster.turns import Turns, Work, at_once
 from quorate.codecs import Uuid
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.printable import brief
@@ -51,6 +51,10 @@ _MOST_NOTE = 2_000
 _MOST_TRACE = 20_000
 _MOST_FAILURES = 100
 _TELL_AGAIN_MS = 1_000
+_PARTITIONS_AT_ONCE = 200
+"""New partitions that are made without others having their turn."""
+_WRITTEN_AT_ONCE = 50
+"""Topics that are written down in one turn."""
 
 
 class ClusterCore:
@@ -87,6 +91,8 @@ class ClusterCore:
         self.topics_by_id: dict[Uuid, TopicState] = {}
         self._partitions = 0  # of all topics
         self._metric_names: dict[str, set[str]] = {}  # topics that come together may share one
+        self._coming: dict[str, object] = {}  # names of topics that are being created, and by whom
+        self._coming_metrics: dict[str, set[str]] = {}
         self.group_configs: dict[str, GroupConfig] = {}
         self.group_settings: dict[str, dict[str, str]] = {}  # what group_configs was made of, and what is only kept
         self.faults = Faults(self)
@@ -215,13 +221,30 @@ class ClusterCore:
             told = f"the cluster has {self._partitions:,} partitions, and may have {most:,}; raise {MOST_PARTITIONS}"
             raise Refusal(ErrorCode.POLICY_VIOLATION, told)
 
-    def check_new_name(self, name: str) -> None:
-        """Raises `Refusal` if no topic may have this name, or one has it, or one that metrics could not tell from it."""
+    def reserve(self, name: str, owner: object) -> None:
+        """Have nobody else create a topic of this name, until `release`: it takes `owner` several turns to create it."""
+        self._coming[name] = owner
+        self._coming_metrics.setdefault(_metric_name(name), set()).add(name)
+
+    def release(self, names: Iterable[str]) -> None:
+        """Reserve these names no longer."""
+        for name in names:
+            del self._coming[name]
+            same = self._coming_metrics[_metric_name(name)]
+            same.discard(name)
+            if not same:
+                del self._coming_metrics[_metric_name(name)]
+
+    def check_new_name(self, name: str, owner: object = None) -> None:
+        """Raises `Refusal` if no topic may have this name, or one has it, or one that metrics could not tell from it. `owner`: by whom names are reserved that do not count."""
         if not is_valid_name(name):
-            raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"a topic cannot be named {name!r}")
-        if name in self.topics:
+            raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"a topic cannot be named {brief(name)!r}")
+        if name in self.topics or self._coming.get(name, owner) is not owner:
             raise Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {name} already")
-        if clash := self._metric_names.get(_metric_name(name)):
+        clash = self._metric_names.get(_metric_name(name)) or {
+            one for one in self._coming_metrics.get(_metric_name(name), ()) if self._coming[one] is not owner
+        }
+        if clash:
             told = f"{name} could not be told from {min(clash)} in metrics' names"
             raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, told)
 
@@ -236,9 +259,23 @@ class ClusterCore:
         only_check: bool = False,
         name_checked: bool = False,
     ) -> TopicState:
-        """Make a topic. -1: the brokers' default. `name_checked`: `check_new_name` was asked before. Raises `Refusal`."""
+        """Make a topic at once. -1: the brokers' default. `name_checked`: `check_new_name` was asked before. Raises `Refusal`."""
         if not name_checked:
             self.check_new_name(name)
+        topic = at_once(self.new_topic(name, partitions, replicas, assignment, config))
+        if not only_check and (refused := at_once(self.enter_topics([topic]))):
+            raise refused[name]
+        return topic
+
+    def new_topic(
+        self,
+        name: str,
+        partitions: int,
+        replicas: int,
+        assignment: Sequence[Sequence[int]] | None,
+        config: Mapping[str, str] | None,
+    ) -> Work[TopicState]:
+        """A topic that does not exist before `enter_topics`. Raises `Refusal`."""
         if assignment is None:
             count = self.settings.number("num.partitions") if partitions == -1 else partitions
             factor = self.settings.number("default.replication.factor") if replicas == -1 else replicas
@@ -250,16 +287,40 @@ class ClusterCore:
             self._check_room(len(assignment))
             chosen = self.check_assignment(assignment)
         topic = TopicState(name, self._new_uuid(), [], dict(config or {}), name in INTERNAL)
-        topic.add_partitions(chosen, self.alive)
-        if not only_check:
-            self.enter(topic)
-            try:
-                self._publish(topic)
-            except OSError as error:
-                self._leave(topic)
-                self._unequip(topic.partitions)
-                raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror) from None
+        for start in range(0, len(chosen), _PARTITIONS_AT_ONCE):
+            topic.add_partitions(chosen[start : start + _PARTITIONS_AT_ONCE], self.alive)
+            yield None
         return topic
+
+    def enter_topics(self, topics: Sequence[TopicState]) -> Work[dict[str, Refusal]]:
+        """Have new topics exist, all from the same moment on, as KRaft's controller writes them in one atomic batch.
+
+        Returns why some do not: there is no room left for them, or their logs cannot be made.
+        """
+        refused: dict[str, Refusal] = {}
+        for topic in topics:
+            try:
+                yield from self._equipping(topic)
+                yield None
+            except OSError as error:
+                refused[topic.name] = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror)
+        if self.turns.closing:  # some of the request may have been refused for want of brokers: all of it is
+            refused = {topic.name: Refusal(ErrorCode.BROKER_NOT_AVAILABLE, "the cluster stops") for topic in topics}
+        entered = []
+        for topic in topics:
+            try:
+                if topic.name not in refused:
+                    self._check_room(len(topic.partitions))
+            except Refusal as refusal:
+                refused[topic.name] = refusal
+            if topic.name in refused:
+                self._unequip(topic.partitions)
+            else:
+                self._elect(topic.partitions)
+                self.enter(topic)
+                entered.append(topic)
+        yield from self._publishing(entered)
+        return refused
 
     def enter(self, topic: TopicState) -> None:
         """There is a topic from now on, which nobody is told yet."""
@@ -284,19 +345,28 @@ class ClusterCore:
         return self.create_topic(name, partitions=partitions, replicas=replicas, config=config)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic. Raises `Refusal` if there is none."""
+        """Delete a topic at once. Raises `Refusal` if there is none."""
         topic = self.topics.get(name)
         if topic is None:
             raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        self._leave(topic)
-        self._log_configs.pop(name, None)
-        self._leadership.pop(name, None)
-        self._publish(topic)
+        at_once(self.delete_topics([topic]))
+
+    def delete_topics(self, topics: Sequence[TopicState]) -> Work[None]:
+        """Delete topics that exist, all at the same moment."""
+        for topic in topics:
+            self._leave(topic)
+            self._log_configs.pop(topic.name, None)
+            self._leadership.pop(topic.name, None)
+        written = self._publishing(topics)
+        next(written, None)
         self._leaders_changed()  # coordinators of its partitions have nothing to do any more
-        if self.data is not None:
+        yield from written
+        for topic in topics:
             for partition in topic.partitions:
-                self.data.remove(name, partition.index)
-        self._wake(topic.partitions)
+                if self.data is not None:
+                    self.data.remove(topic.name, partition.index)
+                self._wake([partition])
+                yield None
 
     def add_partitions(
         self,
@@ -306,7 +376,18 @@ class ClusterCore:
         *,
         only_check: bool = False,
     ) -> None:
-        """Raise a topic's number of partitions. Raises `Refusal`."""
+        """Raise a topic's number of partitions at once. Raises `Refusal`."""
+        at_once(self.grow(name, count, assignment, only_check=only_check))
+
+    def grow(
+        self,
+        name: str,
+        count: int,
+        assignment: Sequence[Sequence[int]] | None = None,
+        *,
+        only_check: bool = False,
+    ) -> Work[None]:
+        """The same in turns: the new partitions are there for all at the same moment."""
         topic = self.topics.get(name)
         if topic is None:
             raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -325,15 +406,24 @@ class ClusterCore:
         self._check_room(count - have)
         if only_check:
             return
-        topic.add_partitions(chosen, self.alive)
-        self._partitions += len(chosen)
+        grown = replace(topic, partitions=list(topic.partitions))
+        for start in range(0, len(chosen), _PARTITIONS_AT_ONCE):
+            grown.add_partitions(chosen[start : start + _PARTITIONS_AT_ONCE], self.alive)
+            yield None
         try:
-            self._publish(topic)
-        except OSError as error:
-            self._unequip(topic.partitions[have:])
-            del topic.partitions[have:]
-            self._partitions -= len(chosen)
+            yield from self._equipping(grown)
+            if self.topics.get(name) is not topic or len(topic.partitions) != have:
+                raise Refusal(ErrorCode.INVALID_PARTITIONS, f"{name} was changed by another request")
+            self._check_room(count - have)
+        except (OSError, Refusal) as error:
+            self._unequip(grown.partitions[have:])
+            if isinstance(error, Refusal):
+                raise
             raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror) from None
+        self._elect(grown.partitions[have:])
+        topic.partitions += grown.partitions[have:]
+        self._partitions += len(chosen)
+        yield from self._publishing([topic])
 
     def reassign(self, partition: PartitionState, brokers: Sequence[int] | None) -> None:
         """Give a partition other replicas; it has them at once, as replicas share a log. Raises `Refusal`."""
@@ -376,6 +466,12 @@ class ClusterCore:
                 raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"there is no broker {unknown[0]}")
         return [tuple(brokers) for brokers in assignment]
 
+    def _elect(self, partitions: Iterable[PartitionState]) -> None:
+        """Leaders of new partitions: brokers may have come or gone while they were made."""
+        up = self.alive
+        for partition in partitions:
+            partition.elect(up)
+
     def _wake(self, partitions: Iterable[PartitionState]) -> None:
         """Fetches that wait are answered: something about their partition has changed."""
         for partition in partitions:
@@ -389,6 +485,9 @@ class ClusterCore:
     # ---- what is kept
 
     def _equip(self, topic: TopicState) -> None:
+        at_once(self._equipping(topic))
+
+    def _equipping(self, topic: TopicState) -> Work[None]:
         """Give each partition its log, and the log the topic's settings."""
         leaders = [one.leader for one in topic.partitions]
         if self._log_configs.get(topic.name) == (topic.config, leaders):
@@ -402,6 +501,7 @@ class ClusterCore:
                 partition.log.on_unflushed = self.maintenance.unflushed
                 partition.log.on_due = self.flusher.ask
                 partition.log.on_failure = self._cannot_write
+                yield None
             partition.log.config = config
         self._log_configs[topic.name] = (dict(topic.config), leaders)
 
@@ -438,11 +538,17 @@ class ClusterCore:
                 self._equip(topic)
         if self.data is None or not self._has_started:
             return
-        only = self._unwritten
+        self._write(set())
+
+    def _write(self, changed: set[Uuid]) -> None:
+        """Write down what changed: the topics with some ids, those that could not be written before, and what is not of topics."""
+        assert self.data is not None
+        only = None if self._unwritten is None else self._unwritten | changed
         try:
             self.data.metadata.become(state_of(self, self.data, only=only), self.clock.now_ms(), only=only)
             self._unwritten = set()
         except Refused as refused:  # it is tried again with the next change, from time to time, and at the end
+            self._unwritten = only
             self.note(f"the cluster's metadata could not be written: {refused}; free some space")
 
     def catch_up(self) -> None:
@@ -487,6 +593,19 @@ class ClusterCore:
         if self._unwritten is not None:
             self._unwritten.update(topic.id for topic in changed)
         self._keep(changed)
+        self._show(changed)
+
+    def _publishing(self, changed: Sequence[TopicState]) -> Work[None]:
+        """Do the same for topics that have their logs, or none any more: all see them as they are now, then they are written down, some in each turn."""
+        self._show(changed)
+        for start in range(0, len(changed), _WRITTEN_AT_ONCE):
+            yield None
+            part = changed[start : start + _WRITTEN_AT_ONCE]
+            if self.data is not None and self._has_started:
+                self._write({topic.id for topic in part})
+
+    def _show(self, changed: Iterable[TopicState]) -> None:
+        """Have the coordinators see topics and brokers as they are now."""
         image = self.image.with_brokers(
             {broker.id: broker.rack for broker in self.brokers.values() if broker.registered}
         )

@@ -13,7 +13,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, TypeVar
 
-__all__ = ["Aside", "Turns", "Work"]
+__all__ = ["Aside", "Turns", "Work", "at_once"]
 
 T = TypeVar("T")
 
@@ -44,15 +44,25 @@ class _Running:
     aside: Aside | None = None
 
 
+def at_once(work: Work[T]) -> T:
+    """The result of work that needs no thread, without turns for others in between."""
+    try:
+        while True:
+            next(work)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
 class Turns:
-    """The large requests of a cluster. To be used in its loop; without one everything is done at once."""
+    """The large requests of a cluster. To be used in its loop; without one, and while it is `closing`, everything is done at once."""
 
     def __init__(self) -> None:
         self._waiting: deque[_Running] = deque()
         self._aside: set[_Running] = set()
         self._handle: asyncio.Handle | None = None
         self._pool: ThreadPoolExecutor | None = None
-        self._closed = False
+        self.closing = False
 
     def run(self, work: Work[T], done: Callable[[T], object], failed: Callable[[BaseException], object]) -> bool:
         """Do the work, then call `done` with its result, or `failed` with its exception; returns whether that was at once."""
@@ -73,7 +83,7 @@ class Turns:
 
     def close(self) -> None:
         """Finish what was begun, at once."""
-        self._closed = True
+        self.closing = True
         if self._handle is not None:
             self._handle.cancel()
         if self._pool is not None:
@@ -82,9 +92,11 @@ class Turns:
             self._finish(running)
         self._aside.clear()
         self._waiting.clear()
+        self._handle = self._pool = None
+        self.closing = False
 
     def _has_loop(self) -> bool:
-        if self._closed:
+        if self.closing:
             return False
         try:
             asyncio.get_running_loop()

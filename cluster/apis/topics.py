@@ -9,6 +9,8 @@ from quorate.cluster.apis import Context, answers
 from quorate.cluster.apis.configs import check_topic_config, shown
 from quorate.cluster.errors import Refusal
 from quorate.cluster.producers import Refused
+from quorate.cluster.topics import TopicState
+from quorate.cluster.turns import Work
 from quorate.codecs import Uuid
 from quorate.codecs.api.broker import (
     CreatePartitionsRequest,
@@ -25,6 +27,7 @@ from quorate.codecs.api.broker.create_topics import CreatableTopic, CreatableTop
 from quorate.codecs.api.broker.delete_records import DeleteRecordsPartitionResult, DeleteRecordsTopicResult
 from quorate.codecs.api.broker.delete_topics import DeletableTopicResult
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.printable import brief
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
@@ -38,38 +41,54 @@ _MOST_COUNTED = 0x7FFFFFFF
 
 
 @answers(CreateTopicsRequest)
-def create_topics(broker: "Broker", request: CreateTopicsRequest, context: Context) -> CreateTopicsResponse:
-    """Make each topic, or say why not."""
+def create_topics(broker: "Broker", request: CreateTopicsRequest, context: Context) -> Work[CreateTopicsResponse]:
+    """Make all topics at the same moment, or say why not."""
+    cluster = broker.cluster
     times = Counter(topic.name for topic in request.topics)
-    counts = _counts(broker.cluster, request.topics)
+    counts = _counts(cluster, request.topics)
     told = f"more than {MOST_PARTITIONS:,} partitions in one request"
     refused: dict[str, Refusal] = {}
     if MOST_PARTITIONS < sum(counts) <= _MOST_COUNTED:
         refused = dict.fromkeys(times, Refusal(ErrorCode.POLICY_VIOLATION, told))
-    # All of them before any is made: topics that come together may have names that metrics confuse.
-    for name in times.keys() - refused.keys():
-        try:
-            if times[name] > 1:
-                raise Refusal(ErrorCode.INVALID_REQUEST, f"{name} is in the request twice")
-            broker.cluster.check_new_name(name)
-        except Refusal as refusal:
-            refused[name] = refusal
-    # Where the partitions are more than an int counts, Kafka does not see that, and fails over the topic that has them as soon as it makes it.
-    if any(
-        count > MOST_PARTITIONS and topic.name not in refused and _is_made(broker.cluster, topic)
-        for topic, count in zip(request.topics, counts, strict=True)
-    ):
-        refused = dict.fromkeys(times, Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, told))
+    reserved: list[str] = []
+    try:
+        # All of them before any is made: topics that come together may have names that metrics confuse.
+        for name in [name for name in times if name not in refused]:
+            try:
+                if times[name] > 1:
+                    raise Refusal(ErrorCode.INVALID_REQUEST, f"{brief(name)} is in the request twice")
+                cluster.check_new_name(name, request)
+                cluster.reserve(name, request)
+                reserved.append(name)
+            except Refusal as refusal:
+                refused[name] = refusal
+            yield None
+        # Where the partitions are more than an int counts, Kafka does not see that, and fails over the topic that has them as soon as it makes it.
+        if any(
+            count > MOST_PARTITIONS and topic.name not in refused and _is_made(cluster, topic)
+            for topic, count in zip(request.topics, counts, strict=True)
+        ):
+            refused = dict.fromkeys(times, Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, told))
+        made: dict[str, TopicState] = {}
+        for asked in {topic.name: topic for topic in request.topics if topic.name not in refused}.values():
+            try:
+                made[asked.name] = yield from _new_topic(cluster, asked)
+            except Refusal as refusal:
+                refused[asked.name] = refusal
+            yield None
+        if not request.validate_only:
+            refused |= yield from cluster.enter_topics(list(made.values()))
+    finally:
+        cluster.release(reserved)
     results = []
-    for asked in {topic.name: topic for topic in request.topics}.values():
-        try:
-            if asked.name in refused:
-                raise refused[asked.name]
-            results.append(_created(broker, asked, request.validate_only))
-        except Refusal as refusal:
-            results.append(
-                CreatableTopicResult(name=asked.name, error_code=refusal.code, error_message=refusal.message)
-            )
+    settings: dict[tuple[tuple[str, str], ...], tuple[CreatableTopicConfigs, ...]] = {}
+    for name in times:
+        if name in refused:
+            code, message = refused[name].code, refused[name].message
+            results.append(CreatableTopicResult(name=name, error_code=code, error_message=message))
+        else:
+            results.append(_created(broker, made[name], settings))
+        yield None
     return CreateTopicsResponse(topics=tuple(results))
 
 
@@ -90,8 +109,7 @@ def _is_made(cluster: "ClusterCore", topic: CreatableTopic) -> bool:
     return topic.replication_factor == -1 or 1 <= topic.replication_factor <= len(cluster.alive)
 
 
-def _created(broker: "Broker", asked: CreatableTopic, only_check: bool) -> CreatableTopicResult:
-    cluster = broker.cluster
+def _new_topic(cluster: "ClusterCore", asked: CreatableTopic) -> Work[TopicState]:
     config = {one.name: one.value for one in asked.configs}
     check_topic_config(cluster, config)
     assignment = None
@@ -102,31 +120,34 @@ def _created(broker: "Broker", asked: CreatableTopic, only_check: bool) -> Creat
         if sorted(by_index) != list(range(len(asked.assignments))):
             raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions are numbered from 0, without gaps")
         assignment = [by_index[index] for index in range(len(by_index))]
-    topic = cluster.create_topic(
-        asked.name,
-        partitions=asked.num_partitions,
-        replicas=asked.replication_factor,
-        assignment=assignment,
-        config={name: value for name, value in config.items() if value is not None},
-        only_check=only_check,
-        name_checked=True,
-    )
-    settings = tuple(
-        CreatableTopicConfigs(name=one.name, value=one.value, config_source=one.config_source)
-        for one in shown(broker, topic.config)
-    )
+    own = {name: value for name, value in config.items() if value is not None}
+    return (yield from cluster.new_topic(asked.name, asked.num_partitions, asked.replication_factor, assignment, own))
+
+
+def _created(
+    broker: "Broker",
+    topic: TopicState,
+    settings: dict[tuple[tuple[str, str], ...], tuple[CreatableTopicConfigs, ...]],
+) -> CreatableTopicResult:
+    """`settings`: of topics with the same settings of their own, as they were found before."""
+    own = tuple(topic.config.items())
+    if own not in settings:
+        settings[own] = tuple(
+            CreatableTopicConfigs(name=one.name, value=one.value, config_source=one.config_source)
+            for one in shown(broker, topic.config)
+        )
     return CreatableTopicResult(
         name=topic.name,
         topic_id=topic.id,
         error_message=None,
         num_partitions=len(topic.partitions),
         replication_factor=len(topic.partitions[0].replicas),
-        configs=settings,
+        configs=settings[own],
     )
 
 
 @answers(DeleteTopicsRequest)
-def delete_topics(broker: "Broker", request: DeleteTopicsRequest, context: Context) -> DeleteTopicsResponse:
+def delete_topics(broker: "Broker", request: DeleteTopicsRequest, context: Context) -> Work[DeleteTopicsResponse]:
     """Delete each topic, by name or id."""
     cluster = broker.cluster
     asked = (
@@ -156,17 +177,20 @@ def delete_topics(broker: "Broker", request: DeleteTopicsRequest, context: Conte
             named[topic.id] = found
         except Refusal as refusal:
             results.append(replace(found, error_code=refusal.code, error_message=refusal.message))
+        yield None
+    # While the others had their turn some may have been deleted.
+    there = {topic_id: cluster.topics_by_id.get(topic_id) for topic_id in named}
     for topic_id, found in named.items():
-        try:
-            cluster.delete_topic(cluster.topics_by_id[topic_id].name)
-            results.append(found)
-        except Refusal as refusal:
-            results.append(replace(found, error_code=refusal.code, error_message=refusal.message))
+        gone = there[topic_id] is None
+        results.append(replace(found, error_code=ErrorCode.UNKNOWN_TOPIC_ID) if gone else found)
+    yield from cluster.delete_topics([topic for topic in there.values() if topic is not None])
     return DeleteTopicsResponse(responses=tuple(results))
 
 
 @answers(CreatePartitionsRequest)
-def create_partitions(broker: "Broker", request: CreatePartitionsRequest, context: Context) -> CreatePartitionsResponse:
+def create_partitions(
+    broker: "Broker", request: CreatePartitionsRequest, context: Context
+) -> Work[CreatePartitionsResponse]:
     """Give each topic more partitions."""
     results = []
     times = Counter(one.name for one in request.topics)
@@ -175,26 +199,28 @@ def create_partitions(broker: "Broker", request: CreatePartitionsRequest, contex
         error, message = ErrorCode.NONE, None
         try:
             if times[one.name] > 1:
-                raise Refusal(ErrorCode.INVALID_REQUEST, f"{one.name} is in the request twice")
+                raise Refusal(ErrorCode.INVALID_REQUEST, f"{brief(one.name)} is in the request twice")
             topic = broker.cluster.topics.get(one.name)
             if topic is not None and one.count - len(topic.partitions) > MOST_PARTITIONS:
                 # Of this API brokers do not look at it before their controller has more to write than it may.
                 told = f"more than {MOST_PARTITIONS:,} partitions in one request"
                 raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, told)
-            broker.cluster.add_partitions(one.name, one.count, assignment, only_check=request.validate_only)
+            yield from broker.cluster.grow(one.name, one.count, assignment, only_check=request.validate_only)
         except Refusal as refusal:
             error, message = refusal.code, refusal.message
         results.append(CreatePartitionsTopicResult(name=one.name, error_code=error, error_message=message))
+        yield None
     return CreatePartitionsResponse(results=tuple(results))
 
 
 @answers(DeleteRecordsRequest)
-def delete_records(broker: "Broker", request: DeleteRecordsRequest, context: Context) -> DeleteRecordsResponse:
+def delete_records(broker: "Broker", request: DeleteRecordsRequest, context: Context) -> Work[DeleteRecordsResponse]:
     """Let the oldest records of each partition go."""
     topics = []
     for topic in request.topics:
         parts = []
         for one in topic.partitions:
+            yield None
             partition = broker.cluster.partition(topic.name, one.partition_index)
             error, low = ErrorCode.NONE, -1
             if partition is None:

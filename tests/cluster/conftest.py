@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from quorate.cluster import EmbeddedCluster
+from quorate.cluster import EmbeddedCluster, turns
 
 QUICK = {
     "group.initial.rebalance.delay.ms": 0,
@@ -18,3 +18,10 @@ QUICK = {
 def cluster() -> Iterator[EmbeddedCluster]:
     with EmbeddedCluster(brokers=3, racks=["a", "b", "c"], properties=QUICK, seed=1) as made:
         yield made
+
+
+@pytest.fixture
+def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part of a large request is a turn of its own, whatever the machine."""
+    monkeypatch.setattr(turns, "_TURN_S", -1)
+    monkeypatch.setattr(turns, "_SHORT_TURN_S", -1)
