@@ -19,7 +19,7 @@ from quorate.codecs.messages.consumer_group import (
 )
 from quorate.codecs.messages.offsets import OffsetCommitKey
 from quorate.codecs.messages.protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from quorate.codecs.records import CoordinatorRecord
+from quorate.codecs.records import as_kafka_reads
 from quorate.coordinator.state import ClassicGroup, ConsumerGroup, CoordinatorState, ShareGroup, StreamsGroup
 
 __all__ = ["Known", "Replay"]
@@ -59,9 +59,10 @@ class Replay:
 
     def apply(self, record: object, timestamp_ms: int) -> None:
         """Take a record; what is not one is passed over."""
-        if not isinstance(record, CoordinatorRecord):
+        readable = as_kafka_reads(record)
+        if readable is None:
             return
-        key, value = record.key, record.value
+        key, value = readable.key, readable.value
         if isinstance(key, ConsumerGroupPartitionMetadataKey):
             self._learn(value)
         group = getattr(key, "group_id", None) or getattr(key, "group", None)
@@ -77,7 +78,7 @@ class Replay:
         if isinstance(key, OffsetCommitKey) and value is not None:
             least = self.known.least
             least[key.topic] = max(least.get(key.topic, 0), key.partition + 1)
-        self._state.replay(record)
+        self._state.replay(readable)
 
     def _learn(self, value: Any) -> None:
         if not isinstance(value, ConsumerGroupPartitionMetadataValue):

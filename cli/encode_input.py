@@ -32,6 +32,7 @@ _OURS = {
     "version",
     "key",
     "value",
+    "value_hex",
     "error",
 }
 """Members of an object of `quorate decode`."""
@@ -113,7 +114,7 @@ def record_bytes(document: Json, place: str, topic: str) -> tuple[bytes | None, 
             raise EncodeError('an object is expected, such as {"type": "OffsetCommit", "key": {…}, "value": {…}}')
         error = document.get("error")
         if isinstance(error, Mapping) and "key_hex" in error:
-            return _bytes(error, "key_hex"), _bytes(error, "value_hex")
+            return _bytes(error, "key_hex", "error."), _bytes(error, "value_hex", "error.")
         return encode_record(_record(document, topic))
     except EncodeError as error:
         raise UserError(f"{place}: {error}") from None
@@ -121,14 +122,14 @@ def record_bytes(document: Json, place: str, topic: str) -> tuple[bytes | None, 
         raise UserError(f"{place}: {error.message}", *error.remedy) from None
 
 
-def _bytes(error: Mapping[str, Json], name: str) -> bytes | None:
-    if name not in error:
-        raise EncodeError(f"error.{name}: missing; null stands for no bytes")
-    text = error[name]
+def _bytes(document: Mapping[str, Json], name: str, path: str = "") -> bytes | None:
+    if name not in document:
+        raise EncodeError(f"{path}{name}: missing; null stands for no bytes")
+    text = document[name]
     try:
         return None if text is None else bytes.fromhex(text)
     except (ValueError, TypeError):
-        raise EncodeError(f"error.{name}: hex is expected, not {text!r}") from None
+        raise EncodeError(f"{path}{name}: hex is expected, not {text!r}") from None
 
 
 def _record(document: Mapping[str, Json], default_topic: str) -> CoordinatorRecord:
@@ -161,6 +162,7 @@ def _record(document: Mapping[str, Json], default_topic: str) -> CoordinatorReco
         key=from_json(record_type.key.cls, key, 0),
         value=None if value is None else from_json(record_type.value.cls, value, version),
         version=version,
+        value_as_read=_bytes(document, "value_hex") if "value_hex" in document else None,
     )
 
 

@@ -51,6 +51,8 @@ class JsonLines:
             line = f'{self._start(entry)}{name}{version}{key},"value":{_value_text(record.value, version)}'
         if record.key_trailing or record.value_trailing:
             line += f',"error":{_encode(_error(record.problem, entry))}'
+        elif record.value_as_read is not None:
+            line += f',"value_hex":"{record.value_as_read.hex()}"'
         return line + "}"
 
     def _start(self, entry: RecordEntry) -> str:
@@ -136,11 +138,15 @@ def _odd_object(entry: RecordEntry, record: UnknownRecord | MalformedRecord | Co
         }
         return {"control": facts | _bytes(entry)}
     record_type = RECORD_TYPES[record.topic].get(record.type_id) if record.type_id is not None else None
+    value = {}
+    if isinstance(record, MalformedRecord) and record.value is not None and record.version is not None:
+        value["value"] = to_json(open_nested(record.value), record.version)
     return {
         "type": record.type_id,
         "name": record_type.name if record_type else None,
-        "version": record.version if isinstance(record, UnknownRecord) else None,
+        "version": record.version,
         "key": to_json(record.key, 0) if record.key is not None else None,
+        **value,
         "error": _error(record.problem, entry),
     }
 

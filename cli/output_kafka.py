@@ -12,7 +12,7 @@ from quorate.cli.entries import Entry
 from quorate.codecs.json_form import to_kafka_json
 from quorate.codecs.log_model import LogProblem
 from quorate.codecs.message import Message
-from quorate.codecs.records import CoordinatorRecord
+from quorate.codecs.records import as_kafka_reads
 
 __all__ = ["KafkaLines"]
 
@@ -29,9 +29,9 @@ class KafkaLines:
 
     def line(self, entry: Entry) -> str | None:
         """The object of one record."""
-        if isinstance(entry, LogProblem) or not isinstance(entry.record, CoordinatorRecord):
+        record = None if isinstance(entry, LogProblem) else as_kafka_reads(entry.record)
+        if isinstance(entry, LogProblem) or record is None:
             return None
-        record = entry.record
         key = self._keys.get((entry.topic, entry.key_bytes))
         if key is None:
             if len(self._keys) >= _MAX_KEYS:

@@ -41,7 +41,7 @@ from quorate.codecs.messages.streams_group import (
     StreamsGroupTopologyValue,
 )
 from quorate.codecs.messages.transaction import TransactionLogValue
-from quorate.codecs.records import CoordinatorRecord, MalformedRecord, UnknownRecord
+from quorate.codecs.records import CoordinatorRecord, MalformedRecord, UnknownRecord, as_kafka_reads
 from quorate.codecs.wire import Uuid
 
 __all__ = ["METADATA", "Words"]
@@ -86,6 +86,9 @@ class Words:
             epoch = "" if record.coordinator_epoch is None else f" (coordinator epoch {record.coordinator_epoch})"
             return f"{record.name}{epoch}"
         if not isinstance(record, CoordinatorRecord):
+            readable = as_kafka_reads(record)
+            if readable is not None:
+                return f"{self.what(readable)} · {record.problem}"
             key = self._key(record.key)
             return f"{key}: {record.problem}" if key else str(record.problem)
         value = record.value
@@ -103,9 +106,10 @@ class Words:
 
     def learn(self, record: object) -> None:
         """Remember the names of topics that the record tells, if it does."""
-        if not isinstance(record, CoordinatorRecord):
+        readable = as_kafka_reads(record)
+        if readable is None:
             return
-        key, value = record.key, record.value
+        key, value = readable.key, readable.value
         if isinstance(value, OffsetCommitValue):
             if value.topic_id != self._last_id and value.topic_id != Uuid.ZERO:
                 assert isinstance(key, OffsetCommitKey)

@@ -13,7 +13,7 @@ from quorate.cluster.groups import PartitionCoordinatorLog
 from quorate.cluster.producers import Refused
 from quorate.cluster.topics import PartitionState
 from quorate.cluster.transaction_records import ENDED, Transaction, transaction_of
-from quorate.codecs import CONSUMER_OFFSETS, CoordinatorRecord
+from quorate.codecs import CONSUMER_OFFSETS, as_kafka_reads
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.messages.transaction import TransactionLogKey, TransactionLogValue
 from quorate.coordinator.results import Pending
@@ -52,9 +52,10 @@ class Coordinator:
     def load(self) -> None:
         """Know what the log says. Raises `LogError` for damage, `ValueError` for a status that there is not."""
         for stored in PartitionCoordinatorLog(self.partition).read():
-            if not isinstance(stored, StoredRecord) or not isinstance(stored.record, CoordinatorRecord):
+            record = as_kafka_reads(stored.record) if isinstance(stored, StoredRecord) else None
+            if record is None:
                 continue  # Kafka skips what it does not know here, too
-            key, value = stored.record.key, stored.record.value
+            key, value = record.key, record.value
             if isinstance(key, TransactionLogKey) and isinstance(value, TransactionLogValue):
                 self.by_id[key.transactional_id] = transaction_of(key, value)
             elif isinstance(key, TransactionLogKey):

@@ -27,6 +27,7 @@ from quorate.codecs.records import (
     MalformedRecord,
     Record,
     UnknownRecord,
+    as_kafka_reads,
     decode_record,
     encode_record,
 )
@@ -74,6 +75,7 @@ __all__ = [
     "TaggedField",
     "UnknownRecord",
     "Uuid",
+    "as_kafka_reads",
     "decode_assignment",
     "decode_columns",
     "decode_record",

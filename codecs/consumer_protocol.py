@@ -79,9 +79,9 @@ def _decode(cls: type[ProtocolMessage], data: bytes, where: str) -> Embedded:
     assert cls.spec.versions is not None
     read_as = min(version, cls.spec.versions[-1])
     try:
-        return Embedded(version=version, message=message_decoder(cls.spec, read_as)(data, 2))  # type: ignore[arg-type]
+        return Embedded(version=version, message=message_decoder(cls.spec, read_as, lenient=True)(data, 2))  # type: ignore[arg-type]
     except Exception:  # noqa: BLE001  # whatever the fast path stumbled over: longer, damaged, or not UTF-8
-        message, end = decode_exactly(cls.spec, read_as, data, 2, where)
+        message, end = decode_exactly(cls.spec, read_as, data, 2, where, as_kafka_reads=True)
     return Embedded(version=version, message=message, trailing=data[end:])  # type: ignore[arg-type]
 
 

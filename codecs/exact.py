@@ -11,14 +11,20 @@ from quorate.codecs.message import Message, MessageSpec
 __all__ = ["decode_exactly", "encode_exactly"]
 
 
-def decode_exactly(spec: MessageSpec, version: int, data: bytes, position: int, where: str) -> tuple[Message, int]:
-    """The message that starts at `position`, and where it ends. Bytes that follow are not looked at, as in Kafka. Raises `DecodeError`."""
+def decode_exactly(
+    spec: MessageSpec, version: int, data: bytes, position: int, where: str, *, as_kafka_reads: bool = False
+) -> tuple[Message, int]:
+    """The message that starts at `position`, and where it ends. Bytes that follow are ignored, as in Kafka.
+
+    Raises `DecodeError`, with `as_kafka_reads` only where Kafka's generated classes throw: they ignore wrong sizes of tagged fields that they know,
+    and take every negative length for null.
+    """
     from quorate.codecs.layout import LayoutError, layout
 
     stream = BytesIO(data)
     stream.seek(position)
     try:
-        message: Message = layout(spec.cls, version).parse_stream(stream)
+        message: Message = layout(spec.cls, version).parse_stream(stream, as_kafka_reads=as_kafka_reads)
     except LayoutError as error:
         raise DecodeError(
             error.reason, where=where, position=error.position, field=error.field, detail=error.detail

@@ -1,7 +1,7 @@
 """Generates the per-record decoder of a message version from its declaration.
 
-The decoder reads exactly what Kafka's generated classes read, but knows only one outcome besides success: it raises, and `quorate.codecs.exact`
-then finds out what is wrong and where. Neighbouring fields of fixed width, and the length that follows them, are read by one `struct` call.
+A decoder reads the bytes that Kafka writes; a lenient one also others that Kafka's generated classes read. It knows only one outcome besides success: it
+raises, and `quorate.codecs.exact` then finds out what is wrong and where. Neighbouring fields of fixed width, and the length that follows them, are read by one `struct` call.
 The objects it builds are frozen. They are filled as instances of a twin class with the same slots and then get their real class, because going
 through the `__init__` of a frozen dataclass takes five times as long.
 """
@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable
 from functools import cache
 
-from quorate.codecs.generate import Inexact, Source, open_twin, uvarint_rest
+from quorate.codecs.generate import Inexact, Source, open_twin, shortest_uvarint_rest, uvarint_rest
 from quorate.codecs.message import FieldSpec, Message, MessageSpec
 from quorate.codecs.wire import (
     ArrayType,
@@ -32,13 +32,15 @@ Decoder = Callable[[bytes, int], Message]
 class _Reading:
     """Emits the statements that read one struct or message in one version."""
 
-    def __init__(self, spec: MessageSpec, version: int, flexible: bool) -> None:
+    def __init__(self, spec: MessageSpec, version: int, flexible: bool, lenient: bool) -> None:
         self.spec = spec
         self.version = version
         self.flexible = flexible
+        self.lenient = lenient
         self.source = Source()
         self.names = self.source.names
-        self.names.update(unpack_from=struct.unpack_from, rest=uvarint_rest, Inexact=Inexact, TaggedField=TaggedField)
+        rest = uvarint_rest if lenient else shortest_uvarint_rest
+        self.names.update(unpack_from=struct.unpack_from, rest=rest, Inexact=Inexact, TaggedField=TaggedField)
         self.pending: list[tuple[str, str]] = []  # (variable, struct code) of fixed fields not yet read
 
     # ---- fixed runs
@@ -72,9 +74,17 @@ class _Reading:
             self.flush()
         return n
 
+    def null_or(self, variable: str, nullable: bool, n: str) -> None:
+        """`variable` becomes null if the length is negative; what is to be done otherwise follows."""
+        if nullable and not self.lenient:
+            self.source.add(f"if {n} < -1: raise Inexact")
+        elif nullable and self.flexible:
+            self.source.add(f"if {n} < -0x80000000: raise Inexact")  # Java's int wraps around
+        self.source.add(f"if {n} < 0: {f'{variable} = None' if nullable else 'raise Inexact'}", "else:")
+
     def sized(self, variable: str, nullable: bool, n: str, expression: str) -> None:
         """`variable` becomes null or the value of `expression`, whose end is `q`."""
-        self.source.add(f"if {n} < 0: {f'{variable} = None' if nullable else 'raise Inexact'}", "else:")
+        self.null_or(variable, nullable, n)
         self.source.depth += 1
         self.source.add(f"q = p + {n}", f"{variable} = {expression}", "p = q")
         self.source.depth -= 1
@@ -104,7 +114,7 @@ class _Reading:
     def array(self, element: WireType, variable: str, nullable: bool) -> None:
         source = self.source
         n = self.length("i")
-        source.add(f"if {n} < 0: {f'{variable} = None' if nullable else 'raise Inexact'}", "else:")
+        self.null_or(variable, nullable, n)
         source.depth += 1
         if isinstance(element, FixedType):
             few = source.bind("few", [struct.Struct(f">{count}{element.code}").unpack_from for count in range(17)])
@@ -126,7 +136,7 @@ class _Reading:
 
     def struct(self, spec: MessageSpec, variable: str, nullable: bool, in_tag: bool) -> None:
         source = self.source
-        reader = source.bind("r", _struct_reader(spec, self.version, self.flexible))
+        reader = source.bind("r", _struct_reader(spec, self.version, self.flexible, self.lenient))
         if not nullable:
             self.flush()
             source.add(f"{variable}, p = {reader}(b, p)")
@@ -135,11 +145,15 @@ class _Reading:
         if in_tag:  # null is a varint 0, presence a varint 1
             self.fixed(mark, "B")
             self.flush()
-            source.add(f"if {mark} > 127: {mark}, p = rest(b, p, {mark})", f"if {mark} <= 0: {variable} = None")
+            source.add(f"if {mark} > 127: {mark}, p = rest(b, p, {mark})")
+            absent, null = f"{mark} <= 0", 0
         else:  # null is a byte below 0
             self.fixed(mark, "b")
             self.flush()
-            source.add(f"if {mark} < 0: {variable} = None")
+            absent, null = f"{mark} < 0", -1
+        if not self.lenient:
+            source.add(f"if {mark} != 1 and {mark} != {null}: raise Inexact")
+        source.add(f"if {absent}: {variable} = None")
         source.add(f"else: {variable}, p = {reader}(b, p)")
 
     # ---- the message
@@ -173,9 +187,10 @@ class _Reading:
             source.add(f"f_{f.name} = {source.bind('d', f.default)}")
         source.add("unknown = ()", "if tags:")
         source.depth += 1
-        source.add(
-            "if tags > 127: tags, p = rest(b, p, tags)", "if tags > len(b) - p: raise Inexact", "for _ in range(tags):"
-        )
+        source.add("if tags > 127: tags, p = rest(b, p, tags)", "if tags > len(b) - p: raise Inexact")
+        if not self.lenient:
+            source.add("if tags < 0: raise Inexact", "last = -1")
+        source.add("for _ in range(tags):")
         source.depth += 1
         source.add(
             "t = b[p]; p += 1",
@@ -183,12 +198,20 @@ class _Reading:
             "z = b[p]; p += 1",
             "if z > 127: z, p = rest(b, p, z)",
         )
+        if not self.lenient:
+            source.add("if t <= last: raise Inexact", "last = t")
         for f in known:
-            # Kafka does not compare the size of a tagged field that it knows with what it reads.
             source.add(f"if t == {f.tag}:")
             source.depth += 1
+            if f.own or not self.lenient:
+                source.add("q_ = p + z")
             self.read(f.type, f"f_{f.name}", f.nullable_in(self.version), in_tag=True)
             self.flush()
+            # Kafka does not compare the size of a tagged field that it knows with what it reads.
+            if f.own or not self.lenient:
+                source.add("if p != q_: raise Inexact")
+            if not self.lenient:
+                source.add(f"if f_{f.name} == {source.bind('d', f.default)}: raise Inexact")
             source.add("continue")
             source.depth -= 1
         source.add(
@@ -202,8 +225,10 @@ class _Reading:
 
 
 @cache
-def _struct_reader(spec: MessageSpec, version: int, flexible: bool) -> Callable[[bytes, int], tuple[Message, int]]:
-    reading = _Reading(spec, version, flexible)
+def _struct_reader(
+    spec: MessageSpec, version: int, flexible: bool, lenient: bool
+) -> Callable[[bytes, int], tuple[Message, int]]:
+    reading = _Reading(spec, version, flexible, lenient)
     reading.body()
     reading.source.add("return o, p")
     reader: Callable[[bytes, int], tuple[Message, int]] = reading.source.function(
@@ -213,13 +238,13 @@ def _struct_reader(spec: MessageSpec, version: int, flexible: bool) -> Callable[
 
 
 @cache
-def message_decoder(spec: MessageSpec, version: int) -> Decoder:
+def message_decoder(spec: MessageSpec, version: int, *, lenient: bool = False) -> Decoder:
     """A function `(data, position) -> message` for one version.
 
     It raises some exception (`Inexact`, `IndexError`, `struct.error`, `UnicodeDecodeError`, ...) unless the bytes from `position` on are exactly
-    one message in UTF-8.
+    one message in UTF-8, written as Kafka writes it. `lenient`: written in any way that Kafka reads, for where bytes need not be written again.
     """
-    reading = _Reading(spec, version, spec.is_flexible(version))
+    reading = _Reading(spec, version, spec.is_flexible(version), lenient)
     reading.body()
     # Slices past the end are silently short: that the end is met exactly also proves that no slice was.
     reading.source.add("if p != len(b): raise Inexact", "return o")

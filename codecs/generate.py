@@ -4,7 +4,16 @@ from typing import Any
 
 from quorate.codecs.wire import TaggedField
 
-__all__ = ["Inexact", "Source", "merge_tags", "open_twin", "read_uvarint", "uvarint", "uvarint_rest"]
+__all__ = [
+    "Inexact",
+    "Source",
+    "merge_tags",
+    "open_twin",
+    "read_uvarint",
+    "shortest_uvarint_rest",
+    "uvarint",
+    "uvarint_rest",
+]
 
 
 class Inexact(Exception):
@@ -40,6 +49,14 @@ def uvarint_rest(data: bytes, position: int, first: int) -> tuple[int, int]:
             value &= 0xFFFFFFFF
             return (value - 0x100000000 if value >= 0x80000000 else value), position
     raise Inexact
+
+
+def shortest_uvarint_rest(data: bytes, position: int, first: int) -> tuple[int, int]:
+    """`uvarint_rest` for a varint as it is written. Raises `Inexact` for one with more bytes or bits than its number needs."""
+    value, end = uvarint_rest(data, position, first)
+    if data[end - 1] == 0 or (end - position == 4 and data[end - 1] > 0x0F):
+        raise Inexact
+    return value, end
 
 
 def uvarint(value: int) -> bytes:

@@ -2,8 +2,11 @@
 
     envelope = construct.Struct("sent_ms" / construct.Int64ub, "value" / layout(OffsetCommitValue, version=4))
 
-A layout parses to and builds from `Message` objects. It reads what Kafka's generated classes read and says where bytes go wrong, which is why the
-fast path falls back to it. It is the slow of the "two speeds": one truth, the declaration, is behind both.
+A layout parses to and builds from `Message` objects, and says where bytes go wrong, which is why the fast path falls back to it. It is the slow of the
+"two speeds": one truth, the declaration, is behind both.
+
+Kafka's generated classes also read some bytes that contradict themselves: a tagged field whose size is not that of its content, a length below -1. A layout
+refuses them, unless `as_kafka_reads=True` is passed to `parse`.
 """
 
 from collections.abc import Callable
@@ -57,6 +60,11 @@ class LayoutError(ConstructError):  # type: ignore[misc]  # construct has no typ
         return LayoutError(
             self.reason, self.detail, position if self.position < 0 else self.position, f"{name}{joint}{self.field}"
         )
+
+
+def _lenient(context: Any) -> bool:
+    """Whether to read all that Kafka reads."""
+    return bool(context._params.get("as_kafka_reads", False))
 
 
 class _Located(Subconstruct):  # type: ignore[misc]
@@ -131,7 +139,8 @@ class _Length(Construct):  # type: ignore[misc]
 
     def _parse(self, stream: Any, context: Any, path: Any) -> int:
         if self.flexible:
-            return int(_UVARINT._parsereport(stream, context, path)) - 1
+            coded = int(_UVARINT._parsereport(stream, context, path))
+            return 0x7FFFFFFF if coded == -0x80000000 else coded - 1  # Java's int wraps around
         return int(self.fixed._parsereport(stream, context, path))
 
     def _build(self, obj: int, stream: Any, context: Any, path: Any) -> int:
@@ -158,6 +167,8 @@ class _Sized(Construct):  # type: ignore[misc]
         if n < 0:
             if not self.nullable:
                 raise LayoutError(Reason.NULL_FIELD)
+            if n < -1 and not _lenient(context):
+                raise LayoutError(Reason.BAD_LENGTH, f"{n}; null is -1")
             return None
         if n > self.limit:
             raise LayoutError(Reason.BAD_LENGTH, f"{n}, at most {self.limit} is possible")
@@ -234,6 +245,8 @@ class NullableStruct(Subconstruct):  # type: ignore[misc]
     def _parse(self, stream: Any, context: Any, path: Any) -> Any:
         mark = (_UVARINT if self.in_tag else construct.Int8sb)._parsereport(stream, context, path)
         present = mark > 0 if self.in_tag else mark >= 0
+        if mark not in (0 if self.in_tag else -1, 1) and not _lenient(context):
+            raise LayoutError(Reason.BAD_VALUE, f"{mark} as the mark of a struct; present is 1")
         return self.subcon._parsereport(stream, context, path) if present else None
 
     def _build(self, obj: Any, stream: Any, context: Any, path: Any) -> Any:
@@ -255,18 +268,43 @@ class TaggedFields(Construct):  # type: ignore[misc]
     def _parse(self, stream: Any, context: Any, path: Any) -> dict[str, Any]:
         out: dict[str, Any] = {f.name: f.default for f, _ in self.fields.values()}
         unknown = []
-        for _ in range(_UVARINT._parsereport(stream, context, path)):
+        lenient = _lenient(context)
+        count = _UVARINT._parsereport(stream, context, path)
+        if count < 0 and not lenient:
+            raise LayoutError(Reason.BAD_TAG, f"{count} tagged fields")
+        for _ in range(count):
             start = stream_tell(stream, path)
             tag, size = (_UVARINT._parsereport(stream, context, path) for _ in range(2))
             if tag in self.fields:
                 field, subcon = self.fields[tag]
-                # Kafka does not compare `size` with what it reads of a field that it knows; nor do we.
-                out[field.name] = _Located(field.name, subcon)._parse(stream, context, path)
+                content = stream_tell(stream, path)
+                if field.own and lenient:  # unknown to Kafka, which goes by the size
+                    value = self._own(field, subcon, size, stream, context, path)
+                else:
+                    value = _Located(field.name, subcon)._parse(stream, context, path)
+                # Kafka does not compare the size of a field that it knows with what it reads.
+                found = stream_tell(stream, path) - content
+                if size != found and not lenient:
+                    raise LayoutError(
+                        Reason.BAD_TAG, f"tag {tag} has size {size}, its content {found}", start, field.name
+                    )
+                out[field.name] = value
             elif size < 0:
                 raise LayoutError(Reason.BAD_TAG, f"tag {tag} has size {size}", start)
             else:
                 unknown.append(TaggedField(tag, stream_read(stream, size, path)))
         return {**out, "unknown_tags": tuple(unknown)}
+
+    def _own(self, field: FieldSpec, subcon: Construct, size: int, stream: Any, context: Any, path: Any) -> Any:
+        """A field of quorate's own, or its default where the bytes under its tag are something else."""
+        if size < 0:
+            raise LayoutError(Reason.BAD_TAG, f"tag {field.tag} has size {size}")
+        content = BytesIO(stream_read(stream, size, path))
+        try:
+            value = subcon._parsereport(content, context, path)
+        except (LayoutError, StreamError):
+            return field.default
+        return value if content.tell() == size else field.default
 
     def _build(self, obj: dict[str, Any], stream: Any, context: Any, path: Any) -> Any:
         written = []

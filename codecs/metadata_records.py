@@ -264,8 +264,8 @@ def decode_metadata(data: bytes) -> Message | UnknownMetadata:
     if cls is None or cls.spec.versions is None or version not in cls.spec.versions:
         return UnknownMetadata(type_id, version, data)
     try:
-        found: Any = message_decoder(cls.spec, version)(data, position)
+        found: Any = message_decoder(cls.spec, version, lenient=True)(data, position)
     except Exception:  # noqa: BLE001  # whatever the fast path stumbled over, `decode_exactly` names it or reads it
-        found, _ = decode_exactly(cls.spec, version, data, position, cls.spec.name)
+        found, _ = decode_exactly(cls.spec, version, data, position, cls.spec.name, as_kafka_reads=True)
     assert isinstance(found, Message)
     return found

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from quorate.codecs.errors import EncodeError
-from quorate.codecs.exact import encode_exactly
+from quorate.codecs.errors import DecodeError, EncodeError
+from quorate.codecs.exact import decode_exactly, encode_exactly
 from quorate.codecs.fast_encode import Encoder, message_encoder, span
 from quorate.codecs.message import Message, RecordType
 from quorate.codecs.record_model import CoordinatorRecord, Record, record_type_of
@@ -70,6 +70,8 @@ def encode_record(record: Record) -> tuple[bytes | None, bytes | None]:
     if type(value) is not value_class:
         raise EncodeError(f"{record.name} has a {value_class.__name__} as its value, not a {type(value).__name__}")
     encode_value = encoders[record.version]
+    if record.value_as_read is not None and _means(record.value_as_read, record.version, value):
+        return key_bytes, record.value_as_read + record.value_trailing
     try:
         value_bytes = encode_value(value)
     except Exception:  # noqa: BLE001  # written, or the field is named, by `encode_exactly`
@@ -78,3 +80,15 @@ def encode_record(record: Record) -> tuple[bytes | None, bytes | None]:
     if record.value_trailing:
         value_bytes += record.value_trailing
     return key_bytes, value_bytes
+
+
+def _means(data: bytes, version: int | None, value: Message) -> bool:
+    """Whether these bytes are `value`, in this version, in a form in which Kafka would not write it."""
+    assert version is not None
+    if int.from_bytes(data[:2], "big", signed=True) != version:
+        return False
+    try:
+        found, end = decode_exactly(value.spec, version, data, 2, "value")
+    except DecodeError:
+        return False
+    return found == value and end == len(data)

@@ -8,14 +8,15 @@ from quorate.codecs.errors import DecodeError, Reason
 from quorate.codecs.fast_encode import encode_message
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, Message, RecordType
 
-__all__ = ["CoordinatorRecord", "MalformedRecord", "Record", "UnknownRecord", "record_type_of"]
+__all__ = ["CoordinatorRecord", "MalformedRecord", "Record", "UnknownRecord", "as_kafka_reads", "record_type_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorRecord:
     """A record that was understood. `value` and `version` are `None` for a tombstone.
 
-    Bytes behind the message are kept in `key_trailing` and `value_trailing`: Kafka ignores them, and so can you.
+    Bytes behind the message are kept in `key_trailing` and `value_trailing`: Kafka ignores them, and so can you. `value_as_read` has the bytes of a value
+    that Kafka reads, but would write in other bytes, such as a varint with leading zeros. They are written again while they mean `value`.
     """
 
     key: Message
@@ -24,8 +25,7 @@ class CoordinatorRecord:
     topic: str = CONSUMER_OFFSETS
     key_trailing: bytes = b""
     value_trailing: bytes = b""
-    trailing_at: int | None = field(default=None, compare=False, repr=False)
-    """Where the trailing bytes began, as read; lengths that were not written in the shortest way make it later than in what is written again."""
+    value_as_read: bytes | None = field(default=None, repr=False)
 
     @property
     def type(self) -> RecordType:
@@ -54,14 +54,14 @@ class CoordinatorRecord:
             return DecodeError(
                 Reason.TRAILING,
                 where="key",
-                position=self.trailing_at or _encoded_size(self.key, 0),
+                position=_encoded_size(self.key, 0),
                 detail=self.key_trailing.hex(),
             )
         if self.value_trailing and self.value is not None and self.version is not None:
             return DecodeError(
                 Reason.TRAILING,
                 where="value",
-                position=self.trailing_at or _encoded_size(self.value, self.version),
+                position=len(self.value_as_read or b"") or _encoded_size(self.value, self.version),
                 detail=self.value_trailing.hex(),
             )
         return None
@@ -94,7 +94,11 @@ class UnknownRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MalformedRecord:
-    """A record whose key or value is damaged or foreign. `key` is set if the fault is in the value."""
+    """A record whose key or value is damaged or foreign. `key` is set if the fault is in the value.
+
+    `value` and `version` are set if Kafka reads the value in spite of the fault: its generated classes ignore the size of a tagged field that they know, and
+    take each negative length for null.
+    """
 
     topic: str
     problem: DecodeError
@@ -102,6 +106,8 @@ class MalformedRecord:
     key: Message | None
     key_bytes: bytes | None
     value_bytes: bytes | None
+    value: Message | None = None
+    version: int | None = None
 
     @property
     def name(self) -> str | None:
@@ -130,6 +136,16 @@ class MalformedRecord:
 
 
 Record: TypeAlias = CoordinatorRecord | UnknownRecord | MalformedRecord
+
+
+def as_kafka_reads(record: object) -> CoordinatorRecord | None:
+    """The record that Kafka's loader replays: `record` itself, or the value that it reads from damaged bytes; `None` if it reads none."""
+    if isinstance(record, CoordinatorRecord):
+        return record
+    if isinstance(record, MalformedRecord) and record.key is not None and record.value is not None:
+        return CoordinatorRecord(key=record.key, value=record.value, version=record.version, topic=record.topic)
+    return None
+
 
 _TYPE_OF_KEY: Final = {
     record_type.key.cls: record_type for types in RECORD_TYPES.values() for record_type in types.values()

@@ -22,7 +22,14 @@ from quorate.codecs.message import (
     MessageSpec,
 )
 from quorate.codecs.record_encode import encode_record
-from quorate.codecs.record_model import CoordinatorRecord, MalformedRecord, Record, UnknownRecord, record_type_of
+from quorate.codecs.record_model import (
+    CoordinatorRecord,
+    MalformedRecord,
+    Record,
+    UnknownRecord,
+    as_kafka_reads,
+    record_type_of,
+)
 
 __all__ = [
     "CONSUMER_OFFSETS",
@@ -33,6 +40,7 @@ __all__ = [
     "MalformedRecord",
     "Record",
     "UnknownRecord",
+    "as_kafka_reads",
     "decode_record",
     "encode_message",
     "encode_record",
@@ -113,7 +121,7 @@ def decode_record(
             record.value = decode(value, 2)
         record.topic = topic
         record.key_trailing = record.value_trailing = b""
-        record.trailing_at = None
+        record.value_as_read = None
         record.__class__ = CoordinatorRecord
         return record  # type: ignore[no-any-return]  # it has just become one
     except Exception:  # noqa: BLE001  # whatever the fast path stumbled over, `_decode_slowly` names it or reads it
@@ -135,9 +143,21 @@ def _as_bytes(data: object, argument: str) -> bytes | None:
 def _decode_slowly(key: bytes | None, value: bytes | None, topic: str) -> Record:
     types = RECORD_TYPES[topic]
 
-    def malformed(problem: DecodeError, type_id: int | None = None, message: Message | None = None) -> MalformedRecord:
+    def malformed(
+        problem: DecodeError,
+        type_id: int | None = None,
+        message: Message | None = None,
+        read: tuple[Message, int] | None = None,
+    ) -> MalformedRecord:
         return MalformedRecord(
-            topic=topic, problem=problem, type_id=type_id, key=message, key_bytes=key, value_bytes=value
+            topic=topic,
+            problem=problem,
+            type_id=type_id,
+            key=message,
+            key_bytes=key,
+            value_bytes=value,
+            value=None if read is None else read[0],
+            version=None if read is None else read[1],
         )
 
     if key is None:
@@ -168,7 +188,6 @@ def _decode_slowly(key: bytes | None, value: bytes | None, topic: str) -> Record
             version=None,
             topic=topic,
             key_trailing=key_trailing,
-            trailing_at=key_end if key_trailing else None,
         )
     if len(value) < 2:
         return malformed(
@@ -193,7 +212,11 @@ def _decode_slowly(key: bytes | None, value: bytes | None, topic: str) -> Record
     try:
         value_message, value_end = decode_exactly(record_type.value, version, value, 2, "value")
     except DecodeError as problem:
-        return malformed(problem, type_id, key_message)
+        try:
+            value_message, _ = decode_exactly(record_type.value, version, value, 2, "value", as_kafka_reads=True)
+        except DecodeError:
+            return malformed(problem, type_id, key_message)
+        return malformed(problem, type_id, key_message, (value_message, version))
     return CoordinatorRecord(
         key=key_message,
         value=value_message,
@@ -201,7 +224,7 @@ def _decode_slowly(key: bytes | None, value: bytes | None, topic: str) -> Record
         topic=topic,
         key_trailing=key_trailing,
         value_trailing=value[value_end:],
-        trailing_at=key_end if key_trailing else value_end,
+        value_as_read=None if value[2:value_end] == encode_message(value_message, version) else value[:value_end],
     )
 
 

@@ -37,17 +37,17 @@ def decode_api(
     """The message whose body starts at `position`, behind the header.
 
     `which` is a request or response class; an API key or name means its request, as a server has it. A bytearray or memoryview is copied. Bytes behind
-    the body are not looked at, as in Kafka, unless `strict`. Raises `DecodeError` for bytes that are no such body, and `ValueError` for an API or
-    version that is not declared.
+    the body are ignored, as in Kafka, and so are sizes of tagged fields that contradict their content; unless `strict`. Raises `DecodeError` for bytes
+    that are no such body, and `ValueError` for an API or version that is not declared.
     """
     spec = which.spec if isinstance(which, type) else api_of(which).request
     if spec.versions is None or version not in spec.versions:
         raise ValueError(f"{spec.name} has no version {version}; it has {span(spec.versions)}")
     raw = data if type(data) is bytes else bytes(memoryview(data))
     try:
-        return message_decoder(spec, version)(raw, position)
+        return message_decoder(spec, version, lenient=not strict)(raw, position)
     except Exception:  # noqa: BLE001  # whatever the fast path stumbled over, `decode_exactly` names it or reads it
-        found, end = decode_exactly(spec, version, raw, position, spec.name)
+        found, end = decode_exactly(spec, version, raw, position, spec.name, as_kafka_reads=not strict)
     if strict and end < len(raw):
         raise DecodeError(Reason.TRAILING, where=spec.name, position=end, detail=f"{len(raw) - end} of them")
     return found

@@ -23,7 +23,7 @@ from quorate.codecs.columnar.values import decode_version, decode_versions, is_f
 from quorate.codecs.errors import DecodeError, Reason
 from quorate.codecs.memory import expect_large_arrays
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, RecordType
-from quorate.codecs.records import CoordinatorRecord, decode_record
+from quorate.codecs.records import CoordinatorRecord, as_kafka_reads, decode_record
 
 __all__ = ["decode_columns", "decode_slots", "distinct_keys"]
 
@@ -85,8 +85,8 @@ def decode_columns(
 
     `keys` and `values` are binary arrays (or chunked, large, dictionary ones, or columns of a pandas table); a null value is a tombstone. The columns
     are those of `record_schema`; `row` is the place in `keys`. `dictionary=True` leaves the keys' text dictionary-encoded (categories in pandas), which is
-    faster and smaller. What cannot be decoded is in the batch `"problems"` with reason, position and bytes, as is a
-    record with trailing bytes, which is decoded as well. Raises `ValueError` for arrays of different lengths, `KeyError` for a topic without records.
+    faster and smaller. What cannot be decoded is in the batch `"problems"` with reason, position and bytes. A record
+    with trailing bytes, or with damage that Kafka ignores, is there and is decoded as well. Raises `ValueError` for arrays of different lengths, `KeyError` for a topic without records.
     """
     keys, values = (
         a if isinstance(a, pa.Array | pa.ChunkedArray) else pa.array(a, pa.binary()) for a in (keys, values)
@@ -330,13 +330,14 @@ def _report_leftover(keys: Slots, values: Slots, out: _Collector) -> None:
 
 
 def _look_closer(keys: Slots, values: Slots, out: _Collector) -> None:
-    """Decode doubtful rows one by one: into their type's columns if `decode_record` understands them, into problems if it does not, or not quite."""
+    """Decode doubtful rows one by one: into their type's columns if Kafka reads them, into problems if it does not, or ignores damage."""
     understood: dict[int, list[tuple[int, CoordinatorRecord]]] = {}
     for row in np.sort(np.concatenate(out.closer)).tolist() if out.closer else []:
         key, value = keys.bytes_at(row), values.bytes_at(row)
         record = decode_record(key, value, topic=out.topic)
-        if isinstance(record, CoordinatorRecord):
-            understood.setdefault(record.type_id, []).append((row, record))
+        readable = as_kafka_reads(record)
+        if readable is not None:
+            understood.setdefault(readable.type_id, []).append((row, readable))
         if record.problem is not None:
             out.problems.append(problem_row(record.problem, record.type_id, row + out.first, key, value))
     for type_id, found in understood.items():

@@ -65,7 +65,9 @@ def _read_tail(frame: Frame, tail: Item, flexible: bool, low: Array | None) -> C
             if not nullable:
                 return read_message(frame, plan)
             assert low is not None
-            present = frame.finish_varint(low) > 0 if in_tag else low >= 0
+            mark = frame.finish_varint(low) if in_tag else low
+            frame.doubt((mark != 1) & (mark != (0 if in_tag else -1)))
+            present = mark > 0 if in_tag else mark >= 0
             if bool(present.all()):
                 return read_message(frame, plan)
             return _read_present(frame, plan, present)
@@ -117,6 +119,8 @@ def _element_starts(at: Ints, counts: Ints, width: int, total: int) -> Ints:
 def _read_tags(frame: Frame, tags: TagPlan, plan: Plan, fields: dict[str, Column]) -> None:
     counts = frame.varint()
     fields |= {field.name: default_column(field.type, field.default, frame.count) for _, field, _ in tags.known}
+    if frame.count and bounds(counts)[0] < 0:
+        frame.doubt(counts < 0)
     if (
         not frame.count
         or bounds(counts)[1] <= 0

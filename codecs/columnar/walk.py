@@ -35,13 +35,14 @@ def prefix_code(tail: Item | None, flexible: bool) -> str:
 
 
 def nulls(frame: Frame, lengths: Ints, nullable: bool) -> Bools | None:
-    """Which are not null, `None` if all are; a null where none may be is doubtful."""
+    """Which are not null, `None` if all are; a null where none may be is doubtful, and so is a length below that of null."""
     if not frame.count or bounds(lengths)[0] >= 0:
         return None
     valid = lengths >= 0
     if not nullable:
         frame.doubt(~valid)
         return None
+    frame.doubt(lengths < -1)
     return valid
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from quorate.codecs import CoordinatorRecord, LogEntry, LogProblem
+from quorate.codecs import CoordinatorRecord, LogEntry, LogProblem, as_kafka_reads
 from quorate.codecs.batches.model import ControlRecord
 from quorate.codecs.messages.consumer_group import ConsumerGroupMetadataKey, ConsumerGroupPartitionMetadataKey
 from quorate.codecs.messages.offsets import LegacyOffsetCommitKey, OffsetCommitKey
@@ -166,7 +166,7 @@ class History:
     def resume(self, entries: Iterable[LogEntry]) -> None:
         """Begin behind records that were taken in before, of which only the last of each key are left: their state without their events."""
         for entry in entries:
-            record = entry.record
+            record = as_kafka_reads(entry.record) or entry.record
             if isinstance(record, CoordinatorRecord) and record.value is not None:
                 if isinstance(record.key, ShareGroupStatePartitionMetadataKey):
                     self._share_state.add(record.key.group_id)
@@ -185,7 +185,7 @@ class History:
         if entry.timestamp_ms != self._time_ms:
             found += self._close()
             self._time_ms = entry.timestamp_ms
-        record = entry.record
+        record = as_kafka_reads(entry.record) or entry.record
         key: Any = record.key if isinstance(record, CoordinatorRecord) else None
         group_id = getattr(key, "group_id", None) or getattr(key, "group", None)
         if isinstance(record, ControlRecord):

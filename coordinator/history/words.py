@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from quorate.codecs import CoordinatorRecord, Uuid
+from quorate.codecs import Uuid, as_kafka_reads
 from quorate.codecs.messages.consumer_group import ConsumerGroupPartitionMetadataValue
 from quorate.codecs.messages.offsets import OffsetCommitKey, OffsetCommitValue
 from quorate.codecs.messages.share_group import ShareGroupStatePartitionMetadataValue
@@ -39,9 +39,10 @@ class Words:
 
 def learn_names(names: dict[Uuid, str], record: object) -> None:
     """Add the names of topics that a record tells together with their ids."""
-    if not isinstance(record, CoordinatorRecord):
+    readable = as_kafka_reads(record)
+    if readable is None:
         return
-    key, value = record.key, record.value
+    key, value = readable.key, readable.value
     if isinstance(value, OffsetCommitValue) and isinstance(key, OffsetCommitKey):
         if value.topic_id != Uuid.ZERO:
             names[value.topic_id] = key.topic

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from quorate.assignors.java_order import TimelineMap
-from quorate.codecs import CoordinatorRecord, MalformedRecord, UnknownRecord
+from quorate.codecs import CoordinatorRecord, MalformedRecord, UnknownRecord, as_kafka_reads
 from quorate.codecs.batches.model import ControlRecord
 from quorate.codecs.message import CONSUMER_OFFSETS
 from quorate.codecs.messages import classic_group as classic
@@ -109,6 +109,8 @@ class CoordinatorState:
                 self._control(record, producer_id)
             elif isinstance(record, UnknownRecord) and record.key is None:
                 self.skipped[str(record.problem)] += 1
+            elif (readable := as_kafka_reads(record)) is not None:
+                self.replay(readable, offset=offset, producer_id=producer_id, strict=strict)
             else:
                 raise ReplayError(str(record.problem))
         except ReplayError as error:

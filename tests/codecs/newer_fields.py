@@ -37,7 +37,7 @@ def has_newer_fields(topic: str, key: bytes | None, value: bytes | None) -> bool
 def _read(cls: type[Message], value: bytes) -> dict[str, Any] | None:
     """The fields that both declarations have, what is unknown, and the end; `None` if the bytes cannot be read."""
     try:
-        found, end = decode_exactly(cls.spec, 0, value, 2, "value")
+        found, end = decode_exactly(cls.spec, 0, value, 2, "value", as_kafka_reads=True)
     except DecodeError:
         return None
     common = {f.name: getattr(found, f.name) for f in StreamsGroupMetadataValueOf43.spec.fields}

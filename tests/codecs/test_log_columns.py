@@ -11,7 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quorate.codecs import CoordinatorRecord, LogProblem, encode_record, read_columns, read_log, read_tables
+from quorate.codecs import (
+    CoordinatorRecord,
+    LogProblem,
+    as_kafka_reads,
+    encode_record,
+    read_columns,
+    read_log,
+    read_tables,
+)
 from quorate.codecs.batches.model import BatchRecord, ControlRecord
 from quorate.codecs.batches.writer import encode_batch
 from quorate.codecs.columnar import PROBLEMS
@@ -43,8 +51,9 @@ def by_entries(path: Path, **options: Any) -> tuple[Rows, list[Any]]:
         if isinstance(record, ControlRecord):
             rows.setdefault(CONTROL_RECORDS, []).append((*log, record.name, record.key_bytes, record.value_bytes))
             continue
-        if isinstance(record, CoordinatorRecord):
-            rows.setdefault(record.name, []).append((*log, without_row(columns_of(record, 0))))
+        readable = as_kafka_reads(record)
+        if readable is not None:
+            rows.setdefault(readable.name, []).append((*log, without_row(columns_of(readable, 0))))
         if record.problem is not None:
             found = problem_of(record, 0, entry.key_bytes, entry.value_bytes)
             rows.setdefault(PROBLEMS, []).append((*log, without_row(found)))

@@ -13,10 +13,20 @@ from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, TRANSACTION_S
 from quorate.codecs.messages import (
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
+    ConsumerGroupTargetAssignmentMetadataValue,
+    GroupMetadataValue,
     TransactionLogKey,
     TransactionLogValue,
 )
-from quorate.codecs.records import CoordinatorRecord, Record, UnknownRecord, decode_record, encode_record
+from quorate.codecs.records import (
+    CoordinatorRecord,
+    MalformedRecord,
+    Record,
+    UnknownRecord,
+    as_kafka_reads,
+    decode_record,
+    encode_record,
+)
 from quorate.codecs.wire import StructType, default_of
 from tests.codecs.newer_fields import has_newer_fields
 from tests.codecs.strategies import KAFKA, RECORD_VERSIONS, damaged, messages, records, records_of, version_id
@@ -34,8 +44,9 @@ def hexed(data: bytes | None) -> str | None:
 
 def opinion(record: Record) -> str:
     """Ours about bytes, in the words of `kafkas_opinion`."""
-    if isinstance(record, CoordinatorRecord):
+    if as_kafka_reads(record) is not None:
         return "readable"
+    assert not isinstance(record, CoordinatorRecord)
     if isinstance(record, UnknownRecord):
         return str(record.reason)
     # Kafka has no notion of another system's values: what we recognise as one has a version that it does not know.
@@ -55,14 +66,15 @@ def is_utf8(json: Any) -> bool:
 
 
 def check_same_opinion(oracle: Oracle, topic: str, key: bytes | None, value: bytes | None) -> None:
-    """Both read these bytes alike, whatever they are."""
+    """Both read these bytes alike, whatever they are, and we write them again."""
     read = oracle.call("decode", topic=topic, key=hexed(key), value=hexed(value))
-    record = decode_record(key, value, topic=topic)
+    found = decode_record(key, value, topic=topic)
+    assert encode_record(found) == (key, value)
     if has_newer_fields(topic, key, value):
         return
-    assert opinion(record) == kafkas_opinion(read), (record, read)
-    if not isinstance(record, CoordinatorRecord):
-        assert encode_record(record) == (key, value)
+    assert opinion(found) == kafkas_opinion(read), (found, read)
+    record = as_kafka_reads(found)
+    if record is None:
         return
     assert (record.name, record.version) == (read["type"], read.get("version"))
     key_json = to_kafka_json(record.key, 0)
@@ -74,11 +86,16 @@ def check_same_opinion(oracle: Oracle, topic: str, key: bytes | None, value: byt
         ]
     # What Kafka makes of it when it writes it again: trailing bytes are lost, and text that was not UTF-8.
     if "rewriteError" not in read and is_utf8([read["k"], read["v"]]):
-        bare = encode_record(replace(record, key_trailing=b"", value_trailing=b""))
-        assert bare == (
+        bare = CoordinatorRecord(key=record.key, value=record.value, version=record.version, topic=topic)
+        rewritten = read["rewritten"]
+        assert encode_record(bare) == (
             bytes.fromhex(read["rewrittenKey"]),
-            None if read["rewritten"] is None else bytes.fromhex(read["rewritten"]),
+            None if rewritten is None else bytes.fromhex(rewritten),
         )
+        # Bytes in which Kafka would not write what it reads are an error, or kept.
+        if isinstance(found, CoordinatorRecord) and value is not None and rewritten is not None:
+            as_written = value.removesuffix(found.value_trailing) == bytes.fromhex(rewritten)
+            assert (found.value_as_read is None) is as_written
 
 
 @EACH_VERSION
@@ -185,21 +202,100 @@ def metadata_value(epoch_and_tags: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("value", "metadata_hash"),
+    ("tags", "metadata_hash", "problem"),
     [
-        ("00000005 01 00 08 0000000000000009", 9),
-        ("00000005 01 00 09 0000000000000009", 9),
-        ("00000005 01 00 00 0000000000000009", 9),
-        ("00000005 01 00 ffffffff0f 0000000000000009", 9),
-        ("00000005 02 00 08 0000000000000009 00 08 00000000000000aa", 0xAA),
+        ("01 00 09 0000000000000009", 9, "tag 0 has size 9, its content 8"),
+        ("01 00 4d f4c0d617a910f4f9", -0x0B3F29E856EF0B07, "tag 0 has size 77, its content 8"),
+        ("01 00 00 0000000000000009", 9, "tag 0 has size 0, its content 8"),
+        ("01 00 ffffffff0f 0000000000000009", 9, "tag 0 has size -1, its content 8"),
+        ("ffffffff0f", 0, "-1 tagged fields"),
+        ("808080807f", 0, "-268435456 tagged fields"),
     ],
-    ids=["right", "too large", "zero", "negative", "the tag twice"],
+    ids=[
+        "too large",
+        "beyond the value",
+        "zero",
+        "negative",
+        "a negative number of tags",
+        "more bits than an int32 has",
+    ],
 )
-def test_the_size_of_a_known_tag_is_not_looked_at(oracle: Oracle, value: str, metadata_hash: int) -> None:
-    record = decode_record(METADATA_KEY, metadata_value(value))
-    assert isinstance(record, CoordinatorRecord)
+def test_damage_that_kafka_ignores_is_malformed_and_has_what_kafka_reads(
+    oracle: Oracle, tags: str, metadata_hash: int, problem: str
+) -> None:
+    """Issue 14: it passed as sound, and was written in other bytes."""
+    value = metadata_value("00000005" + tags)
+    record = decode_record(METADATA_KEY, value)
+    assert isinstance(record, MalformedRecord)
+    assert (record.reason, record.problem.detail, record.version) == (Reason.BAD_TAG, problem, 0)
     assert record.value == ConsumerGroupMetadataValue(epoch=5, metadata_hash=metadata_hash)
-    check_same_opinion(oracle, record.topic, METADATA_KEY, metadata_value(value))
+    assert encode_record(record) == (METADATA_KEY, value)
+    with pytest.raises(DecodeError, match=problem):
+        decode_record(METADATA_KEY, value, strict=True)
+    check_same_opinion(oracle, record.topic, METADATA_KEY, value)
+
+
+@pytest.mark.parametrize("length", ["fffe", "8000"])
+def test_a_length_below_that_of_null_is_malformed_and_null_to_kafka(oracle: Oracle, length: str) -> None:
+    """Issue 14."""
+    key = bytes.fromhex("0002 0001 67")
+    value = bytes.fromhex("0003 0001 63 00000001" + length + "ffff 0000000000000001 00000000")
+    record = decode_record(key, value)
+    assert isinstance(record, MalformedRecord)
+    assert (record.reason, record.field, record.position) == (Reason.BAD_LENGTH, "protocol", 9)
+    assert isinstance(record.value, GroupMetadataValue)
+    assert record.value.protocol is None
+    check_same_opinion(oracle, record.topic, key, value)
+
+
+@pytest.mark.parametrize(
+    ("tags", "metadata_hash"),
+    [
+        ("8100 00 08 0000000000000009", 9),
+        ("01 8000 08 0000000000000009", 9),
+        ("01 00 88808000 0000000000000009", 9),
+        ("01 00 08 0000000000000000", 0),
+        ("02 00 08 0000000000000009 00 08 00000000000000aa", 0xAA),
+        ("02 05 01 aa 00 08 0000000000000009", 9),
+        ("01 05 8100 aa", 0),
+    ],
+    ids=[
+        "long count",
+        "long tag",
+        "long size",
+        "a default",
+        "the tag twice",
+        "descending",
+        "long size of an unknown tag",
+    ],
+)
+def test_what_kafka_reads_but_writes_otherwise_is_written_back(oracle: Oracle, tags: str, metadata_hash: int) -> None:
+    """Issue 14. A changed value is written as Kafka writes it."""
+    value = metadata_value("00000005" + tags)
+    record = decode_record(METADATA_KEY, value + b"behind")
+    assert isinstance(record, CoordinatorRecord)
+    assert isinstance(record.value, ConsumerGroupMetadataValue)
+    assert record.value.metadata_hash == metadata_hash
+    assert encode_record(record) == (METADATA_KEY, value + b"behind")
+    assert record.problem is not None
+    assert record.problem.position == len(value)
+    assert decode_record(METADATA_KEY, value, strict=True) == replace(record, value_trailing=b"")
+    changed = replace(record, value=ConsumerGroupMetadataValue(epoch=6), value_trailing=b"")
+    assert encode_record(changed) == (METADATA_KEY, metadata_value("00000006 00"))
+    check_same_opinion(oracle, record.topic, METADATA_KEY, value)
+
+
+def test_a_field_of_our_own_has_the_size_that_its_tag_says(oracle: Oracle) -> None:
+    """It is unknown to Kafka, which skips as many bytes as the tag says."""
+    key = bytes.fromhex("0006 0001 67")
+    value = bytes.fromhex("0000 00000005 02 00 08 0000000000000007 f0a201 09 01 02 61 02 62 00 00 ffff")
+    read = oracle.call("decode", key=hexed(key), value=hexed(value))
+    record = decode_record(key, value)
+    assert isinstance(record, MalformedRecord)
+    assert record.problem.detail == "tag 20848 has size 9, its content 7"
+    assert record.value == ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=5, assignment_timestamp=7)
+    assert to_kafka_json(record.value, 0) == read["v"]
+    assert encode_record(record) == (key, value)
 
 
 @pytest.mark.parametrize(

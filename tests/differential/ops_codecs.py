@@ -16,6 +16,7 @@ from quorate.codecs import (
     TaggedField,
     UnknownRecord,
     Uuid,
+    as_kafka_reads,
     decode_assignment,
     decode_record,
     decode_subscription,
@@ -88,8 +89,11 @@ def decode(asked: Answer) -> Answer:
     if topic not in RECORD_TYPES:
         raise BadInput(f"no coordinator topic {topic}")
     record = decode_record(unhex(asked.get("key")), unhex(asked.get("value")), topic=topic)
-    if not isinstance(record, CoordinatorRecord):
+    readable = as_kafka_reads(record)
+    if readable is None:
+        assert not isinstance(record, CoordinatorRecord)
         return _refused(record)
+    record = readable
     out: Answer = {"type": record.name, "typeId": record.type_id, "k": to_kafka_json(record.key, 0), "v": None}
     if record.value is not None and record.version is not None:
         out |= {"version": record.version, "v": to_kafka_json(record.value, record.version)}
@@ -100,7 +104,9 @@ def decode(asked: Answer) -> Answer:
 
 def _rewritten(record: CoordinatorRecord) -> Answer:
     """What Kafka writes for what it has read: without trailing bytes, and not everything that it reads."""
-    bare = replace(record, key=_as_read(record.key), value=_as_read(record.value), key_trailing=b"", value_trailing=b"")
+    bare = CoordinatorRecord(
+        topic=record.topic, key=_as_read(record.key), value=_as_read(record.value), version=record.version
+    )
     out: Answer = {}
     try:
         out["rewrittenKey"] = _hex(encode_record(replace(bare, value=None, version=None))[0])
