@@ -27,8 +27,8 @@ from quorate.codecs.batches.v2 import (
     check_count,
     check_end,
     compression_of,
+    long_sum,
     read_record,
-    timestamp_at,
 )
 from quorate.codecs.generate import open_twin
 from quorate.codecs.log_files import PartitionFiles, Segment
@@ -38,8 +38,9 @@ from quorate.codecs.records import decode_record
 
 __all__ = ["PartitionReader", "Selection"]
 
-_MAX: Final = (1 << 63) - 1
-_MIN: Final = -(1 << 63)
+_LAST: Final = (1 << 63) - 1
+_FIRST: Final = -(1 << 63)
+_NO_END: Final = 1 << 63  # ends are excluded, and there may be a record at the last offset or time there is
 _Open: Final = open_twin(LogEntry)
 
 
@@ -63,11 +64,11 @@ class PartitionReader:
     def __init__(self, files: PartitionFiles, selection: Selection) -> None:
         self.files = files
         self.selection = selection
-        self.start = _MIN if selection.start_offset is None else selection.start_offset
-        self.end = _MAX if selection.end_offset is None else selection.end_offset
-        self.since = _MIN if selection.since_ms is None else selection.since_ms
-        self.until = _MAX if selection.until_ms is None else selection.until_ms
-        self.bounded = (self.start, self.end, self.since, self.until) != (_MIN, _MAX, _MIN, _MAX)
+        self.start = _FIRST if selection.start_offset is None else selection.start_offset
+        self.end = _NO_END if selection.end_offset is None else selection.end_offset
+        self.since = _FIRST if selection.since_ms is None else selection.since_ms
+        self.until = _NO_END if selection.until_ms is None else selection.until_ms
+        self.bounded = (self.start, self.end, self.since, self.until) != (_FIRST, _NO_END, _FIRST, _NO_END)
         self.next_offset = 0
         self.complete = False  # the end offset was reached
 
@@ -109,8 +110,8 @@ class PartitionReader:
         topic, partition = self.files.topic, self.files.partition
         bounded, first, last, since, until = self.bounded, self.start, self.end, self.since, self.until
         aborted = transactions.is_aborted
-        stable = _MAX if transactions.last_stable_offset is None else transactions.last_stable_offset
-        earliest, latest = _MIN, _MAX
+        stable = _NO_END if transactions.last_stable_offset is None else transactions.last_stable_offset
+        earliest, latest = _FIRST, _LAST
         control_wanted = self.selection.control_records
         next_offset = self.next_offset
         unpack, crc32c, read, decode = HEADER.unpack_from, google_crc32c.value, read_record, decode_record
@@ -185,8 +186,10 @@ class PartitionReader:
                     start, timestamp_delta, offset_delta, key, value, headers = read(buffer, start, end)
                     timestamp = max_timestamp if appended else base_timestamp + timestamp_delta
                     if timestamp > latest or timestamp < earliest:
-                        timestamp = timestamp_at(base_timestamp, timestamp_delta)
+                        timestamp = long_sum(base_timestamp, timestamp_delta)
                     offset = base_offset + offset_delta
+                    if offset > latest:
+                        offset = long_sum(base_offset, offset_delta)
                     if bounded and not (first <= offset < last and since <= timestamp < until):
                         continue
                     entry = _Open()

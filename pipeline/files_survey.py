@@ -103,7 +103,7 @@ class _Surveyor:
         self.files = files
         self.max_split_bytes = max_split_bytes
         self.start = -1 if start is None else start
-        self.end = FOR_EVER if end is None else end
+        self.end = end
         self.tail = tail
         self.pieces: list[Piece] = []
         self.following = 0
@@ -177,7 +177,7 @@ class _Surveyor:
 
     def _batches(self, block: bytes, starts: Ints, end: int, segment: Segment, position: int) -> None:
         batches = headers_of(block, starts, end)
-        behind = batches.base_offset + np.maximum(batches.last_offset_delta, 0) + 1
+        behind = _behind(batches)
         self.ordered &= bool((batches.base_offset >= np.append(self.seen, behind[:-1])).all())
         self.seen = int(behind[-1])
         if self.open is not None:
@@ -208,7 +208,7 @@ class _Surveyor:
             if first:
                 self.next_offset = self._behind(batches, behind, first)
                 self.open = self._piece(segment, position + int(ends[first - 1]), self.next_offset)
-        inside = np.flatnonzero(batches.base_offset < self.end)
+        inside = np.arange(len(starts)) if self.end is None else np.flatnonzero(batches.base_offset < self.end)
         last = int(inside[-1]) + 1 if len(inside) else 0
         least = first if self.filled else first + 1
         if first < last:
@@ -251,3 +251,9 @@ class _Surveyor:
         if self.open is not None and end > self.open.begin:
             next_offset = max(self.next_offset, self.open.first_offset)
             self.pieces.append(replace(self.open, end=end, next_offset=next_offset, newest_ms=self.newest_ms))
+
+
+def _behind(batches: Batches) -> Ints:
+    """The offset behind each batch; for one that reaches the last offset there is, that."""
+    last = np.maximum(batches.last_offsets(), batches.base_offset)
+    return np.minimum(last, FOR_EVER - 1) + 1

@@ -49,8 +49,8 @@ class Batch:
         append_time = header.max_timestamp_ms if header.timestamp_type is TimestampType.LOG_APPEND_TIME else None
         for timestamp_delta, offset_delta, key, value, headers in v2.records(body, start, end, count):
             yield BatchRecord(
-                offset=header.base_offset + offset_delta,
-                timestamp_ms=v2.timestamp_at(header.base_timestamp_ms, timestamp_delta)
+                offset=v2.long_sum(header.base_offset, offset_delta),
+                timestamp_ms=v2.long_sum(header.base_timestamp_ms, timestamp_delta)
                 if append_time is None
                 else append_time,
                 key=key,

@@ -25,9 +25,9 @@ __all__ = [
     "check_end",
     "compression_of",
     "header_of",
+    "long_sum",
     "read_record",
     "records",
-    "timestamp_at",
 ]
 
 HEADER = Struct(">qiibIhiqqqhii")
@@ -250,7 +250,7 @@ def _headers(buffer: bytes, position: int, end: int) -> tuple[tuple[tuple[str, b
     return tuple(headers), position
 
 
-def timestamp_at(base_timestamp_ms: int, delta: int) -> int:
+def long_sum(base: int, delta: int) -> int:
     """Base and delta added as Java's long does, which wraps around; only damaged batches make it."""
-    timestamp = base_timestamp_ms + delta
-    return timestamp if _INT64_MIN <= timestamp <= _INT64_MAX else (timestamp - _INT64_MIN) % (1 << 64) + _INT64_MIN
+    total = base + delta
+    return total if _INT64_MIN <= total <= _INT64_MAX else (total - _INT64_MIN) % (1 << 64) + _INT64_MIN

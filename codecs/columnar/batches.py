@@ -40,6 +40,12 @@ class Batches:
     def __len__(self) -> int:
         return len(self.start)
 
+    def last_offsets(self) -> Ints:
+        """The last offset of each batch by its header; where that exceeds an int64, the greatest there is."""
+        last = self.base_offset + self.last_offset_delta
+        wrapped = (last < 0) & (self.base_offset >= 0) & (self.last_offset_delta > 0)
+        return np.where(wrapped, np.iinfo(np.int64).max, last)
+
     def select(self, which: Array) -> "Batches":
         """Some of the batches."""
         names = [name for name in self.__slots__ if name != "block"]
@@ -59,6 +65,7 @@ def headers_of(block: bytes, start: Ints, end: int) -> Batches:
     if not bool(
         plain.all()
     ):  # older formats know nothing of what the other fields say; all but the offset is read from the single batch
+        (base,) = Frame(Buffer(data, ends), start.copy()).fetch([">i8"])
         attributes, delta = (np.where(plain, fact, 0) for fact in (attributes, delta))
         producer, epoch = (np.where(plain, fact, -1) for fact in (producer, epoch))
     return Batches(

@@ -340,14 +340,14 @@ class PartitionColumns:
     def _out_of_order(self, batches: Batches, segment: Segment, position: int) -> list[LogProblem]:
         if not len(batches):
             return []
-        following = batches.base_offset + batches.last_offset_delta + 1
-        expected = np.append(self.next_offset, following[:-1])
-        self.next_offset = int(following[-1])
+        before = np.append(self.next_offset - 1, batches.last_offsets()[:-1])
         found = []
-        for index in np.flatnonzero(batches.base_offset < expected).tolist():
+        for index in np.flatnonzero(batches.base_offset <= before).tolist():
             start, end = int(batches.start[index]), int(batches.end[index])
-            first, next_offset = int(batches.base_offset[index]), int(expected[index])
+            next_offset = _next_offset(batches, index - 1) if index else self.next_offset
+            first = int(batches.base_offset[index])
             found.append(self.files.out_of_order(segment, position + start, end - start, first, next_offset))
+        self.next_offset = _next_offset(batches, -1)
         return found
 
     def _with_log_columns(self, batch: pa.RecordBatch, records: Records, batches: Batches) -> pa.RecordBatch:
@@ -393,6 +393,11 @@ class PartitionColumns:
                         }
                     )
         return pa.RecordBatch.from_pylist(rows, schema=CONTROL_SCHEMA)
+
+
+def _next_offset(batches: Batches, index: int) -> int:
+    """The offset that follows a batch."""
+    return int(batches.base_offset[index]) + int(batches.last_offset_delta[index]) + 1
 
 
 def _per_record(of_batches: Array, batch: Array) -> Array:

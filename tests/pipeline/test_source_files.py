@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quorate.codecs.batches import BatchRecord, encode_batch
 from quorate.pipeline.source import ConsumerOffsets
+from tests.codecs.segments import group_epoch
 from tests.pipeline.conftest import CAPTURES
 from tests.pipeline.generated import damage, write_log
 from tests.pipeline.reading import by_place, expected, rows_of, splits_of
@@ -39,6 +41,22 @@ def test_tasks_of_any_size_have_the_rows_of_the_whole_log(
     assert by_place(rows_of(log, isolation_level=level)) == by_place(wanted)
     tasks = splits_of(log, isolation_level=level, maxSplitBytes=size)
     assert by_place(row for task in tasks for row in task) == by_place(wanted)
+
+
+@pytest.mark.parametrize("isolation_level", ["read_committed", "read_uncommitted"])
+@pytest.mark.parametrize("magic", [0, 1, 2])
+@pytest.mark.parametrize("size", [1, 1 << 20])
+def test_the_last_offset_there_is_is_read(tmp_path: Path, magic: int, isolation_level: str, size: int) -> None:
+    """Issue 14: it was in no task."""
+    last = (1 << 63) - 1
+    key, value = group_epoch(7)
+    found = [BatchRecord(offset=offset, timestamp_ms=-1, key=key, value=value) for offset in (0, last - 1, last)]
+    log = tmp_path / "__consumer_offsets-5"
+    log.mkdir()
+    (log / f"{0:020}.log").write_bytes(b"".join(encode_batch([one], magic=magic) for one in found))
+    rows = rows_of(log, isolation_level=isolation_level, maxSplitBytes=size)
+    assert [row["offset"] for row in rows] == [0, last - 1, last]
+    assert by_place(rows) == by_place(expected(log, isolation_level=isolation_level))
 
 
 def test_one_hot_segment_is_cut_into_tasks_of_like_size_and_small_partitions_share_one(tmp_path: Path) -> None:
