@@ -10,7 +10,16 @@ from quorate.integration.plugin import (
     kafka_cluster_factory,
     pytest_addoption,
     pytest_configure,
+    pytest_load_initial_conftests,
     topic,
 )
 
-__all__ = ["group_id", "kafka_cluster", "kafka_cluster_factory", "pytest_addoption", "pytest_configure", "topic"]
+__all__ = [
+    "group_id",
+    "kafka_cluster",
+    "kafka_cluster_factory",
+    "pytest_addoption",
+    "pytest_configure",
+    "pytest_load_initial_conftests",
+    "topic",
+]
