@@ -15,7 +15,8 @@ BENCH_ARGS ?=
 PYTEST := .venv/bin/pytest --numprocesses $(WORKERS) --no-loadscope-reorder
 PIP := .venv/bin/python -P -m pip --disable-pip-version-check
 SWEEPS := bench/assignor_differential.py bench/coordinator_differential.py bench/cluster_differential.py
-BENCHES := $(filter-out $(SWEEPS),$(wildcard bench/[!_]*.py))
+FUZZERS := bench/socket_fuzz.py
+BENCHES := $(filter-out $(SWEEPS) $(FUZZERS),$(wildcard bench/[!_]*.py))
 DEV_EXTRAS := arrow,aiokafka,metrics,secure,spark,testcontainers,dev
 
 .DEFAULT_GOAL := help
@@ -44,8 +45,9 @@ test-quick: .venv/.dev java ## Everything but the tests on brokers in containers
 test-spark-matrix: .venv/bin/python java ## The pipeline's tests on Spark 4.0, 4.1, the pinned and the newest release (RELEASES='4.0 newest'), outcome in docs/how-to/spark.md
 	.venv/bin/python -P scripts/spark_matrix.py $(RELEASES)
 
-fuzz: .venv/.dev java ## Long random runs
+fuzz: .venv/.dev java ## Long random runs (FUZZ_ARGS="--minutes 5" for those of sockets, which take an hour)
 	.venv/bin/pytest -m fuzz $(PYTEST_ARGS)
+	@set -e; for fuzzer in $(FUZZERS); do echo "== $$fuzzer"; .venv/bin/python "$$fuzzer" $(FUZZ_ARGS); done
 
 coverage: .venv/.dev java ## Which lines and branches of coordinator/ the tests of coordinator/ run; fails below 95 %
 	.venv/bin/pytest tests/coordinator tests/differential tests/cli/test_groups.py --cov $(PYTEST_ARGS)

@@ -1,0 +1,348 @@
+"""Hostile requests of every API to the embedded cluster: none may hold up another connection for more than 250 ms.
+
+Three processes: the server, whose loop notes the CPU time of its longest turn; a client that sends heartbeats all the time and measures how long they take; and
+this one, which sends one hostile request after the other and asks both. A late heartbeat counts as far as the server used the CPU meanwhile, so that a busy machine finds nothing.
+
+Prints the seed, and for each API the longest hold-up. Requests that took too long are kept as files, which `--replay` sends again. Ends with 1 if there is any, if the
+server failed, or if a request had no response. Each round has a server and a seed of its own: `--seed N --rounds 1` repeats one. Runs on Linux, on the loopback interface only.
+"""
+
+import argparse
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import IO, Any
+
+# Behind everything: `codecs` stays the standard library's.
+sys.path.append(str(Path(__file__).parents[1]))
+
+from _hostile import GROUP, PARTITIONS, TOPICS, Attack, attacks
+
+LIMIT_MS = 250
+NO_RESPONSE_S = 30
+STEPS = 120
+"""Requests of a round."""
+TICK_S = 0.002
+_CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+# ---- the server's process
+
+
+def serve() -> None:
+    """A cluster; on each line of the standard input, a line of JSON with what the loop's longest turn took since the last."""
+    import asyncio
+
+    from quorate.cluster import EmbeddedCluster
+
+    longest = [0.0, ""]
+    unwatched = asyncio.Handle._run
+
+    def watched(handle: asyncio.Handle) -> None:
+        began = time.thread_time()
+        unwatched(handle)
+        took = time.thread_time() - began
+        if took > longest[0]:  # type: ignore[operator]
+            longest[:] = took, repr(handle)[:200]
+
+    asyncio.Handle._run = watched  # type: ignore[method-assign]
+    properties = {
+        "group.initial.rebalance.delay.ms": 0,
+        "offsets.topic.num.partitions": 4,
+        "transaction.state.log.num.partitions": 2,
+        "auto.create.topics.enable": True,
+    }
+    with EmbeddedCluster(brokers=2, racks=["a", "b"], properties=properties, seed=1) as made:
+        core = made.core
+        for name, config in TOPICS.items():
+            made.call(lambda name=name, config=config: core.create_topic(name, partitions=PARTITIONS, config=config))
+        print(json.dumps({"ports": [broker.port for broker in core.brokers.values()]}), flush=True)
+        for _ in sys.stdin:
+            took, what = longest
+            longest[:] = 0.0, ""
+            print(json.dumps({"turn_ms": took * 1000, "what": what, "failures": core.failures[:1]}), flush=True)
+
+
+# ---- the process of the client that has to be served
+
+
+def cpu_s(pid: int) -> float:
+    """The CPU time of a process, in steps of 10 ms."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _CLOCK_TICKS
+
+
+def probe(port: int, pid: int) -> None:
+    """Heartbeats of a member, and ApiVersions, one after the other; on each line of the standard input, a line of JSON with the longest delay since the last."""
+    from threading import Thread
+
+    from quorate.codecs.api import ConsumerGroupHeartbeatRequest
+    from quorate.codecs.api.broker import ApiVersionsRequest
+    from tests.cluster.wire import Wire
+
+    worst = {"held_ms": 0.0, "late_ms": 0.0, "count": 0}
+
+    def heartbeats() -> None:
+        with Wire(port, timeout_s=NO_RESPONSE_S) as wire:
+            member = "AAAAAAAAAAAAAAAAAAAAAA"
+            joined = wire.ask(
+                ConsumerGroupHeartbeatRequest(
+                    group_id=GROUP,
+                    member_id=member,
+                    member_epoch=0,
+                    rebalance_timeout_ms=300_000,
+                    subscribed_topic_names=(next(iter(TOPICS)),),
+                    topic_partitions=(),
+                ),
+                1,
+            )
+            beat = ConsumerGroupHeartbeatRequest(
+                group_id=GROUP, member_id=member, member_epoch=max(joined.member_epoch, 0)
+            )
+            while True:
+                for request, version in ((beat, 1), (ApiVersionsRequest(), 4)):
+                    used, began = cpu_s(pid), time.perf_counter()
+                    wire.ask(request, version)
+                    late_ms = (time.perf_counter() - began) * 1000
+                    worst["late_ms"] = max(worst["late_ms"], late_ms)
+                    worst["held_ms"] = max(worst["held_ms"], min(late_ms, (cpu_s(pid) - used) * 1000))
+                    worst["count"] += 1
+                time.sleep(TICK_S)
+
+    beating = Thread(target=heartbeats, daemon=True)
+    beating.start()
+    for _ in sys.stdin:
+        if not beating.is_alive():  # it waited for too long
+            return
+        print(json.dumps(worst), flush=True)
+        worst.update(held_ms=0.0, late_ms=0.0, count=0)
+
+
+# ---- this process
+
+
+class Child:
+    """A process that answers each line with a line of JSON."""
+
+    def __init__(self, *arguments: str) -> None:
+        command = [sys.executable, __file__, *arguments]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def read(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise ChildProcessError(f"{self.process.args[2]} ended")
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def ask(self) -> dict[str, Any]:
+        stdin: IO[str] | None = self.process.stdin
+        assert stdin is not None
+        stdin.write("\n")
+        stdin.flush()
+        return self.read()
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@dataclass
+class Worst:
+    """Of an API: how many requests there were, and the longest hold-up."""
+
+    count: int = 0
+    held_ms: float = 0.0
+    late_ms: float = 0.0
+    kind: str = ""
+    saved: str = ""
+
+
+@dataclass
+class Found:
+    worst: dict[str, Worst] = field(default_factory=dict)
+    kinds: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+    rss_mib: float = 0.0
+    beats: int = 0
+
+
+def send(port: int, attack: Attack, open_for_good: list[socket.socket]) -> str | None:
+    """Send it, and wait until each request has its response, or the connection is closed; what went wrong otherwise."""
+    connection = socket.create_connection(("127.0.0.1", port), timeout=NO_RESPONSE_S)
+    try:
+        for at in range(0, len(attack.data), 1 << 20):
+            connection.sendall(attack.data[at : at + (1 << 20)])
+        if attack.unanswered:
+            open_for_good.append(connection)
+            return None
+        for _ in range(attack.requests):
+            size = int.from_bytes(exactly(connection, 4), "big")
+            exactly(connection, size)
+    except TimeoutError:
+        return f"no response within {NO_RESPONSE_S} s"
+    except (ConnectionError, EOFError):
+        return None
+    finally:
+        if connection not in open_for_good:
+            connection.close()
+    return None
+
+
+def exactly(connection: socket.socket, count: int) -> bytes:
+    data = bytearray()
+    while len(data) < count:
+        more = connection.recv(min(count - len(data), 1 << 20))
+        if not more:
+            raise EOFError
+        data += more
+    return bytes(data)
+
+
+def play(seed: int, steps: list[Attack] | None, until: float, found: Found, folder: Path) -> None:
+    """A round."""
+    server = Child("--serve")
+    beats = None
+    idle: list[socket.socket] = []
+    try:
+        port = server.read()["ports"][0]
+        beats = Child("--probe", str(port), "--pid", str(server.process.pid))
+        time.sleep(0.5)
+        server.ask(), beats.ask()
+        for step, attack in enumerate(steps if steps is not None else attacks(Random(seed), STEPS)):
+            if time.monotonic() > until:
+                break
+            problem = send(port, attack, idle)
+            time.sleep(0.02)  # what the request left behind
+            turn, late = server.ask(), beats.ask()
+            held_ms = max(turn["turn_ms"], late["held_ms"])
+            found.kinds[attack.kind] += 1
+            found.beats += late["count"]
+            worst = found.worst.setdefault(attack.api, Worst())
+            worst.count += 1
+            name = f"{attack.api}-{seed}-{step}.bin"
+            if held_ms > LIMIT_MS:
+                problem = f"held up others for {held_ms:.0f} ms ({turn['turn_ms']:.0f} ms of the CPU in one turn: {turn['what']})"
+            if turn["failures"]:
+                problem = f"failed by a fault of quorate's: {turn['failures'][0].splitlines()[-1]}"
+            if problem is not None:
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / name).write_bytes(
+                    json.dumps(
+                        {
+                            "api": attack.api,
+                            "kind": attack.kind,
+                            "requests": attack.requests,
+                            "unanswered": attack.unanswered,
+                        }
+                    ).encode()
+                    + b"\n"
+                    + attack.data
+                )
+                text = f"seed {seed}, step {step}: {attack.api}, {attack.kind}, {len(attack.data):,} bytes: {problem}; kept as {folder / name}"
+                found.problems.append(text)
+                print(text, file=sys.stderr, flush=True)
+            if held_ms > worst.held_ms:
+                worst.held_ms, worst.late_ms, worst.kind = held_ms, late["late_ms"], attack.kind
+            rss = (
+                int(Path(f"/proc/{server.process.pid}/statm").read_text().split()[1])
+                * os.sysconf("SC_PAGE_SIZE")
+                / (1 << 20)
+            )
+            found.rss_mib = max(found.rss_mib, rss)
+            if turn["failures"]:
+                break
+            if len(idle) > 20:
+                for one in idle:
+                    one.close()
+                idle.clear()
+    except (ChildProcessError, ConnectionRefusedError) as error:
+        found.problems.append(f"seed {seed}: {error}")
+        print(found.problems[-1], file=sys.stderr, flush=True)
+    finally:
+        for child in (beats, server):
+            if child is not None:
+                child.close()
+        for one in idle:
+            one.close()
+
+
+def replayed(path: Path) -> Attack:
+    head, _, data = path.read_bytes().partition(b"\n")
+    return Attack(data=data, **json.loads(head))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=60, help="for how long (default: 60)")
+    parser.add_argument("--seed", type=int, help="of the first round (default: a new one)")
+    parser.add_argument("--rounds", type=int, help="at most so many rounds")
+    parser.add_argument("--quick", "--smoke", dest="quick", action="store_true", help="half a minute")
+    parser.add_argument("--replay", type=Path, nargs="+", help="send requests that were kept")
+    parser.add_argument(
+        "--keep", type=Path, default=Path("build/socket-fuzz"), help="the folder for requests that took too long"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object at the end")
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--probe", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--pid", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        serve()
+        return
+    if options.probe is not None:
+        probe(options.probe, options.pid)
+        return
+    found = Found()
+    until = time.monotonic() + (0.5 if options.quick else options.minutes) * 60
+    first = int.from_bytes(os.urandom(3), "big") if options.seed is None else options.seed
+    if options.replay:
+        play(0, [replayed(path) for path in options.replay], until, found, options.keep)
+    else:
+        print(f"seeds from {first}; --seed {first} repeats this run", file=sys.stderr)
+        number = 0
+        while time.monotonic() < until and (options.rounds is None or number < options.rounds):
+            play(first + number, None, until, found, options.keep)
+            number += 1
+    with suppress(BrokenPipeError):
+        report(found, first, as_json=options.json)
+    sys.exit(1 if found.problems else 0)
+
+
+def report(found: Found, seed: int, *, as_json: bool) -> None:
+    rows = sorted(found.worst.items(), key=lambda one: -one[1].held_ms)
+    total = sum(one.count for one in found.worst.values())
+    if as_json:
+        worst = {api: {"requests": one.count, "held_ms": round(one.held_ms, 1), "kind": one.kind} for api, one in rows}
+        print(
+            json.dumps(
+                {
+                    "seed": seed,
+                    "requests": total,
+                    "heartbeats": found.beats,
+                    "rss_mib": round(found.rss_mib),
+                    "problems": found.problems,
+                    "apis": worst,
+                }
+            )
+        )
+        return
+    print(f"{'API':32} {'requests':>8} {'held up ms':>10} {'late ms':>8}  by")
+    for api, one in rows:
+        print(f"{api:32} {one.count:8,} {one.held_ms:10.1f} {one.late_ms:8.1f}  {one.kind}")
+    print(
+        f"seed {seed}: {total:,} requests of {len(rows)} APIs, {found.beats:,} heartbeats, at most {found.rss_mib:,.0f} MiB, {len(found.problems)} problems"
+    )
+
+
+if __name__ == "__main__":
+    main()
