@@ -222,7 +222,7 @@ class PartitionLog:
         stamped = self.config.append_time if append_time is None else append_time
         if stamped:
             facts.max_timestamp_ms = now_ms
-        placed = in_place(data, facts.base_offset, leader_epoch, now_ms if stamped else None)
+        placed = in_place(data, facts.base_offset, leader_epoch, now_ms if stamped else None, facts.max_timestamp_ms)
         self._add(facts, placed, now_ms)
         return Appended(facts.base_offset, facts.last_offset, now_ms if stamped else -1)
 

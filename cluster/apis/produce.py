@@ -10,10 +10,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
-from quorate.cluster.batch_checks import SINCE_ZSTD, NotTaken, check_records, compressed_as, is_transactional, one_batch
+from quorate.cluster.batch_checks import SINCE_ZSTD, NotTaken, is_transactional, one_batch
 from quorate.cluster.errors import Refusal
 from quorate.cluster.log import Refused
 from quorate.cluster.produced import check_batch
+from quorate.cluster.record_checks import InvalidRecords, TopicPolicy, validated
+from quorate.cluster.storage.segment import BatchFacts
 from quorate.cluster.topics import PartitionState, TopicState
 from quorate.codecs import Uuid
 from quorate.codecs.api.broker import ProduceRequest, ProduceResponse
@@ -50,7 +52,7 @@ def produce(broker: "Broker", request: ProduceRequest, context: Context) -> Prod
         # A partition that is named twice is written once, with what was said last.
         for part in {one.index: one for one in data.partition_data}.values():
             parts[part.index] = (
-                _refused(part.index, refused)
+                _refused(part.index, refused.code, refused.message or None)
                 if refused is not None
                 else _part(broker, request, context, _topic(broker, data, context), part, moved)
             )
@@ -76,23 +78,21 @@ def _topic(broker: "Broker", data: TopicProduceData, context: Context) -> TopicS
     return broker.cluster.topics.get(data.name)
 
 
-def _refused_as_a_whole(broker: "Broker", request: ProduceRequest, context: Context) -> ErrorCode | None:
+def _refused_as_a_whole(broker: "Broker", request: ProduceRequest, context: Context) -> NotTaken | None:
     """Brokers look whether anything is transactional first of all, and whoever writes transactionally has to say as whom."""
     batches = (part.records for data in request.topic_data for part in data.partition_data if part.records)
     try:
         transactional = any(is_transactional(one) for one in batches)
     except NotTaken as refused:
-        return refused.code
+        return refused
     if request.transactional_id is None and transactional:
-        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return NotTaken(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if context.api_version < SINCE_ZSTD and any(
         fields[5] & COMPRESSION_MASK > LAST_COMPRESSION for fields in _headers(broker, request, context)
-    ):
-        return (
-            ErrorCode.UNKNOWN_SERVER_ERROR
-        )  # whether it is zstd is asked in a place where brokers do not expect to fail
+    ):  # whether it is zstd is asked in a place where brokers do not expect to fail
+        return NotTaken(ErrorCode.UNKNOWN_SERVER_ERROR)
     if transactional and len(_producers(broker, request, context)) > 1:
-        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        return NotTaken(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     return None
 
 
@@ -143,9 +143,9 @@ def _part(
             raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is written by brokers only")
         return _appended(broker, request, context, topic, partition, batch)
     except NotTaken as refused:
-        return _refused(part.index, refused.code, refused.message)
+        return _refused(part.index, refused.code)
     except Refused as refused:
-        answer = _refused(part.index, refused.code, refused.message or None)
+        answer = _refused(part.index, refused.code, refused.message if isinstance(refused, Unverified) else None)
         if refused.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and partition is not None and context.api_version >= 10:
             _tell(broker, partition.leader, moved)
             leader = LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
@@ -168,28 +168,38 @@ def _appended(
     if request.acks == -1 and len(partition.in_sync) < int(setting("min.insync.replicas")):
         raise Refused(ErrorCode.NOT_ENOUGH_REPLICAS)
     try:
-        facts = check_batch(batch, partition.log.config.max_message_bytes)
-        check_records(
-            batch,
+        most_bytes = partition.log.config.max_message_bytes
+        facts = check_batch(batch, most_bytes)
+        policy = TopicPolicy(
+            name=f"{partition.topic}-{partition.index}",
+            compression=setting("compression.type"),
             compacted="compact" in setting("cleanup.policy"),
             append_time=setting("message.timestamp.type") == "LogAppendTime",
-            now_ms=context.now_ms,
             before_max_ms=int(setting("message.timestamp.before.max.ms")),
             after_max_ms=int(setting("message.timestamp.after.max.ms")),
         )
-        again = compressed_as(batch, setting("compression.type"))
-        if again is not batch:
-            batch, facts = again, check_batch(again, partition.log.config.max_message_bytes)
-        stored = partition.log.append(batch, facts, leader_epoch=partition.leader_epoch, now_ms=context.now_ms)
-    except (NotTaken, Refused) as refused:
+        kept, latest_ms = validated(batch, policy, context.now_ms)
+        if kept is not batch:
+            if len(kept) > most_bytes:
+                raise Refused(ErrorCode.MESSAGE_TOO_LARGE, f"{len(kept)} bytes when compressed as the topic wants")
+            facts = BatchFacts.of(kept)
+        facts.max_timestamp_ms = latest_ms
+        stored = partition.log.append(kept, facts, leader_epoch=partition.leader_epoch, now_ms=context.now_ms)
+    except InvalidRecords as refused:
+        return replace(
+            _refused(partition.index, refused.code, refused.message),
+            log_start_offset=partition.log.start_offset,
+            record_errors=tuple(
+                BatchIndexAndErrorMessage(batch_index=place, batch_index_error_message=text)
+                for place, text in refused.records
+            ),
+        )
+    except Refused as refused:
         # Where the log refused a batch whose bytes are as they should be, Kafka says where the log begins (KIP-467).
         damaged = refused.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE)
         return replace(
-            _refused(partition.index, refused.code, refused.message or None),
+            _refused(partition.index, refused.code),
             log_start_offset=-1 if damaged else partition.log.start_offset,
-            record_errors=tuple(
-                BatchIndexAndErrorMessage(batch_index=place) for place in getattr(refused, "records", ())
-            ),
         )
     return PartitionProduceResponse(
         index=partition.index,
@@ -218,7 +228,21 @@ def _check_transaction(
         else:
             transactions.check_open(request.transactional_id, producer_id, epoch, where)
     except Refusal as refusal:
-        raise Refused(_told(refusal.code, context.api_version), refusal.message or "") from None
+        raise _unverified(refusal.code, context.api_version) from None
+
+
+class Unverified(Refused):
+    """A transactional batch whose partition the coordinator does not find in the transaction. Kafka gives the message to the producer."""
+
+
+def _unverified(code: ErrorCode, version: int) -> Refused:
+    known = _told(code, version)
+    if known is ErrorCode.INVALID_TXN_STATE:
+        return Unverified(known, "Partition was not added to the transaction")
+    if known is ErrorCode.NOT_ENOUGH_REPLICAS:
+        text = f"Unable to verify the partition has been added to the transaction. Underlying error: {code.name}"
+        return Unverified(known, text)
+    return Refused(known)
 
 
 def _told(code: ErrorCode, version: int) -> ErrorCode:

@@ -5,6 +5,7 @@ gzip, snappy, lz4 and zstd come from cramjam. Here is what Kafka adds: the xeria
 """
 
 import struct
+import zlib
 from collections.abc import Callable
 
 __all__ = ["DecompressionError", "TooLargeError", "compress", "decompress"]
@@ -12,6 +13,9 @@ __all__ = ["DecompressionError", "TooLargeError", "compress", "decompress"]
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)  # version, oldest compatible version
 _XERIAL_BLOCK_BYTES = 32 * 1024
+_GZIP_BEGINNING = b"\x1f\x8b\x08"
+_GZIP_LEAST = 18
+"""Java looks for a further member only in more bytes than header and trailer of one take."""
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_FLAGS = b"\x60\x40"  # frame version 1, independent blocks without checksums; blocks of at most 64 KiB
 _LZ4_BLOCK_BYTES = 64 * 1024
@@ -36,15 +40,13 @@ def decompress(compression: str, data: bytes, limit_bytes: int) -> bytes:
     """
     match compression:
         case "gzip":
-            import cramjam
-
-            return _bounded(cramjam.gzip.decompress_into, data, limit_bytes)
+            return _gzip(data, limit_bytes)
         case "snappy":
             return _snappy(data, limit_bytes)
         case "lz4":
             import cramjam
 
-            return _bounded(cramjam.lz4.decompress_into, _mend_lz4(data), limit_bytes)
+            return _bounded(cramjam.lz4.decompress_into, _first_lz4_frame(_mend_lz4(data)), limit_bytes)
         case "zstd":
             import cramjam
 
@@ -87,6 +89,36 @@ def _bounded(decompress_into: Callable[[bytes, bytearray], int], data: bytes, li
             return bytes(memoryview(buffer)[:written])
 
 
+def _gzip(data: bytes, limit_bytes: int) -> bytes:
+    """gzip, whose members may be joined. What follows a member and does not begin like another one is left out, as by Java's reader."""
+    import cramjam
+
+    try:
+        return _bounded(cramjam.gzip.decompress_into, data, limit_bytes)
+    except DecompressionError as error:
+        size = _gzip_size(data, limit_bytes)
+        if size in (None, len(data)):
+            raise error from None
+        return _bounded(cramjam.gzip.decompress_into, data[:size], limit_bytes)
+
+
+def _gzip_size(data: bytes, limit_bytes: int) -> int | None:
+    """How many bytes whole members take, up to the first that does not begin like one; `None` where one is damaged."""
+    rest = data
+    while len(rest) == len(data) or (len(rest) > _GZIP_LEAST and rest.startswith(_GZIP_BEGINNING)):
+        member = zlib.decompressobj(wbits=31)
+        try:
+            decompressed = member.decompress(rest, limit_bytes)
+            while not member.eof and decompressed:
+                decompressed = member.decompress(member.unconsumed_tail, limit_bytes)
+        except zlib.error:
+            return None
+        if not member.eof:
+            return None
+        rest = member.unused_data
+    return len(data) - len(rest)
+
+
 def _snappy(data: bytes, limit_bytes: int) -> bytes:
     """Snappy in xerial's framing, as Java and most clients write it, or raw, as some do; Kafka reads both."""
     if not data.startswith(_XERIAL_MAGIC):
@@ -101,7 +133,7 @@ def _snappy(data: bytes, limit_bytes: int) -> bytes:
                 raise DecompressionError("xerial snappy: the header is cut off")
             continue
         if end - position < 4:
-            raise DecompressionError("xerial snappy: the length of a block is cut off")
+            break  # as for Java's reader, what is too short for the length of a block ends the stream
         (size,) = _INT32.unpack_from(data, position)
         position += 4
         if not 0 <= size <= end - position:
@@ -159,6 +191,23 @@ def _mend_lz4(data: bytes) -> bytes:
     if end is None or data[end] == _header_checksum(data[4:end]) or data[end] != _header_checksum(data[:end]):
         return data
     return data[:end] + bytes((_header_checksum(data[4:end]),)) + data[end + 1 :]
+
+
+def _first_lz4_frame(data: bytes) -> bytes:
+    """The bytes up to the end of the first frame, where Kafka's reader stops; all of them if there is no such end."""
+    end = _lz4_header_end(data)
+    if end is None:
+        return data
+    block_checksum, content_checksum = (4 if data[4] & flag else 0 for flag in (0x10, 0x04))
+    position = end + 1
+    while position + 4 <= len(data):
+        (size,) = _UINT32_LE.unpack_from(data, position)
+        position += 4
+        size &= ~_LZ4_STORED
+        if not size:
+            return data[: position + content_checksum]
+        position += size + block_checksum
+    return data
 
 
 def _lz4_frame(data: bytes, *, broken_checksum: bool) -> bytes:

@@ -28,6 +28,7 @@ __all__ = [
     "long_sum",
     "read_record",
     "records",
+    "skip_record",
 ]
 
 HEADER = Struct(">qiibIhiqqqhii")
@@ -191,6 +192,39 @@ def read_record(
         value,
         headers,
     )
+
+
+def skip_record(buffer: bytes, position: int, end: int) -> tuple[int, int, int, bool]:
+    """One record without its contents: where the next begins, timestamp delta, offset delta, whether it has a key. Raises `BadRecordsError`.
+
+    Whether the record is as long as it says is not checked: brokers don't either, for compressed batches that they keep as they came
+    (`DefaultRecord.readPartiallyFrom`).
+    """
+    start = position
+    try:
+        _, position = _signed(buffer, position)
+        position += 1
+        timestamp_delta = buffer[position]
+        position += 1
+        if timestamp_delta & 0x80:
+            timestamp_delta, position = _varlong(buffer, position, timestamp_delta)
+        offset_delta, position = _signed(buffer, position)
+        key_size, position = _signed(buffer, position)
+        value_size, position = _signed(buffer, position + max(key_size, 0))
+        count, position = _signed(buffer, position + max(value_size, 0))
+        if count < 0:
+            raise BadRecordsError(f"the record at {start:,} counts {count:,} headers")
+        for _ in range(count):
+            size, position = _signed(buffer, position)
+            if size < 0:
+                raise BadRecordsError(f"a header without a key before {position:,}")
+            size, position = _signed(buffer, position + size)
+            position += max(size, 0)
+    except IndexError:
+        position = end + 1
+    if position > end:
+        raise BadRecordsError(f"the record at {start:,} is cut off at {end:,}")
+    return position, timestamp_delta >> 1 ^ -(timestamp_delta & 1), offset_delta, key_size >= 0
 
 
 def _varint(buffer: bytes, position: int, first: int) -> tuple[int, int]:

@@ -16,7 +16,7 @@ from quorate.codecs.columnar.crc import all_intact
 from quorate.codecs.columnar.frame import Array, Bools, Buffer, Frame, Ints
 from quorate.codecs.columnar.slots import Slots
 
-__all__ = ["Batches", "Records", "crc_mismatches", "headers_of", "some_records_of"]
+__all__ = ["Batches", "Records", "crc_mismatches", "deltas", "headers_of", "some_records_of", "zigzag"]
 
 
 @dataclass(slots=True)
@@ -225,7 +225,7 @@ def _record_starts(data: Array, body: Ints, body_end: Ints, counts: Ints) -> tup
         )
         if bool(((two & 0x8080) == 0x8080).any()):
             frame = Frame(Buffer(data, limit), here)
-            size = _zigzag(frame)
+            size = zigzag(frame)
             following = frame.positions() + np.clip(size, 0, len(data))
         else:  # a size of one or two bytes, as nearly all have
             longer = two >> 7 & 1
@@ -251,32 +251,37 @@ def _record_starts(data: Array, body: Ints, body_end: Ints, counts: Ints) -> tup
     return starts, at
 
 
-def _zigzag(frame: Frame) -> Ints:
-    """A zigzag varint (or varlong) at each place; moves on behind it."""
-    (low,) = frame.fetch(["u1"])
-    value = low.astype(np.int64)
-    more = np.flatnonzero(low > 127)
+def zigzag(frame: Frame) -> Ints:
+    """A zigzag varint (or varlong) at each place; moves on behind it. One that takes more bytes than it needs is doubtful."""
+    (byte,) = frame.fetch(["u1"])
+    value = byte.astype(np.int64)
+    shift = 0
+    while frame.count and int(byte.min()) > 127 and shift < 63:  # all go on, as places do that are evenly spaced
+        (byte,) = frame.fetch(["u1"])
+        value &= (1 << shift + 7) - 1
+        shift += 7
+        value |= byte.astype(np.int64) << shift
+        _doubt_padded(frame, byte)
+    more = np.flatnonzero(byte > 127)
     if len(more):
-        value[more] &= 0x7F
+        value[more] &= (1 << shift + 7) - 1
         at = frame.own_positions()
-        everywhere = len(more) == frame.count
-        for shift in range(7, 70, 7):
-            rest = Frame(frame.buffer, at.copy()) if everywhere else frame.select(more)
+        while len(more) and shift < 63:
+            shift += 7
+            rest = frame.select(more)
             (byte,) = rest.fetch(["u1"])
-            if everywhere:
-                at += 1
-                value |= (byte.astype(np.int64) & 0x7F) << shift
-            else:
-                at[more] += 1
-                value[more] |= (byte.astype(np.int64) & 0x7F) << shift
-            long = byte > 127
-            if not bool(long.any()):
-                break
-            more = more[long]
-            everywhere = len(more) == frame.count
-        else:
-            frame.buffer.doubtful[more if frame.owner is None else frame.owner[more]] = True
+            at[more] += 1
+            value[more] |= (byte.astype(np.int64) & 0x7F) << shift
+            _doubt_padded(rest, byte)
+            more = more[byte > 127]
+        frame.buffer.doubtful[more if frame.owner is None else frame.owner[more]] = True
     return (value >> 1 & 0x7FFFFFFFFFFFFFFF) ^ -(value & 1)
+
+
+def _doubt_padded(frame: Frame, last: Array) -> None:
+    """Doubt varints whose last byte adds nothing."""
+    if not int(last.min()):
+        frame.doubt(last == 0)
 
 
 def _fields(
@@ -289,12 +294,12 @@ def _fields(
 
     buffer = Buffer(data, of(body_end))
     frame = Frame(buffer, start.copy())
-    size = _zigzag(frame)
+    size = zigzag(frame)
     record_end = frame.positions() + size
-    timestamp_delta, offset_delta, key_length = _deltas(frame)
+    _, timestamp_delta, offset_delta, key_length = deltas(frame)
     key_start = frame.positions().copy()
     frame.advance(np.clip(key_length, 0, len(data)))
-    value_length = _zigzag(frame)
+    value_length = zigzag(frame)
     value_start = frame.positions().copy()
     frame.advance(np.clip(value_length, 0, len(data)))
     (headers,) = frame.fetch(["u1"])
@@ -319,18 +324,18 @@ def _fields(
     return records, np.flatnonzero(doubtful)
 
 
-def _deltas(frame: Frame) -> tuple[Ints, Ints, Ints]:
-    """Behind the attributes, which no release has used: timestamp delta, offset delta and key length, nearly always of one byte each."""
+def deltas(frame: Frame) -> tuple[Array, Ints, Ints, Ints]:
+    """The attributes, which no release has used, and after them timestamp delta, offset delta and key length, nearly always of one byte each."""
     ahead = frame.fork()
-    _, *short = ahead.fetch(["u1", "u1", "u1", "u1"])
+    attributes, *short = ahead.fetch(["u1", "u1", "u1", "u1"])
     if frame.count and max(int(values.max()) for values in short) < 0x80:
         frame.advance(4)
         timestamp_delta, offset_delta, key_length = (
             (values >> 1).astype(np.int64) ^ -(values & 1).astype(np.int64) for values in short
         )
-        return timestamp_delta, offset_delta, key_length
+        return attributes, timestamp_delta, offset_delta, key_length
     frame.advance(1)
-    return _zigzag(frame), _zigzag(frame), _zigzag(frame)
+    return attributes, zigzag(frame), zigzag(frame), zigzag(frame)
 
 
 def _with_unusual(

@@ -27,7 +27,7 @@ from quorate.codecs.batches import (
     frames,
     read_batches,
 )
-from quorate.codecs.batches.compression import TooLargeError, compress, decompress
+from quorate.codecs.batches.compression import DecompressionError, TooLargeError, compress, decompress
 from tests.codecs.batch_strategies import batches
 
 RECORDS = [BatchRecord(offset=10 + n, timestamp_ms=1_000 + n, key=b"k%d" % n, value=b"value" * 20) for n in range(3)]
@@ -412,3 +412,21 @@ def test_records_before_the_damage_are_given():
     *records, problem = only(repacked(WHOLE, body, count=4)).records()
     assert records == RECORDS
     assert problem.reason is ProblemReason.BAD_RECORDS
+
+
+@pytest.mark.parametrize(
+    ("compression", "after"),
+    [("gzip", b"\0"), ("gzip", b"no member" * 9), ("lz4", b"\0"), ("lz4", compress("lz4", b"more")), ("snappy", b"\0")],
+)
+def test_what_follows_the_compressed_records_is_left_out_where_kafka_leaves_it_out(
+    compression: str, after: bytes
+) -> None:
+    packed = compress(compression, b"records")
+    assert decompress(compression, packed + after, 100) == b"records"
+
+
+def test_joined_members_of_gzip_are_read_up_to_the_first_that_is_none() -> None:
+    one, two = (compress("gzip", text) for text in (b"one", b"two" * 1000))
+    assert decompress("gzip", one + two + b"no member" * 9, 10_000) == b"one" + b"two" * 1000
+    with pytest.raises(DecompressionError):
+        decompress("gzip", one + two[:-1], 10_000)

@@ -25,6 +25,7 @@ from quorate.codecs.batches import BatchProblem, BatchRecord, encode_batch, read
 from quorate.codecs.batches.model import TimestampType
 from quorate.codecs.batches.v2 import CRC_START, HEADER, HEADER_BYTES
 from quorate.codecs.message import TRANSACTION_STATE
+from tests.cluster import produced_cases
 from tests.cluster.answers.asking import fetch_of
 from tests.cluster.test_log import batch
 from tests.cluster.wire import Wire
@@ -148,6 +149,37 @@ def test_a_producer_goes_on_at_0_behind_a_marker_of_a_new_epoch(wire: Wire, topi
     for sequence, code in ((5, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), (0, ErrorCode.NONE)):
         data = encode_batch([record], producer_id=77, producer_epoch=3, base_sequence=sequence)
         assert _produce(wire, topic, data).error_code == code
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+@pytest.mark.parametrize("count", [1, 3, 5, 2**31 - 1])
+def test_a_count_that_differs_from_the_records_is_refused_and_the_log_stays_as_it_is(
+    wire: Wire, topic: Any, count: int, compression: str
+) -> None:
+    """Issue 14. All faults of batches, and topics of other kinds: `tests/cluster/test_produced.py`."""
+    two = [produced_cases.record(0), produced_cases.record(1)]
+    found = _produce(wire, topic, produced_cases.batch(two, count=count, compression=compression))
+    assert (found.error_code, found.error_message) == (ErrorCode.INVALID_RECORD, None)
+    assert topic.partitions[0].log.next_offset == 0
+
+
+@pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
+def test_records_that_do_not_decompress_are_an_error_of_the_broker(wire: Wire, topic: Any, compression: str) -> None:
+    """Issue 14. The log stays as it is."""
+    cut = produced_cases.batch(compression=compression, packed=lambda body: body[: len(body) // 2])
+    assert _produce(wire, topic, cut).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert topic.partitions[0].log.next_offset == 0
+
+
+def test_a_batch_is_kept_with_the_latest_timestamp_of_its_records(wire: Wire, topic: Any) -> None:
+    """Issue 14: whatever its header says."""
+    data = produced_cases.batch(base_ms=1000, max_ms=1005)
+    assert _produce(wire, topic, data).error_code == ErrorCode.NONE
+    (kept,) = topic.partitions[0].log
+    assert kept.max_timestamp_ms == 1002
+    (read,) = read_batches(kept.data)
+    assert not isinstance(read, BatchProblem)
+    assert read.header.max_timestamp_ms == 1002
 
 
 def test_a_compression_that_there_is_not_is_an_error_of_the_broker(wire: Wire, topic: Any) -> None:

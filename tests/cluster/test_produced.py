@@ -1,0 +1,36 @@
+"""What becomes of batches that a faulty producer sends: the embedded broker beside a real one, in topics of every kind and all compressions (issue 14)."""
+
+from collections.abc import Iterator
+from itertools import groupby
+
+import pytest
+
+from quorate.cluster import EmbeddedCluster
+from tests.broker.broker import Broker
+from tests.broker.fixtures import need_broker
+from tests.cluster.produced_cases import CASES, Case, Player
+
+
+@pytest.fixture(scope="module")
+def players() -> Iterator[tuple[Player, Player]]:
+    need_broker()
+    with EmbeddedCluster(brokers=1) as ours, Broker() as theirs:
+        both = Player(ours.core.brokers[1].port), Player(theirs.port)
+        yield both
+        for one in both:
+            one.close()
+
+
+@pytest.mark.parametrize(
+    "cases", [list(found) for _, found in groupby(CASES, lambda case: case.name)], ids=lambda cases: cases[0].name
+)
+def test_a_batch_is_taken_refused_and_kept_as_by_a_real_broker(
+    players: tuple[Player, Player], cases: list[Case]
+) -> None:
+    """Error code and message, errors of single records, how far the log goes on, and the bytes that it keeps."""
+    for case in cases:
+        for compression in case.only:
+            data = case.data(compression)
+            ours, theirs = (one.play(data, case.version) for one in players)
+            for kind, outcome in theirs.items():
+                assert str(ours[kind]) == str(outcome), f"{compression} batch to a topic that is {kind}"
