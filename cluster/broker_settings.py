@@ -11,7 +11,7 @@ from importlib.resources import files
 
 from quorate.cluster.topic_settings import Kind, Release, Setting
 
-__all__ = ["SYNONYMS", "BrokerSetting", "Change", "of_brokers", "setting_named"]
+__all__ = ["SYNONYMS", "THROTTLES", "BrokerSetting", "Change", "of_brokers", "setting_named"]
 
 SYNONYMS: Mapping[str, tuple[tuple[str, int], ...]] = {
     "log.flush.interval.ms": (("log.flush.scheduler.interval.ms", 1),),
@@ -21,13 +21,14 @@ SYNONYMS: Mapping[str, tuple[tuple[str, int], ...]] = {
 }
 """Settings that say the same where the first is not given, the next best first, and how many of the first's units are one of theirs."""
 
-_THROTTLES = frozenset(
+THROTTLES = frozenset(
     {
         "follower.replication.throttled.rate",
         "leader.replication.throttled.rate",
         "replica.alter.log.dirs.io.max.bytes.per.second",
     }
 )
+"""Known to brokers only while they run: whatever they are given at the start is theirs to keep."""
 _OF_A_LISTENER = "listener.name."
 
 
@@ -73,7 +74,7 @@ def setting_named(release: Release, name: str) -> BrokerSetting:
     if name in known:
         return known[name]
     kind = Kind.UNKNOWN
-    if name in _THROTTLES:
+    if name in THROTTLES:
         kind = Kind.LONG
     elif name.startswith(_OF_A_LISTENER) and (behind := known.get(name.removeprefix(_OF_A_LISTENER).partition(".")[2])):
         kind = behind.kind
@@ -98,9 +99,18 @@ def _rows(text: str, release: Release) -> Iterator[BrokerSetting]:
 
 
 def _rule(name: str, kind: Kind, default: str, allowed: str) -> Setting:
-    """From `1..9|-1` (bounds, and one number more) or `delete|compact`."""
+    """From `1..9|-1` (bounds, and one number more), `delete|compact`, or the words and signs that the head of the table explains."""
     if ".." not in allowed:
-        return Setting(name=name, kind=kind, default=default, values=tuple(allowed.split("|")) if allowed else None)
+        words = allowed.lstrip("+*~")
+        return Setting(
+            name=name,
+            kind=kind,
+            default=default,
+            values=tuple(words.split("|")) if words else None,
+            any_case=allowed.startswith("~"),
+            not_empty=allowed.startswith("+"),
+            whole_elements=kind is Kind.LIST and allowed.startswith(("+", "*")),
+        )
     bounds, _, also = allowed.partition("|")
     least, _, most = bounds.partition("..")
     return Setting(

@@ -1,12 +1,12 @@
 """Settings of brokers and topics, by Kafka's names with Kafka's defaults, as far as the embedded cluster follows them. What it does not follow is kept and shown."""
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from quorate.cluster.broker_settings import SYNONYMS
-from quorate.cluster.topic_settings import of_topics
+from quorate.cluster.broker_settings import SYNONYMS, THROTTLES, of_brokers, setting_named
+from quorate.cluster.config_relations import broker_problem
+from quorate.cluster.topic_settings import Kind, Release, Setting, of_topics
 from quorate.coordinator.config import ConfigError, CoordinatorConfig
 
 __all__ = ["ALL", "BROKER_DEFAULTS", "MOST_PARTITIONS", "Settings"]
@@ -58,8 +58,14 @@ BROKER_DEFAULTS: Mapping[str, str] = {
 ALL = None
 """Instead of a broker's id: all of them."""
 _COORDINATORS = frozenset(one.name.replace("_", ".") for one in fields(CoordinatorConfig) if one.init)
-_ALSO_NUMBERS = frozenset({*SYNONYMS, *(other for others in SYNONYMS.values() for other, _ in others)})
-_NUMBER = re.compile(r"-?\d+", re.ASCII)
+_OWN = {
+    MOST_PARTITIONS: Setting(name=MOST_PARTITIONS, kind=Kind.LONG, default=BROKER_DEFAULTS[MOST_PARTITIONS], least=0)
+}
+
+
+def _text(value: Any) -> str:
+    """As a properties file would have it."""
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 @dataclass(slots=True)
@@ -72,19 +78,34 @@ class Settings:
 
     @classmethod
     def of(cls, properties: Mapping[str, Any]) -> "Settings":
-        """From what the owner gave. Raises `ConfigError` for values that a setting cannot have."""
-        given = {name: str(value) for name, value in properties.items()}
+        """From what the owner gave. Raises `ConfigError` for what a broker of that release refuses to start with, in Kafka's words."""
+        given = {name: _text(value) for name, value in properties.items()}
+        version = CoordinatorConfig.from_properties(
+            {k: v for k, v in given.items() if k == "kafka.version"}
+        ).kafka_version
+        release = (version.major, version.minor)
         for name, value in given.items():
-            default = BROKER_DEFAULTS.get(name, "")
-            if default in ("true", "false"):
-                fits, takes = value.lower() in ("true", "false"), "true or false"
-            else:
-                counts = _NUMBER.fullmatch(default) or name in _ALSO_NUMBERS
-                fits = not counts or _NUMBER.fullmatch(value.strip()) is not None
-                takes = "a whole number"
-            if not fits:
-                raise ConfigError(f"{name} cannot be {value!r}: it takes {takes}")
-        return cls(given, CoordinatorConfig.from_properties({k: v for k, v in given.items() if k in _COORDINATORS}))
+            rule = _OWN.get(name) or setting_named(release, name).rule
+            if name not in THROTTLES and (problem := rule.problem(value)):
+                raise ConfigError(problem)
+        coordinator = CoordinatorConfig.from_properties({k: v for k, v in given.items() if k in _COORDINATORS})
+        made = cls(given, coordinator)
+        if problem := broker_problem(release, made.effective):
+            raise ConfigError(problem)
+        return made
+
+    @property
+    def release(self) -> Release:
+        """Major and minor number of the release that the brokers behave as."""
+        return self.coordinator.kafka_version.major, self.coordinator.kafka_version.minor
+
+    def effective(self, name: str, broker: int | None = None) -> str | None:
+        """A broker's value, which is the release's default where none was given; `None` where there is neither."""
+        value = self.given(name, broker)
+        if value is not None:
+            return value
+        known = of_brokers(self.release).get(name)
+        return None if known is None else known.default
 
     def given(self, name: str, broker: int | None = None) -> str | None:
         """What was given for a broker's setting, in the order in which that counts: for the broker alone or for all while they run, or at the start."""
@@ -113,8 +134,7 @@ class Settings:
         """A topic's setting: its own, else the broker's that leads."""
         if name in config:
             return config[name]
-        version = self.coordinator.kafka_version
-        setting = of_topics((version.major, version.minor))[name]
+        setting = of_topics(self.release)[name]
         if setting.broker is None:
             return setting.default
         value = self.given(setting.broker, broker)

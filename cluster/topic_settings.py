@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cache
+from math import isfinite
 from typing import Any
 
 __all__ = ["GROUP_SETTINGS", "TOPIC_SETTINGS", "Kind", "Release", "Setting", "elements", "of_groups", "of_topics"]
@@ -35,7 +36,8 @@ class Kind(IntEnum):
 class Setting:
     """A setting. `broker`: the brokers' setting that is its default; `least`, `most`: bounds of a number, `also`: another number that it may be.
 
-    `values`: of a text, or of a list's elements; `pattern`: of a text that is none of them, or of a whole list.
+    `values`: of a text, or of a list's elements, where `any_case` says in any case; `pattern`: of a text that is none of them, or of a whole list.
+    `not_empty`: a text or list has to have something in it; `whole_elements`: a list has no empty elements.
     `since`: the first release that has it; `until`: the first that has it no more.
     """
 
@@ -48,6 +50,9 @@ class Setting:
     also: int | None = None
     values: tuple[str, ...] | None = None
     pattern: str | None = None
+    any_case: bool = False
+    not_empty: bool = False
+    whole_elements: bool = False
     since: Release = (0, 0)
     until: Release | None = None
 
@@ -56,49 +61,76 @@ class Setting:
         return self.since <= release and (self.until is None or release < self.until)
 
     def problem(self, value: str) -> str | None:
-        """What keeps it from having a value, or `None`."""
+        """Why Kafka refuses a value, in its words, or `None`."""
         text = value.strip()
+        if self.kind is Kind.LIST:
+            return self._problem_of_list(text)
         match self.kind:
-            case Kind.BOOLEAN:
-                return None if text.lower() in ("true", "false") else f"{self.name} cannot be {value!r}: true or false"
+            case Kind.BOOLEAN if text.lower() not in ("true", "false"):
+                return self._invalid(value, "Expected value to be either true or false")
             case Kind.INT | Kind.SHORT | Kind.LONG | Kind.DOUBLE:
-                return self._problem_of_number(text)
-            case Kind.STRING:
-                return self._problem_of_text(text)
-            case Kind.LIST:
-                parts = elements(text)
-                if self.pattern is not None:
-                    fits = re.fullmatch(self.pattern, ",".join(parts))
-                    return None if fits else f"{self.name} cannot be {value!r}"
-                if len(set(parts)) != len(parts):
-                    return f"{self.name} cannot be {value!r}: something is in it twice"
-                return next((found for part in parts if (found := self._problem_of_text(part))), None)
-            case Kind.UNKNOWN | Kind.CLASS | Kind.PASSWORD:
-                return None
-
-    def _problem_of_number(self, text: str) -> str | None:
-        try:
-            number = float(text) if self.kind is Kind.DOUBLE else _whole(text, _BITS[self.kind])
-        except ValueError:
-            return f"{self.name} cannot be {text!r}: it is a number"
-        if number == self.also:
-            return None
-        if (self.least is not None and number < self.least) or (self.most is not None and number > self.most):
-            return f"{self.name} cannot be {text}: from {self.least} to {self.most}"
+                return self._problem_of_number(value)
+            case Kind.STRING if (reason := self._problem_of_text(text)) is not None:
+                return self._invalid(text, reason)
         return None
 
+    def _invalid(self, value: str, reason: str) -> str:
+        return f"Invalid value {value} for configuration {self.name}: {reason}"
+
+    def _problem_of_list(self, text: str) -> str | None:
+        parts = elements(text)
+        if self.pattern is not None:
+            fits = re.fullmatch(self.pattern, ",".join(parts))
+            return None if fits else self._invalid(text, f"it does not match {self.pattern}")
+        if self.not_empty and not parts:
+            valid = f"[{', '.join(self.values)}]" if self.values else "any non-empty value"
+            return f"Configuration '{self.name}' must not be empty. Valid values include: {valid}"
+        if self.whole_elements and "" in parts:
+            return f"Configuration '{self.name}' values must not be empty."
+        found = ((part, self._problem_of_text(part)) for part in parts)
+        return next((self._invalid(part, reason) for part, reason in found if reason), None)
+
+    def _problem_of_number(self, value: str) -> str | None:
+        text = value.strip()
+        try:
+            number = _double_of(text) if self.kind is Kind.DOUBLE else _whole(text, _BITS[self.kind])
+        except ValueError:
+            return self._invalid(value, f"Not a number of type {self.kind.name}")
+        if number == self.also:
+            return None
+        low = self.least is not None and number < self.least
+        high = self.most is not None and number > self.most
+        if not (low or high):
+            return None
+        if self.also is not None:
+            reason = f"Value must be between {self.least:.0f} and {self.most:.0f} or equal to {self.also}"
+        else:
+            reason = (
+                f"Value must be at least {self.least:.0f}" if low else f"Value must be no more than {self.most:.0f}"
+            )
+        return self._invalid(str(number), reason)
+
     def _problem_of_text(self, text: str) -> str | None:
-        if self.values is None or text in self.values:
+        if self.kind is Kind.STRING and self.not_empty and not text:
+            return "String must be non-empty"
+        if self.values is None or text in self.values or (self.any_case and text.upper() in self.values):
             return None
         if self.kind is Kind.STRING and self.pattern is not None and re.fullmatch(self.pattern, text):
             return None
-        return f"{self.name} cannot be {text!r}: one of {', '.join(self.values)}"
+        return f"String must be one of{' (case insensitive)' if self.any_case else ''}: {', '.join(self.values)}"
 
 
 def elements(text: str) -> list[str]:
     """The elements of a list, as Kafka splits them."""
     stripped = text.strip()
     return [part.strip() for part in stripped.split(",")] if stripped else []
+
+
+def _double_of(text: str) -> float:
+    number = float(text)
+    if "_" in text or not text.isascii() or not isfinite(number):
+        raise ValueError(text)
+    return number
 
 
 def _whole(text: str, bits: int) -> int:
@@ -133,7 +165,7 @@ _BY_DURATION = r"by_duration:(?i:P(?=\d|T\d)(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+(\.
 TOPIC_SETTINGS: Mapping[str, Setting] = {
     one.name: one
     for one in (
-        _list("cleanup.policy", "delete", "log.cleanup.policy", values=("compact", "delete")),
+        _list("cleanup.policy", "delete", "log.cleanup.policy", values=("compact", "delete"), whole_elements=True),
         _int("compression.gzip.level", "-1", "compression.gzip.level", least=1, most=9, also=-1),
         _int("compression.lz4.level", "9", "compression.lz4.level", least=1, most=17),
         _text(

@@ -75,6 +75,7 @@ class CoordinatorConfig:
     behaviour: Behaviour = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        _check_assignors(self.group_consumer_assignors)
         object.__setattr__(self, "behaviour", Behaviour.of(self.kafka_version))
 
     @classmethod
@@ -111,17 +112,32 @@ class GroupConfig:
         return replace(self, **chosen)
 
 
+_PREFIX = "org.apache.kafka.coordinator.group.assignor."
+_ASSIGNORS = {f"{_PREFIX}UniformAssignor": "uniform", f"{_PREFIX}RangeAssignor": "range"}
+"""Kafka's classes behind the names, which `group.consumer.assignors` may name as well."""
+
+
+def _check_assignors(names: tuple[str, ...]) -> None:
+    """As Kafka refuses to start without an assignor, or with one that it cannot find."""
+    name, valid = "group.consumer.assignors", ", ".join(_ASSIGNORS.values())
+    if not any(names):
+        raise ConfigError(f"Configuration '{name}' must not be empty. Valid values include: {valid}")
+    if unknown := [one for one in names if one not in _ASSIGNORS.values()]:
+        raise ConfigError(f"Class {unknown[0]} cannot be found; valid values for {name}: {valid}")
+
+
 _TRUTH = {"true": True, "false": False}
 
 
 def _converted(name: str, value: Any, default: Any) -> Any:
     try:
         if isinstance(default, tuple):
-            return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else tuple(value)
+            parts = tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else tuple(value)
+            return tuple(_ASSIGNORS.get(part, part) for part in parts)
         if isinstance(default, KafkaVersion):
             return value if isinstance(value, KafkaVersion) else KafkaVersion.parse(str(value))
         if isinstance(default, StrEnum):
-            return type(default)(str(value).lower())
+            return type(default)(str(value).strip().lower())
         if isinstance(default, bool):
             return _TRUTH[str(value).lower()]
         return int(value)

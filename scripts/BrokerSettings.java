@@ -20,11 +20,22 @@ public class BrokerSettings {
             String change = !dynamic.contains(key.name) ? "" : ofListeners.contains(key.name) ? "listener" : ofOne.contains(key.name) ? "broker" : "all";
             String value = !key.hasDefault() || key.defaultValue == null ? "\\N" : ConfigDef.convertToString(key.defaultValue, key.type);
             String hidden = key.internalConfig ? "hidden" : "";
-            System.out.println(String.join("\t", key.name, key.type.name(), change, value, String.valueOf(key.validator), hidden));
+            System.out.println(String.join("\t", key.name, key.type.name(), change, value, check(key.validator), hidden));
             dynamic.remove(key.name);
         }
         for (String name : dynamic)
             System.out.println(String.join("\t", name, "LONG", "all", "\\N", "[0,...]", "no default"));
+    }
+
+    /** Lists say since 4.2 (KIP-1161) whether they may be empty, which their text does not: + and *. */
+    private static String check(ConfigDef.Validator validator) throws Exception {
+        if (validator instanceof ConfigDef.ValidList)
+            for (Field field : ConfigDef.ValidList.class.getDeclaredFields()) {
+                field.setAccessible(true);
+                if (field.getName().equals("isEmptyAllowed"))
+                    return (field.getBoolean(validator) ? "*" : "+") + (validator.toString().isEmpty() ? "[]" : validator);
+            }
+        return String.valueOf(validator);
     }
 
     private static ConfigDef definitions() throws Exception {

@@ -16,7 +16,7 @@ FILE = HERE.parent / "cluster" / "broker_settings.tsv"
 HEAD = """\
 # Brokers' settings by release, as Kafka's own classes tell them; written by scripts/make_broker_settings.py. \\N: no default.
 # change: who may have it changed while brokers run (KIP-226): nobody, all brokers or one, one only, or one of its listeners only.
-# allowed: bounds of a number, or the words that it may be. told: always, or only where it was given.
+# allowed: bounds of a number and one number more, or the words that it may be: ~ in any case; + it cannot be empty; * it can; with + and * a list has no empty elements. told: always, or only where it was given.
 name\tkind\tchange\tdefault\tallowed\ttold\tsince\tuntil
 """
 
@@ -33,12 +33,15 @@ def rows_of(jars: Path) -> dict[str, tuple[str, ...]]:
 
 
 def allowed(check: str) -> str:
-    """`[1,...,9] or -1` → `1..9|-1`; `[compact, delete]` → `compact|delete`; checks of other kinds are left out."""
+    """`[1,...,9] or -1` → `1..9|-1`; `[compact, delete]` → `compact|delete`; `(case insensitive) [A]` → `~A`; `non-empty list` → `+`; others are left out."""
     if bounds := re.fullmatch(r"\[(-?[\d.]+),\.\.\.(?:,(-?[\d.]+))?\](?: or (-?\d+))?", check):
         least, most, also = bounds.groups(default="")
         return f"{least}..{most}" + (f"|{also}" if also else "")
-    if words := re.fullmatch(r"\[([^\]]*)\]", check):
-        return "|".join(word.strip() for word in words[1].split(","))
+    if words := re.fullmatch(r"(\(case insensitive\) |[+*])?\[([^\]]*)\]", check):
+        sign = "~" if (words[1] or "").startswith("(") else words[1] or ""
+        return sign + "|".join(word.strip() for word in words[2].split(","))
+    if check in ("non-empty list", "non-empty string"):
+        return "+"
     return ""
 
 

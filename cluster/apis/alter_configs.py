@@ -21,6 +21,7 @@ from quorate.cluster.apis.configs import (
     settings_of,
     topic_config,
 )
+from quorate.cluster.config_relations import group_problem
 from quorate.cluster.errors import Refusal
 from quorate.cluster.settings import ALL
 from quorate.cluster.topic_settings import Kind, Setting
@@ -36,7 +37,7 @@ from quorate.codecs.api.broker.incremental_alter_configs import (
     AlterConfigsResourceResponse as IncrementalResponse,
 )
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.coordinator.config import ConfigError, CoordinatorConfig, GroupConfig
+from quorate.coordinator.config import ConfigError, GroupConfig
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
@@ -148,7 +149,7 @@ def _altered(
                 raise Refusal(ErrorCode.INVALID_REQUEST, "there is no such operation")
             if problem is _Problem.NO_LIST:
                 raise Refusal(ErrorCode.INVALID_CONFIG, "something is to be added to what is no list, or taken from it")
-            _alter(broker.cluster, one, change, only_check)
+            _alter(broker, one, change, only_check)
         except Refusal as refusal:
             error, message = refusal.code, refusal.message
         out[one.resource_type, one.resource_name] = (one, error, message)
@@ -200,7 +201,8 @@ def _first_problem(cluster: "ClusterCore", one: Any) -> _Problem | None:
     return None
 
 
-def _alter(cluster: "ClusterCore", one: Any, change: Change, only_check: bool) -> None:
+def _alter(broker: "Broker", one: Any, change: Change, only_check: bool) -> None:
+    cluster = broker.cluster
     kind, name = one.resource_type, one.resource_name
     known = settings_of(cluster, kind)
     if kind == TOPIC:
@@ -218,14 +220,14 @@ def _alter(cluster: "ClusterCore", one: Any, change: Change, only_check: bool) -
         if not name:
             raise Refusal(ErrorCode.INVALID_REQUEST, "a group has a name")
         settings = change(one, cluster.group_settings.get(name, {}), known)
-        config = _group_config(cluster.settings.coordinator, known, settings)
+        config = _group_config(cluster, known, settings)
         if not only_check:
             cluster.group_settings[name] = {each: value for each, value in settings.items() if value is not None}
             cluster.group_configs[name] = config
     elif kind == BROKER:
         changed = int(name) if name else ALL
         settings = change(one, broker_config(cluster, changed), known)
-        check_broker_settings(cluster, changed, settings, asked={each.name for each in one.configs})
+        check_broker_settings(broker, changed, settings, asked={each.name for each in one.configs})
         if not only_check:
             cluster.change_broker_settings(
                 changed, {each: value for each, value in settings.items() if value is not None}
@@ -233,7 +235,7 @@ def _alter(cluster: "ClusterCore", one: Any, change: Change, only_check: bool) -
 
 
 def _group_config(
-    brokers: CoordinatorConfig, known: Mapping[str, Setting], settings: Mapping[str, str | None]
+    cluster: "ClusterCore", known: Mapping[str, Setting], settings: Mapping[str, str | None]
 ) -> GroupConfig:
     """What coordinators follow of a group's settings. Raises `Refusal` also for what the brokers' settings do not allow."""
     check_settings(known, settings, "a group")
@@ -242,21 +244,7 @@ def _group_config(
         config = GroupConfig().with_properties({name: settings[name] for name in followed if name in settings})
     except ConfigError as error:
         raise Refusal(ErrorCode.INVALID_CONFIG, str(error)) from None
-    bounds = (
-        (
-            "consumer.session.timeout.ms",
-            brokers.group_consumer_min_session_timeout_ms,
-            brokers.group_consumer_max_session_timeout_ms,
-        ),
-        (
-            "consumer.heartbeat.interval.ms",
-            brokers.group_consumer_min_heartbeat_interval_ms,
-            brokers.group_consumer_max_heartbeat_interval_ms,
-        ),
-        *((f"{kind}.session.timeout.ms", 45_000, 60_000) for kind in ("share", "streams")),
-        *((f"{kind}.heartbeat.interval.ms", 5_000, 15_000) for kind in ("share", "streams")),
-    )
-    for name, least, most in bounds:
-        if (value := settings.get(name)) is not None and not least <= int(value) <= most:
-            raise Refusal(ErrorCode.INVALID_CONFIG, f"{name} cannot be {value}: from {least} to {most}")
+    values = {name: value for name, value in settings.items() if value is not None}
+    if problem := group_problem(values, cluster.settings.release, cluster.settings.effective):
+        raise Refusal(ErrorCode.INVALID_CONFIG, problem)
     return config

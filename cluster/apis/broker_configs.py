@@ -4,13 +4,15 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis.versions import release_of
-from quorate.cluster.broker_settings import BrokerSetting, Change, of_brokers, setting_named
+from quorate.cluster.broker_settings import BrokerSetting, Change, setting_named
+from quorate.cluster.config_relations import broker_problem
 from quorate.cluster.errors import Refusal
 from quorate.cluster.settings import ALL
 from quorate.cluster.topic_settings import Release
 from quorate.codecs.api.error_codes import ErrorCode
 
 if TYPE_CHECKING:
+    from quorate.cluster.broker import Broker
     from quorate.cluster.core import ClusterCore
 
 __all__ = ["broker_config", "check_broker_settings"]
@@ -40,9 +42,13 @@ def has_eligible_leaders(cluster: "ClusterCore") -> bool:
 
 
 def check_broker_settings(
-    cluster: "ClusterCore", broker: int | None, settings: Mapping[str, str | None], *, asked: Collection[str]
+    by: "Broker", broker: int | None, settings: Mapping[str, str | None], *, asked: Collection[str]
 ) -> None:
-    """Raises `Refusal` for settings that a broker, or all of them (`ALL`), cannot be given while they run. `asked`: what the request names of them."""
+    """Raises `Refusal` for settings that a broker, or all of them (`ALL`), cannot be given while they run.
+
+    `by`: the broker that is asked, which checks what they would be for itself. `asked`: what the request names of them.
+    """
+    cluster = by.cluster
     release = release_of(cluster.settings.coordinator.kafka_version)
     known = {name: setting_named(release, name) for name in settings}
     _check_who(broker, known)
@@ -51,7 +57,7 @@ def check_broker_settings(
             raise Refusal(ErrorCode.INVALID_REQUEST, problem)
     values = {name: value for name, value in settings.items() if value is not None}
     _check_listeners(cluster, broker, values)
-    _check_together(cluster, broker, release, values)
+    _check_together(by, broker, release, values)
     if has_eligible_leaders(cluster):
         if broker is not ALL and _MIN_IN_SYNC in asked:
             raise Refusal(ErrorCode.INVALID_CONFIG, f"{_MIN_IN_SYNC} is the same for all brokers")
@@ -81,33 +87,23 @@ def _check_listeners(cluster: "ClusterCore", broker: int | None, settings: Mappi
             raise Refusal(ErrorCode.INVALID_REQUEST, f"{name} of a broker here cannot change while it runs")
 
 
-def _check_together(cluster: "ClusterCore", broker: int | None, release: Release, settings: Mapping[str, str]) -> None:
-    table = of_brokers(release)
+def _check_together(by: "Broker", broker: int | None, release: Release, settings: Mapping[str, str]) -> None:
+    known = by.cluster.settings
+    own = known.changed.get(by.id, {}) if broker is ALL else {}
 
-    def now(name: str) -> str:
-        given = cluster.settings.given(name, broker)
-        return (table[name].default or "") if given is None else given
+    def now(name: str) -> str | None:
+        return known.effective(name, by.id)
 
-    def then(name: str) -> str:
-        return settings.get(name, now(name))
+    def then(name: str) -> str | None:
+        return settings[name] if name in settings and name not in own else now(name)
 
     for name in settings.keys() & set(_THREADS):
-        was, wanted = int(now(name)), int(settings[name])
+        was, wanted = int(now(name) or 0), int(settings[name])
         if not was // 2 <= wanted <= was * 2:
             raise Refusal(
                 ErrorCode.INVALID_REQUEST, f"{name} cannot be {wanted}: from {was // 2} to {was * 2}, as it is {was}"
             )
-    if int(then("max.connections")) == 0:
+    if int(then("max.connections") or 0) == 0:
         raise Refusal(ErrorCode.INVALID_REQUEST, "max.connections cannot be 0")
-    if int(then("max.connections.per.ip")) == 0 and not then("max.connections.per.ip.overrides"):
-        raise Refusal(
-            ErrorCode.INVALID_REQUEST, "max.connections.per.ip can be 0 only with max.connections.per.ip.overrides"
-        )
-    if int(then("log.cleaner.dedupe.buffer.size")) < int(then("log.cleaner.threads")) << 20:
-        raise Refusal(
-            ErrorCode.INVALID_REQUEST,
-            "log.cleaner.dedupe.buffer.size is 1 MiB for each of log.cleaner.threads at least",
-        )
-    for name, least in (("log.roll.ms", 1), ("log.roll.jitter.ms", 0)):
-        if name in settings and int(settings[name]) < least:
-            raise Refusal(ErrorCode.INVALID_REQUEST, f"{name} cannot be {settings[name]}: at least {least}")
+    if problem := broker_problem(release, then):
+        raise Refusal(ErrorCode.INVALID_REQUEST, problem)

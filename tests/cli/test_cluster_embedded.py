@@ -117,7 +117,7 @@ def test_a_lab_that_is_there_is_not_replaced(labs):
         (["--heap-mb", "512"], "--heap-mb is for labs that run in containers"),
         (["--version", "2.0.0"], "an embedded cluster cannot be Kafka 2.0.0: use 4.3.1"),
         (["--name", "A B"], "a lab cannot be named 'A B'"),
-        (["--property", "num.partitions=x"], "num.partitions cannot be 'x'"),
+        (["--property", "num.partitions=x"], "Invalid value x for configuration num.partitions"),
     ],
 )
 def test_what_cannot_be_leaves_nothing_behind(labs, arguments, said):

@@ -100,6 +100,16 @@ CHANGES: Sequence[tuple[Any, ErrorCode]] = (
     (changed("1", ("min.insync.replicas", SET, "2")), INVALID),  # eligible leader replicas (KIP-966)
     (changed("", ("min.insync.replicas", DELETE, None)), INVALID),
     (replaced("", log_retention_ms="5"), INVALID),
+    (changed("", ("group.consumer.assignment.interval.ms", SET, "15000"), only_check=True), FINE),
+    (changed("", ("group.consumer.assignment.interval.ms", SET, "15001")), REFUSED),  # above its maximum
+    (changed("1", ("group.share.assignment.interval.ms", SET, "-1")), REFUSED),
+    (changed("", ("group.consumer.assignors", SET, "uniform")), REFUSED),
+    (changed("", ("log.retention.ms", SET, "0"), only_check=True), FINE),  # the broker that is asked has its own
+    (changed("1", ("log.retention.ms", SET, "0")), REFUSED),
+    (changed("", ("log.cleanup.policy", SET, "compact,"), only_check=True), REFUSED),
+    (changed("", ("log.cleanup.policy", SET, "compact,compact"), only_check=True), FINE),
+    (changed("", ("log.cleaner.dedupe.buffer.size", SET, str(1 << 20))), REFUSED),
+    (changed("", ("max.connections.per.ip", SET, "")), REFUSED),
 )
 """Requests one after the other, and what becomes of them."""
 
@@ -248,5 +258,5 @@ def test_values_are_what_brokers_took_and_refused(
 
 @pytest.mark.parametrize("name", ["log.retention.hours", "log.roll.ms"])
 def test_a_time_that_is_no_number_is_refused_at_the_start(name: str) -> None:
-    with pytest.raises(ConfigError, match=f"{name} cannot be 'long': it takes a whole number"):
+    with pytest.raises(ConfigError, match=f"Invalid value long for configuration {name}: Not a number of type"):
         EmbeddedCluster(properties={name: "long"})

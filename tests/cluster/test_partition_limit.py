@@ -55,5 +55,5 @@ def test_clients_are_refused_as_by_a_policy_and_do_not_see_a_setting_that_kafka_
 
 
 def test_a_limit_that_is_no_number_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"quorate\.max\.partitions cannot be 'many'"):
+    with pytest.raises(ConfigError, match=r"Invalid value many for configuration quorate\.max\.partitions"):
         EmbeddedCluster(properties={"quorate.max.partitions": "many"})
