@@ -266,6 +266,13 @@ class Broker:
                 lambda error: self._undecodable(connection, error),
             )
 
+    def raised(self, error: BaseException) -> None:
+        """Report an exception of work that is nobody's response."""
+        try:
+            raise error
+        except Exception:  # noqa: BLE001  # it is reported
+            self.failed("serving requests")
+
     def _undecodable(self, connection: Connection, error: BaseException) -> None:
         if not isinstance(error, DecodeError):
             raise error

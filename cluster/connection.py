@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from quorate.cluster.frames import FrameError, Header, framed, read_header
 from quorate.cluster.large_frame import LARGE_BYTES, LargeFrame
 from quorate.cluster.security import Login, LoginFailed
+from quorate.cluster.turns import Work
 from quorate.codecs.fast_encode import encode_message
 from quorate.coordinator.results import Pending
 
@@ -25,6 +26,9 @@ __all__ = ["Connection"]
 
 _PAUSE_BYTES = 1 << 20
 """With so many bytes of requests waiting, nothing more is read from the client."""
+
+_SERVED_S = 0.005
+"""Requests that came together are served together for so long; then others have their turn."""
 
 _AT_ONCE_BYTES = 1 << 16
 """Answers to requests that came together are sent together, up to so many bytes."""
@@ -53,6 +57,7 @@ class Connection(asyncio.Protocol):
         self._busy = False
         self._paused = False
         self._reads_nothing = False
+        self._takes_turns = False
         self._ending = False
         self._held: tuple[Header, int, Any] | None = None
         self._transport: Any = None
@@ -172,7 +177,24 @@ class Connection(asyncio.Protocol):
     # ---- requests
 
     def _go_on(self) -> None:
+        """Serve what came, all in this turn of the loop if that does not take long."""
+        if not self._takes_turns and self._serve():
+            self._takes_turns = True
+            self.broker.cluster.turns.run(self._serving(), self._served, self.broker.raised)
+
+    def _serving(self) -> Work[None]:
+        while True:
+            yield None
+            if not self._serve():
+                return
+
+    def _served(self, _: None) -> None:
+        self._takes_turns = False
+
+    def _serve(self) -> bool:
+        """Serve some requests; whether others could be served at once."""
         frames, broker = self._frames, self.broker
+        until = perf_counter() + _SERVED_S
         while frames and not (self._busy or self._reads_nothing or broker.silent) and self.open:
             frame = frames.popleft()
             self._waiting_bytes -= len(frame) + 4
@@ -186,16 +208,19 @@ class Connection(asyncio.Protocol):
             except FrameError as error:
                 broker.note(f"closed a connection of {self.host[1:]}: {error}")
                 self.close()
-                return
+                break
             self._busy = True
             if self._meter is not None:
                 self._began_s = perf_counter()
             self._gathers = bool(frames)
             broker.serve(self, header, frame)
+            if perf_counter() > until:
+                break
         self._gathers = False
         if self._gathered:
             self._send_gathered()
         self._pause_or_resume()
+        return bool(frames) and not (self._busy or self._reads_nothing or broker.silent) and self.open
 
     def _pause_or_resume(self) -> None:
         """Read nothing from a client whose requests wait, also behind one whose response is yet to come: Kafka mutes its channel."""

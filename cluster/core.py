@@ -522,8 +522,16 @@ class ClusterCore:
 
     def settings_changed(self) -> None:
         """Metadata has changed, such as settings of topics or groups: they count, and are written down. Raises `OSError` if new partitions cannot have logs."""
+        at_once(self.changing_settings())
+
+    def changing_settings(self) -> Work[None]:
+        """The same in turns."""
         self._unwritten = None
-        self._keep(self.topics.values())
+        for topic in list(self.topics.values()):
+            if topic.id in self.topics_by_id:
+                yield from self._equipping(topic)
+            yield None
+        self._keep(())
 
     def change_broker_settings(self, broker: int | None, values: Mapping[str, str]) -> None:
         """Have a broker, or all of them, follow other settings than at the start (KIP-226); to be followed by `settings_changed`."""

@@ -191,7 +191,8 @@ class Transactions:
             raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
         begins = found.status is not Status.ONGOING
         known = () if begins else found.partitions
-        more = tuple(one for one in dict.fromkeys(partitions) if one not in known)
+        already = frozenset(known)
+        more = tuple(one for one in dict.fromkeys(partitions) if one not in already)
         if not more and not begins:  # naming none begins a transaction, too
             return
         start_ms = self.cluster.clock.now_ms() if begins else found.start_ms

@@ -6,15 +6,17 @@ computed from a request (decoding it, compressing its batches, encoding its resp
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 from typing import Any, TypeVar
 
-__all__ = ["Aside", "Turns", "Work", "at_once"]
+__all__ = ["Aside", "Turns", "Work", "at_once", "each"]
 
+A = TypeVar("A")
+B = TypeVar("B")
 T = TypeVar("T")
 
 _TURN_S = 0.01
@@ -52,6 +54,15 @@ def at_once(work: Work[T]) -> T:
     except StopIteration as end:
         result: T = end.value
         return result
+
+
+def each(items: Iterable[A], function: Callable[[A], B]) -> Work[tuple[B, ...]]:
+    """What the function makes of each item, with turns for others in between."""
+    found = []
+    for item in items:
+        found.append(function(item))
+        yield None
+    return tuple(found)
 
 
 class Turns:

@@ -26,6 +26,7 @@ from quorate.cluster.errors import Refusal
 from quorate.cluster.settings import ALL
 from quorate.cluster.topic_settings import Kind, Setting
 from quorate.cluster.topics import is_valid_name
+from quorate.cluster.turns import Work
 from quorate.codecs.api.broker import (
     AlterConfigsRequest,
     AlterConfigsResponse,
@@ -49,13 +50,13 @@ _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 
 
 @answers(AlterConfigsRequest)
-def alter_configs(broker: "Broker", request: AlterConfigsRequest, context: Context) -> AlterConfigsResponse:
+def alter_configs(broker: "Broker", request: AlterConfigsRequest, context: Context) -> Work[AlterConfigsResponse]:
     """Replace all settings of each resource."""
 
     def change(one: Any, own: Mapping[str, str], known: Mapping[str, Setting]) -> dict[str, str | None]:
         return {each.name: each.value for each in one.configs}
 
-    found = _altered(broker, request.resources, change, request.validate_only)
+    found = yield from _altered(broker, request.resources, change, request.validate_only)
     return AlterConfigsResponse(
         responses=tuple(
             AlterConfigsResourceResponse(
@@ -72,9 +73,9 @@ def alter_configs(broker: "Broker", request: AlterConfigsRequest, context: Conte
 @answers(IncrementalAlterConfigsRequest)
 def incremental_alter_configs(
     broker: "Broker", request: IncrementalAlterConfigsRequest, context: Context
-) -> IncrementalAlterConfigsResponse:
+) -> Work[IncrementalAlterConfigsResponse]:
     """Set some settings of each resource, take them back, add to lists, or take from them."""
-    found = _altered(broker, request.resources, _changed, request.validate_only)
+    found = yield from _altered(broker, request.resources, _changed, request.validate_only)
     return IncrementalAlterConfigsResponse(
         responses=tuple(
             IncrementalResponse(
@@ -123,17 +124,20 @@ Change = Callable[[Any, Mapping[str, str], Mapping[str, Setting]], dict[str, str
 
 def _altered(
     broker: "Broker", resources: Sequence[Any], change: Change, only_check: bool
-) -> list[tuple[Any, ErrorCode, str | None]]:
+) -> Work[list[tuple[Any, ErrorCode, str | None]]]:
     """Each resource, and what became of it."""
     # An operation that there is not has Kafka's controller fail with everything that the broker passes on.
-    nonsense = any(
-        one.resource_type != BROKER
-        and _is_sound(broker.cluster, one)
-        and _first_problem(broker.cluster, one) is _Problem.OPERATION
-        for one in resources
-    )
+    nonsense = False
+    for one in resources:
+        nonsense = nonsense or (
+            one.resource_type != BROKER
+            and _is_sound(broker.cluster, one)
+            and _first_problem(broker.cluster, one) is _Problem.OPERATION
+        )
+        yield None
     named = Counter((one.resource_type, one.resource_name) for one in resources)
     out: dict[tuple[int, str], tuple[Any, ErrorCode, str | None]] = {}
+    changed = False
     for one in resources:
         error, message = ErrorCode.NONE, None
         try:
@@ -152,9 +156,12 @@ def _altered(
             _alter(broker, one, change, only_check)
         except Refusal as refusal:
             error, message = refusal.code, refusal.message
+        else:
+            changed = not only_check
         out[one.resource_type, one.resource_name] = (one, error, message)
-    if not only_check:
-        broker.cluster.settings_changed()
+        yield None
+    if changed:
+        yield from broker.cluster.changing_settings()
     return list(out.values())
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.authorized import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, UNKNOWN
 from quorate.cluster.topics import PartitionState, is_valid_name
+from quorate.cluster.turns import Work
 from quorate.codecs.api.broker import (
     DescribeClusterRequest,
     DescribeClusterResponse,
@@ -56,7 +57,7 @@ def describe_cluster(broker: "Broker", request: DescribeClusterRequest, context:
 @answers(DescribeTopicPartitionsRequest, lacks="eligible leader replicas")
 def describe_topic_partitions(
     broker: "Broker", request: DescribeTopicPartitionsRequest, context: Context
-) -> DescribeTopicPartitionsResponse:
+) -> Work[DescribeTopicPartitionsResponse]:
     """Partitions in the order of topics' names, as many as are asked for, and where to go on."""
     cluster = broker.cluster
     up = cluster.alive
@@ -73,6 +74,7 @@ def describe_topic_partitions(
     topics = []
     following = None
     for name in names:
+        yield None
         if left <= 0:
             following = Cursor(topic_name=name, partition_index=0)
             break

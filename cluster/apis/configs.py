@@ -15,6 +15,7 @@ from quorate.cluster.errors import Refusal
 from quorate.cluster.settings import ALL, MOST_PARTITIONS
 from quorate.cluster.topic_settings import TOPIC_SETTINGS, Kind, Setting, elements, of_groups, of_topics
 from quorate.cluster.topics import is_valid_name
+from quorate.cluster.turns import Work, each
 from quorate.codecs.api.broker import DescribeConfigsRequest, DescribeConfigsResponse
 from quorate.codecs.api.broker.describe_configs import (
     DescribeConfigsResource,
@@ -233,7 +234,9 @@ def _of_all_brokers(cluster: "ClusterCore") -> Iterator[DescribeConfigsResourceR
     DescribeConfigsRequest,
     lacks="documentation; loggers and client metrics",
 )
-def describe_configs(broker: "Broker", request: DescribeConfigsRequest, context: Context) -> DescribeConfigsResponse:
+def describe_configs(
+    broker: "Broker", request: DescribeConfigsRequest, context: Context
+) -> Work[DescribeConfigsResponse]:
     """Tell the settings of each resource. One of a kind that the release does not know keeps all others from being told."""
     release = _release(broker.cluster)
     known = {TOPIC, BROKER, *_OTHERS_WITH_SETTINGS, *({GROUP} if release >= (4, 0) else ())}
@@ -249,9 +252,8 @@ def describe_configs(broker: "Broker", request: DescribeConfigsRequest, context:
                 for one in request.resources
             )
         )
-    return DescribeConfigsResponse(
-        results=tuple(_described(broker, one, request.include_synonyms) for one in request.resources)
-    )
+    found = yield from each(request.resources, lambda one: _described(broker, one, request.include_synonyms))
+    return DescribeConfigsResponse(results=found)
 
 
 def _described(broker: "Broker", asked: DescribeConfigsResource, synonyms: bool) -> DescribeConfigsResult:
@@ -275,7 +277,7 @@ def _described(broker: "Broker", asked: DescribeConfigsResource, synonyms: bool)
             resource_type=asked.resource_type,
             resource_name=name,
         )
-    keys = asked.configuration_keys
+    keys = frozenset(asked.configuration_keys or ())
     return DescribeConfigsResult(
         error_message=None,
         resource_type=asked.resource_type,

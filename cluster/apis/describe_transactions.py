@@ -3,12 +3,14 @@
 ListTransactions chooses by state and producer, since version 1 by duration (KIP-994), since 2 by a pattern of ids (KIP-1152).
 """
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.errors import Refusal
 from quorate.cluster.topics import is_valid_name
 from quorate.cluster.transaction_records import STATUS_NAMES, Status, Transaction
+from quorate.cluster.turns import Work, each
 from quorate.codecs.api.broker import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -33,17 +35,14 @@ __all__: list[str] = []
 @answers(DescribeProducersRequest)
 def describe_producers(
     broker: "Broker", request: DescribeProducersRequest, context: Context
-) -> DescribeProducersResponse:
+) -> Work[DescribeProducersResponse]:
     """Tell what each partition knows of its producers."""
-    return DescribeProducersResponse(
-        topics=tuple(
-            TopicResponse(
-                name=topic.name,
-                partitions=tuple(_producers(broker, topic.name, index) for index in topic.partition_indexes),
-            )
-            for topic in request.topics
-        )
-    )
+    topics = []
+    for topic in request.topics:
+        partitions = yield from each(topic.partition_indexes, partial(_producers, broker, topic.name))
+        topics.append(TopicResponse(name=topic.name, partitions=partitions))
+        yield None
+    return DescribeProducersResponse(topics=tuple(topics))
 
 
 def _producers(broker: "Broker", topic: str, index: int) -> PartitionResponse:
@@ -73,11 +72,10 @@ def _producers(broker: "Broker", topic: str, index: int) -> PartitionResponse:
 @answers(DescribeTransactionsRequest)
 def describe_transactions(
     broker: "Broker", request: DescribeTransactionsRequest, context: Context
-) -> DescribeTransactionsResponse:
+) -> Work[DescribeTransactionsResponse]:
     """Tell the state of each id that this broker coordinates."""
-    return DescribeTransactionsResponse(
-        transaction_states=tuple(_described(broker, one) for one in request.transactional_ids)
-    )
+    found = yield from each(request.transactional_ids, partial(_described, broker))
+    return DescribeTransactionsResponse(transaction_states=found)
 
 
 def _described(broker: "Broker", transactional_id: str) -> Described:
@@ -108,10 +106,13 @@ def _described(broker: "Broker", transactional_id: str) -> Described:
 
 
 @answers(ListTransactionsRequest)
-def list_transactions(broker: "Broker", request: ListTransactionsRequest, context: Context) -> ListTransactionsResponse:
+def list_transactions(
+    broker: "Broker", request: ListTransactionsRequest, context: Context
+) -> Work[ListTransactionsResponse]:
     """Tell the ids that this broker coordinates, as far as the filters let them through."""
     by_name = {name: status for status, name in STATUS_NAMES.items()}
     wanted = {by_name[one] for one in request.state_filters if one in by_name}
+    producers = frozenset(request.producer_id_filters)
     try:
         pattern = compiled(request.transactional_id_pattern) if request.transactional_id_pattern else None
     except PatternError:
@@ -120,21 +121,21 @@ def list_transactions(broker: "Broker", request: ListTransactionsRequest, contex
     def is_wanted(one: Transaction) -> bool:
         return (
             one.status is not Status.DEAD
-            and (not request.producer_id_filters or one.producer_id in request.producer_id_filters)
+            and (not producers or one.producer_id in producers)
             and (not request.state_filters or one.status in wanted)
             and (request.duration_filter < 0 or context.now_ms - one.start_ms > request.duration_filter)
             and (pattern is None or pattern.matches(one.transactional_id))
         )
 
+    listed = []
+    for one in list(broker.cluster.transactions.led_by(broker.id)):
+        if is_wanted(one):
+            state = STATUS_NAMES[one.status]
+            listed.append(
+                Listed(transactional_id=one.transactional_id, producer_id=one.producer_id, transaction_state=state)
+            )
+        yield None
     return ListTransactionsResponse(
         unknown_state_filters=tuple(dict.fromkeys(one for one in request.state_filters if one not in by_name)),
-        transaction_states=tuple(
-            Listed(
-                transactional_id=one.transactional_id,
-                producer_id=one.producer_id,
-                transaction_state=STATUS_NAMES[one.status],
-            )
-            for one in broker.cluster.transactions.led_by(broker.id)
-            if is_wanted(one)
-        ),
+        transaction_states=tuple(listed),
     )

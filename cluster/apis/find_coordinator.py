@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.errors import Refusal
+from quorate.cluster.turns import Work, each
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.api.broker import FindCoordinatorRequest, FindCoordinatorResponse
 from quorate.codecs.api.broker.find_coordinator import Coordinator
@@ -22,10 +23,12 @@ _GROUP, _TRANSACTION = 0, 1
 
 
 @answers(FindCoordinatorRequest, lacks="share groups' state (key type 2)")
-def find_coordinator(broker: "Broker", request: FindCoordinatorRequest, context: Context) -> FindCoordinatorResponse:
+def find_coordinator(
+    broker: "Broker", request: FindCoordinatorRequest, context: Context
+) -> Work[FindCoordinatorResponse]:
     """Find each."""
     if context.api_version >= 4:
-        found = tuple(_one(broker, key, request.key_type) for key in request.coordinator_keys)
+        found = yield from each(request.coordinator_keys, lambda key: _one(broker, key, request.key_type))
         return FindCoordinatorResponse(coordinators=found)
     one = _one(broker, request.key, request.key_type)
     return FindCoordinatorResponse(

@@ -5,12 +5,14 @@ Nothing is tiered here, so the earliest local offset is the earliest, and there 
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.apis.versions import release_of
 from quorate.cluster.log import Batch
 from quorate.cluster.topics import leader_error
+from quorate.cluster.turns import Aside, Work
 from quorate.codecs.api.broker import ListOffsetsRequest, ListOffsetsResponse
 from quorate.codecs.api.broker.list_offsets import (
     ListOffsetsPartition,
@@ -28,31 +30,32 @@ __all__: list[str] = []
 
 _LATEST, _EARLIEST, _GREATEST, _EARLIEST_LOCAL, _LATEST_TIERED, _EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
 _READ_COMMITTED = 1
+_FEW = 1_000
+"""Records of a batch that are looked at without a thread."""
 _SINCE = {_LATEST: 1, _EARLIEST: 1, _GREATEST: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9, _EARLIEST_PENDING: 11}
 """The version that a special timestamp came with."""
 
 
 @answers(ListOffsetsRequest)
-def list_offsets(broker: "Broker", request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
+def list_offsets(broker: "Broker", request: ListOffsetsRequest, context: Context) -> Work[ListOffsetsResponse]:
     """Find each offset. Brokers before 4.0 name topics of which nothing is asked, too."""
     says_nothing = release_of(broker.cluster.settings.coordinator.kafka_version) < (4, 0)
-    return ListOffsetsResponse(
-        topics=tuple(
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=tuple(
-                    _found(broker, topic.name, one, request.isolation_level, context.api_version)
-                    if count == 1
-                    else ListOffsetsPartitionResponse(
-                        partition_index=one.partition_index, error_code=ErrorCode.INVALID_REQUEST
-                    )
-                    for one, count in _counted(topic.partitions)
-                ),
-            )
-            for topic in request.topics
-            if topic.partitions or says_nothing
-        )
-    )
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for one, count in _counted(topic.partitions):
+            if count == 1:
+                found = yield from _found(broker, topic.name, one, request.isolation_level, context.api_version)
+            else:
+                found = ListOffsetsPartitionResponse(
+                    partition_index=one.partition_index, error_code=ErrorCode.INVALID_REQUEST
+                )
+            partitions.append(found)
+            yield None
+        if topic.partitions or says_nothing:
+            topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(partitions)))
+        yield None
+    return ListOffsetsResponse(topics=tuple(topics))
 
 
 def _counted(partitions: Iterable[ListOffsetsPartition]) -> list[tuple[ListOffsetsPartition, int]]:
@@ -64,7 +67,7 @@ def _counted(partitions: Iterable[ListOffsetsPartition]) -> list[tuple[ListOffse
 
 def _found(
     broker: "Broker", topic: str, asked: ListOffsetsPartition, isolation_level: int, version: int
-) -> ListOffsetsPartitionResponse:
+) -> Work[ListOffsetsPartitionResponse]:
     if asked.timestamp < 0 and version < _SINCE.get(asked.timestamp, version + 1):
         return ListOffsetsPartitionResponse(
             partition_index=asked.partition_index, error_code=ErrorCode.UNSUPPORTED_VERSION
@@ -75,7 +78,7 @@ def _found(
         return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=error)
     log = partition.log
     until = log.last_stable_offset if isolation_level == _READ_COMMITTED else log.high_watermark
-    offset, timestamp_ms, epoch = _offset(log, partition.leader_epoch, asked.timestamp, until)
+    offset, timestamp_ms, epoch = yield from _offset(log, partition.leader_epoch, asked.timestamp, until)
     return ListOffsetsPartitionResponse(
         partition_index=asked.partition_index,
         timestamp=timestamp_ms,
@@ -84,7 +87,7 @@ def _found(
     )
 
 
-def _offset(log: "PartitionLog", led: int, timestamp_ms: int, until: int) -> tuple[int, int, int]:
+def _offset(log: "PartitionLog", led: int, timestamp_ms: int, until: int) -> Work[tuple[int, int, int]]:
     """Offset, timestamp and leader epoch of what is asked for; -1 for what there is not."""
     if timestamp_ms == _LATEST:
         return until, -1, led
@@ -94,9 +97,16 @@ def _offset(log: "PartitionLog", led: int, timestamp_ms: int, until: int) -> tup
         return -1, -1, -1
     if timestamp_ms == _GREATEST:
         batch = log.greatest_timestamp()
-        return (-1, -1, -1) if batch is None else _record(batch, batch.max_timestamp_ms, log.start_offset)
-    batch = log.offset_for(timestamp_ms, until=until)
-    return (-1, -1, -1) if batch is None else _record(batch, timestamp_ms, log.start_offset)
+        timestamp_ms = -1 if batch is None else batch.max_timestamp_ms
+    else:
+        batch = log.offset_for(timestamp_ms, until=until)
+    if batch is None:
+        return -1, -1, -1
+    find = partial(_record, batch, timestamp_ms, log.start_offset)
+    if batch.last_offset - batch.base_offset < _FEW:
+        return find()
+    found: tuple[int, int, int] = yield Aside(find)
+    return found
 
 
 def _record(batch: Batch, timestamp_ms: int, start_offset: int) -> tuple[int, int, int]:

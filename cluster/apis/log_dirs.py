@@ -4,6 +4,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
+from quorate.cluster.turns import Work
 from quorate.codecs.api.broker import DescribeLogDirsRequest, DescribeLogDirsResponse
 from quorate.codecs.api.broker.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -18,12 +19,15 @@ __all__: list[str] = []
 
 
 @answers(DescribeLogDirsRequest)
-def describe_log_dirs(broker: "Broker", request: DescribeLogDirsRequest, context: Context) -> DescribeLogDirsResponse:
+def describe_log_dirs(
+    broker: "Broker", request: DescribeLogDirsRequest, context: Context
+) -> Work[DescribeLogDirsResponse]:
     """Tell the sizes of the replicas that this broker has, of all topics or of those that are asked for."""
     cluster = broker.cluster
     wanted = None if request.topics is None else {one.topic: frozenset(one.partitions) for one in request.topics}
     topics = []
-    for topic in cluster.topics.values():
+    for topic in list(cluster.topics.values()):
+        yield None
         logs = tuple(
             DescribeLogDirsPartition(partition_index=one.index, partition_size=one.log.size_bytes)
             for one in topic.partitions

@@ -12,6 +12,7 @@ from quorate.cluster.apis import Context, answers
 from quorate.cluster.authorized import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, UNKNOWN
 from quorate.cluster.errors import Refusal
 from quorate.cluster.topics import NO_LEADER, PartitionState, TopicState, is_valid_name
+from quorate.cluster.turns import Work, each
 from quorate.codecs import CONSUMER_OFFSETS, Uuid
 from quorate.codecs.api.broker import MetadataRequest, MetadataResponse
 from quorate.codecs.api.broker.metadata import (
@@ -32,7 +33,7 @@ _BY_TOPIC_ID = 12
 
 
 @answers(MetadataRequest)
-def metadata(broker: "Broker", request: MetadataRequest, context: Context) -> MetadataResponse:
+def metadata(broker: "Broker", request: MetadataRequest, context: Context) -> Work[MetadataResponse]:
     """Who is there."""
     cluster = broker.cluster
     asked = request.topics
@@ -45,16 +46,23 @@ def metadata(broker: "Broker", request: MetadataRequest, context: Context) -> Me
         )
     everything = asked is None or (context.api_version == 0 and not asked)
     if everything:
-        topics = [_described(topic, cluster.alive) for topic in cluster.topics.values()]
+        topics = yield from each(list(cluster.topics.values()), lambda topic: _described(topic, cluster.alive))
     else:
         assert asked is not None
         by_id = [one for one in asked if one.topic_id != Uuid.ZERO]  # if there are any, names are not looked at
-        fresh = frozenset(one.name for one in asked if one.name is not None and _is_free(broker, one.name))
-        topics = [
-            _one(broker, one, context, request.allow_auto_topic_creation, fresh)
-            for one in dict.fromkeys(by_id or asked)
-        ]
+        fresh = set()
+        for one in asked:
+            if one.name is not None and _is_free(broker, one.name):
+                fresh.add(one.name)
+            yield None
+        topics = yield from each(
+            dict.fromkeys(by_id or asked),
+            lambda one: _one(broker, one, context, request.allow_auto_topic_creation, fresh),
+        )
     allowed = TOPIC_OPERATIONS if request.include_topic_authorized_operations else UNKNOWN
+    topics = yield from each(
+        topics, lambda one: one if one.name is None else replace(one, topic_authorized_operations=allowed)
+    )
     return MetadataResponse(
         brokers=tuple(
             MetadataResponseBroker(node_id=one.id, host=one.host, port=one.port, rack=one.rack)
@@ -63,7 +71,7 @@ def metadata(broker: "Broker", request: MetadataRequest, context: Context) -> Me
         ),
         cluster_id=cluster.cluster_id,
         controller_id=cluster.controller,
-        topics=tuple(one if one.name is None else replace(one, topic_authorized_operations=allowed) for one in topics),
+        topics=topics,
         cluster_authorized_operations=CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else UNKNOWN,
     )
 
@@ -78,7 +86,7 @@ def _refused_as_a_whole(asked: Iterable[MetadataRequestTopic], version: int) -> 
 
 
 def _one(
-    broker: "Broker", asked: MetadataRequestTopic, context: Context, may_create: bool, fresh: frozenset[str]
+    broker: "Broker", asked: MetadataRequestTopic, context: Context, may_create: bool, fresh: set[str]
 ) -> MetadataResponseTopic:
     cluster = broker.cluster
     if asked.name is None or asked.topic_id != Uuid.ZERO:

@@ -1,9 +1,11 @@
 """OffsetForLeaderEpoch v2–4 (KIP-101, KIP-320): where a leader epoch ended, for clients that check whether a log was truncated."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.topics import leader_error
+from quorate.cluster.turns import Work, each
 from quorate.codecs.api.broker import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from quorate.codecs.api.broker.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -20,16 +22,14 @@ __all__: list[str] = []
 @answers(OffsetForLeaderEpochRequest)
 def offset_for_leader_epoch(
     broker: "Broker", request: OffsetForLeaderEpochRequest, context: Context
-) -> OffsetForLeaderEpochResponse:
+) -> Work[OffsetForLeaderEpochResponse]:
     """Find the end of each."""
-    return OffsetForLeaderEpochResponse(
-        topics=tuple(
-            OffsetForLeaderTopicResult(
-                topic=topic.topic, partitions=tuple(_end(broker, topic.topic, one) for one in topic.partitions)
-            )
-            for topic in request.topics
-        )
-    )
+    topics = []
+    for topic in request.topics:
+        partitions = yield from each(topic.partitions, partial(_end, broker, topic.topic))
+        topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
+        yield None
+    return OffsetForLeaderEpochResponse(topics=tuple(topics))
 
 
 def _end(broker: "Broker", topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:

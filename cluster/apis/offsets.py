@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.apis.versions import release_of
 from quorate.cluster.errors import Refusal
+from quorate.cluster.turns import Work
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.api import (
     OffsetCommitRequest,
@@ -63,7 +64,7 @@ class _Form:
 
 
 @answers(OffsetCommitRequest)
-def offset_commit(broker: "Broker", request: OffsetCommitRequest, context: Context) -> Answer:
+def offset_commit(broker: "Broker", request: OffsetCommitRequest, context: Context) -> Work[Answer]:
     """Commit the offsets of partitions that there are."""
     if context.api_version >= _BY_TOPIC_ID:
         by_id = broker.cluster.topics_by_id
@@ -73,10 +74,10 @@ def offset_commit(broker: "Broker", request: OffsetCommitRequest, context: Conte
             for one in request.topics
             if one.topic_id not in by_id
         }
-        known, refused = _sorted_out(broker, tuple(named))
+        known, refused = yield from _sorted_out(broker, tuple(named))
         refused = {broker.cluster.topics[name].id: parts for name, parts in refused.items()} | unnamed
     else:
-        known, refused = _sorted_out(broker, request.topics)
+        known, refused = yield from _sorted_out(broker, request.topics)
     form = _Form(
         OffsetCommitResponseTopic,
         OffsetCommitResponsePartition,
@@ -89,10 +90,10 @@ def offset_commit(broker: "Broker", request: OffsetCommitRequest, context: Conte
 
 
 @answers(TxnOffsetCommitRequest)
-def txn_offset_commit(broker: "Broker", request: TxnOffsetCommitRequest, context: Context) -> Answer:
+def txn_offset_commit(broker: "Broker", request: TxnOffsetCommitRequest, context: Context) -> Work[Answer]:
     """Commit offsets as part of a transaction."""
     cluster = broker.cluster
-    known, refused = _sorted_out(broker, request.topics)
+    known, refused = yield from _sorted_out(broker, request.topics)
     form = _Form(TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition)
     if not known:
         return TxnOffsetCommitResponse(topics=form.topics(refused))
@@ -123,9 +124,9 @@ def txn_offset_commit(broker: "Broker", request: TxnOffsetCommitRequest, context
 
 
 @answers(OffsetDeleteRequest)
-def offset_delete(broker: "Broker", request: OffsetDeleteRequest, context: Context) -> Answer:
+def offset_delete(broker: "Broker", request: OffsetDeleteRequest, context: Context) -> Work[Answer]:
     """Forget the offsets of partitions that there are."""
-    known, refused = _sorted_out(broker, request.topics)
+    known, refused = yield from _sorted_out(broker, request.topics)
     form = _Form(OffsetDeleteResponseTopic, OffsetDeleteResponsePartition)
     answer = broker.cluster.groups.request(broker.id, request.group_id, replace(request, topics=known), context)
     return _merged(answer, refused, form) if refused else answer
@@ -160,22 +161,24 @@ def _told(code: ErrorCode, version: int) -> ErrorCode:
             return code
 
 
-def _sorted_out(broker: "Broker", topics: tuple[Any, ...]) -> tuple[tuple[Any, ...], Refused]:
+def _sorted_out(broker: "Broker", topics: tuple[Any, ...]) -> Work[tuple[tuple[Any, ...], Refused]]:
     """The topics with partitions that there are, and the partitions that there are not."""
     known = []
     refused: Refused = {}
     for topic in topics:
-        there = [
-            one for one in topic.partitions if broker.cluster.partition(topic.name, one.partition_index) is not None
-        ]
-        if len(there) < len(topic.partitions) or topic.name not in broker.cluster.topics:
-            refused.setdefault(topic.name, []).extend(
-                (one.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                for one in topic.partitions
-                if one not in there
-            )
+        there = []
+        missing = []
+        for one in topic.partitions:
+            if broker.cluster.partition(topic.name, one.partition_index) is not None:
+                there.append(one)
+            else:
+                missing.append((one.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            yield None
+        if missing or topic.name not in broker.cluster.topics:
+            refused.setdefault(topic.name, []).extend(missing)
         if there:
-            known.append(topic if len(there) == len(topic.partitions) else replace(topic, partitions=tuple(there)))
+            known.append(topic if not missing else replace(topic, partitions=tuple(there)))
+        yield None
     return tuple(known), refused
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.errors import Refusal
 from quorate.cluster.quotas import CLIENT_ID, IP, USER, Entity, check_entity, check_quota
+from quorate.cluster.turns import Work
 from quorate.codecs.api.broker import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -78,7 +79,7 @@ def _fits(entity: Entity, component: ComponentData) -> bool:
 @answers(AlterClientQuotasRequest, lacks=_NOT_FOLLOWED)
 def alter_client_quotas(
     broker: "Broker", request: AlterClientQuotasRequest, context: Context
-) -> AlterClientQuotasResponse:
+) -> Work[AlterClientQuotasResponse]:
     """Set quotas, or take them back: for each entity all that is asked, or nothing."""
     cluster = broker.cluster
     results: dict[Entity, tuple[ErrorCode, str | None]] = {}
@@ -98,8 +99,9 @@ def alter_client_quotas(
                     del cluster.quotas[entity]
         except Refusal as refusal:
             results[entity] = (refusal.code, refusal.message)
+        yield None
     if changed:
-        cluster.settings_changed()
+        yield from cluster.changing_settings()
     return AlterClientQuotasResponse(
         entries=tuple(
             AlteredEntry(

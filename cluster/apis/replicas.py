@@ -3,10 +3,12 @@
 Replicas share a log here, so a reassignment is over when it is answered, and none is ever going on.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.errors import Refusal
+from quorate.cluster.turns import Work, each
 from quorate.codecs.api.broker import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -35,26 +37,23 @@ _ELECTIONS = (0, 1)
 @answers(AlterPartitionReassignmentsRequest)
 def alter_partition_reassignments(
     broker: "Broker", request: AlterPartitionReassignmentsRequest, context: Context
-) -> AlterPartitionReassignmentsResponse:
+) -> Work[AlterPartitionReassignmentsResponse]:
     """Give each partition its new replicas."""
+    topics = []
+    may_resize = request.allow_replication_factor_change
+    for topic in request.topics:
+        partitions = yield from each(topic.partitions, partial(_reassigned, broker, topic.name, may_resize))
+        topics.append(ReassignableTopicResponse(name=topic.name, partitions=partitions))
+        yield None
     return AlterPartitionReassignmentsResponse(
         error_message=None,
-        allow_replication_factor_change=request.allow_replication_factor_change or not request.topics,
-        responses=tuple(
-            ReassignableTopicResponse(
-                name=topic.name,
-                partitions=tuple(
-                    _reassigned(broker, topic.name, one, request.allow_replication_factor_change)
-                    for one in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        ),
+        allow_replication_factor_change=may_resize or not request.topics,
+        responses=tuple(topics),
     )
 
 
 def _reassigned(
-    broker: "Broker", topic: str, asked: ReassignablePartition, may_resize: bool
+    broker: "Broker", topic: str, may_resize: bool, asked: ReassignablePartition
 ) -> ReassignablePartitionResponse:
     partition = broker.cluster.partition(topic, asked.partition_index)
     error, message = ErrorCode.NONE, None
@@ -80,7 +79,7 @@ def list_partition_reassignments(
 
 
 @answers(ElectLeadersRequest)
-def elect_leaders(broker: "Broker", request: ElectLeadersRequest, context: Context) -> ElectLeadersResponse:
+def elect_leaders(broker: "Broker", request: ElectLeadersRequest, context: Context) -> Work[ElectLeadersResponse]:
     """Have preferred replicas lead; an unclean election changes nothing, as no replica ever lacks anything."""
     cluster = broker.cluster
     if request.topic_partitions == ():
@@ -109,6 +108,7 @@ def elect_leaders(broker: "Broker", request: ElectLeadersRequest, context: Conte
     for topic, indexes in wanted.items():
         parts = []
         for index in indexes:
+            yield None
             partition = cluster.partition(topic, index)
             error, message = ErrorCode.NONE, None
             try:
@@ -121,4 +121,5 @@ def elect_leaders(broker: "Broker", request: ElectLeadersRequest, context: Conte
             if not (everything and error is ErrorCode.ELECTION_NOT_NEEDED):
                 parts.append(PartitionResult(partition_id=index, error_code=error, error_message=message))
         results.append(ReplicaElectionResult(topic=topic, partition_result=tuple(parts)))
+        yield None
     return ElectLeadersResponse(replica_election_results=tuple(results))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.errors import Refusal
 from quorate.cluster.scram import ITERATIONS, MECHANISMS, Credential
+from quorate.cluster.turns import Work
 from quorate.codecs.api.broker import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -32,12 +33,13 @@ __all__: list[str] = []
 @answers(DescribeUserScramCredentialsRequest)
 def describe_user_scram_credentials(
     broker: "Broker", request: DescribeUserScramCredentialsRequest, context: Context
-) -> DescribeUserScramCredentialsResponse:
+) -> Work[DescribeUserScramCredentialsResponse]:
     """Tell mechanisms and iterations, and nothing that could be tried out."""
     known = broker.cluster.credentials.iterations()
     asked = Counter(user.name for user in request.users or ())
     results = []
     for user in asked or known:
+        yield None
         if asked[user] > 1:
             code, message = ErrorCode.DUPLICATE_RESOURCE, "a user is asked for once"
         elif user not in known:
@@ -53,7 +55,7 @@ def describe_user_scram_credentials(
 @answers(AlterUserScramCredentialsRequest)
 def alter_user_scram_credentials(
     broker: "Broker", request: AlterUserScramCredentialsRequest, context: Context
-) -> AlterUserScramCredentialsResponse:
+) -> Work[AlterUserScramCredentialsResponse]:
     """Change the credentials of those users that are named once, and of whom nothing is asked that cannot be."""
     cluster = broker.cluster
     results: dict[str, AlterUserScramCredentialsResult] = {}
@@ -61,6 +63,7 @@ def alter_user_scram_credentials(
     changes: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [*request.deletions, *request.upsertions]
     for one in changes:
         user = one.name
+        yield None
         if user in results:
             continue  # the first that is wrong is told
         try:
@@ -77,6 +80,7 @@ def alter_user_scram_credentials(
                 user=user, error_code=refusal.code, error_message=refusal.message
             )
     for user, change in wanted.items():
+        yield None
         results[user] = AlterUserScramCredentialsResult(user=user, error_message=None)
         if isinstance(change, ScramCredentialDeletion):
             cluster.credentials.remove(user, change.mechanism)
@@ -87,7 +91,7 @@ def alter_user_scram_credentials(
             made = Credential.of(change.mechanism, change.salt, change.salted_password, change.iterations)
             cluster.credentials.put(user, change.mechanism, made)
     if wanted:
-        cluster.settings_changed()
+        yield from cluster.changing_settings()
     return AlterUserScramCredentialsResponse(results=tuple(results.values()))
 
 

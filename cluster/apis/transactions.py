@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.errors import Refusal
+from quorate.cluster.turns import Work
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.api.broker import (
     AddOffsetsToTxnRequest,
@@ -58,51 +59,41 @@ def init_producer_id(broker: "Broker", request: InitProducerIdRequest, context: 
 @answers(AddPartitionsToTxnRequest)
 def add_partitions_to_txn(
     broker: "Broker", request: AddPartitionsToTxnRequest, context: Context
-) -> AddPartitionsToTxnResponse:
+) -> Work[AddPartitionsToTxnResponse]:
     """All partitions of a transaction, or none."""
     if context.api_version >= 4:
-        return AddPartitionsToTxnResponse(
-            results_by_transaction=tuple(
-                AddPartitionsToTxnResult(
-                    transactional_id=one.transactional_id,
-                    topic_results=_added(
-                        broker,
-                        one.transactional_id,
-                        one.producer_id,
-                        one.producer_epoch,
-                        one.topics,
-                        context,
-                        one.verify_only,
-                    ),
-                )
-                for one in request.transactions
-            )
-        )
-    return AddPartitionsToTxnResponse(
-        results_by_topic_v3_and_below=_added(
-            broker,
-            request.v3_and_below_transactional_id,
-            request.v3_and_below_producer_id,
-            request.v3_and_below_producer_epoch,
-            request.v3_and_below_topics,
-            context,
-        )
+        results = []
+        for one in request.transactions:
+            producer = (one.transactional_id, one.producer_id, one.producer_epoch)
+            added = yield from _added(broker, producer, one.topics, context, one.verify_only)
+            results.append(AddPartitionsToTxnResult(transactional_id=one.transactional_id, topic_results=added))
+        return AddPartitionsToTxnResponse(results_by_transaction=tuple(results))
+    producer = (
+        request.v3_and_below_transactional_id,
+        request.v3_and_below_producer_id,
+        request.v3_and_below_producer_epoch,
     )
+    added = yield from _added(broker, producer, request.v3_and_below_topics, context)
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=added)
 
 
 def _added(
     broker: "Broker",
-    transactional_id: str,
-    producer_id: int,
-    epoch: int,
+    producer: tuple[str, int, int],
     topics: tuple[AddPartitionsToTxnTopic, ...],
     context: Context,
     only_verify: bool = False,
-) -> tuple[AddPartitionsToTxnTopicResult, ...]:
+) -> Work[tuple[AddPartitionsToTxnTopicResult, ...]]:
+    """`producer`: transactional id, producer id and epoch."""
     cluster = broker.cluster
+    transactional_id, producer_id, epoch = producer
     where = [(topic.name, index) for topic in topics for index in topic.partitions]
     by_broker = context.api_version >= 4
-    errors = {one: code for one in where if (code := _not_to_be_added(cluster, *one, by_broker))}
+    errors = {}
+    for one in where:
+        if code := _not_to_be_added(cluster, *one, by_broker):
+            errors[one] = code
+        yield None
     try:
         if errors:
             raise Refusal(ErrorCode.OPERATION_NOT_ATTEMPTED)
@@ -112,23 +103,22 @@ def _added(
         if only_verify:
             for one in where:
                 errors.setdefault(one, _verified(cluster, transactional_id, producer_id, epoch, one))
+                yield None
         else:
             cluster.transactions.add(transactional_id, producer_id, epoch, where, version=2 if by_broker else 0)
     except Refusal as refusal:
         errors = dict.fromkeys(where, _told(refusal.code, context.api_version, since=2)) | errors
-    return tuple(
-        AddPartitionsToTxnTopicResult(
-            name=topic.name,
-            results_by_partition=tuple(
-                AddPartitionsToTxnPartitionResult(
-                    partition_index=index, partition_error_code=errors.get((topic.name, index), ErrorCode.NONE)
-                )
-                for index in topic.partitions
-            ),
-        )
-        for topic in topics
-        if topic.partitions
-    )
+    results = []
+    for topic in topics:
+        parts = []
+        for index in topic.partitions:
+            code = errors.get((topic.name, index), ErrorCode.NONE)
+            parts.append(AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code))
+            yield None
+        if parts:
+            results.append(AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=tuple(parts)))
+        yield None
+    return tuple(results)
 
 
 def _not_to_be_added(cluster: "ClusterCore", topic: str, index: int, by_broker: bool) -> ErrorCode:
