@@ -6,7 +6,6 @@ Prints the seeds that it tried and each difference as a script that is as short 
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -15,8 +14,9 @@ from pathlib import Path
 from random import Random
 
 # Behind everything: `codecs` stays the standard library's.
-sys.path.append(str(Path(__file__).parents[1]))
+sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
+from _report import SMOKE, first_seed
 from rich.console import Console
 from rich.table import Table
 
@@ -129,6 +129,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, help="the first seed (default: a new one)")
     parser.add_argument("--progress", type=Path, help="file that notes what was played, to go on there (needs --seed)")
     parser.add_argument("--quick", action="store_true", help="40 scripts per kind")
+    parser.add_argument("--smoke", action="store_true", help=f"{SMOKE}: one script per kind")
     parser.add_argument("--json", action="store_true", help="one JSON object per kind")
     options = parser.parse_args()
     if options.progress is not None and options.seed is None:
@@ -136,14 +137,14 @@ def main() -> None:
     reason = missing()
     if reason is not None:
         sys.exit(f"error: {reason}")
-    seed = int.from_bytes(os.urandom(3), "big") if options.seed is None else options.seed
-    count = 40 if options.quick else options.scripts
+    seed = first_seed(options, 3)
+    count = 1 if options.smoke else 40 if options.quick else options.scripts
     kinds = options.kind or list(KINDS)
     print(f"seeds from {seed}; --seed {seed} repeats this run", file=sys.stderr)
     seeds = range(seed, seed + count)
     done = [one for one in _read(options.progress) if one.kind in kinds and one.seed in seeds]
     done += _sweep(kinds, seeds, done, options.progress)
-    _print(kinds, seed, done, as_json=options.json)
+    _print(kinds, seed, done, as_json=options.json or options.smoke, as_table=not options.json)
     sys.exit(1 if any(one.difference is not None for one in done) else 0)
 
 
@@ -182,7 +183,7 @@ def _read(progress: Path | None) -> list[Played]:
     return [Played(**json.loads(line)) for line in progress.read_text().splitlines()]
 
 
-def _print(kinds: list[str], seed: int, done: list[Played], *, as_json: bool) -> None:
+def _print(kinds: list[str], seed: int, done: list[Played], *, as_json: bool, as_table: bool) -> None:
     table = Table(title=f"Differences from Kafka 4.3.1's coordinator, seeds from {seed}")
     for name in ("histories", "scripts", "lines", "differ"):
         table.add_column(name, justify="left" if name == "histories" else "right")
@@ -194,7 +195,7 @@ def _print(kinds: list[str], seed: int, done: list[Played], *, as_json: bool) ->
         if as_json:
             counts = {"histories": kind, "seed": seed, "scripts": len(ours), "lines": lines, "differ": len(told)}
             print(json.dumps({**counts, "reports": told[:SHOWN]}))
-    if not as_json:
+    if as_table:
         Console(width=100).print(table)
 
 
