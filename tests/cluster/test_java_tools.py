@@ -49,7 +49,7 @@ def tools() -> Iterator[Callable[..., dict[str, Any]]]:
 
         yield run
         process.stdin.close()
-        process.wait(20)
+        process.wait(300)
 
 
 @pytest.fixture(scope="module")
