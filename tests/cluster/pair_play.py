@@ -16,6 +16,7 @@ from quorate.codecs.api.broker import (
 from quorate.codecs.message import Message
 from quorate.integration import KafkaCluster
 from tests.broker.broker import Broker
+from tests.cluster.features import switch_on
 from tests.cluster.pair import READ_AGAIN_S, Difference, Ids, Pair
 from tests.cluster.pair_gaps import undeclared
 from tests.cluster.pair_requests import Requests
@@ -148,6 +149,7 @@ def duel(version: str | None = None) -> Iterator[Duel]:
     """Both, ready. `version`: the release of Kafka; the real broker runs in a container unless it is that of tests/broker (by default)."""
     with ExitStack() as stack:
         ours = stack.enter_context(EmbeddedCluster(brokers=1, properties=SETTINGS, seed=1, kafka_version=version))
+        switch_on(ours)
         if version is None:
             port = stack.enter_context(Broker(SETTINGS)).port
         else:
