@@ -14,7 +14,7 @@ BENCH_ARGS ?=
 # tests/sharing_out.py says who does what.
 PYTEST := .venv/bin/pytest --numprocesses $(WORKERS) --no-loadscope-reorder
 PIP := .venv/bin/python -P -m pip --disable-pip-version-check
-SWEEPS := bench/assignor_differential.py bench/coordinator_differential.py bench/cluster_differential.py
+SWEEPS := bench/assignor_differential.py bench/coordinator_differential.py bench/cluster_differential.py bench/storage_damage.py
 FUZZERS := bench/socket_fuzz.py
 BENCHES := $(filter-out $(SWEEPS) $(FUZZERS),$(wildcard bench/[!_]*.py))
 DEV_EXTRAS := arrow,aiokafka,metrics,secure,spark,testcontainers,dev
@@ -67,7 +67,7 @@ format: .venv/.dev ## Put the sources into the shape that make lint asks for
 bench: .venv/.dev java containers ## Every benchmark, ours beside a peer's
 	@set -e; for bench in $(BENCHES); do echo "== $$bench"; .venv/bin/python "$$bench"; done
 
-bench-diff: .venv/.dev java ## The long differential sweeps against Kafka's own classes, seeds printed (about an hour)
+bench-diff: .venv/.dev java ## The long differential sweeps against Kafka's own classes, and damaged data directories, seeds printed (about an hour)
 	@set -e; for sweep in $(SWEEPS); do echo "== $$sweep"; .venv/bin/python "$$sweep" $(BENCH_ARGS); done
 
 docs: .venv/.docs ## Build the documentation into site/

@@ -10,21 +10,11 @@ from pathlib import Path
 
 from _go import Unbuilt, built
 
-__all__ = ["client", "send", "use_python"]
-
-_in_python = False
-
-
-def use_python() -> None:
-    """Send from this process even where Go is installed."""
-    global _in_python
-    _in_python = True
+__all__ = ["client", "send"]
 
 
 @cache
 def _program() -> Path | None:
-    if _in_python:
-        return None
     try:
         return built("sender")
     except Unbuilt as reason:

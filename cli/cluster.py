@@ -100,6 +100,11 @@ json_option = click.option("--json", "as_json", is_flag=True, help="As JSON.")
     metavar="N",
     help="Of containers: largest Java heap of a broker.  [default: 384]",
 )
+@click.option(
+    "--accept-data-loss",
+    is_flag=True,
+    help="Embedded: start again although data of the lab is missing or damaged; what is damaged is kept.",
+)
 @json_option
 @click.pass_context
 def up(
@@ -116,6 +121,7 @@ def up(
     sasl: bool,
     port: int | None,
     heap_mb: int | None,
+    accept_data_loss: bool,
     as_json: bool,
 ) -> None:
     """Start a lab, or what is stopped of it.
@@ -147,6 +153,8 @@ def up(
     there = name in embedded_lab_names()
     if runtime == "embedded":
         wanted.check_embedded()
+    elif accept_data_loss:
+        raise UserError("--accept-data-loss is for labs that are embedded", "add --runtime embedded")
     elif there:
         raise UserError(
             f"{name} is there already, and embedded",
@@ -155,8 +163,10 @@ def up(
         )
     began = time.monotonic()
     if runtime == "embedded" and not (there and is_alive(name)):
-        with start_embedded(name, wanted, there) as lab:
+        with start_embedded(name, wanted, there, accept_data_loss=accept_data_loss) as lab:
             took_ms = (time.monotonic() - began) * 1000
+            for text in lab.start_notes:
+                note(text)
             lines = _shown(lab, as_json, news=f"up {'again ' if there else ''}in {took_ms:.0f} ms")
         _print(lines)
         return

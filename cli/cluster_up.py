@@ -73,7 +73,7 @@ def start(name: str, wanted: Wanted, tell: Callable[[str], None]) -> "KafkaClust
     )
 
 
-def start_embedded(name: str, wanted: Wanted, there: bool) -> "EmbeddedLab":
+def start_embedded(name: str, wanted: Wanted, there: bool, *, accept_data_loss: bool = False) -> "EmbeddedLab":
     """Start an embedded cluster in a process of its own; one that was `there` goes on with what is in its folder, and as it was. Raises `UserError`."""
     from quorate.integration.embedded_lab import EmbeddedLab, LabPlan
     from quorate.integration.errors import ClusterError
@@ -87,7 +87,7 @@ def start_embedded(name: str, wanted: Wanted, there: bool) -> "EmbeddedLab":
         secure=wanted.sasl,
     )
     try:
-        return EmbeddedLab.start(name, None if there else plan)
+        return EmbeddedLab.start(name, None if there else plan, accept_data_loss=accept_data_loss)
     except ClusterError as error:
         raise UserError(error.message, *error.remedy) from None
 

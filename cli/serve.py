@@ -69,6 +69,11 @@ quorate serve --metrics-port 9404                with /metrics, /health and /rea
     metavar="DIR",
     help="Keep everything there, in Kafka's own files; the next call goes on with it.  [default: in memory]",
 )
+@click.option(
+    "--accept-data-loss",
+    is_flag=True,
+    help="Start although data in DIR is missing or damaged; what is damaged is kept in DIR/damaged-….",
+)
 @click.option("--kafka-version", metavar="X.Y.Z", help="The release to be.  [default: 4.3.1]")
 @properties_option
 @click.option(
@@ -100,6 +105,7 @@ def serve(
     host: str,
     advertise: str | None,
     data: Path | None,
+    accept_data_loss: bool,
     kafka_version: str | None,
     properties: tuple[str, ...],
     security: str,
@@ -119,6 +125,8 @@ def serve(
         )
     if password is not None and not security.startswith("SASL"):
         raise UserError(f"--password: clients need none with --security {security}", "use SASL_SSL or SASL_PLAINTEXT")
+    if accept_data_loss and data is None:
+        raise UserError("--accept-data-loss: nothing is kept that could be lost", "name the directory: --data DIR")
     options: dict[str, Any] = {"version": kafka_version} if kafka_version is not None else {}
     began = time.monotonic()
     with ExitStack() as stack:
@@ -128,6 +136,7 @@ def serve(
             racks=named,
             properties={**FOR_PEOPLE, "default.replication.factor": str(min(2, count)), **read_properties(properties)},
             data=data,
+            accept_data_loss=accept_data_loss,
             ports=[port + number for number in range(count)] if port else None,
             host=host,
             advertised_host=advertise,
@@ -138,6 +147,9 @@ def serve(
             **options,
         )
         stack.callback(kafka.close, grace_ms=GRACE_MS)
+        if not verbose:  # else it was said when it was noticed
+            for text in kafka.embedded.core.start_notes:
+                note(text)
         http = None
         if metrics_port is not None:
             from quorate.cluster.broker import endpoint

@@ -60,8 +60,8 @@ _WRITTEN_AT_ONCE = 50
 class ClusterCore:
     """A cluster. `notes`: what was said besides responses, the last thousands of it; `failures`: the first hundred tracebacks of faults of quorate's own, of which there were `failure_count`; `meter`: counts what is answered, if there is one.
 
-    `racks`: broker id → rack; `properties`: brokers' settings by Kafka's names; `data`: the directory that everything is kept in, else it is in memory;
-    `seed`: of what is random (ids, places, choices). A directory with a cluster goes on with it. Raises `ClusterStateError` if it cannot be used.
+    `racks`: broker id → rack; `properties`: brokers' settings by Kafka's names; `data`: the directory that everything is kept in, else it is in memory; `accept_data_loss`: start although
+    data in it is missing or damaged, else that is a `ClusterStateError`; `start_notes`: what the start noticed in it; `seed`: of what is random (ids, places, choices). A directory with a cluster goes on with it. Raises `ClusterStateError` if it cannot be used.
     """
 
     def __init__(
@@ -70,6 +70,7 @@ class ClusterCore:
         *,
         properties: Mapping[str, Any] | None = None,
         data: str | PathLike[str] | None = None,
+        accept_data_loss: bool = False,
         clock: Clock | None = None,
         security: Security | None = None,
         seed: int | None = None,
@@ -114,19 +115,37 @@ class ClusterCore:
         if data is not None:
             durable = "log.flush.interval.messages" in self.settings.properties
             now_ms = self.clock.now_ms()
-            self.data = DataDirectory(data, new_id=self.cluster_id, now_ms=now_ms, on_note=self.note, durable=durable)
-            self.data.flush_by(self.flusher)
+            self.data = DataDirectory(
+                data,
+                new_id=self.cluster_id,
+                now_ms=now_ms,
+                on_note=self.note,
+                durable=durable,
+                accept_data_loss=accept_data_loss,
+            )
             try:
                 restore(self, self.data)
+                self.data.inspect(
+                    (
+                        topic.name,
+                        one.index,
+                        topic.id,
+                        one.replicas,
+                        LogConfig.of(self.settings, topic.config, -1).compact,
+                    )
+                    for topic in self.topics.values()
+                    for one in topic.partitions
+                )
+                self.data.flush_by(self.flusher)
                 for topic in self.topics.values():
                     self._equip(topic)
-                self.data.set_strays_aside()
             except OSError as error:
                 self.data.release()
                 raise ClusterStateError(why_unusable(data, error)) from None
             except BaseException:
                 self.data.release()
                 raise
+        self.start_notes = tuple(self.notes)
         self._publish(*self.topics.values())
 
     def _new_uuid(self) -> Uuid:
@@ -286,7 +305,10 @@ class ClusterCore:
         else:
             self._check_room(len(assignment))
             chosen = self.check_assignment(assignment)
-        topic = TopicState(name, self._new_uuid(), [], dict(config or {}), name in INTERNAL)
+        topic_id = self._new_uuid()
+        while topic_id in self.topics_by_id:  # with the same seed ids come again after a restart
+            topic_id = self._new_uuid()
+        topic = TopicState(name, topic_id, [], dict(config or {}), name in INTERNAL)
         for start in range(0, len(chosen), _PARTITIONS_AT_ONCE):
             topic.add_partitions(chosen[start : start + _PARTITIONS_AT_ONCE], self.alive)
             yield None

@@ -39,7 +39,8 @@ class EmbeddedCluster:
 
     `host`: where they listen; `advertised_host`: what clients are told instead of that; `kafka_version`: the release that they are, such as "4.0.2", which settles versions of APIs, features, and how groups
     are coordinated (the newest by default); `properties`: settings by Kafka's names, for all brokers; `data`: a directory that
-    everything is kept in, and that a later cluster with as many brokers goes on with (else it is in memory, and gone when it stops); `clock`: another than the machine's; `security`: TLS and logins; `seed`: of
+    everything is kept in, and that a later cluster with as many brokers goes on with (else it is in memory, and gone when it stops); `accept_data_loss`: start although data
+    in that directory is missing or damaged, without it (the notes name each loss; damaged files are copied to `DIR/damaged-…`); `clock`: another than the machine's; `security`: TLS and logins; `seed`: of
     what is random. Raises `ClusterStateError` for numbers that do not go together, when it is made, and for a port that is taken, when it starts; `ConfigError` for settings.
     """
 
@@ -54,6 +55,7 @@ class EmbeddedCluster:
         kafka_version: str | None = None,
         properties: Mapping[str, Any] | None = None,
         data: str | PathLike[str] | None = None,
+        accept_data_loss: bool = False,
         clock: Clock | None = None,
         security: Security | None = None,
         seed: int | None = None,
@@ -68,7 +70,14 @@ class EmbeddedCluster:
             properties = {**(properties or {}), "kafka.version": kafka_version}
         named = dict(zip(range(1, brokers + 1), racks or [None] * brokers, strict=True))
         self.core = ClusterCore(
-            named, properties=properties, data=data, clock=clock, security=security, seed=seed, on_note=on_note
+            named,
+            properties=properties,
+            data=data,
+            accept_data_loss=accept_data_loss,
+            clock=clock,
+            security=security,
+            seed=seed,
+            on_note=on_note,
         )
         for broker, port in zip(self.core.brokers.values(), ports or [0] * brokers, strict=True):
             broker.listen_host, broker.host, broker.port = host, advertised_host or host, port

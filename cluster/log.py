@@ -115,6 +115,8 @@ class PartitionLog:
         if self.files is not None:
             self.files.write_indexes(old)
             self.files.write_producers(self.next_offset, self.producers)
+            self.files.seal(old)
+            self.files.write_checksums(self)
 
     # ---- what consumers may see
 
@@ -288,11 +290,14 @@ class PartitionLog:
             if self.files is not None:  # first, as what they say of a batch that is not there counts for nothing
                 if begins_epoch:
                     self.files.write_epochs(epochs)
+                    self.files.write_checksums(self, epochs)
                 if aborted is not None:
                     self.files.add_aborted(active, aborted)
             active.append(data, facts.last_offset, facts.max_timestamp_ms)
         except OSError as error:
             raise self._cannot_write(error) from None
+        if self.files is not None:
+            self.files.appended(active)
         self.next_offset = facts.last_offset + 1
         self.epochs = epochs
 
@@ -415,6 +420,8 @@ class PartitionLog:
                 self.files.write_indexes(self.active)
                 if self.next_offset > self.start_offset or self.producers.by_id:
                     self.files.write_producers(self.next_offset, self.producers)
+                    self.files.seal(self.active)
+                    self.files.write_checksums(self)
             except OSError as error:
                 raise self._cannot_write(error) from None
 

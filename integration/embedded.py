@@ -44,7 +44,7 @@ class EmbeddedKafka(Cluster):
     """A cluster in this process.
 
     `racks`: taken by turns for `brokers` brokers, one for each by default; `version`: the release that coordinators behave like;
-    `properties`: brokers' settings by Kafka's names; `data`: the directory that everything is kept in, else it is in memory; `ports`: of each broker; `host`, `advertised_host`: where they listen, and what clients are told; `security`: what
+    `properties`: brokers' settings by Kafka's names; `data`: the directory that everything is kept in, else it is in memory; `accept_data_loss`: start although data in it is missing or damaged; `ports`: of each broker; `host`, `advertised_host`: where they listen, and what clients are told; `security`: what
     clients need, and `client_config` has (`password`: of the user quorate, made up by default); `metered`: whether `embedded.core.meter` counts. Raises `ClusterError` for
     what cannot be.
     """
@@ -57,6 +57,7 @@ class EmbeddedKafka(Cluster):
         version: str = VERSION,
         properties: Mapping[str, object] | None = None,
         data: str | PathLike[str] | None = None,
+        accept_data_loss: bool = False,
         ports: Sequence[int] | None = None,
         host: str = LOOPBACK,
         advertised_host: str | None = None,
@@ -80,6 +81,7 @@ class EmbeddedKafka(Cluster):
                 ports=ports,
                 properties=given,
                 data=data,
+                accept_data_loss=accept_data_loss,
                 host=host,
                 advertised_host=advertised_host,
                 security=None if security == "PLAINTEXT" else self._secured(security, password),

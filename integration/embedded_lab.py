@@ -107,6 +107,7 @@ class EmbeddedLab(Cluster):
     def __init__(self, name: str, facts: Mapping[str, Any]) -> None:
         self.lab_name = name
         self.plan = LabPlan.from_json(facts["plan"])
+        self.start_notes = tuple(facts.get("start_notes", ()))
         self._socket = str(facts["socket"])
         self._config = dict(facts["client_config"])
 
@@ -131,8 +132,8 @@ class EmbeddedLab(Cluster):
         return lab
 
     @classmethod
-    def start(cls, name: str, plan: LabPlan | None = None) -> Self:
-        """Start a lab, or, without a plan, one whose process has ended, with what was in it. Raises `ClusterError` if it does not come up, or another process is starting it."""
+    def start(cls, name: str, plan: LabPlan | None = None, *, accept_data_loss: bool = False) -> Self:
+        """Start a lab, or, without a plan, one whose process has ended, with what was in it (`accept_data_loss`: as far as it is not damaged). Raises `ClusterError` if it does not come up, or another process is starting it."""
         folder = lab_folder(name)
         if is_alive(name):
             raise ClusterError(*BEING_STARTED)
@@ -145,7 +146,10 @@ class EmbeddedLab(Cluster):
             (folder / "plan.json").write_text(json.dumps(plan.to_json()), encoding="utf-8")
             with (folder / "log").open("ab") as log:
                 process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "quorate.integration.embedded_lab_process", folder],
+                    [
+                        *(sys.executable, "-P", "-m", "quorate.integration.embedded_lab_process", folder),
+                        *(["--accept-data-loss"] if accept_data_loss else []),
+                    ],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,

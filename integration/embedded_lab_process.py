@@ -1,4 +1,4 @@
-"""The process of an embedded lab: `python -m quorate.integration.embedded_lab_process FOLDER`. Runs the cluster of FOLDER/plan.json until SIGTERM.
+"""The process of an embedded lab: `python -m quorate.integration.embedded_lab_process FOLDER [--accept-data-loss]`. Runs the cluster of FOLDER/plan.json until SIGTERM.
 
 Says "ready" on stdout once it is, or one line of JSON with what is wrong. Takes calls by a socket, one line of JSON each: method, arguments, named arguments.
 """
@@ -44,7 +44,7 @@ _LOCK_S = 1.0
 _LOG_BYTES = 1 << 20
 
 
-def main(folder: Path) -> int:
+def main(folder: Path, *, accept_data_loss: bool = False) -> int:
     """Run a lab; the exit status."""
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
@@ -56,7 +56,7 @@ def main(folder: Path) -> int:
             lock.write(str(os.getpid()))
             lock.flush()
             plan = LabPlan.from_json(json.loads((folder / "plan.json").read_text(encoding="utf-8")))
-            kafka = _started(plan, folder, _Log(folder / "log"))
+            kafka = _started(plan, folder, _Log(folder / "log"), accept_data_loss)
         except BlockingIOError:
             said, *remedy = BEING_STARTED
             return _failed(said, tuple(remedy))
@@ -103,7 +103,7 @@ class _Log(RotatingFileHandler):
         self.handle(logging.makeLogRecord({"msg": "%s", "args": (text,)}))
 
 
-def _started(plan: LabPlan, folder: Path, log: _Log) -> EmbeddedKafka:
+def _started(plan: LabPlan, folder: Path, log: _Log, accept_data_loss: bool) -> EmbeddedKafka:
     racks = plan.racks_now or plan.racks
     numbers = sorted(racks)
     return EmbeddedKafka(
@@ -112,6 +112,7 @@ def _started(plan: LabPlan, folder: Path, log: _Log) -> EmbeddedKafka:
         properties=plan.properties,
         ports=[plan.ports[number] for number in numbers] if plan.ports else None,
         data=folder / "data",
+        accept_data_loss=accept_data_loss,
         security="SASL_SSL" if plan.secure else "PLAINTEXT",
         password=plan.password,
         on_progress=log.say,
@@ -169,7 +170,12 @@ class _Server(ThreadingUnixStreamServer):
             ports={number: broker.port for number, broker in brokers.items()},
             password=config.get("sasl_plain_password"),
         )
-        facts = {"plan": self.plan.to_json(), "socket": str(self.path), "client_config": config}
+        facts = {
+            "plan": self.plan.to_json(),
+            "socket": str(self.path),
+            "client_config": config,
+            "start_notes": self.kafka.embedded.core.start_notes,
+        }
         half = self.folder / "lab.json.part"
         half.touch(mode=0o600)
         half.write_text(json.dumps(facts), encoding="utf-8")
@@ -190,4 +196,4 @@ class _Server(ThreadingUnixStreamServer):
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(Path(sys.argv[1]), accept_data_loss="--accept-data-loss" in sys.argv[2:]))

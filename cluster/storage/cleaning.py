@@ -132,6 +132,7 @@ def _put(log: PartitionLog, old: Segment, made: Segment) -> bool:
     made.close_time_index()
     gone = not made.size and place > 0
     if log.files is not None:
+        log.files.unseal(log, old)
         if gone:
             _discard(log, made)
             old.store.delete()
@@ -139,7 +140,10 @@ def _put(log: PartitionLog, old: Segment, made: Segment) -> bool:
         else:
             aborted = [one for one in log.producers.aborted if old.base_offset <= one.last_offset <= made.last_offset]
             log.files.replace_segment(old, made, aborted)
+            log.files.seal(made)
     log.replace_segments([*log.segments[:place], *([] if gone else [made]), *log.segments[place + 1 :]])
+    if log.files is not None:
+        log.files.write_checksums(log)
     return True
 
 

@@ -2,6 +2,8 @@
 
 DIR/controller/meta.properties, __cluster_metadata-0/
 DIR/broker-1/meta.properties, TOPIC-PARTITION/, checkpoints
+
+A little longer than a module should be: a start looks at everything first, and changes nothing unless it goes on; both have to agree on what was found.
 """
 
 import errno
@@ -13,27 +15,26 @@ from pathlib import Path
 from uuid import uuid4
 
 from quorate.cluster.errors import ClusterStateError
-from quorate.cluster.flushing import Flusher, Unflushed
+from quorate.cluster.flushing import Flusher
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.log_config import LogConfig
 from quorate.cluster.storage.atomic import write_atomically
-from quorate.cluster.storage.files import (
-    BadFileError,
-    decode_checkpoint,
-    decode_properties,
-    encode_checkpoint,
-    encode_properties,
-)
-from quorate.cluster.storage.log_files import LogFiles, topic_id_of
-from quorate.cluster.storage.metadata import MetadataLog
+from quorate.cluster.storage.checksums import CHECKSUMS
+from quorate.cluster.storage.files import BadFileError, decode_checkpoint, encode_checkpoint
+from quorate.cluster.storage.identity import META, boot_id, cluster_id_of, identity, properties_of
+from quorate.cluster.storage.inspection import Found, Loss, Place, inspect
+from quorate.cluster.storage.log_files import LogFiles, remove_folder, topic_id_of
+from quorate.cluster.storage.losses import Originals, refusal, repair
+from quorate.cluster.storage.metadata import MetadataLog, inspect_metadata
 from quorate.cluster.storage.recovery import load
+from quorate.cluster.storage.start_offsets import StartOffsets
 from quorate.cluster.storage.stores import Descriptors
+from quorate.cluster.storage.strays import strays
 from quorate.codecs import LogError, Uuid
 from quorate.codecs.log_files import partition_of
 
 __all__ = ["DataDirectory", "why_unusable"]
 
-_META = "meta.properties"
 _CLEAN = ".kafka_cleanshutdown"
 _START_OFFSETS = "log-start-offset-checkpoint"
 _FLUSHED = "recovery-point-offset-checkpoint"
@@ -54,10 +55,15 @@ def why_unusable(path: str | os.PathLike[str], error: OSError) -> str:
     return f"{path}: {error.strerror or error}; {remedy}"
 
 
-class DataDirectory:
-    """The directory of a cluster, which one process has at a time. `new`: there was no cluster in it; `clean`: the last one was stopped in order.
+def _is_same(path: Path, other: Path) -> bool:
+    return path.exists() and other.exists() and path.samefile(other)
 
-    `cluster_id`: of the cluster in it, or `new_id` if there is none; `durable`: changes of metadata are on the disk before anybody is told. Raises `ClusterStateError` if another has it, or if it cannot be read or written.
+
+class DataDirectory:
+    """The directory of a cluster, which one process has at a time. It is only read until `inspect` has found that it may be used. `new`: there was no cluster in it; `clean`: the last one was stopped in order.
+
+    `cluster_id`: of the cluster in it, or `new_id` if there is none; `durable`: changes of metadata are on the disk before anybody is told; `accept_data_loss`: a start is not refused
+    for data that is missing. Raises `ClusterStateError` if another has it, if it cannot be read or written, and for metadata that is missing.
     """
 
     def __init__(
@@ -68,6 +74,7 @@ class DataDirectory:
         now_ms: int,
         on_note: Callable[[str], object],
         durable: bool = False,
+        accept_data_loss: bool = False,
     ) -> None:
         self.path = Path(path)
         self.descriptors = Descriptors()
@@ -78,22 +85,25 @@ class DataDirectory:
         self._written: dict[Path, bytes] = {}
         self._lock = -1
         self._durable = durable
-        self._start_offsets = _StartOffsets(self)
+        self._start_offsets = StartOffsets(self)
+        self._accepts = accept_data_loss
+        self._now_ms = now_ms
+        self._originals = Originals(self.path, now_ms)
+        self._found: dict[Key, Found] = {}
+        self._owners: dict[Key, Sequence[int]] = {}
+        self._damaged_starts: set[int] = set()
+        self._of_deleted: list[Path] = []
         try:
             self._controller = self.path / "controller"
             self._refuse_brokers()
-            self._controller.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(parents=True, exist_ok=True)
             self._take_lock()
-            meta = self._properties(self._controller)
-            self.new = not meta
-            self.cluster_id = meta.get("cluster.id", new_id)
-            if self.new:
-                self._write_meta(self._controller, _CONTROLLER_ID)
-            self.clean = all((one / _CLEAN).exists() for one in self.path.glob("broker-*") if one.is_dir())
-            self.metadata = MetadataLog(self._controller, self.descriptors, now_ms=now_ms, durable=durable)
+            known = cluster_id_of([self._controller, *self._broker_folders()])
+            self.new = known is None and not self._has_partitions()
+            self.cluster_id = known or new_id
+            self.clean = all((one / _CLEAN).exists() for one in self._broker_folders())
             self._checkpoints = {name: self._read_checkpoint(name) for name in (_START_OFFSETS, _FLUSHED, _CLEANED)}
-            for broker in self.path.glob("broker-*"):
-                (broker / _CLEAN).unlink(missing_ok=True)
+            self.metadata = self._read_metadata()
         except OSError as error:
             self.release()
             raise ClusterStateError(why_unusable(self.path, error)) from None
@@ -103,18 +113,132 @@ class DataDirectory:
         except BaseException:
             self.release()
             raise
-        if self.metadata.cut_bytes:
-            self._note(f"{self.path}: {self.metadata.cut_bytes} bytes of an unfinished change of metadata were cut off")
+
+    def _broker_folders(self) -> list[Path]:
+        found = [one for one in self.path.glob("broker-*") if one.is_dir() and one.name[7:].isdigit()]
+        return sorted(found, key=lambda one: int(one.name[7:]))
+
+    def _has_partitions(self) -> bool:
+        return any(partition_of(one) is not None for broker in self._broker_folders() for one in broker.iterdir())
+
+    # ---- what is missing
+
+    def _read_metadata(self) -> MetadataLog:
+        """The log of metadata, if it is whole, or its loss is accepted. Raises `ClusterStateError`, `LogError` and `OSError`."""
+        found = inspect_metadata(self._controller, clean=self.clean, same_boot=self._same_boot)
+        if self.new and not found.folder.exists():
+            found = Found(found.folder)
+        elif not any(one.sum.size for one in found.segments.values()) and self._has_partitions():
+            names = {
+                key[0] for broker in self._broker_folders() for one in broker.iterdir() if (key := partition_of(one))
+            }
+            found.losses = [
+                Loss(found.folder, "there is no metadata of the cluster", f"all topics ({', '.join(sorted(names))})")
+            ]
+        if found.losses and not self._accepts:
+            raise refusal(found.losses)
+        self._knows_all_topics = found.is_whole and not found.losses
+        self._metadata_notes = found.notes
+        for text in found.notes:
+            self._note(text)
+        if found.losses:
+            for path in sorted(found.folder.glob("*")):
+                self._originals.keep(path)
+            for text in repair(found, self._originals):
+                self._note(text)
+        log = MetadataLog(self._controller, self.descriptors, found, durable=self._durable)
+        for text in log.dropped:
+            self._note(text)
+        return log
+
+    def inspect(self, partitions: Iterable[tuple[str, int, Uuid, Sequence[int], bool]]) -> None:
+        """Look whether everything is there of partitions, with their topic's id, replicas, and whether they are compacted; to be called before `log`.
+
+        Raises `ClusterStateError` for what is missing, unless that is accepted, and `OSError`. Nothing is changed in a directory that is refused.
+        """
+        for topic, index, topic_id, replicas, compact in partitions:
+            self._owners[topic, index] = replicas
+            self._found[topic, index] = self._look(topic, index, topic_id, replicas, compact)
+        removed = set(map(str, self.metadata.removed))
+        others = list(
+            strays(self._broker_folders(), self._owners, removed=removed, knows_all_topics=self._knows_all_topics)
+        )
+        losses = [loss for found in self._found.values() for loss in found.losses]
+        losses += [Loss(one.folder, one.detail, one.lost) for one in others if one.lost]
+        if losses and not self._accepts:
+            raise refusal(losses, self._metadata_notes)
+        for key, found in self._found.items():
+            for text in found.notes:
+                self._note(text)
+            if not found.losses:
+                continue
+            for text in repair(found, self._originals):
+                self._note(text)
+            if found.foreign is not None:
+                self._set_aside(found.folder)
+                self._found[key] = Found(found.folder)
+        for folder in (*self._of_deleted, *(one.folder for one in others if not one.stays)):
+            self._set_aside(folder)
+        for one in others:
+            if one.stays:
+                self._note(f"{one.folder} is of no partition of this cluster, and is left alone")
+        self._delete_removed()
+        self._controller.mkdir(exist_ok=True)
+        self.metadata.begin(self._now_ms)
+        self._write_identity(self._controller, _CONTROLLER_ID, None)
+        for broker in self._broker_folders():
+            self.broker(int(broker.name[7:]))
+        for broker in self._broker_folders():
+            (broker / _CLEAN).unlink(missing_ok=True)
+        if self._lock >= 0:
+            os.ftruncate(self._lock, 0)
+            os.pwrite(self._lock, boot_id(), 0)
+
+    def _look(self, topic: str, index: int, topic_id: Uuid, replicas: Sequence[int], compact: bool) -> Found:
+        """What is in the folder of the replica that has most: links may have become copies, or be missing."""
+        key = (topic, index)
+        place = Place(
+            str(topic_id),
+            start_offset=self._checkpoints[_START_OFFSETS].get(key, 0),
+            flushed_offset=self._checkpoints[_FLUSHED].get(key, 0),
+            clean=self.clean,
+            same_boot=self._same_boot,
+            has_gaps=compact,
+        )
+        best: Found | None = None
+        for folder in self._folders(topic, index, replicas):
+            if best is not None and _is_same(folder / CHECKSUMS, best.folder / CHECKSUMS) and not best.losses:
+                continue
+            found = inspect(folder, place)
+            if found.foreign is not None and found.foreign in map(str, self.metadata.removed):
+                self._of_deleted.append(folder)  # a topic of the same name
+                found = Found(folder)
+            if best is None or self._rank(found) > self._rank(best):
+                if best is not None:
+                    found.notes.append(f"{folder} takes the place of {best.folder}, where something is missing")
+                best = found
+        assert best is not None
+        has_data = any(one.sum.size for one in best.segments.values())
+        if best.checksums is None and has_data and self._damaged_starts.issuperset(replicas):
+            path = self.path / f"broker-{replicas[0]}" / _START_OFFSETS
+            best.losses.append(
+                Loss(path, "the file is damaged", f"the start offset of {topic}-{index}, and so deletions,")
+            )
+        return best
+
+    @staticmethod
+    def _rank(found: Found) -> tuple[bool, bool, int]:
+        return not found.losses, found.checksums is not None, found.end_offset
 
     def _refuse_brokers(self) -> None:
         """A broker's own log directory is not written to: a real one would not know what to make of it afterwards. Raises `ClusterStateError`."""
         if self._controller.exists():
             return
-        if (self.path.parent / "controller" / _META).exists() and self.path.name.startswith("broker-"):
+        if (self.path.parent / "controller" / META).exists() and self.path.name.startswith("broker-"):
             raise ClusterStateError(
                 f"{self.path} is what one broker of a cluster keeps; give the whole cluster's directory, {self.path.parent}"
             )
-        meta = self._properties(self.path)
+        meta = properties_of(self.path)
         partitions = self.path.glob("*-*/*.log") if self.path.is_dir() else ()
         if meta or any(partition_of(one.parent) is not None for one in partitions):
             whose = (
@@ -129,6 +253,7 @@ class DataDirectory:
         try:
             import fcntl
         except ImportError:  # Windows
+            self._same_boot = True
             return
         self._lock = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -139,6 +264,7 @@ class DataDirectory:
             raise ClusterStateError(
                 f"{self.path} is in use by another cluster; stop that one, or choose another directory"
             ) from None
+        self._same_boot = os.pread(self._lock, 100, 0) in (b"", boot_id())
 
     # ---- brokers
 
@@ -147,13 +273,8 @@ class DataDirectory:
         folder = self.path / f"broker-{number}"
         if number not in self._directories:
             folder.mkdir(exist_ok=True)
-            meta = self._properties(folder)
-            if meta.get("cluster.id", self.cluster_id) != self.cluster_id:
-                raise ClusterStateError(
-                    f"{folder} is of cluster {meta['cluster.id']}, not of {self.cluster_id}; choose another directory"
-                )
-            found = meta.get("directory.id")
-            self._directories[number] = Uuid.parse(found) if found else self._write_meta(folder, number)
+            known = self.metadata.state.brokers.get(number)
+            self._directories[number] = self._write_identity(folder, number, None if known is None else known.directory)
         return folder
 
     def directory_id(self, number: int) -> Uuid:
@@ -161,18 +282,14 @@ class DataDirectory:
         self.broker(number)
         return self._directories[number]
 
-    def _properties(self, folder: Path) -> dict[str, str]:
-        try:
-            return decode_properties((folder / _META).read_bytes())
-        except FileNotFoundError:
-            return {}
-        except BadFileError as error:
-            raise ClusterStateError(f"{folder / _META}: {error}; restore it from a copy") from None
-
-    def _write_meta(self, folder: Path, number: int) -> Uuid:
-        directory = Uuid(uuid4().bytes)
-        text = {"version": 1, "cluster.id": self.cluster_id, "node.id": number, "directory.id": directory}
-        write_atomically(folder / _META, encode_properties(text), durable=self._durable)
+    def _write_identity(self, folder: Path, number: int, registered: Uuid | None) -> Uuid:
+        """See to it that a folder's `meta.properties` says what it should; everything in it is known from elsewhere, too."""
+        directory, text = identity(folder, number, self.cluster_id, registered)
+        if text is not None:
+            is_new = self.new if number == _CONTROLLER_ID else registered is None and not (folder / META).exists()
+            if not is_new:
+                self._note(f"{folder / META} is damaged or missing; it is written again")
+            write_atomically(folder / META, text, durable=self._durable)
         return directory
 
     # ---- partitions
@@ -181,34 +298,33 @@ class DataDirectory:
         self, topic: str, index: int, topic_id: Uuid, replicas: Sequence[int], config: LogConfig, now_ms: int
     ) -> PartitionLog:
         """The log of a partition: made if it is not there, and recovered if it was not stopped in order. Raises `OSError`."""
-        folders = self._folders(topic, index, replicas)
-        for folder in folders:
-            if topic_id_of(folder) not in (None, topic_id):
-                self._set_aside(folder)  # of a topic of the same name that was deleted
-        # Links may have become copies, or be missing: the first folder with segments has what counts.
-        folders.sort(key=lambda one: not any(one.glob("*.log")) if one.is_dir() else True)
-        files = LogFiles(folders, topic_id, self.descriptors, self._write_start_offsets)
+        for broker in replicas:
+            self.broker(broker)
         key = (topic, index)
-        log, cut = load(
-            files,
-            config,
-            clean=self.clean,
-            start_offset=self._checkpoints[_START_OFFSETS].get(key, 0),
-            flushed_offset=self._checkpoints[_FLUSHED].get(key, 0),
-            now_ms=now_ms,
-        )
-        log.first_dirty_offset = max(log.first_dirty_offset, self._checkpoints[_CLEANED].get(key, 0))
-        if cut:
-            self._note(
-                f"{files.home}: {cut:,} bytes behind offset {log.next_offset:,} were no whole batches, and were cut off"
-            )
+        found = self._found.pop(key, None) or self._begun(topic, index, topic_id, replicas)
+        folders = sorted(self._folders(topic, index, replicas), key=lambda one: one != found.folder)
+        files = LogFiles(folders, topic_id, self.descriptors, self._write_start_offsets)
+        log = load(files, config, found, now_ms=now_ms)
+        cleaned = self._checkpoints[_CLEANED].get(key, 0)
+        if cleaned <= log.next_offset:
+            log.first_dirty_offset = max(log.first_dirty_offset, cleaned)
         self._logs[key] = (log, tuple(replicas))
         return log
+
+    def _begun(self, topic: str, index: int, topic_id: Uuid, replicas: Sequence[int]) -> Found:
+        """Folders for a new partition: others of its name, which are of no partition of the cluster, are set aside."""
+        folders = self._folders(topic, index, replicas)
+        for folder in folders:
+            if folder.exists() and topic_id_of(folder) != topic_id:
+                self._set_aside(folder)
+        return Found(folders[0])
 
     def spread(self, topic: str, index: int, replicas: Sequence[int]) -> None:
         """Other brokers will have replicas of a partition. Raises `OSError`."""
         log, _ = self._logs[topic, index]
         if log.files is not None:
+            for broker in replicas:
+                self.broker(broker)
             log.files.spread(self._folders(topic, index, replicas))
 
     def moved(self, topic: str, index: int, replicas: Sequence[int]) -> None:
@@ -232,24 +348,14 @@ class DataDirectory:
                 self._note(f"{log.files.home} could not be deleted: {error}; the next start tries it again")
 
     def _folders(self, topic: str, index: int, replicas: Iterable[int]) -> list[Path]:
-        return [self.broker(one) / f"{topic}-{index}" for one in replicas]
+        return [self.path / f"broker-{one}" / f"{topic}-{index}" for one in replicas]
 
-    def set_strays_aside(self) -> None:
-        """Rename folders of partitions that the cluster does not have, as brokers do it; what was to be deleted is."""
-        for broker in self.path.glob("broker-*"):
-            for folder in list(broker.iterdir()):
-                if not folder.is_dir() or folder.name.endswith("-stray"):
-                    continue
-                if folder.name.endswith("-delete"):
-                    for path in folder.iterdir():
-                        path.unlink()
-                    folder.rmdir()
-                    continue
-                key = partition_of(folder)
-                number = broker.name.removeprefix("broker-")
-                if key is None or (key in self._logs and number in map(str, self._logs[key][1])):
-                    continue
-                self._set_aside(folder)
+    def _delete_removed(self) -> None:
+        """Delete what was to be deleted before a crash."""
+        for broker in self._broker_folders():
+            for folder in broker.glob("*-delete"):
+                if folder.is_dir() and partition_of(folder.with_name(folder.name.removesuffix("-delete"))) is not None:
+                    remove_folder(folder)
 
     def _set_aside(self, folder: Path) -> None:
         stray = folder.with_name(f"{folder.name}.{uuid4().hex}-stray")
@@ -260,13 +366,21 @@ class DataDirectory:
 
     def _read_checkpoint(self, name: str) -> dict[Key, int]:
         found: dict[Key, int] = {}
-        for broker in self.path.glob("broker-*"):
+        for broker in self._broker_folders():
             try:
-                for topic, index, offset in decode_checkpoint((broker / name).read_bytes()):
-                    key = (topic, int(index))
-                    found[key] = max(int(offset), found.get(key, 0))
-            except (BadFileError, OSError, ValueError):
+                read = {
+                    (topic, int(index)): int(offset)
+                    for topic, index, offset in decode_checkpoint((broker / name).read_bytes())
+                }
+            except FileNotFoundError:
                 continue
+            except (BadFileError, ValueError) as error:
+                self._note(f"{broker / name} is damaged ({error}); it is written again")
+                if name == _START_OFFSETS:
+                    self._damaged_starts.add(int(broker.name[7:]))
+                continue
+            for key, offset in read.items():
+                found[key] = max(offset, found.get(key, 0))
         return found
 
     def _write_checkpoint(self, name: str, offsets: Mapping[Key, int]) -> None:
@@ -294,6 +408,18 @@ class DataDirectory:
             self._start_offsets.write()
         else:
             self._write_checkpoint(_START_OFFSETS, self._starts())
+
+    def changed_starts(self) -> dict[Path, bytes]:
+        """The files that are to say where logs begin, and do not."""
+        return self._changed(_START_OFFSETS, self._starts())
+
+    def starts_written(self, files: Mapping[Path, bytes]) -> None:
+        """They do now."""
+        self._written.update(files)
+
+    def starts_failed(self, error: OSError) -> None:
+        """They do not, and are written with the next change."""
+        self._note(f"{self.path}: where logs begin could not be written: {error.strerror or error}")
 
     def _starts(self) -> dict[Key, int]:
         return {key: log.start_offset for key, (log, _) in self._logs.items() if log.start_offset}
@@ -338,35 +464,3 @@ class DataDirectory:
             with suppress(OSError):
                 os.close(self._lock)
             self._lock = -1
-
-
-class _StartOffsets:
-    """Where the logs of a directory begin, brought to the disk by the flusher, if there is one."""
-
-    def __init__(self, data: DataDirectory) -> None:
-        self._data = data
-        self.flusher: Flusher | None = None
-        self._on_its_way: dict[Path, bytes] = {}
-
-    def write(self) -> None:
-        """Have it be there soon. Without a flusher it is when this returns. Raises `OSError`."""
-        if self.flusher is not None and self.flusher.ask(self):
-            return
-        work = self.unflushed()
-        error = work.flush()
-        if error is not None:
-            raise error
-        self.flushed(0, more=False)
-
-    def unflushed(self) -> Unflushed:
-        """What has changed."""
-        self._on_its_way = self._data._changed(_START_OFFSETS, self._data._starts())
-        return Unflushed(replaced=self._on_its_way)
-
-    def flushed(self, until: int, *, more: bool) -> None:
-        """It is there."""
-        self._data._written.update(self._on_its_way)
-
-    def flush_failed(self, error: OSError) -> None:
-        """It is not, and is written with the next change."""
-        self._data._note(f"{self._data.path}: where logs begin could not be written: {error.strerror or error}")

@@ -8,11 +8,15 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import google_crc32c
+
 from quorate.cluster.producers import Producers
 from quorate.cluster.storage.atomic import write_atomically
+from quorate.cluster.storage.checksums import CHECKSUMS, Checksums, SegmentSum, encode_checksums, encode_end
 from quorate.cluster.storage.files import (
     AbortedTransaction,
     decode_properties,
@@ -31,17 +35,18 @@ from quorate.coordinator.log_segments import segment_path, segments_in
 if TYPE_CHECKING:
     from quorate.cluster.log import PartitionLog
 
-__all__ = ["EPOCHS", "LogFiles", "topic_id_of"]
+__all__ = ["BESIDE", "EPOCHS", "METADATA", "LogFiles", "remove_folder", "topic_id_of"]
 
 EPOCHS = "leader-epoch-checkpoint"
-_METADATA = "partition.metadata"
-_OF_SEGMENT = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
+METADATA = "partition.metadata"
+BESIDE = (".index", ".timeindex", ".txnindex")
+_OF_SEGMENT = (".log", *BESIDE, ".snapshot")
 
 
 def topic_id_of(folder: Path) -> Uuid | None:
     """Which topic a partition's folder is of, as far as that can be told."""
     try:
-        found = decode_properties((folder / _METADATA).read_bytes()).get("topic_id")
+        found = decode_properties((folder / METADATA).read_bytes()).get("topic_id")
         return None if found is None else Uuid.parse(found)
     except (OSError, ValueError):
         return None
@@ -61,10 +66,15 @@ class LogFiles:
         self.descriptors = descriptors
         self._on_start_offset = on_start_offset
         self._is_synced = False
+        self._topic_id = str(topic_id)
+        self._has_checksums = False
+        self._has_gaps = False
+        self._closed: dict[int, SegmentSum] = {}
+        self._snapshot = (0, 0)
         for folder in self.folders:
             folder.mkdir(parents=True, exist_ok=True)
-        if not (self.home / _METADATA).exists():
-            write_atomically(self.home / _METADATA, encode_partition_metadata(topic_id))
+        if topic_id_of(self.home) != topic_id:
+            write_atomically(self.home / METADATA, encode_partition_metadata(topic_id))
         self._share_all()
 
     @property
@@ -72,14 +82,21 @@ class LogFiles:
         """The folder that is written to."""
         return self.folders[0]
 
+    @property
+    def _checksums(self) -> Path:
+        return self.home / CHECKSUMS
+
     # ---- links
 
     def _share_all(self) -> None:
-        """Have the other folders be as the first one. Copies that no link leads to any more, as after copying the directory, become links again."""
+        """Have the other folders be as the first one. Copies that no link leads to any more, as after copying the directory, become links again.
+
+        What only they have is left over from segments that are deleted: the first one has everything, or the start would have stopped.
+        """
         there = {path.name for path in self.home.iterdir()}
         for folder in self.folders[1:]:
             for path in folder.iterdir():
-                if path.name not in there:
+                if path.name not in there and path.suffix in _OF_SEGMENT:
                     path.unlink()
         for name in there:
             self._share(name)
@@ -90,6 +107,7 @@ class LogFiles:
                 _link(self.home / name, folder / name)
 
     def _write(self, name: str, data: bytes) -> None:
+        self.descriptors.close(self.home / name)
         write_atomically(self.home / name, data)
         self._share(name)
 
@@ -116,23 +134,26 @@ class LogFiles:
         # Where there are links it does not matter which folder is written to; where there are none, it is to be one that has everything.
         self.folders = sorted(folders, key=lambda one: one != self.home)
         self._share_all()
+        for folder in gone:
+            self.descriptors.close(folder / CHECKSUMS)
         for segment in log.segments:
             assert isinstance(segment.store, FileStore)
             self.descriptors.close(segment.store.path)
             segment.store.path = self._path(segment.base_offset, ".log")
         for folder in dict.fromkeys(gone):
-            _remove_folder(folder)
+            remove_folder(folder)
 
     def delete(self, log: "PartitionLog") -> None:
         """The topic is gone. Folders are renamed first, as brokers do it, so that a crash in between leaves nothing that looks like a log."""
         for segment in log.segments:
             segment.store.delete()
+        self.descriptors.close(self.home / CHECKSUMS)
         for folder in self.folders:
             renamed = folder.with_name(f"{folder.name}-delete")
-            _remove_folder(renamed)
+            remove_folder(renamed)
             with suppress(FileNotFoundError):
                 folder.rename(renamed)
-            _remove_folder(renamed)
+            remove_folder(renamed)
 
     def tidy(self) -> None:
         """Delete what a crash left half written."""
@@ -160,9 +181,10 @@ class LogFiles:
         self._is_synced = False
         return self.segment(base_offset, now_ms)
 
-    def segment(self, base_offset: int, now_ms: int) -> Segment:
-        """A segment that is there, with nothing in its indexes yet."""
-        return Segment(base_offset, FileStore(self._path(base_offset, ".log"), self.descriptors), created_ms=now_ms)
+    def segment(self, base_offset: int, now_ms: int, size: int = 0, crc: int = 0) -> Segment:
+        """A segment that is there, of which so many bytes count, with nothing in its indexes yet."""
+        store = FileStore(self._path(base_offset, ".log"), self.descriptors, size, crc)
+        return Segment(base_offset, store, created_ms=now_ms)
 
     def unsynced(self) -> list[Path]:
         """Folders with files that the disk may not know of; from now on it is taken to know, unless `sync_again` says otherwise."""
@@ -185,11 +207,11 @@ class LogFiles:
         except FileNotFoundError:
             return b""
 
-    def cut(self, segment: Segment, size: int) -> None:
-        """Cut off what is behind a place in a segment. Raises `OSError`."""
+    def cut(self, segment: Segment) -> None:
+        """Cut off what is behind the bytes of a segment that count. Raises `OSError`."""
         assert isinstance(segment.store, FileStore)
-        segment.store.size = size
-        os.ftruncate(self.descriptors.of(segment.store.path), size)
+        if segment.store.path.stat().st_size > segment.size:
+            os.ftruncate(self.descriptors.of(segment.store.path), segment.size)
 
     def write_indexes(self, segment: Segment) -> None:
         """`.index` and `.timeindex`, in place, so that links stay. Raises `OSError`."""
@@ -234,6 +256,7 @@ class LogFiles:
 
     def write_producers(self, offset: int, producers: Producers) -> None:
         """What was known of producers when the log ended at `offset`. Raises `OSError`."""
+        self._snapshot = max(self._snapshot, (offset, len(producers.by_id)))
         self._write(self._path(offset, ".snapshot").name, encode_producers(producers.entries()))
 
     def snapshots(self) -> list[int]:
@@ -274,20 +297,77 @@ class LogFiles:
         else:
             self._remove(name)
 
+    # ---- checksums
+
+    def take_checksums(self, found: Checksums | None, *, has_gaps: bool) -> None:
+        """Continue with those that are in the folder."""
+        self._has_gaps = has_gaps
+        self._has_checksums = found is not None
+        self._closed = {} if found is None else found.closed
+        self._snapshot = (0, 0) if found is None else found.snapshot
+
+    def seal(self, segment: Segment) -> None:
+        """A segment and the files beside it are finished: `write_checksums` is to say what is in them. Raises `OSError`."""
+        assert isinstance(segment.store, FileStore)
+        beside = {suffix: google_crc32c.value(self.read(segment.base_offset, suffix)) for suffix in BESIDE}
+        self._closed[segment.base_offset] = replace(_sum_of(segment), beside=beside)
+
+    def unseal(self, log: "PartitionLog", *segments: Segment) -> None:
+        """Segments are about to be deleted or replaced, and a crash may leave them as they are, or gone. Raises `OSError`."""
+        for one in segments:
+            self._closed.pop(one.base_offset, None)
+        self.write_checksums(log)
+
+    def write_checksums(self, log: "PartitionLog", epochs: Sequence[tuple[int, int]] | None = None) -> None:
+        """What the log consists of now. `epochs`: those that it will have. Raises `OSError`."""
+        self._has_gaps |= log.config.compact
+        sums = Checksums(
+            topic_id=self._topic_id,
+            start_offset=log.start_offset,
+            epochs=list(log.epochs if epochs is None else epochs),
+            snapshot=self._snapshot,
+            closed=self._closed,
+            end=_sum_of(log.active),
+            has_gaps=self._has_gaps,
+        )
+        self._write(CHECKSUMS, encode_checksums(sums))
+        self._has_checksums = True
+
+    def forget_checksums(self, log: "PartitionLog") -> None:
+        """Other batches are about to take the place of all that there are. Raises `OSError`."""
+        self._closed.clear()
+        first = log.segments[0].base_offset
+        sums = Checksums(self._topic_id, log.start_offset, log.epochs, (0, 0), {}, SegmentSum(first, first, 0, 0))
+        self._write(CHECKSUMS, encode_checksums(sums))
+
+    def appended(self, segment: Segment) -> None:
+        """The segment that is written to has become longer."""
+        if self._has_checksums:
+            # Where this fails, the file says less than there is, which is what a crash leaves, too.
+            with suppress(OSError):
+                os.pwrite(self.descriptors.of(self._checksums), encode_end(_sum_of(segment)), 0)
+
     # ---- what goes
 
     def start_offset_changed(self, log: "PartitionLog") -> None:
-        """Records before an offset count as deleted, although they are there."""
+        """Records before an offset count as deleted, although they are there. Raises `OSError`."""
         self._on_start_offset()
+        self.write_checksums(log)
 
     def dropped(self, log: "PartitionLog", segments: Sequence[Segment]) -> None:
-        """The oldest segments are gone; that the log begins later is noted first."""
+        """The oldest segments are gone; that the log begins later is noted first. Raises `OSError`."""
         self._on_start_offset()
+        self.unseal(log, *segments)
         for segment in segments:
             segment.store.delete()
             self.delete_segment(segment.base_offset)
         if log.epochs:
             self.write_epochs(log.epochs)
+
+
+def _sum_of(segment: Segment) -> SegmentSum:
+    assert isinstance(segment.store, FileStore)
+    return SegmentSum(segment.base_offset, segment.last_offset + 1, segment.size, segment.store.crc)
 
 
 def _link(source: Path, target: Path) -> None:
@@ -299,7 +379,8 @@ def _link(source: Path, target: Path) -> None:
     os.link(source, target)
 
 
-def _remove_folder(folder: Path) -> None:
+def remove_folder(folder: Path) -> None:
+    """Delete a folder with the files in it, if it is there. Raises `OSError`."""
     if folder.is_dir():
         for path in folder.iterdir():
             path.unlink()

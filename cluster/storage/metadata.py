@@ -12,17 +12,25 @@ from pathlib import Path
 from quorate.cluster.flushing import Flusher, Unflushed
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.log_config import NEVER, LogConfig
+from quorate.cluster.storage.inspection import Found, Place, inspect
 from quorate.cluster.storage.log_files import LogFiles
 from quorate.cluster.storage.metadata_state import MetadataState, difference
 from quorate.cluster.storage.recovery import load
 from quorate.cluster.storage.stores import Descriptors
 from quorate.codecs import LogError, Uuid
-from quorate.codecs.batches import BatchProblem, BatchRecord, encode_batch, read_batches
+from quorate.codecs.batches import Batch, BatchProblem, BatchRecord, encode_batch, read_batches
 from quorate.codecs.errors import DecodeError
 from quorate.codecs.message import Message
-from quorate.codecs.metadata_records import CLUSTER_METADATA, decode_metadata, encode_metadata
+from quorate.codecs.metadata_records import (
+    CLUSTER_METADATA,
+    RemoveTopicRecord,
+    TopicRecord,
+    decode_metadata,
+    encode_metadata,
+)
+from quorate.coordinator.log_segments import segment_path
 
-__all__ = ["MetadataLog"]
+__all__ = ["MetadataLog", "inspect_metadata"]
 
 _TOPIC_ID = Uuid((1).to_bytes(16, "big"))
 """KRaft's log has this id in every cluster."""
@@ -38,34 +46,64 @@ _MOST_RECORDS = 10_000
 _CONFIG = LogConfig(delete=False, segment_bytes=(1 << 31) - 1, segment_ms=NEVER, max_message_bytes=1 << 30)
 
 
-class MetadataLog:
-    """The log in `directory`, and what it says: `state`.
+def inspect_metadata(directory: Path, *, clean: bool = False, same_boot: bool = True) -> Found:
+    """What is in the folder of the metadata log in a directory. Raises `OSError`."""
+    place = Place(str(_TOPIC_ID), clean=clean, same_boot=same_boot, any_first=True)
+    return inspect(directory / f"{CLUSTER_METADATA}-0", place)
 
-    `cut_bytes`: of an unfinished write; `durable`: changes are on the disk before anybody is told. Raises `LogError` for what cannot be read, and `OSError`.
+
+class MetadataLog:
+    """The log in `directory`, and what it says: `state`. It is only read until `begin`.
+
+    `removed`: ids of topics that were deleted since the log was written anew; `found`: what is in its folder, of which some may be lost (`repaired`; `dropped`
+    says which records were about that); `durable`: changes are on the disk before anybody is told. Raises `LogError` for what cannot be read, and `OSError`.
     """
 
-    def __init__(self, directory: Path, descriptors: Descriptors, *, now_ms: int, durable: bool = False) -> None:
+    log: PartitionLog
+
+    def __init__(
+        self,
+        directory: Path,
+        descriptors: Descriptors,
+        found: Found,
+        *,
+        durable: bool = False,
+    ) -> None:
+        self._directory = directory
         self._folder = directory / f"{CLUSTER_METADATA}-0"
         self._descriptors = descriptors
         self._config = replace(_CONFIG, flush_messages=1) if durable else _CONFIG
         self.state = MetadataState()
         self._flusher: Flusher | None = None
         self._compact_at_bytes = _AT_LEAST_BYTES
-        self.log, self.cut_bytes = self._opened(now_ms)
-        self._compact_if_worth(now_ms)
+        self.removed: set[Uuid] = set()
+        self.dropped: list[str] = []
+        self._found = found
+        for segment in found.segments.values():
+            self._read(segment_path(self._folder, segment.sum.base_offset), segment.sum.size)
 
-    def _opened(self, now_ms: int) -> tuple[PartitionLog, int]:
+    def begin(self, now_ms: int) -> None:
+        """From now on it can be written to; so it is at once, if some of it was lost or it is worth it. Raises `OSError`."""
+        self._open(self._found, now_ms)
+        if self._found.repaired:
+            self._compact(now_ms)
+        else:
+            self._compact_if_worth(now_ms)
+
+    def _open(self, found: Found, now_ms: int) -> None:
         files = LogFiles([self._folder], _TOPIC_ID, self._descriptors)
-        log, cut = load(files, self._config, clean=False, start_offset=0, flushed_offset=0, now_ms=now_ms)
-        self.state = MetadataState()
-        for batch in log:
-            self._take(batch.data)
+        self.log = load(files, self._config, found, now_ms=now_ms)
         if self._flusher is not None:
-            log.on_due = self._flusher.ask
-        return log, cut
+            self.log.on_due = self._flusher.ask
+
+    def _read(self, path: Path, size: int) -> None:
+        with path.open("rb") as file:
+            for batch in read_batches(file.read(size)):
+                assert not isinstance(batch, BatchProblem), batch.detail  # `inspection` has read them
+                self._take(batch)
 
     def flush_by(self, flusher: Flusher) -> None:
-        """From now on whoever changes something does not wait for the disk; `is_flushing` says whether it is busy with that."""
+        """From now on, after `begin`, whoever changes something does not wait for the disk; `is_flushing` says whether it is busy with that."""
         self._flusher = flusher
         self.log.on_due = flusher.ask
 
@@ -74,20 +112,28 @@ class MetadataLog:
         """Whether a change is on its way to the disk."""
         return self.log.held_from is not None
 
-    def _take(self, data: bytes) -> None:
-        batch = next(read_batches(data))
-        assert not isinstance(batch, BatchProblem)
+    def _take(self, batch: Batch) -> None:
         for record in batch.records():
             offset = batch.header.base_offset
             try:
                 if not isinstance(record, BatchRecord):
                     raise LogError(record.detail)
                 offset = record.offset
-                self.state.apply(decode_metadata(record.value or b""), record.offset)
+                self._apply(decode_metadata(record.value or b""), record.offset)
             except (DecodeError, LogError, KeyError, IndexError, StopIteration) as error:
+                if self._found.repaired:
+                    self.dropped.append(f"offset {offset:,} of the cluster's metadata is about something that is lost")
+                    continue
                 raise LogError(
                     f"{self._folder}, offset {offset:,}: the cluster's metadata contradicts itself ({error!r}); restore the folder from a copy"
                 ) from None
+
+    def _apply(self, record: object, offset: int) -> None:
+        self.state.apply(record, offset)
+        if isinstance(record, RemoveTopicRecord):
+            self.removed.add(record.topic_id)
+        elif isinstance(record, TopicRecord):
+            self.removed.discard(record.topic_id)
 
     def become(self, state: MetadataState, now_ms: int, *, only: Collection[Uuid] | None = None) -> int:
         """Write down what differs from what is known; returns how many records that took. Raises `Refused` if it cannot be written.
@@ -112,7 +158,7 @@ class MetadataLog:
         )
         self.log.append_own(batch, now_ms)
         for index, record in enumerate(records):
-            self.state.apply(record, first + index)
+            self._apply(record, first + index)
 
     def _compact_if_worth(self, now_ms: int) -> None:
         """Write the log anew if it has become so large that what counts is but a small part of it. Looked at when it has doubled, as that takes a look at everything."""
@@ -121,11 +167,12 @@ class MetadataLog:
         whole = list(difference(MetadataState(), self.state, 0))
         self._compact_at_bytes = max(_AT_LEAST_BYTES, _TIMES * sum(map(len, map(_encoded, whole))))
         if self.log.size_bytes > self._compact_at_bytes:
-            self._compact(len(whole), now_ms)
+            self._compact(now_ms)
 
-    def _compact(self, count: int, now_ms: int) -> None:
-        """Only what counts, `count` records, in a file of its own, which has taken the place of the others once it has its name: a crash before that leaves them."""
-        first = max(self.log.next_offset - count, self.log.start_offset + 1)
+    def _compact(self, now_ms: int) -> None:
+        """Only what counts, in a file of its own, which has taken the place of the oldest segment once it has its name: a crash before that leaves that."""
+        count = sum(1 for _ in difference(MetadataState(), self.state, 0))
+        first = max(self.log.next_offset - count, self.log.start_offset)
         values = [
             BatchRecord(offset=offset, timestamp_ms=now_ms, key=None, value=_encoded(record))
             for offset, record in enumerate(difference(MetadataState(), self.state, first), first)
@@ -139,21 +186,25 @@ class MetadataLog:
 
         def put() -> None:
             if work.error is None and self.log.next_offset == until:
-                self._put(beside, first, now_ms)
+                self._put(beside, now_ms)
 
         if self._flusher is None or not self._flusher.bring(work, put):
             work.flush()
             put()
 
-    def _put(self, made: Path, first: int, now_ms: int) -> None:
-        old = self.log
-        for segment in old.segments:
+    def _put(self, made: Path, now_ms: int) -> None:
+        files = self.log.files
+        assert files is not None
+        first, *others = self.log.segments
+        files.forget_checksums(self.log)
+        for segment in (first, *others):
             segment.store.delete()
-        made.replace(self._folder / f"{first:020}.log")
-        for segment in old.segments:
-            assert old.files is not None
-            old.files.delete_segment(segment.base_offset)
-        self.log, _ = self._opened(now_ms)
+        made.replace(files.path(first))
+        for segment in others:
+            files.delete_segment(segment.base_offset)
+        self._open(inspect_metadata(self._directory), now_ms)
+        self.state = MetadataState()
+        self._read(files.path(first), self.log.segments[0].size)
 
     def close(self) -> None:
         """Everything is on the disk. Raises `Refused`."""

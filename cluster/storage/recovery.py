@@ -1,10 +1,7 @@
-"""From the files of a partition to its log: at once after a clean stop, by reading the batches that may be damaged after a crash.
+"""From the files of a partition to its log, once `inspection` has found that nothing is missing, or the loss is accepted.
 
-What is read is checked batch by batch, as Kafka's LogLoader does: the first that is cut off or damaged ends the log, and later segments go. What is known
-to be on the disk (`flushed_offset`), and everything after a clean stop, is taken as it is.
+Segments whose indexes have the checksums that they had are taken as they are. Of others indexes, producers and aborted transactions are made again from the batches.
 """
-
-import google_crc32c
 
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.log_config import LogConfig
@@ -16,51 +13,60 @@ from quorate.cluster.storage.files import (
     decode_producers,
     decode_time_index,
 )
+from quorate.cluster.storage.inspection import Found
 from quorate.cluster.storage.log_files import EPOCHS, LogFiles
 from quorate.cluster.storage.segment import Batch, BatchFacts, Segment
 from quorate.codecs.batches import BatchProblem, BatchRecord, control_record, read_batches
 from quorate.codecs.batches.frames import frames
-from quorate.codecs.batches.v2 import CRC_START, HEADER_BYTES
+from quorate.codecs.batches.v2 import HEADER_BYTES
 
 __all__ = ["load"]
 
 
-def load(
-    files: LogFiles, config: LogConfig, *, clean: bool, start_offset: int, flushed_offset: int, now_ms: int
-) -> tuple[PartitionLog, int]:
-    """The log, and how many bytes of it were cut off. Raises `OSError`."""
+def load(files: LogFiles, config: LogConfig, found: Found, *, now_ms: int) -> PartitionLog:
+    """The log of what was found in a folder. Raises `OSError`."""
     log = PartitionLog(config, files)
-    cut = 0
     trusted_until: int | None = None
     files.tidy()
-    bases = files.bases()
-    if not bases:
-        log.add_segment(files.new_segment(start_offset, now_ms))
-        log.start_offset = log.next_offset = start_offset
-    for place, base in enumerate(bases):
-        segment = files.segment(base, now_ms)
+    files.take_checksums(found.checksums, has_gaps=found.has_gaps)
+    for base, one in sorted(found.segments.items()):
+        segment = files.segment(base, now_ms, one.sum.size, one.sum.crc)
         segment.interval_bytes = config.index_interval_bytes
-        following = bases[place + 1] if place + 1 < len(bases) else None
-        is_torn = False
-        trusted = clean or (following is not None and following <= flushed_offset)
+        files.cut(segment)
+        trusted = found.clean if one.beside is None else one.beside
         if not (trusted and _indexed(files, segment)):
             trusted_until = base if trusted_until is None else trusted_until
-            rest = _scanned(files, segment)
-            cut += rest
-            is_torn = rest > 0 and segment.last_offset + 1 != following  # else it was only behind what counts
+            _scan(files, segment)
         log.add_segment(segment)
-        if is_torn or (following is not None and segment.last_offset >= following):
-            for later in bases[place + 1 :]:
-                cut += files.segment(later, now_ms).size
-                files.delete_segment(later)
-            break
+    if not log.segments or log.active.last_offset + 1 < found.end_offset:  # offsets of what is lost are not given again
+        log.add_segment(files.new_segment(max(found.start_offset, found.end_offset), now_ms))
     log.next_offset = log.active.last_offset + 1
-    log.start_offset = min(max(start_offset, log.segments[0].base_offset), log.next_offset)
-    log.flushed_offset = log.next_offset if clean else min(flushed_offset, log.next_offset)
+    log.start_offset = min(max(found.start_offset, log.segments[0].base_offset), log.next_offset)
+    log.flushed_offset = log.next_offset if found.clean else min(found.flushed_offset, log.next_offset)
     log.first_dirty_offset = log.segments[0].base_offset
-    _load_epochs(files, log)
+    _load_epochs(files, log, found)
     _load_producers(files, log, log.next_offset if trusted_until is None else trusted_until)
-    return log, cut
+    _write_checksums(files, log, found, trusted_until)
+    return log
+
+
+def _write_checksums(files: LogFiles, log: PartitionLog, found: Found, changed_from: int | None) -> None:
+    """Note what was made again. Nothing is noted of a log that nothing was ever written to."""
+    sums = found.checksums
+    end = log.active.base_offset, log.next_offset, log.active.size
+    if (
+        sums is not None
+        and changed_from is None
+        and not found.repaired
+        and end == (sums.end.base_offset, sums.end.next_offset, sums.end.size)
+    ):
+        return
+    if sums is None and not log.size_bytes and not log.start_offset:
+        return
+    for segment in log.segments[:-1]:
+        if sums is None or (changed_from is not None and segment.base_offset >= changed_from):
+            files.seal(segment)
+    files.write_checksums(log)
 
 
 def _indexed(files: LogFiles, segment: Segment) -> bool:
@@ -101,39 +107,26 @@ def _indexed(files: LogFiles, segment: Segment) -> bool:
     return position == segment.size
 
 
-def _scanned(files: LogFiles, segment: Segment) -> int:
-    """Make a segment's indexes anew from its batches; returns how many bytes were cut off behind the last whole one."""
-    end = 0
+def _scan(files: LogFiles, segment: Segment) -> None:
+    """Make a segment's indexes again from its batches."""
     segment.forget()
     with files.path(segment).open("rb") as file:
         for frame in frames(file, segment.size):
-            if isinstance(frame, BatchProblem):
-                break
+            assert not isinstance(frame, BatchProblem), frame.detail  # `inspection` has read them
             buffer, start, stop, position = frame
-            if stop - start < HEADER_BYTES or buffer[start + 16] != 2:
-                break
-            crc = int.from_bytes(buffer[start + 17 : start + CRC_START])
-            if google_crc32c.value(buffer[start + CRC_START : stop]) != crc:
-                break
             facts = BatchFacts.of(buffer, start)
-            if facts.base_offset <= segment.last_offset or facts.last_offset < facts.base_offset:
-                break
             segment.note(position, stop - start, facts.last_offset, facts.max_timestamp_ms)
-            end = position + stop - start
-    cut = segment.size - end
-    if cut:
-        files.cut(segment, end)
     segment.close_time_index()
     files.write_indexes(segment)
-    return cut
 
 
-def _load_epochs(files: LogFiles, log: PartitionLog) -> None:
+def _load_epochs(files: LogFiles, log: PartitionLog, found: Found) -> None:
     try:
         read = [(int(epoch), int(start)) for epoch, start in decode_checkpoint((files.home / EPOCHS).read_bytes())]
     except (BadFileError, OSError, ValueError):
         read = []
-    log.epochs = [(epoch, start) for epoch, start in read if start < log.next_offset]
+    known = read if found.checksums is None else found.checksums.epochs
+    log.epochs = [(epoch, start) for epoch, start in known if start < log.next_offset]
     if not log.epochs and log.next_offset > log.start_offset:
         for batch in log:
             if not log.epochs or batch.leader_epoch > log.epochs[-1][0]:

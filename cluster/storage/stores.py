@@ -9,6 +9,8 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Protocol
 
+import google_crc32c
+
 __all__ = ["Descriptors", "FileStore", "MemoryStore", "Store"]
 
 
@@ -93,14 +95,15 @@ class Descriptors:
 
 
 class FileStore:
-    """Bytes in a file, up to `size`; what is behind that is the rest of a write that failed, and is overwritten."""
+    """Bytes in a file, up to `size`, with their CRC-32C; what is behind that is the rest of a write that failed, and is overwritten."""
 
-    __slots__ = ("descriptors", "path", "size")
+    __slots__ = ("crc", "descriptors", "path", "size")
 
-    def __init__(self, path: Path, descriptors: Descriptors, size: int | None = None) -> None:
+    def __init__(self, path: Path, descriptors: Descriptors, size: int = 0, crc: int = 0) -> None:
         self.path = path
         self.descriptors = descriptors
-        self.size = (path.stat().st_size if path.exists() else 0) if size is None else size
+        self.size = size
+        self.crc = crc
 
     def append(self, data: bytes) -> None:
         """Write behind the end. After an `OSError` the file is as before, or at least what counts of it."""
@@ -114,6 +117,7 @@ class FileStore:
                 self.cut()
             raise
         self.size += len(data)
+        self.crc = google_crc32c.extend(self.crc, data)
 
     def cut(self) -> None:
         """Cut off what is behind the end. If that cannot be, it is overwritten by what comes, or cut off when the log is opened again."""

@@ -58,5 +58,9 @@ def replace_empty_group(shard: CoordinatorShard, group_id: str) -> tuple[list[Co
     group = shard.state.groups.get(group_id)
     if group is None or not gives_way(group):
         return [], lambda: None
-    shard.state.remove_unwritten(group_id)
-    return group_tombstones(group), lambda: shard.state.restore(group)
+    del shard.state.groups[group_id]
+
+    def bring_back() -> None:
+        shard.state.groups[group_id] = group
+
+    return group_tombstones(group), bring_back

@@ -16,7 +16,7 @@ from quorate.coordinator.offsets.commit import BY_TOPIC_ID
 from quorate.coordinator.offsets.member import check_fetch
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard, handles
-from quorate.coordinator.state import CommittedOffset, ShareGroup
+from quorate.coordinator.state import CommittedOffset
 
 __all__ = ["fetch_offsets"]
 
@@ -66,28 +66,22 @@ def fetch_offsets(
 def _of_group(
     shard: CoordinatorShard, asked: OffsetFetchRequestGroup, request: OffsetFetchRequest, context: RequestContext
 ) -> OffsetFetchResponseGroup:
-    group = shard.state.readable(asked.group_id)
-    if isinstance(group, ShareGroup):
-        group = None  # share groups commit no offsets; those of a former group of this name are not theirs
+    group = shard.state.groups.get(asked.group_id)
     if group is not None:
         try:
             check_fetch(group, member_id=asked.member_id, epoch=asked.member_epoch)
         except ApiError as error:
             return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error.code)
-    if asked.topics is not None:
-        topics = _topics(shard, asked, request, context, exists=group is not None)
-    else:
-        topics = [] if group is None else _every_topic(shard, asked.group_id, request, context)
+    topics = (
+        _every_topic(shard, asked.group_id, request, context)
+        if asked.topics is None
+        else _topics(shard, asked, request, context)
+    )
     return OffsetFetchResponseGroup(group_id=asked.group_id, topics=tuple(topics))
 
 
 def _topics(
-    shard: CoordinatorShard,
-    asked: OffsetFetchRequestGroup,
-    request: OffsetFetchRequest,
-    context: RequestContext,
-    *,
-    exists: bool,
+    shard: CoordinatorShard, asked: OffsetFetchRequestGroup, request: OffsetFetchRequest, context: RequestContext
 ) -> list[OffsetFetchResponseTopics]:
     by_id = context.api_version >= BY_TOPIC_ID
     found: list[OffsetFetchResponseTopics] = []
@@ -111,10 +105,7 @@ def _topics(
             )
             continue
         partitions = tuple(
-            _partition(
-                shard, asked.group_id, name, index, request.require_stable, exists=exists, topic_id=topic.topic_id
-            )
-            for index in topic.partition_indexes
+            _partition(shard, asked.group_id, name, index, request.require_stable) for index in topic.partition_indexes
         )
         found.append(OffsetFetchResponseTopics(name=name, topic_id=topic.topic_id, partitions=partitions))
     return found + unknown
@@ -145,23 +136,15 @@ def _every_topic(
 
 
 def _partition(
-    shard: CoordinatorShard,
-    group_id: str,
-    topic: str,
-    index: int,
-    require_stable: bool,
-    *,
-    exists: bool = True,
-    topic_id: Uuid = Uuid.ZERO,
+    shard: CoordinatorShard, group_id: str, topic: str, index: int, require_stable: bool
 ) -> OffsetFetchResponsePartitions:
-    """One partition's offset; not one that was committed for another topic of the same name."""
     offsets = shard.state.offsets
     if require_stable and offsets.is_pending(group_id, topic, index):
         return OffsetFetchResponsePartitions(
             partition_index=index, committed_offset=-1, error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT
         )
-    found: CommittedOffset | None = offsets.get(group_id, topic, index) if exists else None
-    if found is None or (topic_id != Uuid.ZERO and found.topic_id not in (Uuid.ZERO, topic_id)):
+    found: CommittedOffset | None = offsets.get(group_id, topic, index)
+    if found is None:
         return OffsetFetchResponsePartitions(partition_index=index, committed_offset=-1)
     return OffsetFetchResponsePartitions(
         partition_index=index,

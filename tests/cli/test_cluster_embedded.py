@@ -40,7 +40,7 @@ def test_a_lab_goes_on_from_command_to_command_and_what_is_in_it_outlives_its_pr
     up = json.loads(labs("cluster", "up", "--racks", "a,b", "--version", "4.0.2", "--json").out)
     assert (up["image"], fields(up)) == ("embedded", [(1, "a", "4.0.2", "running"), (2, "b", "4.0.2", "running")])
     producer = KafkaProducer(bootstrap_servers=up["bootstrap_servers"])
-    producer.send("orders", b"kept", partition=5).get(300)
+    producer.send("orders", b"kept", partition=5).get(10)
     producer.close()
 
     assert labs("cluster", "restart-broker", "2", "--rack", "c").out.startswith("broker 2 is up in rack c at ")
@@ -69,7 +69,7 @@ def test_a_lab_goes_on_from_command_to_command_and_what_is_in_it_outlives_its_pr
         "orders",
         bootstrap_servers=again["bootstrap_servers"],
         auto_offset_reset="earliest",
-        consumer_timeout_ms=300_000,
+        consumer_timeout_ms=10_000,
     )
     assert next(consumer).value == b"kept"
     consumer.close()
@@ -77,6 +77,21 @@ def test_a_lab_goes_on_from_command_to_command_and_what_is_in_it_outlives_its_pr
     assert labs("cluster", "down").out == "lab: removed, with its data\n"
     assert embedded_lab_names() == []
     assert not lab_folder("lab").exists()
+
+
+def test_a_lab_with_damaged_data_starts_again_once_the_loss_is_accepted(labs):
+    up = json.loads(labs("cluster", "up", "--racks", "a", "--json").out)
+    with closing(KafkaProducer(bootstrap_servers=up["bootstrap_servers"])) as producer:
+        producer.send("orders", b"lost", partition=0).get(10)
+    os.kill(int((lab_folder("lab") / "lock").read_text()), signal.SIGKILL)
+    wait_for("the process is gone", lambda: not is_alive("lab"), 5_000)
+    segment = lab_folder("lab") / "data" / "broker-1" / "orders-0" / f"{0:020}.log"
+    segment.unlink()
+    said = f"{segment}: the segment is missing; the records at offset 0 "
+    assert labs("cluster", "up").err.startswith(f"error: {said}would be lost; ")
+    accepted = labs("cluster", "up", "--accept-data-loss")
+    assert f"{said}are lost" in accepted.err
+    assert accepted.out.startswith("lab: up again ")
 
 
 def test_clients_of_a_secure_lab_need_its_certificate_and_password(labs):
@@ -140,7 +155,7 @@ def test_a_lab_whose_start_is_not_waited_for_is_there_or_gone(labs, number):
     folder = lab_folder("lab")
     wait_for("a lab is being started", (folder / "plan.json").exists, 20_000)
     up.send_signal(number)
-    up.wait(300)
+    up.wait(20)
     if number == signal.SIGINT:
         assert not folder.exists()
         return

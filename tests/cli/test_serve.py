@@ -45,10 +45,10 @@ def test_clients_use_it_prometheus_reads_it_and_sigterm_ends_it(start):
         assert where["version"] == "4.0.2"
         config = where["client_config"]
         producer = KafkaProducer(**config)
-        producer.send("orders", b"one", partition=4).get(300)
+        producer.send("orders", b"one", partition=4).get(10)
         producer.close()
         consumer = KafkaConsumer(
-            "orders", **config, group_id="g", auto_offset_reset="earliest", consumer_timeout_ms=300_000
+            "orders", **config, group_id="g", auto_offset_reset="earliest", consumer_timeout_ms=10_000
         )
         assert next(consumer).value == b"one"
         consumer.commit()
@@ -73,7 +73,7 @@ def test_clients_use_it_prometheus_reads_it_and_sigterm_ends_it(start):
         assert got(f"{where['http']}/nothing")[0] == 404
 
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=300)
+        out, err = process.communicate(timeout=15)
         assert (process.returncode, out, err) == (0, b"", b"stopping\n")
         consumer.close(autocommit=False)
 
@@ -82,28 +82,57 @@ def test_ctrl_c_ends_it_too_and_logins_are_asked_for(start):
     with served(start, "--security", "SASL_SSL", "--password", "secret") as (process, where):
         config = where["client_config"]
         producer = KafkaProducer(**config)
-        producer.send("orders", b"one").get(300)
+        producer.send("orders", b"one").get(10)
         producer.close()
         assert config["sasl_plain_password"] == "secret"
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=300)
+        process.communicate(timeout=15)
         assert process.returncode == 0
 
 
 def test_what_is_in_a_directory_is_there_the_next_time(start, tmp_path):
     with served(start, "--racks", "a,b", "--data", tmp_path / "kafka") as (process, where):
         producer = KafkaProducer(**where["client_config"])
-        producer.send("orders", b"kept", partition=3).get(300)
+        producer.send("orders", b"kept", partition=3).get(10)
         producer.close()
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=300)
+        process.communicate(timeout=15)
         assert process.returncode == 0
     with served(start, "--racks", "a,b", "--data", tmp_path / "kafka") as (_, where):
         consumer = KafkaConsumer(
-            "orders", **where["client_config"], auto_offset_reset="earliest", consumer_timeout_ms=300_000
+            "orders", **where["client_config"], auto_offset_reset="earliest", consumer_timeout_ms=10_000
         )
         assert [next(consumer).value] == [b"kept"]
         consumer.close()
+
+
+def test_damaged_data_refuses_the_start_until_the_loss_is_accepted(start, quorate, tmp_path):
+    """Issue 14: a start said "ready", and nothing else."""
+    data = tmp_path / "data"
+    with served(start, "--data", data) as (process, where):
+        producer = KafkaProducer(bootstrap_servers=where["bootstrap_servers"])
+        producer.send("orders", b"one", partition=0).get(10)
+        producer.close()
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+    segment = data / "broker-1" / "orders-0" / f"{0:020}.log"
+    content = segment.read_bytes()
+    segment.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    refused = quorate("serve", "--port", 0, "--data", data)
+    assert refused.status == 1
+    assert refused.err.startswith(f"error: {segment}, position 0: the batch has CRC ")
+    assert "the records at offset 0 would be lost; " in refused.err
+    assert "--accept-data-loss" in refused.err
+    with served(start, "--data", data, "--accept-data-loss") as (process, where):
+        assert where["brokers"]
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=20)
+    assert f"{segment}, position 0: " in err.decode()
+    assert "the records at offset 0 are lost; the damaged file is kept in " in err.decode()
+    (kept,) = data.glob("damaged-*/broker-1/orders-0/*.log")
+    assert kept.read_bytes() == content[:-1] + bytes([content[-1] ^ 1])
+    with served(start, "--data", data) as (_, where):
+        assert where["brokers"]
 
 
 def test_a_directory_that_another_process_uses_is_refused(start, quorate, tmp_path):

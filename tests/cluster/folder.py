@@ -9,7 +9,8 @@ import pytest
 
 from quorate.cluster.log import PartitionLog, Refused
 from quorate.cluster.log_config import LogConfig
-from quorate.cluster.storage.log_files import LogFiles
+from quorate.cluster.storage.inspection import Found, Place, inspect
+from quorate.cluster.storage.log_files import LogFiles, topic_id_of
 from quorate.cluster.storage.recovery import load
 from quorate.cluster.storage.stores import Descriptors
 from quorate.codecs import Uuid
@@ -40,6 +41,10 @@ def batch(
     )
 
 
+class Lost(Exception):
+    """What a folder has lost."""
+
+
 @dataclass
 class Folder:
     """A partition's folders under `root`, in `brokers` directories."""
@@ -48,11 +53,20 @@ class Folder:
     brokers: int = 1
 
     @contextmanager
-    def opened(self, config: LogConfig = SMALL, *, clean: bool = False, flushed: int = 0) -> Iterator[PartitionLog]:
+    def opened(
+        self, config: LogConfig = SMALL, *, clean: bool = False, flushed: int = 0, same_boot: bool = True
+    ) -> Iterator[PartitionLog]:
+        """As after a stop (`clean`) or a crash, of the process (`same_boot`) or the machine. Raises `Lost`."""
         descriptors = Descriptors()
         folders = [self.root / f"broker-{one}" / "t-0" for one in range(self.brokers)]
-        files = LogFiles(folders, TOPIC_ID, descriptors)
-        log, self.cut = load(files, config, clean=clean, start_offset=0, flushed_offset=flushed, now_ms=NOW_MS)
+        topic_id = topic_id_of(self.path) or TOPIC_ID
+        place = Place(str(topic_id), flushed_offset=flushed, clean=clean, same_boot=same_boot, has_gaps=config.compact)
+        found = inspect(self.path, place) if self.path.is_dir() else Found(self.path, clean=clean)
+        self.cut = found.cut_bytes
+        if found.losses:
+            raise Lost(found.losses)
+        files = LogFiles(folders, topic_id, descriptors)
+        log = load(files, config, found, now_ms=NOW_MS)
         try:
             yield log
         finally:

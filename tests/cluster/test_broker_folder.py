@@ -7,6 +7,7 @@ import pytest
 
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.log_config import LogConfig
+from quorate.cluster.storage.checksums import CHECKSUMS
 from quorate.codecs.batches import BatchRecord, control_record, read_batches
 from tests.cluster.broker_folder import PACKED
 from tests.cluster.folder import Folder, facts
@@ -29,12 +30,14 @@ def ours(tmp_path: Path) -> Folder:
 
 
 def files(folder: Folder) -> dict[str, bytes]:
-    """What both have: not the id, and of the newest segment only what the broker had finished."""
+    """What both have: not the id and our checksums, and of the newest segment only what the broker had finished."""
     newest = max(folder.path.glob("*.log")).stem
     return {
         path.name: path.read_bytes()
         for path in folder.path.iterdir()
-        if path.suffix != ".metadata" and (path.stem != newest or path.suffix in (".log", ".snapshot"))
+        if path.suffix != ".metadata"
+        and path.name != CHECKSUMS
+        and (path.stem != newest or path.suffix in (".log", ".snapshot"))
     }
 
 

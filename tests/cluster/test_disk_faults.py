@@ -194,13 +194,22 @@ def test_a_log_that_cannot_be_looked_after_holds_up_no_other_and_is_looked_after
         assert log_of(core, "bad").active.base_offset == 1
 
 
-def damage(segment: Path) -> None:
-    data = bytearray(segment.read_bytes())
-    data[-1] ^= 0xFF
-    segment.write_bytes(data)
+def damage_once_checked(monkeypatch: pytest.MonkeyPatch, segment: Path) -> None:
+    """Have the disk return other bytes than those that the start has checked."""
+    check = DataDirectory.inspect
+
+    def inspect(data: DataDirectory, partitions: Any) -> None:
+        check(data, partitions)
+        content = bytearray(segment.read_bytes())
+        content[-1] ^= 0xFF
+        segment.write_bytes(content)
+
+    monkeypatch.setattr(DataDirectory, "inspect", inspect)
 
 
-def test_a_damaged_log_of_transactions_has_no_coordinator_and_keeps_no_cluster_from_starting(tmp_path: Path) -> None:
+def test_transactions_whose_log_is_damaged_while_the_cluster_runs_have_no_coordinator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with opened(tmp_path) as core:
         core.internal_topic(TRANSACTION_STATE)
         for _ in range(2):
@@ -209,7 +218,7 @@ def test_a_damaged_log_of_transactions_has_no_coordinator_and_keeps_no_cluster_f
         assert led is not None
         assert led.log.files is not None
         segment = led.log.files.path(led.log.active)
-    damage(segment)
+    damage_once_checked(monkeypatch, segment)
     with opened(tmp_path) as core:
         for _ in range(2):
             with pytest.raises(Refusal) as refused:
@@ -219,7 +228,9 @@ def test_a_damaged_log_of_transactions_has_no_coordinator_and_keeps_no_cluster_f
         assert f"the transactions of {TRANSACTION_STATE}-{led.index} have no coordinator: " in note
 
 
-def test_a_coordinator_whose_log_is_damaged_is_none_and_does_not_forget_offsets(tmp_path: Path) -> None:
+def test_a_coordinator_whose_log_is_damaged_while_it_runs_is_none_and_does_not_forget_offsets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fetch = OffsetFetchRequest(
         groups=(
             OffsetFetchRequestGroup(group_id="g", topics=(OffsetFetchRequestTopics(name="t", partition_indexes=(0,)),)),
@@ -252,7 +263,7 @@ def test_a_coordinator_whose_log_is_damaged_is_none_and_does_not_forget_offsets(
         assert ask(core, fetch, 8).groups[0].topics[0].partitions[0].committed_offset == 2
         assert led.log.files is not None
         segment = led.log.files.path(led.log.active)
-    damage(segment)
+    damage_once_checked(monkeypatch, segment)
     with opened(tmp_path) as core:
         led = core.groups.partition_for("g")
         assert led is not None

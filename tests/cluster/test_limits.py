@@ -28,7 +28,7 @@ WHO = MetadataRequest(topics=())
 
 
 def eventually(condition: Callable[[], Any]) -> None:
-    until = time.monotonic() + 300
+    until = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < until
         time.sleep(0.005)

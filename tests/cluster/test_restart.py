@@ -71,7 +71,7 @@ def write_transactions(cluster: EmbeddedCluster) -> Producer:
     ):
         producer.begin_transaction()
         producer.produce("payments", value, key=b"k")
-        producer.flush(300)
+        producer.flush(20)
         if end is not None:
             end(20)
     return producer
@@ -110,7 +110,7 @@ def test_clients_go_on_where_they_were_after_a_stop_and_after_a_crash(tmp_path: 
             assert len(log.producers.aborted) == 2
             fresh = Producer({"bootstrap.servers": again.bootstrap_servers, "enable.idempotence": True})
             fresh.produce("payments", b"later")
-            assert fresh.flush(300) == 0
+            assert fresh.flush(20) == 0
             assert not core.failures
         assert core.transactions.next_block > 1000  # no producer id is given out twice
 
@@ -151,7 +151,7 @@ def test_metadata_is_as_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_crash_at_any_byte_of_the_metadata_leaves_what_was_there_before_a_change_or_after_it(
+def test_a_power_failure_at_any_byte_of_the_metadata_leaves_what_was_there_before_a_change_or_after_it(
     tmp_path: Path, seed: int
 ) -> None:
     random = Random(seed)
@@ -169,11 +169,13 @@ def test_a_crash_at_any_byte_of_the_metadata_leaves_what_was_there_before_a_chan
     path = tmp_path / "controller" / "__cluster_metadata-0" / f"{0:020}.log"
     content = path.read_bytes()
     path.write_bytes(content[: random.randrange(len(content) // 4, len(content))])
+    (tmp_path / ".lock").write_text("the machine has started again since")
     again = quiet_core(tmp_path, clock)
     found = {topic.name: len(topic.partitions) for topic in again.topics.values()}
     assert found in states, f"seed {seed}"
     there = {path.name for path in tmp_path.glob("broker-*/t*") if not path.name.endswith("-stray")}
-    assert there == {f"{name}-{index}" for name, count in found.items() for index in range(count)}
+    left = there - {f"{name}-{index}" for name, count in found.items() for index in range(count)}
+    assert all(any(f"/{name} is of no partition" in text for text in again.start_notes) for name in left)
     again.close()
 
 
@@ -307,7 +309,7 @@ def test_what_was_acknowledged_is_there_after_the_process_was_killed(tmp_path: P
 def dumped(paths: Iterable[Path], *options: str) -> list[str]:
     """What `kafka-dump-log.sh` prints. The tool ends with 0 whatever it finds: what is wrong, it says."""
     command = [*DUMP, *options, "--files", ",".join(map(str, sorted(paths)))]
-    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=300)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120)
     assert done.returncode == 0, done.stderr
     assert "Exception" not in done.stderr
     return done.stdout.splitlines()
@@ -337,7 +339,7 @@ def test_kafkas_tool_reads_every_file_of_the_directory(tmp_path: Path) -> None:
         sent = [f"{number}-{'x' * (number % 150)}" for number in range(1200)]
         for place, value in enumerate(sent):
             producer.produce("orders", value, partition=place % 2, key=str(place))
-        assert producer.flush(300) == 0
+        assert producer.flush(20) == 0
         member = consumer(cluster, "consumer")
         assert len(read(member, len(sent))) == len(sent)
         member.commit(asynchronous=False)

@@ -1,0 +1,73 @@
+"""A long sweep of damaged data directories: a bit, a cut, a file or a folder less, in every kind of file, after a stop and after a crash (`make bench-diff`).
+
+Each start has to restore everything, or be refused with what is lost. Prints the seed, what became of each kind of file, and each finding with its seed. Ends with 1 if there
+is any. `--seed` repeats a run.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections import Counter
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+# Behind everything: `codecs` stays the standard library's.
+sys.path.append(str(Path(__file__).parents[1]))
+
+from tests.cluster.damage import Finding, play
+
+CASES = 1_000
+EACH = 10
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=int, default=CASES)
+    parser.add_argument("--seed", type=int, help="the first seed (default: a new one)")
+    parser.add_argument("--quick", action="store_true", help="30 cases")
+    parser.add_argument("--json", action="store_true", help="one JSON object at the end")
+    options = parser.parse_args()
+    first = int.from_bytes(os.urandom(3), "big") if options.seed is None else options.seed
+    wanted = 30 if options.quick else options.cases
+    print(f"seeds from {first}; --seed {first} repeats this run", file=sys.stderr)
+    results: Counter[tuple[str, str]] = Counter()
+    findings = 0
+    started = time.perf_counter()
+    with TemporaryDirectory() as folder:
+        for seed in count(first):
+            if sum(results.values()) + findings >= wanted:
+                break
+            for case in play(seed, Path(folder) / "case", EACH):
+                if isinstance(case, Finding):
+                    findings += 1
+                    print(f"seed {seed}: {case}", file=sys.stderr, flush=True)
+                else:
+                    results[case.kind, case.result] += 1
+            done = sum(results.values()) + findings
+            if done % 100 == 0:
+                rate = done / (time.perf_counter() - started)
+                print(
+                    f"  up to seed {seed}: {done:,} cases, {findings} findings, {rate:.1f}/s",
+                    file=sys.stderr,
+                    flush=True,
+                )
+    kinds = {
+        kind: {result: number for (one, result), number in sorted(results.items()) if one == kind}
+        for kind in sorted({kind for kind, _ in results})
+    }
+    if options.json:
+        print(
+            json.dumps({"seed": first, "cases": sum(results.values()) + findings, "findings": findings, "kinds": kinds})
+        )
+    else:
+        for kind, found in kinds.items():
+            print(f"{kind:24}" + "  ".join(f"{result} {number}" for result, number in found.items()))
+        print(f"seed {first}  cases {sum(results.values()) + findings:,}  findings {findings}")
+    sys.exit(1 if findings else 0)
+
+
+if __name__ == "__main__":
+    main()

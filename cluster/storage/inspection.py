@@ -1,0 +1,417 @@
+"""Whether a partition's folder has everything that it had, before anything in it is changed.
+
+With `segment-checksums` every byte of every segment is held against its checksum. Without (an older quorate wrote the folder, or the file is damaged), batches are
+held against their CRCs, offsets against their neighbours, and the end against `recovery-point-offset-checkpoint`.
+
+A torn tail is what a crash leaves of the last write: it is cut off, as Kafka's LogLoader does. Everything else is a `Loss`, for which Kafka has replicas.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from pathlib import Path
+
+import google_crc32c
+
+from quorate.cluster.storage.checksums import CHECKSUMS, Checksums, SegmentSum, decode_checksums
+from quorate.cluster.storage.files import BadFileError, decode_producers
+from quorate.cluster.storage.log_files import BESIDE, METADATA, topic_id_of
+from quorate.cluster.storage.segment import BatchFacts
+from quorate.codecs.batches import BatchProblem
+from quorate.codecs.batches.frames import frames, next_batch
+from quorate.codecs.batches.reader import check
+from quorate.coordinator.log_segments import segment_path, segments_in
+
+__all__ = ["Found", "FoundSegment", "Loss", "Place", "inspect"]
+
+_BLOCK_BYTES = 1 << 20
+_MOST_OFFSETS = 1 << 31
+"""Indexes have offsets as int32, relative to the segment's base offset."""
+_ENTRY_BYTES = 8  # of an index, at least
+_STOPPED = "were not on the disk when the machine stopped, and are lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What a folder does not have any more. `lost`: in words, as the subject of a sentence in the plural."""
+
+    path: Path
+    detail: str
+    lost: str
+    position: int | None = None
+
+    def __str__(self) -> str:
+        at = "" if self.position is None else f", position {self.position:,}"
+        return f"{self.path}{at}: {self.detail}"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What is known of a partition from elsewhere.
+
+    `start_offset`, `flushed_offset`: by the brokers' checkpoints; `clean`: the cluster was stopped in order; `same_boot`: the machine has not been restarted since,
+    so what was written is there whether it was flushed or not; `has_gaps`: compaction may have left gaps between offsets; `any_first`: the first batch may have any offset.
+    """
+
+    topic_id: str
+    _: KW_ONLY
+    start_offset: int = 0
+    flushed_offset: int = 0
+    clean: bool = False
+    same_boot: bool = True
+    has_gaps: bool = False
+    any_first: bool = False
+
+
+@dataclass(slots=True)
+class FoundSegment:
+    """A segment as it is: `keep`, positions of whole batches from and to, and what a log of them has. `beside`: whether the files next to it are as they were; `None`: not known."""
+
+    sum: SegmentSum
+    keep: list[tuple[int, int]]
+    beside: bool | None = None
+
+
+@dataclass(slots=True)
+class Found:
+    """What is in a folder. `checksums`: if they can be read; `end_offset`: where the log ended, as far as is known; `cut_bytes`: of torn tails.
+
+    `foreign`: the id of another topic, whose folder this is; `repaired`: the losses are accepted; `is_whole`: the checksums show that nothing is
+    missing.
+    """
+
+    folder: Path
+    checksums: Checksums | None = None
+    start_offset: int = 0
+    end_offset: int = 0
+    flushed_offset: int = 0
+    clean: bool = False
+    segments: dict[int, FoundSegment] = field(default_factory=dict)
+    losses: list[Loss] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    cut_bytes: int = 0
+    foreign: str | None = None
+    repaired: bool = False
+    has_gaps: bool = False
+    is_whole: bool = False
+
+
+def inspect(folder: Path, place: Place) -> Found:
+    """What is in a partition's folder, and what is not any more. Changes nothing. Raises `OSError`."""
+    found = Found(
+        folder,
+        start_offset=place.start_offset,
+        flushed_offset=place.flushed_offset,
+        clean=place.clean,
+        has_gaps=place.has_gaps,
+    )
+    if not folder.is_dir():
+        found.losses.append(Loss(folder, "the folder is missing", "all its records"))
+        return found
+    bases = [int(path.stem) for path in segments_in(folder)]
+    _read_checksums(found, place, bases)
+    if found.losses:
+        return found
+    sums = found.checksums
+    if sums is not None:
+        found.end_offset = sums.end.next_offset
+        for one in sums.all():
+            if one.base_offset not in bases and one.size and one.next_offset > found.start_offset:
+                _miss(found, place, one, last=one.base_offset > max(bases, default=-1))
+    else:
+        _look_for_orphans(found, bases)
+    next_offset = None
+    for place_in_row, base in enumerate(bases):
+        following = bases[place_in_row + 1] if place_in_row + 1 < len(bases) else None
+        next_offset = _Segment(found, place, base, following).look(next_offset)
+    found.end_offset = max(found.end_offset, next_offset or 0)
+    _check_end(found, place, next_offset)
+    _check_producers(found)
+    return found
+
+
+def _miss(found: Found, place: Place, one: SegmentSum, *, last: bool) -> None:
+    """A segment is missing: the newest ones may have been written only into the memory of a machine that then stopped."""
+    path = segment_path(found.folder, one.base_offset)
+    lost = _offsets(max(one.base_offset, found.start_offset), one.next_offset)
+    if last and not place.same_boot and not place.clean and one.base_offset >= place.flushed_offset:
+        found.notes.append(f"{path}: {lost} {_STOPPED}")
+        found.end_offset = min(found.end_offset, one.base_offset)
+        found.is_whole = False
+    else:
+        found.losses.append(Loss(path, "the segment is missing", lost))
+
+
+def _read_checksums(found: Found, place: Place, bases: Sequence[int]) -> None:
+    path, sums = found.folder / CHECKSUMS, None
+    try:
+        sums = decode_checksums(path.read_bytes())
+    except FileNotFoundError:
+        pass
+    except (BadFileError, ValueError, LookupError, TypeError) as error:
+        found.notes.append(f"{path}: {error}; the segments are checked batch by batch, and the file is written again")
+    said = topic_id_of(found.folder)
+    metadata = found.folder / METADATA
+    if sums is not None and sums.topic_id == place.topic_id:
+        found.checksums = sums
+        found.is_whole = True
+        found.has_gaps |= sums.has_gaps
+        found.start_offset = sums.start_offset if place.same_boot else max(sums.start_offset, place.start_offset)
+    elif said is not None and str(said) != place.topic_id:
+        found.foreign = str(said)
+        detail = f"the folder is of topic id {said}, the cluster's metadata has {place.topic_id} for this name"
+        found.losses.append(Loss(metadata, detail, "its records"))
+    elif said is None and sums is None and not bases:
+        found.losses.append(Loss(found.folder, "the folder is empty", "all its records"))
+    if str(said) != place.topic_id and not found.losses:
+        found.notes.append(f"{metadata}: does not have the topic's id, {place.topic_id}; it is written again")
+
+
+def _look_for_orphans(found: Found, bases: Sequence[int]) -> None:
+    """Without checksums an index shows that there was something in a segment."""
+    there = [base for base in bases if segment_path(found.folder, base).stat().st_size]
+    named = {
+        int(path.stem)
+        for path in found.folder.iterdir()
+        if path.suffix in BESIDE and path.stat().st_size >= _ENTRY_BYTES
+    }
+    for base in sorted(named.difference(there)):
+        if base >= found.start_offset:
+            lost = f"the records from offset {base:,} on"
+            found.losses.append(
+                Loss(segment_path(found.folder, base), "the segment is missing or empty, its index is not", lost)
+            )
+
+
+def _check_end(found: Found, place: Place, next_offset: int | None) -> None:
+    """Without checksums the recovery point says how far the log went at least."""
+    known = place.flushed_offset
+    there = max(next_offset or 0, found.start_offset)
+    if found.checksums is None and not found.losses and known > there:
+        found.end_offset = known
+        detail = f"the log ends at offset {there:,}, recovery-point-offset-checkpoint has {known:,}"
+        found.losses.append(Loss(found.folder, detail, _offsets(there, known)))
+
+
+def _check_producers(found: Found) -> None:
+    """Where the oldest segments are deleted, a snapshot is all that is known of their producers."""
+    sums = found.checksums
+    first = min(found.segments, default=0)
+    if sums is None or not first or not sums.snapshot[1] or found.losses:
+        return
+    offset, count = sums.snapshot
+    reasons = []
+    for path in sorted(found.folder.glob("*.snapshot"), reverse=True):
+        try:
+            decode_producers(path.read_bytes())
+        except BadFileError as error:
+            reasons.append(str(error))
+            continue
+        if int(path.stem) >= first:
+            return
+    path = found.folder / f"{offset:020}.snapshot"
+    detail = reasons[0] if path.exists() and reasons else "the file is missing"
+    lost = f"the sequence numbers of producers ({count:,} of them) before offset {first:,}"
+    found.losses.append(Loss(path, detail, lost))
+
+
+def _offsets(start: int, end: int) -> str:
+    return (
+        f"the records at offset {start:,}" if end == start + 1 else f"the records at offsets {start:,} to {end - 1:,}"
+    )
+
+
+class _Segment:
+    """One segment, with what is known of it."""
+
+    def __init__(self, found: Found, place: Place, base: int, following: int | None) -> None:
+        self.found = found
+        self.place = place
+        self.base = base
+        self.following = following
+        self.path = segment_path(found.folder, base)
+        self.size = self.path.stat().st_size
+        self.known = None if found.checksums is None else found.checksums.of(base)
+
+    def look(self, before: int | None) -> int:
+        """Enter it into what was found. `before`: where the segment before it ends. Returns where this one ends."""
+        known = self.known
+        if known is not None and known.size <= self.size and self._crc((0, known.size)) == known.crc:
+            end, following, detail = self._walk(known.size, known.next_offset)
+            if self.following is not None and end == known.size:
+                detail = None  # the rest of a write that failed before the segment was closed
+            later = self._later(end, following) if detail is not None else []
+            if detail is not None and later:
+                return self._lose(end, detail, [(0, end), *later] if end else later)
+            self._keep(end, following, known.crc if end == known.size else None)
+            self._cut(end)
+            return following
+        self._check_gap(before)
+        end, following, detail = self._walk(0, self.base)
+        later = self._later(end, following) if detail is not None else []
+        whole = [(0, end), *later] if end else later
+        ends_early = known is not None and following < known.next_offset
+        strict = known is not None and (
+            self.place.same_boot
+            or following < self.found.flushed_offset
+            or (ends_early and self.following is not None and not self.found.has_gaps)
+        )
+        if known is not None and detail is None:
+            if ends_early and strict:
+                detail = f"the file ends here, it had {known.size:,} bytes"
+            elif not ends_early and (strict or not self.found.has_gaps or self.size == known.size):
+                # Also after a power failure: what was appended once does not change but by compaction.
+                at, detail = self._odd_epoch(known)
+                return self._lose(at, detail, whole)
+        torn = self.following is None and not later and not strict and not (self.place.clean and detail is not None)
+        torn |= known is None and end > 0 and not later and following == self.following
+        if detail is None or (torn and following >= self.found.flushed_offset):
+            self._keep(end, following, None)
+            self._cut(end)
+            if known is not None and ends_early and self.following is None:
+                told = _offsets(following, known.next_offset)
+                self.found.notes.append(f"{self.path}: {told} {_STOPPED}")
+                self.found.end_offset = following
+                self.found.is_whole = False
+            return following
+        return self._lose(end, detail, whole)
+
+    def _check_gap(self, before: int | None) -> None:
+        """Whether records between the segment before and this one are missing."""
+        first = self.found.start_offset if before is None else before
+        if (
+            self.known is None
+            and self.base > first
+            and not self.found.has_gaps
+            and not (before is None and self.place.any_first)
+        ):
+            lost = _offsets(first, self.base)
+            where = segment_path(self.found.folder, first)
+            self.found.losses.append(Loss(where, f"the records before {self.path.name} are missing", lost))
+
+    def _crc(self, *ranges: tuple[int, int]) -> int:
+        crc = 0
+        with self.path.open("rb") as file:
+            for begin, end in ranges:
+                file.seek(begin)
+                left = end - begin
+                while left and (block := file.read(min(_BLOCK_BYTES, left))):
+                    crc = google_crc32c.extend(crc, block)
+                    left -= len(block)
+        return crc
+
+    def _walk(self, position: int, next_offset: int) -> tuple[int, int, str | None]:
+        """From a position to where whole batches in their order end; the next offset there; and why they end, unless it is the end of the file."""
+        exact = not self.found.has_gaps and not (position == 0 and self.place.any_first)
+        for frame in self._frames(position):
+            if isinstance(frame, BatchProblem):
+                return position, next_offset, frame.detail
+            buffer, start, stop, _ = frame
+            problem = check(buffer, start, stop, position)
+            if problem is not None:
+                return position, next_offset, problem.detail
+            if (why := self._misplaced(BatchFacts.of(buffer, start), next_offset, exact)) is not None:
+                return position, next_offset, why
+            position += stop - start
+            next_offset = BatchFacts.of(buffer, start).last_offset + 1
+            exact = not self.found.has_gaps
+        return position, next_offset, None if position == self.size else "the rest of the file is zeros"
+
+    def _odd_epoch(self, known: SegmentSum) -> tuple[int, str]:
+        """Position and description of a change that no CRC of a batch and no offset shows."""
+        epochs = self.found.checksums.epochs if self.found.checksums is not None else []
+        for frame in self._frames(0, known.size):
+            assert not isinstance(frame, BatchProblem), frame.detail
+            facts = BatchFacts.of(frame[0], frame[1])
+            led = next((epoch for epoch, start in reversed(epochs) if start <= facts.base_offset), facts.leader_epoch)
+            if facts.leader_epoch != led:
+                return frame[3], f"the batch has leader epoch {facts.leader_epoch}, it was written in {led}"
+        return 0, f"the first {known.size:,} bytes do not have the CRC {known.crc:08x} that is in {CHECKSUMS}"
+
+    def _misplaced(self, facts: BatchFacts, next_offset: int, exact: bool) -> str | None:
+        """Why a batch cannot be there: the CRC does not cover its base offset."""
+        late = self.following is not None and facts.last_offset >= self.following
+        if exact and facts.base_offset != next_offset:
+            return f"the batch begins at offset {facts.base_offset:,}, {next_offset:,} would follow"
+        if facts.base_offset < next_offset or facts.last_offset < facts.base_offset:
+            return f"the batch has offsets {facts.base_offset:,} to {facts.last_offset:,}, at least {next_offset:,} would follow"
+        if late or facts.last_offset - self.base >= _MOST_OFFSETS:
+            return f"the batch has offsets {facts.base_offset:,} to {facts.last_offset:,}, which are too large for the segment"
+        return None
+
+    def _frames(self, position: int, end: int | None = None) -> Iterator[tuple[bytes, int, int, int] | BatchProblem]:
+        with self.path.open("rb") as file:
+            file.seek(position)
+            yield from frames(file, self.size if end is None else end, position=position)
+
+    def _later(self, position: int, next_offset: int) -> list[tuple[int, int]]:
+        """Where there are whole batches behind damage, with offsets that may follow."""
+        found: list[tuple[int, int]] = []
+        while True:
+            with self.path.open("rb") as file:
+                file.seek(position)
+                batch = next_batch(file.read(1), position, file, self.size)
+            if batch is None:
+                return found
+            position = begin = batch[1]
+            for frame in self._frames(position):
+                if isinstance(frame, BatchProblem):
+                    break
+                buffer, start, stop, _ = frame
+                facts = BatchFacts.of(buffer, start) if check(buffer, start, stop, position) is None else None
+                if facts is None or self._misplaced(facts, next_offset, exact=False) is not None:
+                    break
+                position += stop - start
+                next_offset = facts.last_offset + 1
+            if position > begin:
+                found.append((begin, position))
+                position -= 1  # the search begins behind it
+
+    def _offsets_in(self, begin: int, end: int) -> tuple[int, int]:
+        """First and next offset of the batches in a range."""
+        facts = [BatchFacts.of(one[0], one[1]) for one in self._frames(begin, end) if not isinstance(one, BatchProblem)]
+        return facts[0].base_offset, facts[-1].last_offset + 1
+
+    def _keep(self, end: int, next_offset: int, crc: int | None) -> None:
+        known = self.known
+        summed = SegmentSum(self.base, next_offset, end, self._crc((0, end)) if crc is None else crc)
+        beside = None
+        if known is not None:
+            there = {suffix: _crc_of(self.path.with_suffix(suffix)) for suffix in BESIDE}
+            beside = crc is not None and there == known.beside
+        self.found.segments[self.base] = FoundSegment(summed, [(0, end)], beside)
+
+    def _cut(self, end: int) -> None:
+        if end < self.size:
+            self.found.cut_bytes += self.size - end
+            self.found.notes.append(
+                f"{self.path}, position {end:,}: {self.size - end:,} bytes of an unfinished write were cut off"
+            )
+
+    def _lose(self, position: int, detail: str, keep: list[tuple[int, int]]) -> int:
+        """Damage at a position. `keep`: what would be left of the segment. Returns the next offset."""
+        until = self.known.next_offset if self.known is not None else self.following
+        lost = []
+        at = self.base
+        for begin, end in keep:
+            first, following = self._offsets_in(begin, end)
+            if begin and first > at:
+                lost.append(_offsets(at, first))
+            at = following
+        if until is not None and until > at:
+            lost.append(_offsets(at, until))
+        elif until is None and (not keep or keep[-1][1] < self.size):
+            lost.append(f"the records from offset {at:,} on")
+        size = sum(end - begin for begin, end in keep)
+        summed = SegmentSum(self.base, at, size, self._crc(*keep))
+        self.found.segments[self.base] = FoundSegment(summed, keep, False)
+        told = " and ".join(lost) or "the leader epochs or offsets of some records"
+        self.found.losses.append(Loss(self.path, detail, told, position))
+        return at
+
+
+def _crc_of(path: Path) -> int:
+    try:
+        crc: int = google_crc32c.value(path.read_bytes())
+    except FileNotFoundError:
+        return 0
+    return crc
