@@ -149,6 +149,11 @@ class Group:
                 static.append((member.instance_id, number))
         if not static:
             return self.id_order
+        if len({instance_id for instance_id, _ in static}) < len(static):
+            # A broker lets no two members share an instance id. Kafka's stable sort leaves them in hash order.
+            in_hash_order = {int(number): place for place, number in enumerate(self.hash_order)}
+            static.sort(key=lambda one: (java_order.string_key(one[0]), in_hash_order[one[1]]))
+            return np.array([number for _, number in static] + _sorted(dynamic), np.int64)
         return np.array(_sorted(static) + _sorted(dynamic), np.int64)
 
     def with_owned(self, assignment: Assignment, *, generation: int = -1) -> "Group":

@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from quorate.assignors.topology import TopicPartition
 from quorate.codecs.printable import brief, some_of
 
-__all__ = ["AdminLags", "CallableLags", "Fallback", "LagSource", "Lags", "StaticLags", "as_lag_source"]
+__all__ = ["AdminLags", "CallableLags", "Fallback", "LagSource", "Lags", "StaticLags", "as_lag_source", "lags_of"]
 
 log = logging.getLogger(__name__)
 
@@ -200,10 +200,13 @@ class AdminLags(_Guarded):
                 starts = {at: ends[at].offset for at in fresh}
         finally:
             admin.close()
-        lags: dict[tuple[str, int], int | None] = {
-            (at.topic, at.partition): max(0, ends[at].offset - (starts[at] if at in starts else committed[at].offset))
-            for at in wanted
-        }
+        found = lags_of(
+            [TopicPartition(*at) for at in wanted],
+            committed={at: one.offset for at, one in committed.items() if at not in starts},
+            ends={at: one.offset for at, one in ends.items()},
+            starts=starts,
+        )
+        lags: dict[tuple[str, int], int | None] = {at: found.get(at) for at in found}
         if self.fallback == "last" and len(lags) < len(partitions):
             lags = {at: self._last[at] for at in partitions if at in self._last} | lags
         return lags
@@ -242,6 +245,17 @@ class AdminLags(_Guarded):
             f"look at the brokers ({servers}), at the security options, and at DESCRIBE on group {self.group_id} and its topics, "
             f"or raise timeout_ms ({self.timeout_ms:,})"
         )
+
+
+def lags_of(
+    partitions: Sequence[TopicPartition],
+    *,
+    committed: Mapping[Any, int],
+    ends: Mapping[Any, int],
+    starts: Mapping[Any, int],
+) -> dict[TopicPartition, int]:
+    """End minus committed offset, as KIP-169 defines a lag; without a committed offset, end minus `starts`. A partition without an end is left out."""
+    return {at: max(0, ends[at] - committed.get(at, starts.get(at, 0))) for at in partitions if at in ends}
 
 
 def _close(clients: Sequence[Any]) -> None:

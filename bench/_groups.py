@@ -4,7 +4,7 @@ import math
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 from quorate.assignors import Assignment, Assignor, Group, Member, Topic, Topology
 from quorate.codecs import Uuid
@@ -123,11 +123,11 @@ def group(members: dict[str, Member], cell: Cell) -> Group:
 
 
 _GIVEN = ("owned", "owned_offsets", "generations", "user_data", "hash_order", "racks", "rack_of")
-_MADE = ("members", "member_ids", "topology", "subscriptions", "subscription_of", "listings", "listing_of")
+_FOUND_OUT = {name for name, each in vars(Group).items() if isinstance(each, cached_property)} - set(_GIVEN)
 
 
 def fresh(prepared: Group) -> Group:
     """A copy that has forgotten everything that an assignor found out: sorting members, say, is part of assigning, as it is in Java."""
     copy = Group.__new__(Group)
-    copy.__dict__.update({name: prepared.__dict__[name] for name in (*_MADE, *_GIVEN)})
+    copy.__dict__.update({name: prepared.__dict__[name] for name in prepared.__dict__.keys() - _FOUND_OUT})
     return copy

@@ -13,6 +13,8 @@ from typing import Any
 
 ORACLE = Path(__file__).resolve().parents[1] / "tests" / "oracle" / "target"
 JAVA = "Kafka 4.3.1, Java"
+SMOKE_JAVA = ("-Dwarm=0", "-Dround=1", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""A JVM whose figures are not used: no warm-up, short rounds, little compilation."""
 
 Action = Callable[[], Any]
 
@@ -37,12 +39,12 @@ class Measured:
             rounds += 1
 
 
-def java(*families: str, quick: bool) -> list[dict[str, Any]]:
-    """The lines of the oracle's benchmark, with the `least_s` that one call took."""
+def java(*families: str, warm_percent: int) -> list[dict[str, Any]]:
+    """The lines of the oracle's benchmark, with the `least_s` that one call took. `warm_percent`: of its usual warm-up."""
     lines: list[dict[str, Any]] = []
     for family in families:
-        command = ["java", "-Xms2g", "-Xmx4g", "-XX:+UseG1GC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
-        command += [f"-Dwarm={10 if quick else 100}"]
+        command = ["java", "-Xms2g", "-Xmx4g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
+        command += [*(("-XX:+UseG1GC", f"-Dwarm={warm_percent}") if warm_percent else SMOKE_JAVA)]
         command += ["-cp", f"{ORACLE / 'classes'}{os.pathsep}{ORACLE / 'lib'}{os.sep}*", "oracle.Bench", family]
         run = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
         lines += map(json.loads, run.stdout.splitlines())

@@ -2,14 +2,27 @@
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.table import Table
+
+T = TypeVar("T")
+
+
+SMOKE = "the least data, for tests: takes seconds, and prints JSON and the table"
+
+
+def first_seed(options: argparse.Namespace, size: int) -> int:
+    """The seed that a sweep starts from: `--seed`, always the same for a smoke run, or a new one of `size` bytes."""
+    if options.seed is None:
+        return 1 if options.smoke else int.from_bytes(os.urandom(size), "big")
+    return int(options.seed)
 
 
 @dataclass(frozen=True)
@@ -36,12 +49,19 @@ class Report:
         parser = parser or argparse.ArgumentParser()
         parser.description = description
         parser.add_argument("--quick", action="store_true", help="fewer cases and less data; ends within 50 s")
+        parser.add_argument("--smoke", action="store_true", help=SMOKE)
         parser.add_argument("--json", action="store_true", help="one JSON object per case")
         self.options = options = parser.parse_args()
-        self.quick: bool = options.quick
-        self.json: bool = options.json
+        self.smoke: bool = options.smoke
+        self.quick: bool = options.quick and not options.smoke
+        self.json: bool = options.json or options.smoke
+        self.table: bool = not options.json
         self.title = title
         self.cases: list[Case] = []
+
+    def pick(self, full: T, *, quick: T, smoke: T) -> T:
+        """The value for this run: in full, with `--quick` or with `--smoke`."""
+        return smoke if self.smoke else quick if self.quick else full
 
     def rate(
         self,
@@ -69,6 +89,25 @@ class Report:
         """Figures of which less is better."""
         self._add(Case(case, ours, peer, peer_name, None if peer is None else peer / ours, unit, goal, details))
 
+    def steady(self, action: Callable[[], Any]) -> float:
+        """Seconds of one run in the steady state: the median of the first three runs in a row within 5 %, as in Java.
+
+        Where no three are within 4 s, because the machine is busy, the median of the closest three. A smoke run takes the first three.
+        """
+        most_s = self.pick(4.0, quick=4.0, smoke=0.0)
+        runs: list[float] = []
+        started = time.perf_counter()
+        best: tuple[float, float] | None = None
+        while best is None or (best[0] > 1.05 and time.perf_counter() - started < most_s):
+            begin = time.perf_counter()
+            action()
+            runs.append(time.perf_counter() - begin)
+            last = sorted(runs[-3:])
+            if len(last) == 3:
+                spread = last[2] / last[0], last[1]
+                best = spread if best is None else min(best, spread)
+        return best[1]
+
     def _add(self, case: Case) -> None:
         self.cases.append(case)
         if self.json:
@@ -79,8 +118,8 @@ class Report:
             print(f"  {case.case}: {_number(case.ours)} {case.unit}", file=sys.stderr, flush=True)
 
     def finish(self) -> None:
-        """The table, unless JSON was asked for."""
-        if self.json:
+        """Print the table, unless `--json` is given."""
+        if not self.table:
             return
         table = Table(title=self.title)
         further = list(dict.fromkeys(name for case in self.cases for name in case.details))
@@ -105,22 +144,3 @@ class Report:
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.2f}"
-
-
-def steady(action: Callable[[], Any], *, most_s: float = 4.0) -> float:
-    """Seconds of one run in the steady state: the median of the first three runs in a row that lie within 5 %, as the Java side measures.
-
-    Where no three do within `most_s`, because the machine has others to serve, the median of the three that lie closest together.
-    """
-    runs: list[float] = []
-    started = time.perf_counter()
-    best: tuple[float, float] | None = None
-    while best is None or (best[0] > 1.05 and time.perf_counter() - started < most_s):
-        begin = time.perf_counter()
-        action()
-        runs.append(time.perf_counter() - begin)
-        last = sorted(runs[-3:])
-        if len(last) == 3:
-            spread = last[2] / last[0], last[1]
-            best = spread if best is None else min(best, spread)
-    return best[1]

@@ -10,11 +10,21 @@ from pathlib import Path
 
 from _go import Unbuilt, built
 
-__all__ = ["client", "send"]
+__all__ = ["client", "send", "use_python"]
+
+_in_python = False
+
+
+def use_python() -> None:
+    """Send from this process even where Go is installed."""
+    global _in_python
+    _in_python = True
 
 
 @cache
 def _program() -> Path | None:
+    if _in_python:
+        return None
     try:
         return built("sender")
     except Unbuilt as reason:

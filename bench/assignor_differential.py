@@ -6,7 +6,6 @@ Prints the seeds that it tried, how many cases had no answer of Kafka's to compa
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections import Counter
@@ -19,6 +18,7 @@ sys.path.append(str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1]))
 
 from _groups import Cell, members_of, topology_of
+from _report import SMOKE, first_seed
 from rich.console import Console
 from rich.table import Table
 
@@ -81,13 +81,13 @@ def sweep(name: str, module: Any, cases: int, seed: int, oracle: Oracle) -> Tall
 # ---- large groups: the cells of the benchmark, where other code paths and other hash tables are at work
 
 
-def large(name: str, oracle: Oracle) -> Tally:
-    """Kafka's benchmark at 1,000 members and 10,000 partitions, as `clientAssign`."""
+def large(name: str, oracle: Oracle, members: int) -> Tally:
+    """Kafka's benchmark at 1,000 `members` and 10,000 partitions, or fewer, as `clientAssign`."""
     assignor = name.partition(" ")[2]
     tally = Tally(f"{name}, large")
-    for cell in _cells(assignor):
-        members = members_of(cell, client_assignor(assignor), user_data=assignor == "sticky")
-        case = _case(assignor, members, topology_of(cell.members, cell.ratio, cell.topics, cell.racks))
+    for cell in _cells(assignor, members):
+        given = members_of(cell, client_assignor(assignor), user_data=assignor == "sticky")
+        case = _case(assignor, given, topology_of(cell.members, cell.ratio, cell.topics, cell.racks))
         wrong = verdict(case, ours(case), kafka(oracle, case))
         tally.cases += 1
         if wrong is not None:
@@ -96,13 +96,13 @@ def large(name: str, oracle: Oracle) -> Tally:
     return tally
 
 
-def _cells(assignor: str) -> Iterator[Cell]:
+def _cells(assignor: str, members: int) -> Iterator[Cell]:
     for homogeneous in (True, False):
         for incremental in (False, True) if "sticky" in assignor else (False,):
             for racks in ("none", "rf1"):
                 # Kafka's general sticky algorithm takes seconds here, with racks minutes.
                 small = "sticky" in assignor and not homogeneous and racks != "none"
-                yield Cell(100 if small else 1000, 10, 100, homogeneous, incremental, racks)
+                yield Cell(min(100, members) if small else members, 10, 100, homogeneous, incremental, racks)
 
 
 def _case(assignor: str, members: dict[str, Member], topology: Topology) -> Case:
@@ -127,13 +127,13 @@ def _case(assignor: str, members: dict[str, Member], topology: Topology) -> Case
     }
 
 
-def plans() -> dict[str, Callable[[int, int, Oracle], list[Tally]]]:
+def plans(large_members: int = 1000) -> dict[str, Callable[[int, int, Oracle], list[Tally]]]:
     """Every assignor by name, and how to sweep it: (cases, first seed, oracle) → tallies."""
 
     def client(name: str) -> Callable[[int, int, Oracle], list[Tally]]:
         return lambda cases, seed, oracle: [
             sweep(name, client_differential, cases, seed, oracle),
-            large(name, oracle),
+            large(name, oracle, large_members),
         ]
 
     def server(name: str) -> Callable[[int, int, Oracle], list[Tally]]:
@@ -144,29 +144,34 @@ def plans() -> dict[str, Callable[[int, int, Oracle], list[Tally]]]:
 
 
 def main() -> None:
-    known = plans()
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--assignor", action="append", choices=known, help="only this one; may be given more than once")
+    parser.add_argument(
+        "--assignor", action="append", choices=plans(), help="only this one; may be given more than once"
+    )
     parser.add_argument("--cases", type=int, default=100_000, help="per assignor")
     parser.add_argument("--seed", type=int, help="the first seed (default: a new one)")
     parser.add_argument("--quick", action="store_true", help="2,000 cases per assignor")
+    parser.add_argument(
+        "--smoke", action="store_true", help=f"{SMOKE}: 5 cases per assignor, large groups of 10 members"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object per assignor")
     options = parser.parse_args()
     reason = missing()
     if reason is not None:
         sys.exit(f"error: {reason}")
-    seed = int.from_bytes(os.urandom(4), "big") if options.seed is None else options.seed
-    cases = min(options.cases, 2000) if options.quick else options.cases
+    seed = first_seed(options, 4)
+    cases = 5 if options.smoke else min(options.cases, 2000) if options.quick else options.cases
     print(f"seeds from {seed}; --seed {seed} repeats this run", file=sys.stderr)
+    known = plans(10) if options.smoke else plans()
     tallies: list[Tally] = []
     with Oracle() as oracle:
         for name in options.assignor or known:
             tallies += known[name](cases, seed, oracle)
-    _show(tallies, seed, as_json=options.json)
+    _show(tallies, seed, as_json=options.json or options.smoke, as_table=not options.json)
     sys.exit(1 if any(tally.differences for tally in tallies) else 0)
 
 
-def _show(tallies: list[Tally], seed: int, *, as_json: bool) -> None:
+def _show(tallies: list[Tally], seed: int, *, as_json: bool, as_table: bool) -> None:
     table = Table(title=f"Differences from Kafka 4.3.1, seeds from {seed}")
     for name in ("assignor", "cases", "differences", "without an answer of Kafka's"):
         table.add_column(name, justify="right" if name in ("cases", "differences") else "left")
@@ -176,7 +181,7 @@ def _show(tallies: list[Tally], seed: int, *, as_json: bool) -> None:
             print(json.dumps(line | {"unanswered": tally.unanswered, "reports": tally.reports}), flush=True)
         why = ", ".join(f"{reason}: {count:,}" for reason, count in tally.unanswered.most_common())
         table.add_row(tally.name, f"{tally.cases:,}", f"{tally.differences:,}", why)
-    if not as_json:
+    if as_table:
         Console(width=150).print(table)
 
 

@@ -29,14 +29,13 @@ import numpy as np
 sys.path.append(str(Path(__file__).parent))  # behind everything: `codecs` stays the standard library's
 
 from _groups import Cell, fresh, grid, group, members_of, topology_of
+from _measure import JAVA, ORACLE, SMOKE_JAVA
 from _report import Report
 
 from quorate.assignors import Assignor, Group, Member
 from quorate.assignors.lag_aware import LagAwareAssignor
 from quorate.assignors.registry import client_assignor, server_assignor
 
-ORACLE = Path(__file__).resolve().parents[1] / "tests" / "oracle" / "target"
-JAVA = "Kafka 4.3.1, Java"
 BESIDE_JAVA = (
     "client-range",
     "client-roundrobin",
@@ -60,6 +59,8 @@ USUAL = (
 )
 LARGEST = (10_000, 10, 100)
 WITH_RACKS = ((1000, 10, 100), LARGEST)
+SMALLEST = (16, 10, 10)
+"""The only point of a smoke run."""
 
 
 def assignor_of(family: str) -> Assignor:
@@ -74,6 +75,9 @@ def keeps(family: str) -> bool:
 
 def cells(family: str, report: Report) -> Iterator[Cell]:
     """The cells of a run."""
+    if report.smoke:
+        yield from (Cell(*SMALLEST, incremental=keeps(family)), Cell(*SMALLEST, homogeneous=False, racks="rf1"))
+        return
     if report.quick:
         yield from _quick(family)
         return
@@ -140,14 +144,15 @@ class Times:
         return Times(self.wall + other.wall, self.cpu + other.cpu)
 
 
-def rounds(assign: Callable[[Group], Any], prepared: Group, *, most_s: float = 12.0) -> Times:
-    """Five rounds of 40 ms or more; three where a call takes long."""
+def rounds(report: Report, assign: Callable[[Group], Any], prepared: Group, *, most_s: float = 12.0) -> Times:
+    """Five rounds of 40 ms or more; three where a call takes long. A smoke run's have one call."""
     gc.collect()
+    least_s = report.pick(0.04, quick=0.04, smoke=0.0)
     found = Times([], [])
     started = time.perf_counter()
     while len(found.wall) < 3 or (len(found.wall) < 5 and time.perf_counter() - started < 1):
         wall, cpu, calls = 0.0, 0.0, 0
-        while wall < 0.04:
+        while calls == 0 or wall < least_s:
             forgetful = fresh(prepared)
             cpu_begin, begin = time.thread_time(), time.perf_counter()
             assign(forgetful)
@@ -160,10 +165,10 @@ def rounds(assign: Callable[[Group], Any], prepared: Group, *, most_s: float = 1
     return found
 
 
-def java(family: str, wanted: Sequence[Cell], *, quick: bool) -> dict[Cell, float]:
-    """Kafka's milliseconds for each cell, from one JVM."""
-    command = ["java", "-Xms2g", "-Xmx4g", "-XX:+UseG1GC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
-    command += [f"-Dprewarm={2000 if quick else 7000}"]
+def java(family: str, wanted: Sequence[Cell], *, prewarm_ms: int) -> dict[Cell, float]:
+    """Kafka's milliseconds for each cell, from one JVM. `prewarm_ms`: how long it warms up first."""
+    command = ["java", "-Xms2g", "-Xmx4g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
+    command += [f"-Dprewarm={prewarm_ms}", *(("-XX:+UseG1GC",) if prewarm_ms else SMOKE_JAVA)]
     command += ["-cp", f"{ORACLE / 'classes'}{os.pathsep}{ORACLE / 'lib'}{os.sep}*", "oracle.Bench", family]
     command += [cell.argument for cell in wanted]
     run = subprocess.run(command, check=True, capture_output=True, text=True, timeout=1800)
@@ -201,11 +206,11 @@ def beside_java(report: Report, family: str) -> None:
     ours: dict[Cell, Times] = {}
     whole = {}
     for cell in wanted:
-        ours[cell] = rounds(assignor.assign_group, _prepared(family, cell))
+        ours[cell] = rounds(report, assignor.assign_group, _prepared(family, cell))
         whole[cell] = with_group(family, cell)
-    peer = java(family, wanted, quick=report.quick)
+    peer = java(family, wanted, prewarm_ms=report.pick(7000, quick=2000, smoke=0))
     for cell in wanted:
-        ours[cell] += rounds(assignor.assign_group, _prepared(family, cell))
+        ours[cell] += rounds(report, assignor.assign_group, _prepared(family, cell))
         report.cost(
             f"{family}: {cell}",
             ours[cell].least,
@@ -220,15 +225,15 @@ def beside_java(report: Report, family: str) -> None:
         return
     for incremental in (False, True):
         for racks in ("none", "rf1"):
-            cell = Cell(*LARGEST, False, incremental, racks)
+            cell = Cell(*report.pick(LARGEST, quick=LARGEST, smoke=SMALLEST), False, incremental, racks)
             if _too_slow_for_java(family, cell):
                 _alone(report, family, cell, ", Java takes minutes")
 
 
 def alone(report: Report, family: str) -> None:
     """Assignors that Kafka does not have."""
-    points: tuple[tuple[int, int, int], ...] = ((1000, 100, 100), LARGEST, (10_000, 10, 1000))
-    for point in points[1:2] if report.quick else points:
+    points = report.pick(((1000, 100, 100), LARGEST, (10_000, 10, 1000)), quick=(LARGEST,), smoke=(SMALLEST,))
+    for point in points:
         for homogeneous in (True,) if report.quick else (True, False):
             for incremental in (False, True) if keeps(family) and not report.quick else (False,):
                 for racks in ("none", "rf1") if family == "server-rack-aware-uniform" else ("none",):
@@ -247,7 +252,7 @@ def alone(report: Report, family: str) -> None:
 
 
 def _alone(report: Report, family: str, cell: Cell, how: str = "", **options: Any) -> None:
-    found = rounds(_assign(family, cell, **options), _prepared(family, cell))
+    found = rounds(report, _assign(family, cell, **options), _prepared(family, cell))
     report.cost(
         f"{family}: {cell}{how}",
         found.least,
@@ -279,14 +284,13 @@ def growth(report: Report, family: str) -> None:
 
     Of the slopes between the doublings the median counts, so that one disturbed measurement decides nothing.
     """
-    ratio, topics = 10, 100
+    most, ratio, topics = report.pick(LARGEST, quick=LARGEST, smoke=(80, 10, 10))
     for homogeneous in (True, False):
         for incremental in (False, True) if keeps(family) else (False,):
-            most = 10_000
             steps = []
             for members in (most // 8, most // 4, most // 2, most):
                 cell = Cell(members, ratio, topics, homogeneous, incremental)
-                steps.append((cell.partitions, rounds(_assign(family, cell), _prepared(family, cell)).least))
+                steps.append((cell.partitions, rounds(report, _assign(family, cell), _prepared(family, cell)).least))
             slopes = [
                 math.log(time_b / time_a) / math.log(b * math.log(b) / (a * math.log(a)))
                 for (a, time_a), (b, time_b) in pairwise(steps)
@@ -298,7 +302,7 @@ def growth(report: Report, family: str) -> None:
 def memory(report: Report, family: str) -> None:
     """The most that assigning takes beside the group, and all together; NumPy's arrays are counted in."""
     for homogeneous in (True, False):
-        cell = Cell(*LARGEST, homogeneous, keeps(family))
+        cell = Cell(*report.pick(LARGEST, quick=LARGEST, smoke=SMALLEST), homogeneous, keeps(family))
         given = _members(family, cell)
         assign = _assign(family, cell)
         gc.collect()
@@ -327,7 +331,7 @@ def beside_kafka_python(report: Report) -> None:
         "client-roundrobin": RoundRobinPartitionAssignor,
         "client-sticky": StickyPartitionAssignor,
     }
-    cell = Cell(200, 10, 20) if report.quick else Cell(500, 10, 50)
+    cell = Cell(*report.pick((500, 10, 50), quick=(200, 10, 20), smoke=SMALLEST))
     topology = topology_of(cell.members, cell.ratio, cell.topics, "none")
     for family, peer in peers.items():
         members = _members(family, cell)
@@ -372,8 +376,8 @@ def main() -> None:
     report = Report("quorate.assignors", __doc__ or "", parser)
     if not (ORACLE / "classes").is_dir():
         sys.exit("error: Kafka's jars are not there; run `make bench`, or tests/oracle/build")
-    quick = ("client-range", "client-sticky", "server-uniform", "client-lag-aware", "kafka-python")
-    for family in report.options.family or (quick if report.quick else FAMILIES):
+    few = ("client-range", "client-sticky", "server-uniform", "client-lag-aware", "kafka-python")
+    for family in report.options.family or report.pick(FAMILIES, quick=few, smoke=few):
         if family == "kafka-python":
             beside_kafka_python(report)
             continue

@@ -3,6 +3,7 @@
 All are asked over sockets of 127.0.0.1 by the same client; that of the heartbeats is in Go where it is installed, so that servers are measured, and not the client. The embedded
 cluster runs in a process of its own for what is asked of it, so that the client's work does not count as the server's; starting and stopping is measured inside one.
 `--no-peer` leaves the real broker out; kfake (franz-go's embedded cluster, compiled) is left out where there is no Go. `--only` measures some cases.
+With `--smoke` the only peer is another embedded cluster, and the client is in Python: nothing is compiled, and no container starts.
 """
 
 import os
@@ -20,7 +21,7 @@ sys.path.append(str(Path(__file__).parent))  # behind everything: `codecs` stays
 
 from _kfake import Kfake, kfake
 from _report import Report
-from _sender import client, send
+from _sender import client, send, use_python
 from _servers import REAL, Server, embedded, real
 from _storms import classic_storm, storm
 from _wire import Wire, find_coordinator, make_topic
@@ -76,7 +77,7 @@ def repeated(server: Server, beat: bytes, seconds: float, *, ahead: int = 1, cor
 
 def heartbeats(report: Report, peers: Sequence[Server]) -> None:
     """KIP-848 heartbeats over one connection, of ours and of each peer by turns: one after the other, so many ahead, and with everything on one core."""
-    seconds = 1.5 if report.quick else 9
+    seconds = report.pick(9, quick=1.5, smoke=0.03)
     one_core = min(os.sched_getaffinity(0))
     kinds: tuple[tuple[str, int, int | None], ...] = (
         ("one after the other", 1, None),
@@ -152,7 +153,7 @@ def connections(server: Server, count: int) -> tuple[float, float]:
 def life(report: Report, peer: Kfake | None) -> None:
     """Starting and stopping three brokers, in this process."""
     starts, stops = [], []
-    for _ in range(5 if report.quick else 20):
+    for _ in range(report.pick(20, quick=5, smoke=1)):
         cluster = EmbeddedCluster(brokers=3, racks=["a", "b", "c"])
         begin = time.perf_counter()
         cluster.__enter__()
@@ -168,10 +169,10 @@ def life(report: Report, peer: Kfake | None) -> None:
 def disk(report: Report) -> None:
     """Produce to a directory and to memory, by turns; the best of each."""
     rates: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
-    for turn in range(4 if report.quick else 6):
+    for turn in range(report.pick(6, quick=4, smoke=2)):
         on_disk = turn % 2 == 1
         with TemporaryDirectory() as folder, embedded(folder if on_disk else "") as server:
-            rates[on_disk].append(throughput(server, 16 if report.quick else 200))
+            rates[on_disk].append(throughput(server, report.pick(200, quick=16, smoke=1)))
     for place, what in enumerate(("produce", "fetch")):
         ours, memory = (max(one[place] for one in rates[on_disk]) for on_disk in (True, False))
         report.rate(f"{what}, kept in a directory", ours, memory, "in memory", "MiB/s", "ratio ≥ 0.5")
@@ -192,7 +193,7 @@ def both(
 
 def bytes_through(report: Report, peers: Sequence[Server]) -> None:
     """Produce and fetch."""
-    for ours, theirs, name in both(lambda one: throughput(one, 32 if report.quick else 200), peers):
+    for ours, theirs, name in both(lambda one: throughput(one, report.pick(200, quick=32, smoke=1)), peers):
         goal = "ratio ≥ 0.5" if name == REAL else ""
         report.rate("produce, librdkafka", ours[0], theirs[0], name, "MiB/s", goal)
         report.rate("fetch, librdkafka", ours[1], theirs[1], name, "MiB/s", goal)
@@ -200,7 +201,7 @@ def bytes_through(report: Report, peers: Sequence[Server]) -> None:
 
 def storms(report: Report, peers: Sequence[Server]) -> None:
     """Many join at once, with the consumer protocol and with the classic one."""
-    count = 100 if report.quick else 500
+    count = report.pick(500, quick=100, smoke=5)
     for measure, kind in ((storm, "KIP-848"), (classic_storm, "classic")):
         for ours, theirs, name in both(lambda one, measure=measure: measure(one, count), peers):
             report.cost(
@@ -218,8 +219,9 @@ def standing(report: Report) -> None:
     """What it takes just to be there."""
     with embedded() as server:
         report.cost("memory after the start", server.resident_mib, None, "", "MiB", "< 100")
-        seconds, mib = connections(server, 1000)
-        report.cost("1,000 connections opened and answered", seconds, None, "", "s", mib=mib)
+        count = report.pick(1000, quick=1000, smoke=10)
+        seconds, mib = connections(server, count)
+        report.cost(f"{count:,} connections opened and answered", seconds, None, "", "s", mib=mib)
 
 
 CASES = ("life", "heartbeats", "bytes", "storm", "disk", "standing")
@@ -234,13 +236,15 @@ def main() -> None:
     )
     report = Report("The embedded cluster", __doc__.splitlines()[0], parser)
     chosen = report.options.only
+    if report.smoke:
+        use_python()
     with ExitStack() as stack:
-        in_go = stack.enter_context(kfake())
+        in_go = None if report.smoke else stack.enter_context(kfake())
         if "life" in chosen:
             life(report, in_go)
         peers = [] if in_go is None else [Server(in_go.address, in_go.pid, KFAKE)]
         if not (report.options.no_peer or {"heartbeats", "bytes", "storm"}.isdisjoint(chosen)):
-            peers.append(stack.enter_context(real()))
+            peers.append(stack.enter_context(embedded() if report.smoke else real()))
         if "heartbeats" in chosen:
             heartbeats(report, peers)
         if "bytes" in chosen:

@@ -5,13 +5,14 @@ Prints the seeds that it tried, and each difference with its seed and request. E
 
 import argparse
 import json
-import os
 import sys
 import time
 from pathlib import Path
 
 # Behind everything: `codecs` stays the standard library's.
-sys.path.append(str(Path(__file__).parents[1]))
+sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+
+from _report import SMOKE, first_seed
 
 from tests.broker.broker import missing
 from tests.cluster.pair_play import Differs, duel
@@ -25,14 +26,15 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--seed", type=int, help="the first seed (default: a new one)")
     parser.add_argument("--quick", action="store_true", help="20 seeds")
+    parser.add_argument("--smoke", action="store_true", help=f"{SMOKE}: one seed")
     parser.add_argument("--kafka-version", help="an older release, whose broker runs in a container, such as 3.9.2")
     parser.add_argument("--json", action="store_true", help="one JSON object at the end")
     options = parser.parse_args()
     reason = missing() if options.kafka_version is None else None
     if reason is not None:
         sys.exit(f"error: {reason}")
-    first = int.from_bytes(os.urandom(3), "big") if options.seed is None else options.seed
-    count = 20 if options.quick else options.seeds
+    first = first_seed(options, 3)
+    count = 1 if options.smoke else 20 if options.quick else options.seeds
     print(f"seeds from {first}; --seed {first} repeats this run", file=sys.stderr)
     found: list[str] = []
     started = time.perf_counter()
@@ -48,7 +50,10 @@ def main() -> None:
                 told = f"  up to seed {seed}: {both.requests:,} requests, {len(found)} seeds differ, {rate:.0f}/s"
                 print(told, file=sys.stderr, flush=True)
         counts = {"seed": first, "seeds": count, "requests": both.requests, "differ": len(found)}
-    print(json.dumps(counts) if options.json else "  ".join(f"{name} {value:,}" for name, value in counts.items()))
+    if options.json or options.smoke:
+        print(json.dumps(counts))
+    if not options.json:
+        print("  ".join(f"{name} {value:,}" for name, value in counts.items()))
     sys.exit(1 if found else 0)
 
 

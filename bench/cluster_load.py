@@ -6,15 +6,15 @@ Every record has to be processed, no partition be owned twice, no committed offs
 import argparse
 import asyncio
 import json
-import os
 import resource
 import sys
 import time
 from pathlib import Path
 
 # Behind everything: `codecs` stays the standard library's.
-sys.path.append(str(Path(__file__).parents[1]))
+sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
+from _report import SMOKE, first_seed
 from confluent_kafka import Producer
 
 from quorate.cluster import EmbeddedCluster
@@ -33,13 +33,15 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=180)
     parser.add_argument("--seed", type=int, help="default: a new one")
     parser.add_argument("--quick", action="store_true", help="20 seconds")
+    parser.add_argument("--smoke", action="store_true", help=f"{SMOKE}: one second, two groups of three")
     parser.add_argument("--json", action="store_true", help="one JSON object at the end")
     options = parser.parse_args()
-    seed = int.from_bytes(os.urandom(3), "big") if options.seed is None else options.seed
-    seconds = 20.0 if options.quick else options.seconds
+    seed = first_seed(options, 3)
+    seconds = 1.0 if options.smoke else 20.0 if options.quick else options.seconds
+    groups, members = (2, 3) if options.smoke else (20, 10)
     print(f"seed {seed}; --seed {seed} has the same troubles", file=sys.stderr)
     with EmbeddedCluster(brokers=3, racks=["a", "b", "c"], properties=PROPERTIES, seed=seed) as cluster:
-        load = Load(cluster, groups=20, members=10, partitions=12, seed=seed)
+        load = Load(cluster, groups=groups, members=members, partitions=12, seed=seed)
         producer = Producer(
             {"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "log_level": 0}
         )
@@ -78,7 +80,10 @@ def main() -> None:
             "mib_at_the_end": round(memory[-1]),
             "problem": problem,
         }
-    print(json.dumps(found) if options.json else "\n".join(f"{name:15} {value}" for name, value in found.items()))
+    if options.json or options.smoke:
+        print(json.dumps(found))
+    if not options.json:
+        print("\n".join(f"{name:15} {value}" for name, value in found.items()))
     sys.exit(1 if problem is not None else 0)
 
 

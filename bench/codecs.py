@@ -19,7 +19,7 @@ import pyarrow as pa
 sys.path.append(str(Path(__file__).parent))  # behind everything: `codecs` stays the standard library's
 
 from _data import Dataset, dataset, write_pairs, write_segment
-from _report import Report, steady
+from _report import Report
 
 from quorate.codecs import decode_columns, decode_record, encode_record, read_columns, read_log
 from quorate.codecs.layout import record_key_layout, record_value_layout
@@ -36,9 +36,11 @@ LISTS = (
 )
 
 
-def java(file: Path, mode: str) -> dict[str, Any]:
+def java(report: Report, file: Path, mode: str) -> dict[str, Any]:
     """Kafka's figures for a file of pairs or a segment: records_per_s and first_round_records_per_s."""
     command = ["java", "-Xms2g", "-Xmx4g", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
+    if report.smoke:
+        command += ["-Dserde.warmUpMs=0", "-Dserde.roundMs=0"]
     command += [
         "-cp",
         f"{ORACLE / 'classes'}{os.pathsep}{ORACLE / 'lib'}{os.sep}*",
@@ -50,10 +52,10 @@ def java(file: Path, mode: str) -> dict[str, Any]:
     return found
 
 
-def columns(data: Dataset, *, dictionary: bool = False) -> float:
+def columns(report: Report, data: Dataset, *, dictionary: bool = False) -> float:
     """Records per second through `decode_columns`."""
     keys, values = (pa.array(column, pa.binary()) for column in zip(*data.raw, strict=True))
-    seconds = steady(lambda: decode_columns(keys, values, dictionary=dictionary))
+    seconds = report.steady(lambda: decode_columns(keys, values, dictionary=dictionary))
     return len(keys) / seconds
 
 
@@ -64,15 +66,19 @@ def through_columns(report: Report, folder: Path, count: int) -> None:
         | dict.fromkeys(LISTS, "≥ 1 M/s")
         | {"OffsetCommit": "ratio ≥ 1", "OffsetCommit, mixed": "ratio ≥ 1"}
     )
-    kinds = ("OffsetCommit",) if report.quick else ("OffsetCommit", "OffsetCommit, mixed", *FLAT, *LISTS)
+    kinds = report.pick(
+        ("OffsetCommit", "OffsetCommit, mixed", *FLAT, *LISTS),
+        quick=("OffsetCommit",),
+        smoke=("OffsetCommit", FLAT[0], LISTS[0]),
+    )
     for kind in kinds:
         data = dataset(kind, count)
         pairs = folder / "pairs"
         write_pairs(pairs, data.raw)
         # Before and behind the peer, the better one: on a shared machine the seconds drift while a JVM warms up.
-        ours, coded = columns(data), columns(data, dictionary=True)
-        peer = java(pairs, "decode")
-        ours, coded = max(ours, columns(data)), max(coded, columns(data, dictionary=True))
+        ours, coded = columns(report, data), columns(report, data, dictionary=True)
+        peer = java(report, pairs, "decode")
+        ours, coded = max(ours, columns(report, data)), max(coded, columns(report, data, dictionary=True))
         report.rate(f"columns: {kind}", ours, peer["records_per_s"], JAVA, goal=goals.get(kind, ""))
         if kind == "OffsetCommit":
             report.rate(f"columns: {kind}, keys as dictionaries", coded, peer["records_per_s"], JAVA)
@@ -94,22 +100,22 @@ def last_of(results: Iterable[Any]) -> deque[Any]:
 def record_by_record(report: Report, folder: Path) -> None:
     """Decoding and encoding one record after the other, against plain construct and against Java."""
     key_layout = record_key_layout()
-    for kind in (
-        ("OffsetCommit",)
-        if report.quick
-        else ("OffsetCommit", "ConsumerGroupMetadata", "ConsumerGroupCurrentMemberAssignment")
-    ):
-        data = dataset(kind, 20_000)
+    one = ("OffsetCommit",)
+    kinds = report.pick((*one, "ConsumerGroupMetadata", "ConsumerGroupCurrentMemberAssignment"), quick=one, smoke=one)
+    for kind in kinds:
+        data = dataset(kind, report.pick(20_000, quick=20_000, smoke=100))
         raw = data.raw
         few, few_raw = data.records[:1000], raw[:1000]
         value_layout = _layouts(data.records[0].type.value.cls)
         write_layout = record_value_layout(data.records[0].type.value.cls, write_version=data.records[0].version)
-        decode = len(raw) / steady(lambda raw=raw: last_of(decode_record(key, value) for key, value in raw))
-        plain = len(few) / steady(
+        decode = len(raw) / report.steady(lambda raw=raw: last_of(decode_record(key, value) for key, value in raw))
+        plain = len(few) / report.steady(
             lambda raw=few_raw, v=value_layout: last_of((key_layout.parse(key), v.parse(value)) for key, value in raw)
         )
-        encode = len(raw) / steady(lambda records=data.records: last_of(encode_record(record) for record in records))
-        built = len(few) / steady(
+        encode = len(raw) / report.steady(
+            lambda records=data.records: last_of(encode_record(record) for record in records)
+        )
+        built = len(few) / report.steady(
             lambda records=few, v=write_layout: last_of((key_layout.build(r.key), v.build(r.value)) for r in records)
         )
         report.rate(f"decode_record: {kind}", decode, plain, CONSTRUCT, goal="≥ 0.5 M/s")
@@ -117,15 +123,17 @@ def record_by_record(report: Report, folder: Path) -> None:
         if not report.quick:
             pairs = folder / "pairs"
             write_pairs(pairs, raw)
-            report.rate(f"decode_record: {kind}", decode, java(pairs, "decode")["records_per_s"], JAVA)
-            report.rate(f"encode_record: {kind}", encode, java(pairs, "encode")["records_per_s"], JAVA)
+            report.rate(f"decode_record: {kind}", decode, java(report, pairs, "decode")["records_per_s"], JAVA)
+            report.rate(f"encode_record: {kind}", encode, java(report, pairs, "encode")["records_per_s"], JAVA)
 
 
 def from_segments(report: Report, folder: Path, count: int) -> None:
     """From the file to Arrow, CRCs checked, against Java's way from the file to objects."""
     data = dataset("OffsetCommit, mixed", count)
-    shapes = (
-        ((1, "none"),) if report.quick else ((1, "none"), (10, "none"), (1000, "none"), (100, "lz4"), (100, "zstd"))
+    shapes = report.pick(
+        ((1, "none"), (10, "none"), (1000, "none"), (100, "lz4"), (100, "zstd")),
+        quick=((1, "none"),),
+        smoke=((1, "none"), (100, "zstd")),
     )
     for per_batch, compression in shapes:
         segment = write_segment(
@@ -134,9 +142,9 @@ def from_segments(report: Report, folder: Path, count: int) -> None:
             per_batch=per_batch,
             compression=compression,
         )
-        before = steady(lambda path=segment: [block.batches for block in read_columns(path)])
-        peer = java(segment, "segment")["records_per_s"]
-        ours = count / min(before, steady(lambda path=segment: [block.batches for block in read_columns(path)]))
+        before = report.steady(lambda path=segment: [block.batches for block in read_columns(path)])
+        peer = java(report, segment, "segment")["records_per_s"]
+        ours = count / min(before, report.steady(lambda path=segment: [block.batches for block in read_columns(path)]))
         how = f"{per_batch:,} per batch" + ("" if compression == "none" else f", {compression}")
         report.rate(
             f"segment → Arrow: {how}",
@@ -146,7 +154,7 @@ def from_segments(report: Report, folder: Path, count: int) -> None:
             goal="≥ 3 M/s" if per_batch == 1 else "",
         )
         if per_batch == 1:
-            entries = count / steady(lambda path=segment: sum(1 for _ in read_log(path)))
+            entries = count / report.steady(lambda path=segment: sum(1 for _ in read_log(path)))
             report.rate(f"segment → entries: {how}", entries, None, "")
 
 
@@ -169,9 +177,9 @@ print(next(int(line.split()[1]) for line in Path("/proc/self/status").read_text(
 
 def memory(report: Report, folder: Path) -> None:
     """Peak resident memory over log directories: one segment under many names, plain ones up to 2 GB (0.2 GB with --quick), and well compressed ones."""
-    data = dataset("OffsetCommit, mixed", 100_000 if report.quick else 300_000)
-    size = 200_000_000 if report.quick else 2_000_000_000
-    most = 200_000 if report.quick else 2_000_000
+    data = dataset("OffsetCommit, mixed", report.pick(300_000, quick=100_000, smoke=1000))
+    size = report.pick(2_000_000_000, quick=200_000_000, smoke=200_000)
+    most = report.pick(2_000_000, quick=200_000, smoke=200)
     for compression, per_batch, size_bytes in (("none", 3, size), ("zstd", 500, size // 20)):
         logs = folder / compression
         segment = write_segment(logs / "__consumer_offsets-0", data.raw, per_batch=per_batch, compression=compression)
@@ -192,7 +200,7 @@ def main() -> None:
     report = Report("quorate.codecs", __doc__ or "")
     if not (ORACLE / "classes").is_dir():
         sys.exit("error: Kafka's jars are not there; run `make bench`, or tests/oracle/build")
-    count = 1 << 17 if report.quick else 1 << 18
+    count = report.pick(1 << 18, quick=1 << 17, smoke=1 << 10)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         through_columns(report, folder, count)

@@ -276,10 +276,10 @@ def beside_java(report: Report) -> None:
             strict=True,
         )
     )
-    least_s = 0.4 if report.quick else 1.0
+    least_s = report.pick(1.0, quick=0.4, smoke=0.0)
     for _, ours, _, _ in cases:
         ours.again(least_s=least_s)
-    lines = java("shard", "hash", quick=report.quick)
+    lines = java("shard", "hash", warm_percent=report.pick(100, quick=10, smoke=0))
     for _, ours, _, _ in cases:
         ours.again(least_s=least_s)
     for (case, ours, family, goal), line in zip(cases, lines, strict=True):
@@ -302,7 +302,7 @@ def growth(report: Report) -> None:
     """
     image = image_of(1, 20)
     records, beats = log_of(5, image)
-    sizes = (10, 100, 1000) if report.quick else (10, 100, 1000, 10_000)
+    sizes = report.pick((10, 100, 1000, 10_000), quick=(10, 100, 1000), smoke=(10, 20))
     measured: dict[str, Measured] = {}
     for groups in sizes:
         runtime = loaded(records, groups, image)
@@ -315,7 +315,7 @@ def growth(report: Report) -> None:
             measured[case].action()  # after a load, each group computes its hash once
     for _ in range(2):
         for one in measured.values():
-            one.again()
+            one.again(least_s=report.pick(0.5, quick=0.5, smoke=0.0))
     first = next(iter(measured.values())).least_s * 1e6
     for case, one in measured.items():
         goal = "" if case.startswith("a heartbeat, 10 groups") else "ratio ≥ 0.67: flat"
@@ -333,25 +333,26 @@ def _beating(runtime: CoordinatorRuntime, requests: Beats, at: RequestContext) -
 
 def storm(report: Report) -> None:
     """Members that join all at once, and send heartbeats until each has what it is to have; Kafka's usual interval between assignments."""
-    image = image_of(10, 100)
+    members = report.pick(1000, quick=1000, smoke=20)
+    image = image_of(10, members // 10)
     least_s, sent = float("inf"), 0
-    for _ in range(2 if report.quick else 5):
+    for _ in range(report.pick(5, quick=2, smoke=1)):
         runtime = runtime_of(image, Discarding(), interval_ms=1000)
         gc.collect()
         begin = time.perf_counter()
-        _, sent = settled(runtime, 1000, tuple(image.topics))
+        _, sent = settled(runtime, members, tuple(image.topics))
         least_s = min(least_s, time.perf_counter() - begin)
         group = runtime.shard.state.groups["g"]
         if not isinstance(group, ConsumerGroup) or group.state != "Stable":
             raise AssertionError(f"the group is {group.state}")
-    case = "join storm: 1,000 members, 1,000 partitions, until stable"
+    case = f"join storm: {members:,} members, {members:,} partitions, until stable"
     report.cost(case, least_s * 1e3, None, "", "ms", heartbeats=float(sent))
 
 
 def memory(report: Report) -> None:
     """What a loaded coordinator holds, sessions included: groups of one member against groups of 11 tell a member from its group."""
     image = image_of(1, 22)
-    groups = 100 if report.quick else 500
+    groups = report.pick(500, quick=100, smoke=5)
     sizes = {}
     for members in (1, 11):
         records, _ = log_of(members, image)
@@ -382,7 +383,8 @@ def old_form(image: MetadataImage) -> tuple[bytes | None, bytes | None]:
 
 def racks_or_hash(report: Report) -> None:
     """KIP-1101's case, 500 members and 2,000 partitions in three racks: the racks of each partition against hashes, alone and with all of the group."""
-    image = image_of(10, 200)
+    members = report.pick(500, quick=500, smoke=10)
+    image = image_of(10, members * 2 // 5)
     key, value = old_form(image)
     _, racks = held(lambda: decode_record(key, value))
 
@@ -393,10 +395,10 @@ def racks_or_hash(report: Report) -> None:
         return known, group_hash(known)
 
     _, hash_form = held(hashed)
-    case = "KIP-1101, 500 members, 2,000 partitions"
+    case = f"KIP-1101, {members:,} members, {4 * members:,} partitions"
     old = "racks by partition"
     report.cost(f"{case}: metadata", hash_form, racks, old, "bytes", "ratio ≥ 4", in_log=8.0)
-    records, _ = log_of(500, image)
+    records, _ = log_of(members, image)
     _, whole = held(lambda: loaded(records, 1, image))
     report.cost(f"{case}: whole group", whole + hash_form, whole + racks, old, "bytes")
 

@@ -6,7 +6,6 @@ Prints the seeds that it tried and each difference as a script that is as short 
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -15,16 +14,19 @@ from pathlib import Path
 from random import Random
 
 # Behind everything: `codecs` stays the standard library's.
-sys.path.append(str(Path(__file__).parents[1]))
+sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
+from _report import SMOKE, first_seed
 from rich.console import Console
 from rich.table import Table
 
+from tests.coordinator.any_requests import AnyRequests
+from tests.coordinator.any_scripts import AnyHistory
 from tests.coordinator.classic_scripts import ClassicHistory, NamedDuel
 from tests.coordinator.consumer_scripts import History
 from tests.coordinator.minimise import minimised
 from tests.coordinator.mixed_scripts import MixedHistory
-from tests.coordinator.scripts import Differs, Duel
+from tests.coordinator.scripts import Declared, Differs, Duel
 from tests.coordinator.share_scripts import ShareHistory
 from tests.coordinator.test_offsets import simple_history
 from tests.oracle.client import Oracle, missing
@@ -68,12 +70,21 @@ def _consumer(oracle: Oracle, seed: int, kind: str, **shares: float) -> int:
 
 def classic(oracle: Oracle, seed: int) -> int:
     duel = NamedDuel(oracle, note=f"classic, seed {seed}")
-    return _played(duel, lambda: ClassicHistory(Random(seed), duel, groups=1 + seed % 2).run(STEPS))
+    anything = AnyRequests if seed % 2 else None
+    return _played(
+        duel, lambda: ClassicHistory(Random(seed), duel, groups=1 + seed // 2 % 2, anything=anything).run(STEPS)
+    )
 
 
 def mixed(oracle: Oracle, seed: int) -> int:
     duel = NamedDuel(oracle, note=f"mixed, seed {seed}")
-    return _played(duel, lambda: MixedHistory(Random(seed), duel).run(STEPS))
+    anything = AnyRequests if seed % 2 else None
+    return _played(duel, lambda: MixedHistory(Random(seed), duel, anything=anything).run(STEPS))
+
+
+def any_requests(oracle: Oracle, seed: int) -> int:
+    duel = NamedDuel(oracle, note=f"any, seed {seed}")
+    return _played(duel, lambda: AnyHistory(Random(seed), duel).run(STEPS))
 
 
 def share(oracle: Oracle, seed: int) -> int:
@@ -89,6 +100,8 @@ def offsets(oracle: Oracle, seed: int) -> int:
 def _played(duel: Duel, run: Callable[[], object]) -> int:
     try:
         run()
+    except Declared:
+        pass  # what came before was compared
     except Differs as found:
         script = duel.script if isinstance(duel, NamedDuel) else duel.lines
         raise minimised(duel.oracle, script, duel.note, kind=type(duel)) or found from None
@@ -103,9 +116,10 @@ KINDS: dict[str, Play] = {
     "mixed": mixed,
     "share": share,
     "offsets": offsets,
+    "any": any_requests,
 }
-SCRIPTS = 2860
-"""Per kind: 20,020 in all."""
+SCRIPTS = 20_000
+"""Per kind."""
 
 
 def main() -> None:
@@ -115,6 +129,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, help="the first seed (default: a new one)")
     parser.add_argument("--progress", type=Path, help="file that notes what was played, to go on there (needs --seed)")
     parser.add_argument("--quick", action="store_true", help="40 scripts per kind")
+    parser.add_argument("--smoke", action="store_true", help=f"{SMOKE}: one script per kind")
     parser.add_argument("--json", action="store_true", help="one JSON object per kind")
     options = parser.parse_args()
     if options.progress is not None and options.seed is None:
@@ -122,14 +137,14 @@ def main() -> None:
     reason = missing()
     if reason is not None:
         sys.exit(f"error: {reason}")
-    seed = int.from_bytes(os.urandom(3), "big") if options.seed is None else options.seed
-    count = 40 if options.quick else options.scripts
+    seed = first_seed(options, 3)
+    count = 1 if options.smoke else 40 if options.quick else options.scripts
     kinds = options.kind or list(KINDS)
     print(f"seeds from {seed}; --seed {seed} repeats this run", file=sys.stderr)
     seeds = range(seed, seed + count)
     done = [one for one in _read(options.progress) if one.kind in kinds and one.seed in seeds]
     done += _sweep(kinds, seeds, done, options.progress)
-    _print(kinds, seed, done, as_json=options.json)
+    _print(kinds, seed, done, as_json=options.json or options.smoke, as_table=not options.json)
     sys.exit(1 if any(one.difference is not None for one in done) else 0)
 
 
@@ -168,7 +183,7 @@ def _read(progress: Path | None) -> list[Played]:
     return [Played(**json.loads(line)) for line in progress.read_text().splitlines()]
 
 
-def _print(kinds: list[str], seed: int, done: list[Played], *, as_json: bool) -> None:
+def _print(kinds: list[str], seed: int, done: list[Played], *, as_json: bool, as_table: bool) -> None:
     table = Table(title=f"Differences from Kafka 4.3.1's coordinator, seeds from {seed}")
     for name in ("histories", "scripts", "lines", "differ"):
         table.add_column(name, justify="left" if name == "histories" else "right")
@@ -180,7 +195,7 @@ def _print(kinds: list[str], seed: int, done: list[Played], *, as_json: bool) ->
         if as_json:
             counts = {"histories": kind, "seed": seed, "scripts": len(ours), "lines": lines, "differ": len(told)}
             print(json.dumps({**counts, "reports": told[:SHOWN]}))
-    if not as_json:
+    if as_table:
         Console(width=100).print(table)
 
 

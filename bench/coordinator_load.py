@@ -87,7 +87,7 @@ def write_log(folder: Path, some: Sequence[Pair], times: int, per_batch: int) ->
     return folder
 
 
-def least(action: Callable[[], object], *, alone: bool = True, rounds: int = 5) -> float:
+def least(action: Callable[[], object], *, alone: bool, rounds: int) -> float:
     """Seconds of the quickest round. `alone`: this thread does all of it."""
     best = float("inf")
     for _ in range(rounds):
@@ -144,22 +144,21 @@ def main() -> None:
     report = Report("quorate.coordinator: loading committed offsets", __doc__ or "")
     if not (ORACLE / "classes").is_dir():
         sys.exit("error: Kafka's jars are not there; run `make bench`, or tests/oracle/build")
-    some = pairs(100_000, 5_000)
-    times = 5 if report.quick else 20
-    count = len(some) * times
+    some = pairs(report.pick(100_000, quick=100_000, smoke=6_000), 5_000)
+    times = report.pick(20, quick=5, smoke=1)
+    count, few = len(some) * times, min(20_000, len(some))
     blocks = blocks_of(some, times)
-    distinct = pairs(100_000 if report.quick else 1_000_000, 1 << 40)
+    distinct = pairs(report.pick(1_000_000, quick=100_000, smoke=1_000), 1 << 40)
     new = blocks_of(distinct, 1)
     with tempfile.TemporaryDirectory() as temporary:
         shapes = {per_batch: write_log(Path(temporary), some, times, per_batch) for per_batch in (10, 1)}
-        small = write_log(Path(temporary) / "small", some[:20_000], 1, 10)
+        small = write_log(Path(temporary) / "small", some[:few], 1, 10)
         new_log = write_log(Path(temporary) / "new", distinct, 1, 10)
         ours: dict[str, float] = {}
         for turn in range(2):  # before and behind the JVM: on a shared machine seconds drift
             if turn:
-                (peer,) = (
-                    one["least_s"] for one in java("shard", quick=report.quick) if one["bench"] == "load-OffsetCommit"
-                )
+                lines = java("shard", warm_percent=report.pick(100, quick=10, smoke=0))
+                (peer,) = (one["least_s"] for one in lines if one["bench"] == "load-OffsetCommit")
             for case, action, alone, records in (
                 ("columns, 5,000 keys", lambda: from_columns(blocks), True, count),
                 ("columns, every key once", lambda: from_columns(new), True, len(distinct)),
@@ -168,9 +167,9 @@ def main() -> None:
                 ("files, 1 in a batch, one thread", lambda: from_files(shapes[1]), True, count),
                 ("files, 1 in a batch, two threads", lambda: from_files(shapes[1], use_threads=True), False, count),
                 ("files, every key once, one thread", lambda: from_files(new_log), True, len(distinct)),
-                ("files, record by record", lambda: one_by_one(small), True, 20_000),
+                ("files, record by record", lambda: one_by_one(small), True, few),
             ):
-                rate = records / least(action, alone=alone)
+                rate = records / least(action, alone=alone, rounds=report.pick(5, quick=5, smoke=1))
                 ours[case] = max(ours.get(case, 0.0), rate)
         for case, rate in ours.items():
             goal = GOAL if "5,000" in case or "10 in" in case else ""
@@ -179,9 +178,10 @@ def main() -> None:
         report.cost(
             f"peak memory of a load: {len(distinct):,} records, every key once", peak_mb(new_log), None, "", "MB"
         )
-    few = blocks_of(distinct[:100_000], 1)
-    _, size = held(lambda: from_columns(few))
-    report.cost("memory of a committed offset", size / 100_000, None, "", "bytes")
+    kept = distinct[:100_000]
+    kept_blocks = blocks_of(kept, 1)
+    _, size = held(lambda: from_columns(kept_blocks))
+    report.cost("memory of a committed offset", size / len(kept), None, "", "bytes")
     report.finish()
 
 

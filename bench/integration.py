@@ -14,6 +14,7 @@ from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +57,8 @@ class Figures:
 
 
 @contextmanager
-def three_racks() -> Iterator[str]:
-    with KafkaCluster(racks=["a", "b", "c"]) as cluster:
+def our_cluster(racks: list[str]) -> Iterator[str]:
+    with KafkaCluster(racks=racks) as cluster:
         yield cluster.bootstrap_servers
 
 
@@ -133,18 +134,21 @@ def measure(start: Callable[[], Any], figures: Figures) -> None:
 
 def main() -> None:
     parser = ArgumentParser()
-    parser.add_argument("--starts", type=int, default=5, help="starts of each kind (default: 5; with --quick 1)")
+    parser.add_argument(
+        "--starts", type=int, default=5, help="starts of each kind (default: 5; with --quick and --smoke 1)"
+    )
     report = Report("Clusters for tests", __doc__ or "", parser)
     ours, peer = Figures(), Figures()
-    for _ in range(1 if report.quick else report.options.starts):
+    racks = report.pick(["a", "b", "c"], quick=["a", "b", "c"], smoke=["a"])
+    for _ in range(report.pick(report.options.starts, quick=1, smoke=1)):
         measure(one_broker, peer)
-        measure(three_racks, ours)
-    name = "one broker, by log line"
+        measure(partial(our_cluster, racks), ours)
+    what, name = report.pick("three racks", quick="three racks", smoke="one rack"), "one broker, by log line"
     for case, unit, pick in (
-        ("three racks: start to ready", "s", lambda figures: figures.ready_s),
-        ("three racks: start to a group's first message", "s", lambda figures: figures.message_s),
-        ("three racks: removed", "s", lambda figures: figures.gone_s),
-        ("three racks: memory", "MiB", lambda figures: figures.memory_mib),
+        (f"{what}: start to ready", "s", lambda figures: figures.ready_s),
+        (f"{what}: start to a group's first message", "s", lambda figures: figures.message_s),
+        (f"{what}: removed", "s", lambda figures: figures.gone_s),
+        (f"{what}: memory", "MiB", lambda figures: figures.memory_mib),
     ):
         report.cost(
             case, statistics.median(pick(ours)), statistics.median(pick(peer)), name, unit, least=min(pick(ours))

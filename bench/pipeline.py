@@ -220,7 +220,7 @@ class Bench:
         df.write.mode("overwrite").parquet(file)
         rows = self.spark.read.parquet(file)
         rows = rows.mapInArrow(_identity, rows.schema)
-        for _ in range(2 if self.report.quick else 3):
+        for _ in range(self.report.pick(3, quick=2, smoke=1)):
             took(noop(df), rounds=1, into=ours)
             took(noop(given), rounds=1, into=limit)
             took(noop(rows), rounds=1, into=through)
@@ -244,7 +244,7 @@ class Bench:
         few = self.spark.read.parquet(few_file)
         udf = F.udf(by_struct, COMMIT)
         whole, narrow, segments, peer = Took(), Took(), Took(), Took()
-        for _ in range(2 if self.report.quick else 3):
+        for _ in range(self.report.pick(3, quick=2, smoke=1)):
             took(noop(decode(dump, types="OffsetCommit")), rounds=1, into=whole)
             took(
                 noop(decode(dump.select("key", "value", "timestamp"), types="OffsetCommit", columns=SOME)),
@@ -260,7 +260,7 @@ class Bench:
             ("segments → commits, 6 columns", segments),
         ):
             self.rate(f"{case}, {self.label}", records, one, per_row, "Python UDF, struct", "ratio ≥ 10")
-        if self.report.quick:
+        if self.report.quick or self.report.smoke:
             return
         if (reason := missing()) is not None:
             print(f"without the console consumer: {reason}", file=sys.stderr)
@@ -302,30 +302,31 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="also 50 million records: 5 GB in a temporary folder")
     parser.add_argument("--costs", action="store_true", help="only what a record costs at each size, without peers")
     report = Report("quorate.pipeline: Spark", __doc__ or "", parser)
-    sizes = [300_000] if report.quick else [MILLION, 5 * MILLION]
+    sizes = report.pick([MILLION, 5 * MILLION], quick=[300_000], smoke=[2_000])
     if report.options.full:
         sizes.append(50 * MILLION)
     with_peers = not report.options.costs
-    spark = session()
+    spark = session(compile_well=not report.smoke)
     register(spark)
     spark.dataSource.register(ReadyMade)
     costs: dict[str, float] = {}
     for place, size in enumerate(sizes):
         with tempfile.TemporaryDirectory(prefix="quorate-bench-") as temporary:
-            year = write_year(Path(temporary) / "year", size)
+            groups, slots = report.pick((200, None), quick=(200, None), smoke=(20, 2))
+            year = write_year(Path(temporary) / "year", size, groups=groups, slots=slots)
             rate = year.records / year.seconds
             report.rate(f"making {name_of(size)}: {year.size_bytes >> 20:,} MB", rate, None, "")
             bench = Bench(spark, report, year)
             if place == 0:
-                took(noop(bench.load("OffsetCommit")), rounds=2 if report.quick else 5)  # the JVM warms up
-            rounds = 1 if size > 5 * MILLION else 2
+                took(noop(bench.load("OffsetCommit")), rounds=report.pick(5, quick=2, smoke=1))  # the JVM warms up
+            rounds = 1 if size > 5 * MILLION or report.smoke else 2
             found = {
                 "segments → commits": took(noop(bench.load("OffsetCommit")), rounds=rounds),
                 "segments → commits, 6 columns": took(noop(bench.load("OffsetCommit", SOME)), rounds=rounds),
             }
             if place == 0 and with_peers:
                 bench.boundary("OffsetCommit")
-                if not report.quick:
+                if not (report.quick or report.smoke):
                     bench.boundary("OffsetCommit", columns=SOME)
                     bench.boundary("all")
                 bench.decode()

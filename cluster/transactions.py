@@ -218,20 +218,24 @@ class Transactions:
         """EndTxn: commit or abort; returns the producer's id and epoch from now on. With `raise_epoch` the epoch goes up with each end (KIP-890). Raises `Refusal`."""
         coordinator = self._need(transactional_id)
         found = coordinator.by_id.get(transactional_id)
-        if found is None or producer_id not in (found.producer_id, found.previous_producer_id):
+        if found is None:
             raise Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        ended = Status.COMPLETE_COMMIT if commit else Status.COMPLETE_ABORT
-        rotated = producer_id != found.producer_id and epoch >= _LAST_EPOCH and found.epoch == 0
-        if raise_epoch and found.status is ended and (epoch == found.epoch - 1 or rotated):
-            return found.producer_id, found.epoch  # the same request again
-        if producer_id != found.producer_id:
+        # Whoever repeats a request that raised the epoch has the epoch before it, or the id before it, with its last epoch.
+        rotated = producer_id == found.previous_producer_id and epoch == _LAST_EPOCH and found.epoch == 0
+        again = raise_epoch and (rotated or epoch == found.epoch - 1)
+        if producer_id != found.producer_id and not (again and rotated):
             raise Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        if epoch != found.epoch:
+        ending, has_ended = found.status in ENDED, found.status in ENDED.values()
+        # Of an end under way that is repeated the epoch was raised already; another end has to wait for it.
+        expected = found.epoch - 1 if ending and raise_epoch else found.epoch
+        if epoch != expected and not (has_ended and again):
             raise Refusal(ErrorCode.PRODUCER_FENCED)
-        if found.status is ended and not raise_epoch:
-            return found.producer_id, found.epoch
-        if found.status in ENDED:
+        if ending:
             raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS if found.commits is commit else ErrorCode.INVALID_TXN_STATE)
+        if has_ended and (again or not raise_epoch):
+            if found.status is not (Status.COMPLETE_COMMIT if commit else Status.COMPLETE_ABORT):
+                raise Refusal(ErrorCode.INVALID_TXN_STATE)
+            return found.producer_id, found.epoch
         if found.status is not Status.ONGOING:
             if raise_epoch and not commit:  # an abort without a transaction (KIP-890)
                 now_ms = self.cluster.clock.now_ms()

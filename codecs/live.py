@@ -7,24 +7,22 @@ client. Of security this module knows nothing but to hand the options through.
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from quorate.codecs.batches.model import TimestampType
 from quorate.codecs.live_connect import LiveError, check_connection, client_log, connect, explain_error, where_text
 from quorate.codecs.live_outage import OutageNotices
+from quorate.codecs.live_topic import RETRY_S, offsets_of, passing_errors, topic_partitions
 from quorate.codecs.log_model import IsolationLevel, LogEntry, check_isolation_level
 from quorate.codecs.records import CONSUMER_OFFSETS, RECORD_TYPES, decode_record
 
 if TYPE_CHECKING:
     from kafka import KafkaConsumer, TopicPartition
-    from kafka.errors import KafkaError
     from kafka.net.compat import KafkaNetClient
 
 __all__ = ["LiveError", "read_live"]
 
 _POLL_MS: Final = 500
-_RETRY_S: Final = 0.2
-T = TypeVar("T")
 _OURS: Final = {
     "auto_offset_reset",
     "enable_auto_commit",
@@ -109,13 +107,16 @@ class _Reading:
     def entries(
         self, numbers: Collection[int] | None, follow: bool, since_ms: int | None, start_offsets: Mapping[int, int]
     ) -> Iterator[LogEntry]:
+        from kafka import TopicPartition
         from kafka.errors import KafkaError
 
         with client_log() as said, ExitStack() as self.open:
             self.said = said
             consumer = self._connected()
             try:
-                partitions = self._partitions(consumer, numbers)
+                (client,) = self.clients
+                there = topic_partitions(client, self.topic, numbers, self.where, self.connect_timeout_ms)
+                partitions = [TopicPartition(self.topic, number) for number in there]
                 yield from self._records(consumer, partitions, follow, since_ms, start_offsets)
             except KafkaError as error:
                 raise LiveError(f"{self.where}: reading {self.topic} failed: {explain_error(error)}") from error
@@ -148,32 +149,6 @@ class _Reading:
         self.stale = False
         return fresh
 
-    def _partitions(self, consumer: "KafkaConsumer", numbers: Collection[int] | None) -> "list[TopicPartition]":
-        from kafka import TopicPartition
-        from kafka.errors import KafkaTimeoutError, RetriableError, TopicAuthorizationFailedError
-
-        there = self._retried(lambda: consumer.partitions_for_topic(self.topic))
-        if not there:
-            # An empty answer means that the topic is not there, or that we may not see it: asking for an offset tells which.
-            try:
-                consumer.beginning_offsets([TopicPartition(self.topic, 0)], timeout_ms=1_000)
-            except (KafkaTimeoutError, RetriableError):
-                pass
-            except TopicAuthorizationFailedError:
-                raise LiveError(
-                    f"{self.where}: not allowed to describe {self.topic}; reading needs DESCRIBE and READ on it"
-                ) from None
-            there = consumer.partitions_for_topic(self.topic)
-        if not there:
-            raise LiveError(
-                f"{self.where}: there is no {self.topic} on this cluster; brokers create it when the first group needs it"
-            )
-        missing = sorted(set(numbers or ()) - there)
-        if missing:
-            listed = ", ".join(map(str, missing))
-            raise LiveError(f"{self.where}: {self.topic} has partitions 0 to {max(there)}, not {listed}")
-        return [TopicPartition(self.topic, number) for number in sorted(there if numbers is None else set(numbers))]
-
     def _records(
         self,
         consumer: "KafkaConsumer",
@@ -184,15 +159,12 @@ class _Reading:
     ) -> Iterator[LogEntry]:
         timeout = self.connect_timeout_ms
         consumer.assign(partitions)
-        ends = self._retried(
-            lambda: consumer.end_offsets(partitions, timeout_ms=timeout)
-        )  # read-committed: the last stable offsets
+        ends = self._offsets(consumer.end_offsets, partitions)  # read-committed: the last stable offsets
         if since_ms is None:
-            starts = self._retried(lambda: consumer.beginning_offsets(partitions, timeout_ms=timeout))
+            starts = self._offsets(consumer.beginning_offsets, partitions)
             starts = {at: max(offset, start_offsets.get(at.partition, 0)) for at, offset in starts.items()}
         else:
-            asked = dict.fromkeys(partitions, since_ms)
-            found = self._retried(lambda: consumer.offsets_for_times(asked, timeout_ms=timeout))
+            found = self._offsets(consumer.offsets_for_times, dict.fromkeys(partitions, since_ms))
             starts = {at: ends[at] if stamp is None else stamp.offset for at, stamp in found.items()}
         for at, offset in starts.items():
             consumer.seek(at, offset)
@@ -224,33 +196,22 @@ class _Reading:
                     f"{self.where}: no progress for {self.stall_timeout_ms:,} ms ({stuck}); are their leaders available?"
                 )
 
+    def _offsets(self, ask: Callable[..., Any], partitions: "Collection[TopicPartition]") -> Any:
+        (client,) = self.clients
+        return offsets_of(ask, partitions, client, self.where, self.connect_timeout_ms)
+
     def _polled(self, consumer: "KafkaConsumer") -> "dict[TopicPartition, list[Any]]":
         """What has come. Nothing where a broker goes away while the client looks for leaders, which kafka-python raises now and then."""
         from kafka.errors import UnknownBrokerIdError
 
         try:
             found: dict[TopicPartition, list[Any]] = consumer.poll(timeout_ms=_POLL_MS)
-        except _passing_errors() as error:
+        except passing_errors() as error:
             if isinstance(error, UnknownBrokerIdError):
                 self.stale |= not _forget_requests(consumer, error.args)
-            time.sleep(_RETRY_S)
+            time.sleep(RETRY_S)
             return {}
         return found
-
-    def _retried(self, ask: Callable[[], T]) -> T:
-        """What a broker says, asked again if it goes away meanwhile, until `connect_timeout_ms` are over."""
-        from kafka.errors import KafkaTimeoutError
-
-        until = time.monotonic() + self.connect_timeout_ms / 1000
-        while True:
-            try:
-                return ask()
-            except KafkaTimeoutError:
-                raise  # it has waited as long already
-            except _passing_errors():
-                if time.monotonic() >= until:
-                    raise
-                time.sleep(_RETRY_S)
 
     def _in_reach(self, at: "TopicPartition") -> bool:
         """Whether there is a connection to the leader, by what the client knows."""
@@ -283,10 +244,3 @@ def _forget_requests(consumer: "KafkaConsumer", brokers: Collection[object]) -> 
         return False
     noted.difference_update(brokers)
     return True
-
-
-def _passing_errors() -> "tuple[type[KafkaError], ...]":
-    """What another try may not meet. kafka-python takes a broker that has gone from its metadata, which comes back with the next, for one that never was."""
-    from kafka.errors import RetriableError, UnknownBrokerIdError
-
-    return RetriableError, UnknownBrokerIdError

@@ -176,9 +176,16 @@ def client_log() -> "Iterator[deque[str]]":
 
 
 def explain_error(error: Exception) -> str:
-    """The message of an exception without the name of its class, which kafka-python puts in front, sometimes twice."""
-    text = str(error).rpartition(f"{type(error).__name__}: ")[2].strip()
-    return text if text and text != type(error).__name__ else type(error).__name__
+    """The message of an exception without the name of its class, which kafka-python puts in front, sometimes twice.
+
+    Of a broker's error it is often only the name of a topic: Kafka's name of the error is put before that.
+    """
+    name = type(error).__name__
+    text = str(error).rpartition(f"{name}: ")[2].strip()
+    code = getattr(error, "message", None)
+    if error.args and isinstance(code, str) and text and " " not in text:
+        return f"{code} ({text})"
+    return text or name
 
 
 def likely_reason(said: "deque[str]") -> str:

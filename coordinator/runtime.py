@@ -244,7 +244,7 @@ class CoordinatorRuntime:
     def end_transaction(self, producer_id: int, producer_epoch: int, *, commit: bool) -> None:
         """Write the marker that ends a producer's transaction (KIP-447). Raises `AppendError`."""
         self.log.append_marker(producer_id, producer_epoch, commit=commit, timestamp_ms=self.now_ms)
-        self.shard.state.untold.clear()
+        self.shard.state.written()
         self.shard.end_transaction(producer_id, commit=commit)
         self._tell("marker", 1)
         self.settle()
@@ -321,7 +321,7 @@ class CoordinatorRuntime:
                 if result.on_failed is not None:
                     result.on_failed(code)
                 return code
-            self.shard.state.untold.clear()
+            self.shard.state.written()
             if result.replay:
                 for index, record in enumerate(result.records):
                     self.shard.replay(record, offset=first + index, producer_id=result.producer_id, strict=True)

@@ -4,7 +4,7 @@ Knows how to ask brokers for offsets and batches, and when to ask again; nothing
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from io import BytesIO
@@ -20,6 +20,7 @@ from quorate.codecs.batches.v2 import CONTROL, TRANSACTIONAL
 from quorate.codecs.columnar.batches import Batches, headers_of
 from quorate.codecs.columnar.hop import batch_starts
 from quorate.codecs.live_connect import LiveError, client_log, connect, explain_error, likely_reason, where_text
+from quorate.codecs.live_topic import offsets_of, topic_partitions
 from quorate.codecs.log_isolation import Transactions
 from quorate.pipeline.files import DataLoss, Piece, check_offset, offset_of
 from quorate.pipeline.files_read import Reading, read_piece
@@ -118,17 +119,9 @@ class Cluster:
 
     def partitions(self) -> list[int]:
         """The partitions that there are and were asked for."""
-        there = self._asked(lambda: self.consumer.partitions_for_topic(self.topic))
-        if not there:
-            raise LiveError(
-                f"{self.where}: there is no {self.topic} on this cluster that we may see; "
-                "brokers create it when the first group needs it, and reading needs DESCRIBE and READ on it"
-            )
-        missing = sorted((self.options.partitions or frozenset()) - there)
-        if missing:
-            listed = ", ".join(map(str, missing))
-            raise LiveError(f"{self.where}: {self.topic} has partitions 0 to {max(there)}, not {listed}")
-        return [number for number in sorted(there) if self.options.wants(number)]
+        self.consumer  # noqa: B018  # connects
+        (client,) = self._clients
+        return topic_partitions(client, self.topic, self.options.partitions, self.where, CONNECT_TIMEOUT_MS)
 
     def earliest(self, partitions: Iterable[int]) -> dict[int, int]:
         """The first offset of each partition."""
@@ -141,16 +134,14 @@ class Cluster:
     def at_time(self, partitions: Iterable[int], timestamp_ms: int) -> dict[int, int | None]:
         """The first offset of each partition whose timestamp is not earlier, or `None`."""
         places = self._places(partitions)
-        found = self._asked(
-            lambda: self.consumer.offsets_for_times(dict.fromkeys(places, timestamp_ms), timeout_ms=CONNECT_TIMEOUT_MS)
-        )
+        found = self._asked("offsets_for_times", dict.fromkeys(places, timestamp_ms))
         return {place.partition: None if stamp is None else stamp.offset for place, stamp in found.items()}
 
     def _offsets(self, partitions: Iterable[int], name: str) -> dict[int, int]:
         places = self._places(partitions)
         if not places:
             return {}
-        found = self._asked(lambda: getattr(self.consumer, name)(places, timeout_ms=CONNECT_TIMEOUT_MS))
+        found = self._asked(name, places)
         return {place.partition: offset for place, offset in found.items()}
 
     def _places(self, partitions: Iterable[int]) -> "list[TopicPartition]":
@@ -158,11 +149,12 @@ class Cluster:
 
         return [TopicPartition(self.topic, number) for number in partitions]
 
-    def _asked(self, ask: "Callable[[], Any]") -> Any:
+    def _asked(self, method: str, places: "Collection[TopicPartition]") -> Any:
         from kafka.errors import KafkaError
 
+        ask = getattr(self.consumer, method)
         try:
-            return ask()
+            return offsets_of(ask, places, self._clients[0], self.where, CONNECT_TIMEOUT_MS)
         except KafkaError as error:
             hint = likely_reason(self._said) if self._said else explain_error(error)
             raise LiveError(f"{self.where}: asking for offsets of {self.topic} failed: {hint}") from error

@@ -26,7 +26,8 @@ try:
     from aiokafka.errors import KafkaConfigurationError
 
     import quorate.assignors.adapters.aiokafka_needs  # noqa: F401  # which checks
-    from quorate.assignors.adapters.aiokafka_consumer import Companion, FencedInstanceIdError, cluster_view, fetcher_of
+    from quorate.assignors.adapters.aiokafka_consumer import Companion, FencedInstanceIdError, cluster_view
+    from quorate.assignors.adapters.aiokafka_lags import fetcher_of
 except ImportError as error:
     raise fits.refusal("aiokafka", "0.14", error, install="pip install 'quorate[aiokafka]'") from error
 
@@ -189,7 +190,10 @@ class CooperativeSticky(_Named):
 
 
 class LagAware(Adapter):
-    """By lag (KIP-169, never released with Kafka); the options are those of `quorate.assignors.lag_aware.LagAwareAssignor`. Eager, if not told otherwise."""
+    """By lag (KIP-169, never released with Kafka); the options are those of `quorate.assignors.lag_aware.LagAwareAssignor`. Eager, if not told otherwise.
+
+    Without `lags`, the leader reads them by its consumer's own connections.
+    """
 
     def __init__(self, *, client_rack: str | None = None, cooperative: bool = False, **options: Any) -> None:
         super().__init__(client_assignor("lag-aware", **options), client_rack=client_rack, cooperative=cooperative)

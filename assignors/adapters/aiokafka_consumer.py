@@ -19,13 +19,14 @@ import logging
 import weakref
 from typing import Any
 
-from aiokafka.consumer.fetcher import Fetcher
 from aiokafka.errors import KafkaError
 from aiokafka.protocol.commit import OffsetCommitRequest
 from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, JoinGroupResponse_v5
 from aiokafka.structs import TopicPartition
 
+from quorate.assignors.adapters.aiokafka_lags import LagReader
 from quorate.assignors.adapters.aiokafka_requests import StaticHeartbeat, StaticJoinGroup, StaticOffsetCommit
+from quorate.assignors.adapters.consumer_lags import needs_lags
 from quorate.assignors.adapters.membership import Membership, Strategy, subscribed_topics
 from quorate.assignors.adapters.protocol import Joined, assignment_bytes, fenced, partitions_of
 from quorate.assignors.adapters.racks import ClusterView
@@ -33,7 +34,7 @@ from quorate.codecs.consumer_protocol import decode_assignment
 from quorate.codecs.messages import ConsumerProtocolAssignment
 from quorate.codecs.printable import some_of
 
-__all__ = ["Companion", "FencedInstanceIdError", "cluster_view", "fetcher_of"]
+__all__ = ["Companion", "FencedInstanceIdError", "cluster_view"]
 
 log = logging.getLogger(__name__)
 
@@ -64,19 +65,6 @@ def cluster_view(cluster: Any) -> ClusterView:
     )
 
 
-def fetcher_of(coordinator: Any) -> Any | None:
-    """The fetcher of the same consumer, which has its `client_rack`; `None` if the coordinator has no consumer, as in a test.
-
-    aiokafka keeps no way from one to the other, but the fetcher's task runs in the same loop.
-    """
-    for task in asyncio.all_tasks():
-        frame = getattr(task.get_coro(), "cr_frame", None)
-        found = None if frame is None else frame.f_locals.get("self")
-        if isinstance(found, Fetcher) and found._subscriptions is coordinator._subscription:
-            return found
-    return None
-
-
 class Companion:
     """Works for one consumer, from its first JoinGroup on; refers to its coordinator weakly."""
 
@@ -87,6 +75,7 @@ class Companion:
         self._fenced: FencedInstanceIdError | None = None
         self._keeps = False
         self._lost: frozenset[Any] = frozenset()
+        self._lags = LagReader(coordinator)
         self._type = type(coordinator)
         coordinator._perform_assignment = self._perform_assignment
         coordinator._cluster.add_listener(self._metadata_changed)
@@ -158,6 +147,8 @@ class Companion:
             log.info("group %s: the leader is back; nothing is assigned anew", coordinator.group_id)
             return {}
         assert isinstance(strategy, Strategy)  # without, and nothing to skip, it was aiokafka's
+        if needs_lags(strategy):
+            self.membership.lags = await self._lags.read(topology)
         answer = await asyncio.to_thread(self.membership.lead, strategy, members, topology)
         return {member: assignment_bytes(answer[member]) for member in answer}
 

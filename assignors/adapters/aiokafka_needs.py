@@ -31,6 +31,8 @@ NEEDS = (
             "_lookup_assignor": "name",
             "_get_metadata_snapshot": "",
             "commit_offsets": "assignment offsets",
+            "coordinator_dead": "",
+            "ensure_coordinator_known": "",
             "_stop_commit_offsets_refresh_task": "",
             "start_commit_offsets_refresh_task": "assignment",
         },
@@ -39,6 +41,8 @@ NEEDS = (
             "_client",
             "_enable_auto_commit",
             "_rebalance_timeout_ms",
+            "_retry_backoff_ms",
+            "_session_timeout_ms",
             "_cluster",
             "_group_instance_id",
             "_group_subscription",
@@ -67,14 +71,18 @@ NEEDS = (
     ),
     Needs(
         kind=Fetcher,
-        calls={"_fetch_requests_routine": ""},  # its task is looked for
-        attributes=("_client_rack", "_fetch_task", "_subscriptions"),
+        calls={
+            "_fetch_requests_routine": "",  # its task is looked for
+            "beginning_offsets": "partitions timeout_ms",
+            "end_offsets": "partitions timeout_ms",
+        },
+        attributes=("_client_rack", "_default_reset_strategy", "_fetch_task", "_subscriptions"),
     ),
     Needs(kind=TopicPartitionState, attributes=("_assignment", "_committed_futs")),
     Needs(kind=AIOKafkaClient, calls={"set_topics": "topics", "_maybe_wait_metadata": ""}),
     Needs(
         kind=ClusterMetadata,
-        calls={"add_listener": "listener", "partitions_for_topic": "topic"},
+        calls={"add_listener": "listener", "leader_for_partition": "partition", "partitions_for_topic": "topic"},
         attributes=("_brokers", "_partitions"),
     ),
     Needs(kind=JoinGroupRequest, attributes=("_group_protocols",)),

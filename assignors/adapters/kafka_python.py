@@ -126,7 +126,7 @@ def _adopt(coordinator: Any, consumer: Any) -> None:
         # So that it also reads from replicas in its rack (KIP-392). The fetcher has copied the configuration already.
         consumer.config["client_rack"] = rack
         consumer._fetcher.config["client_rack"] = rack
-    companion = Companion(coordinator, rack)
+    companion = Companion(coordinator, rack, consumer)
     for name, one in ours.items():
         coordinator._assignors[name] = one._for(companion)
 
@@ -165,7 +165,10 @@ class CooperativeSticky(_Named):
 
 
 class LagAware(Adapter):
-    """By lag (KIP-169, never released with Kafka); the options are those of `quorate.assignors.lag_aware.LagAwareAssignor`. Eager, if not told otherwise."""
+    """By lag (KIP-169, never released with Kafka); the options are those of `quorate.assignors.lag_aware.LagAwareAssignor`. Eager, if not told otherwise.
+
+    Without `lags`, the leader reads them by its consumer's own connections.
+    """
 
     def __init__(self, *, client_rack: str | None = None, cooperative: bool = False, **options: Any) -> None:
         super().__init__(client_assignor("lag-aware", **options), client_rack=client_rack, cooperative=cooperative)

@@ -32,6 +32,8 @@ from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 from kafka.structs import MemberState
 from kafka.util import ensure_valid_topic_name
 
+from quorate.assignors.adapters.consumer_lags import needs_lags
+from quorate.assignors.adapters.kafka_python_lags import LagReader
 from quorate.assignors.adapters.membership import Membership
 from quorate.assignors.adapters.protocol import EMPTY_SUBSCRIPTION, Joined, fenced, subscription_bytes
 from quorate.assignors.adapters.racks import ClusterView
@@ -65,13 +67,14 @@ def cluster_view(cluster: Any) -> ClusterView:
 class Companion:
     """Works for one consumer. Made while its coordinator is made; refers to it weakly."""
 
-    def __init__(self, coordinator: Any, rack: str | None) -> None:
+    def __init__(self, coordinator: Any, rack: str | None, consumer: Any = None) -> None:
         self._coordinator_ref = weakref.ref(coordinator)
         self.membership = Membership(group=coordinator.group_id or "(none)", rack=rack)
         self._watching = False
         self._fenced: str | None = None
         self._unreadable: dict[str, bytes] = {}
         self._skips = False
+        self._lags = None if consumer is None else LagReader(coordinator, consumer)
         self._synced: Any = None
         self._prepares = False
         self._waited_for: set[str] = set()
@@ -157,6 +160,9 @@ class Companion:
                 await self._know(topics)
                 # kafka-python rejoins when the partitions differ from these.
                 coordinator._metadata_snapshot = coordinator._build_metadata_snapshot(subscription, cluster)
+            chosen = coordinator._lookup_assignor(response.protocol_name)
+            if not self._skips and self._lags is not None and needs_lags(getattr(chosen, "strategy", None)):
+                self.membership.lags = await self._lags.read(topics)
         return response
 
     async def _sync(self, manager: Any, request: Any, **options: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from kafka import KafkaConsumer
 from kafka.cluster import ClusterMetadata
+from kafka.consumer.fetcher import Fetcher
 from kafka.consumer.subscription_state import SubscriptionState
 from kafka.coordinator.base import Generation
 from kafka.coordinator.consumer import ConsumerCoordinator
@@ -36,6 +37,8 @@ NEEDS = (
             "group_protocols": "",
             "_do_join_and_sync_async": "",
             "_send_heartbeat_request": "",
+            "fetch_committed_offsets_async": "partitions timeout_ms",
+            "_lookup_assignor": "name",
         },
         attributes=(
             "_assignment_snapshot",
@@ -73,6 +76,7 @@ NEEDS = (
             "add_listener": "listener",
             "brokers": "",
             "partitions_for_topic": "topic",
+            "leader_for_partition": "partition",
             "request_update": "",
             "set_topics": "topics",
         },
@@ -80,7 +84,8 @@ NEEDS = (
     ),
     Needs(kind=Generation, calls={"is_lost": ""}, attributes=("generation_id", "member_id")),
     Needs(kind=JoinGroupRequest, attributes=("_max_version",)),
-    Needs(kind=KafkaConsumer, attributes=("_coordinator", "_fetcher", "config")),
+    Needs(kind=Fetcher, calls={"_fetch_offsets_by_times_async": "timestamps timeout_ms"}),
+    Needs(kind=KafkaConsumer, attributes=("_closed", "_coordinator", "_fetcher", "config")),
 )
 
 check(CLIENT, KNOWN, NEEDS)

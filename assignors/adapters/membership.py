@@ -12,6 +12,8 @@ from quorate.assignors.adapters.protocol import Joined, read_members, subscripti
 from quorate.assignors.adapters.racks import ClusterView, RackWatch
 from quorate.assignors.assignor import Assignor
 from quorate.assignors.group import Group
+from quorate.assignors.lag_aware import LagAwareAssignor
+from quorate.assignors.lags import Lags
 from quorate.assignors.model import Assignment, Member
 from quorate.assignors.server.assignor import ServerAssignor
 from quorate.assignors.sticky import CooperativeStickyAssignor, StickyAssignor
@@ -79,6 +81,8 @@ class Membership:
     assigned: Sequence[tuple[str, int]] | None = None
     generation: int = -1
     watch: RackWatch = field(default_factory=RackWatch)
+    lags: Lags | None = None
+    """What the consumer read as the leader, for an assignor that goes by lags and has no source of its own; `None`: nothing reads them."""
     _newest: int = -1
     """The highest generation that it was told as the leader, which Kafka's sticky assignors remember."""
 
@@ -116,6 +120,14 @@ class Membership:
         # Kafka's own cooperative assignor holds back by itself, by rules of its own.
         hold_back = strategy.cooperative and not strategy.is_javas
         assign: Callable[[Group], Assignment] = strategy.assignor.assign_group
+        if isinstance(strategy.assignor, LagAwareAssignor) and strategy.assignor.source is None:
+            if self.lags is None:
+                log.warning(
+                    "group %s: lags cannot be read, because no running consumer asks %s; partitions are assigned by their numbers only. Give it lags=",
+                    self.group,
+                    strategy.name,
+                )
+            assign = partial(strategy.assignor.assign_group, lags=self.lags or {})
         if isinstance(strategy.assignor, StickyAssignor | CooperativeStickyAssignor):
             self._newest = max([self._newest, *(member.generation for member in members.values())])
             assign = partial(strategy.assignor.assign_group, max_generation=self._newest)

@@ -49,6 +49,13 @@ class TimelineMap(dict[K, V]):
         newest_first.sort(key=itemgetter(0))
         return ((key, self[key]) for _, key in newest_first)
 
+    def ordered_with(self, removed: dict[K, V]) -> Iterator[tuple[K, V]]:
+        """The same with what was removed since the snapshot that Kafka reads, which comes first in its slots."""
+        shift = 65 - self.slots.bit_length()
+        found = [(_slot(self._hash_of(key), shift), of, key) for of in (removed, self) for key in reversed(of)]
+        found.sort(key=itemgetter(0))
+        return ((key, of[key]) for _, of, key in found)
+
 
 def _slot(hashed: int, shift: int) -> int:
     signed = hashed - ((hashed & 0x80000000) << 1)

@@ -85,7 +85,7 @@ def _owned_of(group: Group, subscribed: Bools) -> Ints:
     owned = group.owned
     if not len(owned) or (subscribed.all() and owned.min() >= 0):
         return np.diff(group.owned_offsets)
-    if not len(subscribed):  # all topics are gone
+    if not len(group.topology.topic_of):  # all topics are gone, or have no partitions
         return np.zeros(len(group), np.int64)
     counting = np.zeros(len(owned) + 1, np.int64)
     np.cumsum(subscribed[group.topology.topic_of[owned]] & (owned >= 0), out=counting[1:])

@@ -175,8 +175,9 @@ def _dropped(group: Group, subscribed: Bools | None) -> Bools:
     if subscribed is None or not len(group.owned):
         return dropped
     members = np.repeat(np.arange(len(group)), np.diff(group.owned_offsets))
-    foreign = (group.owned >= 0) & ~subscribed[group.topology.topic_of[group.owned]]
-    dropped[members[foreign]] = True
+    if len(group.topology.topic_of):  # unless no topic has partitions
+        foreign = (group.owned >= 0) & ~subscribed[group.topology.topic_of[group.owned]]
+        dropped[members[foreign]] = True
     index = group.topology.index
     for member in np.flatnonzero(_has_odd(group)).tolist():
         for topic, _ in group.members[group.member_ids[member]].owned:

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
     from quorate.cluster.core import ClusterCore
 
-__all__ = ["advertised", "check_levels", "finalized", "release_of", "unsupported"]
+__all__ = ["INCOMPLETE", "advertised", "check_levels", "finalized", "release_of", "unsupported"]
+
+INCOMPLETE: Mapping[str, str] = {"share.version": "ShareFetch", "streams.version": "StreamsGroupHeartbeat"}
+"""Features that a new cluster has at level 0, and the API that each lacks: clients fail at once, instead of when they need that. UpdateFeatures switches them on."""
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -40,8 +43,9 @@ def release_of(version: KafkaVersion) -> tuple[int, int]:
 
 
 def finalized(version: KafkaVersion) -> dict[str, int]:
-    """The features that a new cluster of a release agrees on, with their levels."""
-    return {name: level for name, (_, _, level) in FEATURES[release_of(version)].items() if level > 0}
+    """The features that a new cluster of a release agrees on, with their levels: those of a new cluster of Kafka's, without `INCOMPLETE`."""
+    features = FEATURES[release_of(version)].items()
+    return {name: level for name, (_, _, level) in features if level > 0 and name not in INCOMPLETE}
 
 
 def check_levels(levels: Mapping[str, int], version: KafkaVersion) -> None:

@@ -172,6 +172,8 @@ def _fitting(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
     """The response as a version can carry it."""
     if version < NAMELESS and response.protocol_name is None:
         return replace(response, protocol_name="")
+    if version >= NAMELESS and response.protocol_name == "":
+        return replace(response, protocol_name=None)
     return response
 
 

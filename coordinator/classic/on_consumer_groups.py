@@ -58,9 +58,5 @@ def replace_empty_group(shard: CoordinatorShard, group_id: str) -> tuple[list[Co
     group = shard.state.groups.get(group_id)
     if group is None or not gives_way(group):
         return [], lambda: None
-    del shard.state.groups[group_id]
-
-    def bring_back() -> None:
-        shard.state.groups[group_id] = group
-
-    return group_tombstones(group), bring_back
+    shard.state.remove_unwritten(group_id)
+    return group_tombstones(group), lambda: shard.state.restore(group)

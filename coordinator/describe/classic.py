@@ -17,8 +17,8 @@ def describe_groups(
     """Describe classic groups; another kind of group is as if it were not there."""
     groups = []
     for group_id in request.groups:
-        group = shard.state.groups.get(group_id)
-        if isinstance(group, ClassicGroup) and group_id not in shard.state.untold:
+        group = shard.state.readable(group_id)
+        if isinstance(group, ClassicGroup):
             groups.append(described(group))
         elif context.api_version >= 6:
             groups.append(

@@ -21,9 +21,11 @@ def each_described(
     unknown: Callable[..., D],
 ) -> tuple[D, ...]:
     """Descriptions in the order asked for; a group of another kind is not found. `unknown`: the API's struct for a group."""
-    found = []
-    for group_id in group_ids:
-        group = shard.state.groups.get(group_id)
+    asked = list(group_ids)
+    # Kafka's service answers for empty ids before it asks a coordinator.
+    found = [unknown(group_id="", error_code=ErrorCode.INVALID_GROUP_ID) for group_id in asked if not group_id]
+    for group_id in filter(None, asked):
+        group = shard.state.readable(group_id)
         if isinstance(group, kind):
             found.append(described(shard, group))
         else:

@@ -19,15 +19,13 @@ def list_groups(
         response=ListGroupsResponse(
             groups=tuple(
                 ListedGroup(
-                    group_id=group_id,
+                    group_id=group.group_id,
                     protocol_type=group.protocol_type,
                     group_state=group.state,
                     group_type=group.kind.lower(),
                 )
-                for group_id, group in shard.state.groups.ordered()
-                if group_id not in shard.state.untold
-                and (not states or group.state.lower() in states)
-                and (not kinds or group.kind.lower() in kinds)
+                for group in shard.state.all_readable()
+                if (not states or group.state.lower() in states) and (not kinds or group.kind.lower() in kinds)
             )
         )
     )

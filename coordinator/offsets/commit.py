@@ -1,5 +1,6 @@
 """OffsetCommit v2–10 and TxnOffsetCommit v0–5."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -38,9 +39,9 @@ BY_TOPIC_ID = 10
 def commit_offsets(
     shard: CoordinatorShard, request: OffsetCommitRequest, context: RequestContext
 ) -> Result[OffsetCommitResponse]:
-    """Commit offsets; each partition has an error of its own, unless the commit is refused as a whole."""
+    """Commit offsets. Each partition has an error of its own, unless the commit is rejected as a whole."""
     by_id = context.api_version >= BY_TOPIC_ID
-    unknown: list[OffsetCommitResponseTopic] = []
+    unknown: dict[Uuid, OffsetCommitResponseTopic] = {}
     topics = []
     for topic in request.topics:
         found = shard.image.topics_by_id.get(topic.topic_id) if by_id else shard.image.topics.get(topic.name)
@@ -49,23 +50,30 @@ def commit_offsets(
         elif not by_id:
             topics.append(replace(topic, topic_id=Uuid.ZERO))
         else:
-            unknown.append(_all(topic.topic_id, "", topic.partitions, ErrorCode.UNKNOWN_TOPIC_ID))
+            refused = _all(topic.topic_id, "", topic.partitions, ErrorCode.UNKNOWN_TOPIC_ID)
+            unknown[topic.topic_id] = _with(unknown.get(topic.topic_id), refused)
     if unknown and not topics:
-        return Result(response=OffsetCommitResponse(topics=tuple(unknown)))
+        return Result(response=_response(unknown, ()))
     try:
         member = _commit_member(shard, request, context.api_version)
+        codes = [
+            [
+                _error_of(shard, member, request.generation_id_or_member_epoch, topic.topic_id, part)
+                for part in topic.partitions
+            ]
+            for topic in topics
+        ]
     except ApiError as error:
         failed = [_all(topic.topic_id, topic.name, topic.partitions, error.code) for topic in topics]
-        return Result(response=OffsetCommitResponse(topics=(*unknown, *failed)))
+        return Result(response=_response(unknown, failed))
     if (group := shard.state.groups.get(request.group_id)) is not None:
         keep_session(shard, group, request.member_id, context.now_ms)
     records: list[CoordinatorRecord] = []
     told = []
     expires = -1 if request.retention_time_ms == -1 else context.now_ms + request.retention_time_ms
-    for topic in topics:
+    for topic, codes_of_topic in zip(topics, codes, strict=True):
         partitions = []
-        for part in topic.partitions:
-            code = _refused(shard, member, request.generation_id_or_member_epoch, topic.topic_id, part)
+        for part, code in zip(topic.partitions, codes_of_topic, strict=True):
             partitions.append(OffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code))
             if code == ErrorCode.NONE:
                 records.append(
@@ -85,9 +93,25 @@ def commit_offsets(
         told.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=tuple(partitions)))
     return Result(
         records=records,
-        response=OffsetCommitResponse(topics=(*unknown, *told)),
+        response=_response(unknown, told),
         on_appended=partial(shard.state.need_group_untold, request.group_id),
     )
+
+
+def _response(
+    unknown: Mapping[Uuid, OffsetCommitResponseTopic], others: Iterable[OffsetCommitResponseTopic]
+) -> OffsetCommitResponse:
+    """Unknown topic ids come first. Kafka merges repeated topics only if there are any (`OffsetCommitResponse.Builder`)."""
+    if not unknown:
+        return OffsetCommitResponse(topics=tuple(others))
+    merged = dict(unknown)
+    for topic in others:
+        merged[topic.topic_id] = _with(merged.get(topic.topic_id), topic)
+    return OffsetCommitResponse(topics=tuple(merged.values()))
+
+
+def _with(first: OffsetCommitResponseTopic | None, more: OffsetCommitResponseTopic) -> OffsetCommitResponseTopic:
+    return more if first is None else replace(first, partitions=first.partitions + more.partitions)
 
 
 def _commit_member(shard: CoordinatorShard, request: OffsetCommitRequest, api_version: int) -> ConsumerMember | None:
@@ -108,7 +132,7 @@ def _commit_member(shard: CoordinatorShard, request: OffsetCommitRequest, api_ve
     )
 
 
-def _refused(
+def _error_of(
     shard: CoordinatorShard,
     member: ConsumerMember | None,
     epoch: int,
@@ -117,16 +141,22 @@ def _refused(
     *,
     transactional: bool = False,
 ) -> ErrorCode:
-    """Why one partition's offset is not committed. `member`: given if it commits at an earlier epoch than its own (KIP-1251)."""
-    index, metadata = part.partition_index, part.committed_metadata
-    if member is not None:
-        assigned_at = member.assigned.get(topic_id, {}).get(index)
-        if assigned_at is None:
-            assigned_at = member.pending_revocation.get(topic_id, {}).get(index)
-        if assigned_at is None or epoch < assigned_at:
-            return stale(member, transactional=transactional)
-    if metadata is not None and len(metadata) > shard.config.offset_metadata_max_bytes:
+    """The error of one partition. `member`: given if it commits at an earlier epoch than its own (KIP-1251).
+
+    Raises `ApiError` for a partition that it did not own at that epoch, which rejects the whole commit. Kafka checks the metadata's length first.
+    """
+    # Java's chars: UTF-16 units.
+    units = len((part.committed_metadata or "").encode("utf-16-le", "surrogatepass")) // 2
+    if units > shard.config.offset_metadata_max_bytes:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
+    if member is not None:
+        assigned_at = member.assigned.get(topic_id, {}).get(part.partition_index)
+        if assigned_at is None:
+            assigned_at = member.pending_revocation.get(topic_id, {}).get(part.partition_index)
+        if assigned_at is None or epoch < assigned_at:
+            raise ApiError(
+                stale(member, transactional=transactional), f"partition {part.partition_index} was not owned at {epoch}"
+            )
     return ErrorCode.NONE
 
 
@@ -160,6 +190,8 @@ def commit_offsets_of_transaction(
     shard: CoordinatorShard, request: TxnOffsetCommitRequest, context: RequestContext
 ) -> Result[TxnOffsetCommitResponse]:
     """Keep offsets until the producer's transaction ends (KIP-447)."""
+    if not request.group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
     group = shard.state.groups.get(request.group_id)
     member = None
     if group is not None:
@@ -179,9 +211,12 @@ def commit_offsets_of_transaction(
     for topic in request.topics:
         image = shard.image.topics.get(topic.name)
         topic_id = Uuid.ZERO if image is None else image.id
+        if member is not None and image is None:
+            # Kafka does not look at its partitions then, not even whether there are any.
+            raise ApiError(ErrorCode.ILLEGAL_GENERATION, f"there is no topic {topic.name}")
         partitions = []
         for part in topic.partitions:
-            code = _refused(shard, member, request.generation_id, topic_id, part, transactional=True)
+            code = _error_of(shard, member, request.generation_id, topic_id, part, transactional=True)
             partitions.append(TxnOffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code))
             if code == ErrorCode.NONE:
                 records.append(

@@ -1,10 +1,10 @@
 """OffsetDelete v0 (KIP-496), and what a deleted topic takes along."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from quorate.assignors.java_order import JavaHashSet
-from quorate.codecs import CoordinatorRecord
+from quorate.codecs import CoordinatorRecord, Uuid
 from quorate.codecs.api import OffsetDeleteRequest, OffsetDeleteResponse
 from quorate.codecs.api.offset_delete import OffsetDeleteResponsePartition, OffsetDeleteResponseTopic
 from quorate.codecs.messages.classic_group import GroupMetadataKey
@@ -26,6 +26,8 @@ def delete_offsets(
     shard: CoordinatorShard, request: OffsetDeleteRequest, context: RequestContext
 ) -> Result[OffsetDeleteResponse]:
     """Delete offsets of topics that the group does not subscribe to. Deleting what is not there is no error."""
+    if not request.group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
     group = shard.state.groups.get(request.group_id)
     if not isinstance(group, ClassicGroup | ConsumerGroup):
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {request.group_id} that commits offsets")
@@ -49,29 +51,19 @@ def delete_offsets(
 
 
 def forget_topics(shard: CoordinatorShard, delta: MetadataDelta, now_ms: int) -> Result[None]:
-    """Offsets of topics that are gone go, too."""
-    gone = list(JavaHashSet.of(topic.name for topic in delta.deleted))
+    """Delete the offsets of deleted topics."""
     records: list[CoordinatorRecord] = []
-    if gone:
+    if delta.deleted:
+        found_in = _by_id if shard.behaviour.deletes_topics_by_id else _by_partition
         offsets = shard.state.offsets
         for groups in (offsets.committed, *(groups for _, groups in offsets.pending.ordered())):
             for group, topics in groups.ordered():
-                found = (
-                    [
-                        (topic, partition)
-                        for topic in gone
-                        if topic in topics
-                        for partition, _ in topics[topic].ordered()
-                    ]
-                    if shard.behaviour.deletes_topics_by_id
-                    else _listed(topics, delta.deleted)
-                )
                 records += [
                     tombstone(OffsetCommitKey(group=group, topic=topic, partition=partition))
-                    for topic, partition in found
+                    for topic, partition in found_in(topics, delta.deleted)
                 ]
         if not shard.behaviour.new_coordinator:
-            records += _of_empty_groups(shard, frozenset(gone))
+            records += _of_empty_groups(shard, frozenset(topic.name for topic in delta.deleted))
     return Result(records=records, atomic=False)
 
 
@@ -92,8 +84,20 @@ def _topics_of(held: Topics | None) -> Iterable[tuple[str, Any]]:
     return () if held is None else held.ordered()
 
 
-def _listed(topics: Topics, deleted: Iterable[TopicImage]) -> list[tuple[str, int]]:
-    """Offsets of partitions that were there when their topic was deleted."""
+def _by_id(topics: Topics, deleted: Sequence[TopicImage]) -> list[tuple[str, int]]:
+    """Offsets with the id of a deleted topic, or without an id, in the order of a HashSet of the deleted ids."""
+    names = {topic.id: topic.name for topic in deleted}
+    found = []
+    for topic_id in JavaHashSet.of(names):
+        name = names[topic_id]
+        for partition, offset in topics[name].ordered() if name in topics else ():
+            if offset.topic_id in (Uuid.ZERO, topic_id):
+                found.append((name, partition))
+    return found
+
+
+def _by_partition(topics: Topics, deleted: Sequence[TopicImage]) -> list[tuple[str, int]]:
+    """Offsets of partitions that existed when their topic was deleted."""
     partitions = {topic.name: topic.partitions for topic in deleted}
     return [
         (name, partition)

@@ -16,7 +16,7 @@ from quorate.coordinator.offsets.commit import BY_TOPIC_ID
 from quorate.coordinator.offsets.member import check_fetch
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard, handles
-from quorate.coordinator.state import CommittedOffset
+from quorate.coordinator.state import CommittedOffset, ShareGroup
 
 __all__ = ["fetch_offsets"]
 
@@ -66,22 +66,28 @@ def fetch_offsets(
 def _of_group(
     shard: CoordinatorShard, asked: OffsetFetchRequestGroup, request: OffsetFetchRequest, context: RequestContext
 ) -> OffsetFetchResponseGroup:
-    group = shard.state.groups.get(asked.group_id)
+    group = shard.state.readable(asked.group_id)
+    if isinstance(group, ShareGroup):
+        group = None  # share groups commit no offsets; those of a former group of this name are not theirs
     if group is not None:
         try:
             check_fetch(group, member_id=asked.member_id, epoch=asked.member_epoch)
         except ApiError as error:
             return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error.code)
-    topics = (
-        _every_topic(shard, asked.group_id, request, context)
-        if asked.topics is None
-        else _topics(shard, asked, request, context)
-    )
+    if asked.topics is not None:
+        topics = _topics(shard, asked, request, context, exists=group is not None)
+    else:
+        topics = [] if group is None else _every_topic(shard, asked.group_id, request, context)
     return OffsetFetchResponseGroup(group_id=asked.group_id, topics=tuple(topics))
 
 
 def _topics(
-    shard: CoordinatorShard, asked: OffsetFetchRequestGroup, request: OffsetFetchRequest, context: RequestContext
+    shard: CoordinatorShard,
+    asked: OffsetFetchRequestGroup,
+    request: OffsetFetchRequest,
+    context: RequestContext,
+    *,
+    exists: bool,
 ) -> list[OffsetFetchResponseTopics]:
     by_id = context.api_version >= BY_TOPIC_ID
     found: list[OffsetFetchResponseTopics] = []
@@ -105,7 +111,10 @@ def _topics(
             )
             continue
         partitions = tuple(
-            _partition(shard, asked.group_id, name, index, request.require_stable) for index in topic.partition_indexes
+            _partition(
+                shard, asked.group_id, name, index, request.require_stable, exists=exists, topic_id=topic.topic_id
+            )
+            for index in topic.partition_indexes
         )
         found.append(OffsetFetchResponseTopics(name=name, topic_id=topic.topic_id, partitions=partitions))
     return found + unknown
@@ -136,15 +145,23 @@ def _every_topic(
 
 
 def _partition(
-    shard: CoordinatorShard, group_id: str, topic: str, index: int, require_stable: bool
+    shard: CoordinatorShard,
+    group_id: str,
+    topic: str,
+    index: int,
+    require_stable: bool,
+    *,
+    exists: bool = True,
+    topic_id: Uuid = Uuid.ZERO,
 ) -> OffsetFetchResponsePartitions:
+    """One partition's offset; not one that was committed for another topic of the same name."""
     offsets = shard.state.offsets
     if require_stable and offsets.is_pending(group_id, topic, index):
         return OffsetFetchResponsePartitions(
             partition_index=index, committed_offset=-1, error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT
         )
-    found: CommittedOffset | None = offsets.get(group_id, topic, index)
-    if found is None:
+    found: CommittedOffset | None = offsets.get(group_id, topic, index) if exists else None
+    if found is None or (topic_id != Uuid.ZERO and found.topic_id not in (Uuid.ZERO, topic_id)):
         return OffsetFetchResponsePartitions(partition_index=index, committed_offset=-1)
     return OffsetFetchResponsePartitions(
         partition_index=index,

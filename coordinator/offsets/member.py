@@ -23,7 +23,9 @@ def check_commit(
     """
     match group:
         case ConsumerGroup():
-            member = _check_consumer(group, member_id, epoch, transactional=transactional, api_version=api_version)
+            member = _check_consumer(
+                group, member_id, instance_id, epoch, transactional=transactional, api_version=api_version
+            )
             if member is not None and not looks_closer:
                 raise _at_another_epoch(member, transactional=transactional)
             return member
@@ -34,11 +36,17 @@ def check_commit(
 
 
 def _check_consumer(
-    group: ConsumerGroup, member_id: str, epoch: int, *, transactional: bool, api_version: int
+    group: ConsumerGroup,
+    member_id: str,
+    instance_id: str | None,
+    epoch: int,
+    *,
+    transactional: bool,
+    api_version: int,
 ) -> ConsumerMember | None:
     if epoch < 0 and not group.members:
         return None
-    if transactional and not member_id and epoch < 0:
+    if transactional and epoch == -1 and not member_id and instance_id is None:
         return None
     member = group.members.get(member_id)
     if member is None:
@@ -83,7 +91,9 @@ def check_fetch(group: Group, *, member_id: str | None, epoch: int) -> None:
     """Raise `ApiError` if a fetch is refused. Whoever tells no member and no epoch, such as an admin client, may fetch."""
     if not isinstance(group, ConsumerGroup) or (member_id is None and epoch < 0):
         return
-    member = group.members.get(member_id or "")
+    if member_id is None:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "an epoch without a member id")  # Kafka: NullPointerException
+    member = group.members.get(member_id)
     if member is None:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is not a member of group {group.group_id}")
     if epoch != member.epoch:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, TypeVar
 
 from quorate.assignors.java_order import TimelineMap
+from quorate.codecs import Uuid
 from quorate.codecs.messages.offsets import LegacyOffsetCommitValue, OffsetCommitValue
 
 __all__ = ["CommittedOffset", "Offsets"]
@@ -21,6 +22,11 @@ class CommittedOffset(NamedTuple):
     def leader_epoch(self) -> int:
         """-1 if the record has none."""
         return self.value.leader_epoch if isinstance(self.value, OffsetCommitValue) else -1
+
+    @property
+    def topic_id(self) -> Uuid:
+        """Zero if the record has none."""
+        return self.value.topic_id if isinstance(self.value, OffsetCommitValue) else Uuid.ZERO
 
     @property
     def expire_timestamp_ms(self) -> int:

@@ -5,7 +5,7 @@ records contradict those before them. Compaction may have removed any record tha
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -41,7 +41,7 @@ class CoordinatorState:
 
     `skipped`: why records were left out, and how many. `topics`: which consumer and share groups subscribe to a topic. `share_states`: by group, which
     partitions have share state, are about to get it, or lose it (record type 15). `share_group_ids`: of all share groups that there is any record of, also a
-    tombstone. `untold`: groups that were made after the last write, which brokers do not tell of yet: what they tell is the state as of that write.
+    tombstone. `untold` and `removed`: groups that were made or removed after the last write, without a record. Brokers read the state as of that write: see `readable`.
     `behaviour`: of the release whose loader is followed, by default the newest.
     """
 
@@ -53,6 +53,7 @@ class CoordinatorState:
         self.share_states: TimelineMap[str, share.ShareGroupStatePartitionMetadataValue] = TimelineMap()
         self.share_group_ids: set[str] = set()
         self.untold: set[str] = set()
+        self.removed: dict[str, Group] = {}
         self.skipped: Counter[str] = Counter()
         self._replay: dict[type, Callable[..., None]] = {
             commits.LegacyOffsetCommitKey: self._offset,
@@ -136,6 +137,34 @@ class CoordinatorState:
             self.need_group(group_id)
             if self.behaviour.new_coordinator:
                 self.untold.add(group_id)
+
+    def remove_unwritten(self, group_id: str) -> Group:
+        """Remove a group without a record, and return it. Until something is written, reads still find it."""
+        group = self.groups.pop(group_id)
+        self.removed[group_id] = group
+        return group
+
+    def restore(self, group: Group) -> None:
+        """Take back `remove_unwritten`."""
+        self.removed.pop(group.group_id, None)
+        self.groups[group.group_id] = group
+
+    def readable(self, group_id: str) -> Group | None:
+        """The group as a broker reads it: as of the last write."""
+        if group_id in self.untold:
+            return self.removed.get(group_id)
+        return self.groups.get(group_id) or self.removed.get(group_id)
+
+    def all_readable(self) -> Iterator[Group]:
+        """All groups as a broker reads them, in the order of Kafka's map."""
+        for group_id, group in self.groups.ordered_with(self.removed):
+            if group_id not in self.untold or group is self.removed.get(group_id):
+                yield group
+
+    def written(self) -> None:
+        """Something was written: reads find the groups as they are."""
+        self.untold.clear()
+        self.removed.clear()
 
     def _control(self, record: ControlRecord, producer_id: int | None) -> None:
         if record.name in ("COMMIT", "ABORT") and producer_id is not None:

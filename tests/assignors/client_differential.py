@@ -2,7 +2,7 @@
 
 A seed stands for a case, or for a short history: the case, then rounds in which members own what Kafka assigned in the round before. Where Kafka's builder
 throws, or hands out partitions that do not exist, twice, or to members that do not subscribe, there is nothing to be equal to: our answer then has to be
-a valid one.
+a valid one. Each such case has to have a cause that is declared (declared.py); one without is a difference.
 """
 
 import json
@@ -13,6 +13,8 @@ from random import Random
 from typing import Any
 
 from tests.assignors.cases import MID, SMALL, Case, Owned, client_case, next_round
+from tests.assignors.declared import causes
+from tests.assignors.odd_cases import odd
 from tests.assignors.smaller_cases import minimise, show
 from tests.differential.ops_assign import client_assign
 from tests.oracle.client import Oracle
@@ -73,6 +75,8 @@ def unanswered(case: Case, theirs: Answer) -> str | None:
         return f"Kafka throws {theirs['error']['class']}"
     wrong = invalid(case, theirs["assignment"])
     if wrong is None:
+        if "a subscription names a topic twice" in causes(case):
+            return "Kafka counts topics that a subscription repeats"
         # Kafka takes a group for one of equal subscriptions where members subscribe to nothing. What it plans to give these may still be held back.
         subscriptions = {frozenset(consumer["topics"]) for consumer in case["consumers"].values()}
         held_back = invalid(case | {"assignor": "sticky"}, theirs["assignment"])
@@ -87,8 +91,9 @@ def verdict(case: Case, mine: Answer, theirs: Answer) -> str | None:
     """What is wrong with our answer, in words; `None` if nothing is."""
     if "error" in mine:
         return f"ours fails: {mine['error']['class']}: {mine['error']['message']}"
-    if unanswered(case, theirs):
-        return invalid(case, mine["assignment"])
+    why = unanswered(case, theirs)
+    if why is not None:
+        return invalid(case, mine["assignment"]) if causes(case) else f"without a declared cause: {why}"
     if mine != {key: value for key, value in theirs.items() if key not in ("id", "op")}:
         return "the answers differ"
     return None
@@ -123,14 +128,19 @@ def kinds(assignor: str) -> Sequence[Owned]:
     return ("nothing", "history", "claims", "claims")
 
 
+def case_of(assignor: str, seed: int) -> Case:
+    """The case of a seed: every fifth one has odd things in it."""
+    rng, owned = Random(seed), kinds(assignor)
+    case = client_case(rng, assignor, owned=owned[seed % len(owned)], size=_size(seed))
+    if seed % 5 == 2:
+        odd(rng, case)
+    return case
+
+
 def run(oracle: Oracle, assignor: str, seeds: Iterable[int]) -> Outcome:
     """One case for each seed, answered by both."""
     outcome = Outcome()
-    owned = kinds(assignor)
-    cases = [
-        (str(seed), client_case(Random(seed), assignor, owned=owned[seed % len(owned)], size=_size(seed)))
-        for seed in seeds
-    ]
+    cases = [(str(seed), case_of(assignor, seed)) for seed in seeds]
     _compare(oracle, assignor, cases, outcome)
     return outcome
 
@@ -151,10 +161,20 @@ def histories(oracle: Oracle, assignor: str, seeds: Iterable[int], *, rounds: in
         ]
         playing = [player for player, _, _ in going_on]
         cases = [
-            (f"{seed}, round {number + 1}", next_round(rng, case, answer["assignment"], number + 1))
+            (
+                f"{seed}, round {number + 1}",
+                _following(rng, case, answer["assignment"], number + 1, odd_too=seed % 5 == 2),
+            )
             for (seed, rng), case, answer in going_on
         ]
     return outcome
+
+
+def _following(rng: Random, case: Case, assignment: Mapping[str, Sequence[str]], number: int, *, odd_too: bool) -> Case:
+    following = next_round(rng, case, assignment, number)
+    if odd_too and rng.random() < 0.5:
+        odd(rng, following)
+    return following
 
 
 def _size(seed: int) -> Any:

@@ -89,6 +89,8 @@ def _topics(rng: Random, size: Size) -> list[Case]:
     alike = rng.random() < 0.3
     count = rng.randint(1, size.topics)
     partitions = size.step * rng.randint(1, max(1, size.partitions // size.step))
+    if rng.random() < 0.04:  # metadata that knows topics, but none of their partitions
+        partitions, alike = 0, True
     return [
         {
             "name": f"t{number}" if rng.random() < 0.5 else f"{rng.choice(('orders', 'x-y', 'Z'))}-{number}",

@@ -25,7 +25,7 @@ __all__ = ["Broker", "BrokerFailed", "missing"]
 HERE = Path(__file__).resolve().parent
 LIB = HERE / "target" / "lib"
 REMEDY = "`make test` installs what is missing and builds it; or run tests/broker/build with a JDK (17 or newer) and Maven on the PATH"
-START_S = 60
+START_S = 300
 
 
 class BrokerFailed(RuntimeError):

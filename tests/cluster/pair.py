@@ -6,7 +6,7 @@ place; before its response is compared, they are replaced back. `Pair` knows no 
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import cycle
 from struct import Struct
@@ -44,6 +44,10 @@ _BARRIER_VALUES = cycle(range(45_000, 60_000))
 
 READ_AGAIN_S = 2
 """For so long a real broker is asked again for what it may just not know yet."""
+SILENCE_S = 4
+"""A request that has no response for so long has none."""
+BUSY_S = 60
+"""For so long a real broker's response may be late where there is one of ours."""
 TRANSIENT = frozenset(
     {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_ENOUGH_REPLICAS}
 )
@@ -106,6 +110,8 @@ class Pair:
     def __init__(
         self, ours: int, theirs: int, *, ids: Ids | None = None, connections: int = 2, sets: frozenset[str] = SETS
     ) -> None:
+        self.patience_s: Callable[[list[Difference]], float] = lambda found: READ_AGAIN_S
+        """How long the real broker is asked again while it differs so; longer where nothing else would explain it."""
         self.ids = ids or Ids()
         self._sets = sets
         self._skipped = NOT_COMPARED
@@ -123,14 +129,16 @@ class Pair:
         """What both say, theirs in our terms, and where they part."""
         pair = self._wires[connection]
         if pair is None:
-            pair = self._wires[connection] = (Wire(self._ports[0], timeout_s=4), Wire(self._ports[1], timeout_s=4))
+            pair = self._wires[connection] = (Wire(self._ports[0], timeout_s=SILENCE_S), Wire(self._ports[1]))
         translated = self.translated(request)
         sent = [_send(wire, one, version) for wire, one in zip(pair, (request, translated), strict=True)]
-        ours, theirs = (_receive(wire, request, version) if ok else CLOSED for wire, ok in zip(pair, sent, strict=True))
+        ours = _receive(pair[0], request, version) if sent[0] else CLOSED
+        pair[1].socket.settimeout(SILENCE_S if ours == SILENT else BUSY_S)
+        theirs = _receive(pair[1], request, version) if sent[1] else CLOSED
         found = self.compare(request, version, ours, theirs)
-        until = time.monotonic() + READ_AGAIN_S
+        began = time.monotonic()
         while found and isinstance(theirs, Message) and self._may_ask_again(request, ours, theirs):
-            if time.monotonic() > until:
+            if time.monotonic() - began > self.patience_s(found):
                 break
             time.sleep(0.02)
             theirs = _receive(pair[1], request, version) if _send(pair[1], translated, version) else CLOSED
@@ -150,7 +158,7 @@ class Pair:
 
     def settle(self, timeout_s: float = 5) -> list[Difference]:
         """Wait until the real broker's metadata, settings of topics and ends of logs are as the embedded one's are."""
-        until = time.monotonic() + timeout_s
+        began = time.monotonic()
         found: list[Difference] = []
         while True:
             ours, _, found = self.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False), 12)
@@ -158,7 +166,7 @@ class Pair:
                 found = self._settled_topics(ours)
             if not found:
                 self._see_through()
-            if not found or time.monotonic() > until:
+            if not found or time.monotonic() - began > max(timeout_s, self.patience_s(found)):
                 return found
             time.sleep(0.02)
 

@@ -16,7 +16,8 @@ from quorate.codecs.api.broker import (
 from quorate.codecs.message import Message
 from quorate.integration import KafkaCluster
 from tests.broker.broker import Broker
-from tests.cluster.pair import Difference, Ids, Pair
+from tests.cluster.features import switch_on
+from tests.cluster.pair import READ_AGAIN_S, Difference, Ids, Pair
 from tests.cluster.pair_gaps import undeclared
 from tests.cluster.pair_requests import Requests
 from tests.cluster.pair_tables import SETS, SETS_ONCE
@@ -94,7 +95,7 @@ class Duel:
         }
 
     def _until_equal(self, request: Message, version: int) -> None:
-        for _ in range(50):
+        for _ in range(1000):
             found = self.pair.ask(request, version)[2]
             if not found or all(one.path == "producer_epoch" for one in found):
                 return
@@ -105,6 +106,7 @@ class Duel:
         """Random requests until one is answered in different ways. Raises `Differs`, with the seed and the request."""
         random = Random(seed)
         pair = Pair(*self.ports, ids=self.ids, sets=self._sets)
+        pair.patience_s = lambda found: 60 if undeclared(found) else READ_AGAIN_S
         requests = Requests(random, self.ours.core, self.versions, prefix=f"s{seed}-")
         try:
             for step in range(steps):
@@ -147,6 +149,7 @@ def duel(version: str | None = None) -> Iterator[Duel]:
     """Both, ready. `version`: the release of Kafka; the real broker runs in a container unless it is that of tests/broker (by default)."""
     with ExitStack() as stack:
         ours = stack.enter_context(EmbeddedCluster(brokers=1, properties=SETTINGS, seed=1, kafka_version=version))
+        switch_on(ours)
         if version is None:
             port = stack.enter_context(Broker(SETTINGS)).port
         else:

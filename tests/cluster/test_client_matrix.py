@@ -94,12 +94,12 @@ def librdkafka(way: Way, protocol: str = "classic") -> list[bytes]:
     producer = Producer(config)
     for value in VALUES:
         producer.produce(topic, value)
-    assert producer.flush(20) == 0
+    assert producer.flush(300) == 0
     consumer = Consumer({**config, "group.id": topic, "auto.offset.reset": "earliest", "group.protocol": protocol})
     consumer.subscribe([topic])
     read: list[bytes] = []
     while len(read) < len(VALUES):
-        message = consumer.poll(20)
+        message = consumer.poll(300)
         assert message is not None
         assert message.error() is None, message.error()
         read.append(message.value() or b"")
@@ -116,7 +116,7 @@ def kafka_python(way: Way) -> list[bytes]:
     producer = KafkaProducer(**config)
     for value in VALUES:
         producer.send("kafka-python", value)
-    producer.flush(20)
+    producer.flush(300)
     producer.close()
     consumer = KafkaConsumer("kafka-python", **config, group_id="kafka-python", auto_offset_reset="earliest")
     read = [next(consumer).value for _ in VALUES]
@@ -153,7 +153,7 @@ def built() -> Path:
 def franz_go(way: Way) -> list[bytes]:
     login = (way.mechanism or "", USER, PASSWORD)
     command = [built(), way.servers, way.protocol, *login, way.authority]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert ran.returncode == 0, ran.stderr
     return [line.encode() for line in ran.stdout.splitlines()]
 

@@ -4,10 +4,11 @@ import time
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaException, Producer, ShareConsumer
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 
 from quorate.cluster import EmbeddedCluster
+from quorate.integration.waiting import wait_for
 
 VALUES = [str(number).encode() for number in range(100)]
 
@@ -20,10 +21,10 @@ def fill(cluster: EmbeddedCluster, topic: str) -> None:
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
     for value in VALUES:
         producer.produce(topic, value)
-    assert producer.flush(20) == 0
+    assert producer.flush(300) == 0
 
 
-def read(consumer: Any, count: int, timeout_s: float = 20) -> list[bytes]:
+def read(consumer: Any, count: int, timeout_s: float = 300) -> list[bytes]:
     found: list[bytes] = []
     until = time.monotonic() + timeout_s
     while len(found) < count and time.monotonic() < until:
@@ -65,7 +66,7 @@ def test_kafka_python_produces_consumes_and_administers(cluster: EmbeddedCluster
         bootstrap_servers=cluster.bootstrap_servers,
         group_id="g",
         auto_offset_reset="earliest",
-        consumer_timeout_ms=20_000,
+        consumer_timeout_ms=300_000,
     )
     assert sorted(next(consumer).value for _ in VALUES) == sorted(VALUES)
     consumer.commit()
@@ -82,7 +83,7 @@ def test_what_a_transaction_wrote_is_seen_when_it_commits_and_never_when_it_abor
     for value, commit in ((b"aborted", False), (b"committed", True)):
         producer.begin_transaction()
         producer.produce("orders", value)
-        producer.flush(20)
+        producer.flush(300)
         (producer.commit_transaction if commit else producer.abort_transaction)(20)
     seen = {}
     for level in ("read_committed", "read_uncommitted"):
@@ -115,11 +116,33 @@ def test_a_consumer_reads_from_the_replica_in_its_rack(cluster: EmbeddedCluster)
     )
     consumer.subscribe(["orders"])
     assert sorted(read(consumer, 100)) == sorted(VALUES)
-    time.sleep(1)
+    (in_rack_b,) = (one.id for one in cluster.core.brokers.values() if one.rack == "b")
+
+    def fetched() -> list[int]:
+        return [one.broker for one in cluster.core.faults.seen if one.api == "Fetch" and one.client_id == "in-b"]
+
+    wait_for("it fetches in its rack", lambda: not consumer.poll(0.1) and set(fetched()[-6:]) == {in_rack_b}, 300_000)
     fill(cluster, "orders")
     assert sorted(read(consumer, 100)) == sorted(VALUES)
     consumer.close()
-    fetched = [one.broker for one in cluster.core.faults.seen if one.api == "Fetch" and one.client_id == "in-b"]
-    (in_rack_b,) = (one.id for one in cluster.core.brokers.values() if one.rack == "b")
-    assert set(fetched) == {1, 2, 3}  # the leaders told where to go
-    assert set(fetched[-3:]) == {in_rack_b}
+    assert set(fetched()) == {1, 2, 3}  # the leaders told where to go
+    assert set(fetched()[-3:]) == {in_rack_b}
+
+
+def read_shares(consumer: ShareConsumer, timeout_s: float = 20) -> list[Any]:
+    until = time.monotonic() + timeout_s
+    found: list[Any] = []
+    while not found and time.monotonic() < until:
+        found = consumer.poll(0.2)
+    return found
+
+
+def test_a_share_consumer_fails_at_once_while_share_groups_are_incomplete(cluster: EmbeddedCluster) -> None:
+    """Issue 14: it joined its group, fetched by an API that is missing, and polled nothing for ever."""
+    consumer = ShareConsumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "shares"})
+    try:
+        consumer.subscribe(["t"])
+        with pytest.raises(KafkaException, match="UNSUPPORTED_VERSION"):
+            read_shares(consumer)
+    finally:
+        consumer.close()

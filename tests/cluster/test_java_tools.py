@@ -14,10 +14,14 @@ from typing import Any
 import pytest
 
 from quorate.cluster import EmbeddedCluster
+from quorate.codecs.api import ShareGroupHeartbeatRequest
+from quorate.codecs.api.broker import FindCoordinatorRequest
 from tests.broker.broker import LIB as BROKER_LIB
 from tests.broker.fixtures import need_broker
 from tests.cluster.conftest import QUICK
+from tests.cluster.features import switch_on
 from tests.cluster.test_java_clients import TOOLS, TOOLS_LIB
+from tests.cluster.wire import Wire
 
 Run = Callable[..., str]
 CONFIG = "kafka.admin.ConfigCommand"
@@ -49,7 +53,7 @@ def tools() -> Iterator[Callable[..., dict[str, Any]]]:
 
         yield run
         process.stdin.close()
-        process.wait(20)
+        process.wait(300)
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +119,40 @@ def test_replicas_move_with_a_throttle_that_is_taken_back(ok: Run, tmp_path: Pat
     assert "No partition reassignments found." in ok("reassign.ReassignPartitionsCommand", "--list")
     ok("LeaderElectionCommand", "--election-type", "preferred", "--all-topic-partitions")
     assert "Leader: 2\tReplicas: 2,1" in ok("TopicCommand", "--describe", "--topic", "t")
+
+
+def test_groups_of_features_that_are_off_are_listed_as_none_and_refused(
+    tools: Callable[..., dict[str, Any]], running: EmbeddedCluster
+) -> None:
+    """As the table in docs/how-to/embedded-cluster.md has it. Kafka's tool for share groups prints errors, and ends with 0."""
+
+    def told(tool: str, *arguments: object) -> str:
+        out: str = tools(tool, "--bootstrap-server", running.bootstrap_servers, *arguments)["out"]
+        return out
+
+    share, streams = "consumer.group.ShareGroupCommand", "streams.StreamsGroupCommand"
+    unsupported = "UnsupportedVersionException: The version of API is not supported."
+    assert told(share, "--list") == told(streams, "--list") == ""
+    assert unsupported in told(share, "--describe", "--group", "shares")
+    assert unsupported in told(streams, "--describe", "--group", "shares")
+    with Wire(running.core.brokers[1].port) as wire:
+        wire.ask(FindCoordinatorRequest(coordinator_keys=("shares",)), 4)
+    before = dict(running.core.features)
+    switch_on(running)
+    try:
+        coordinator = running.call(lambda: running.core.groups.partition_for("shares").leader)
+        with Wire(running.core.brokers[coordinator].port) as wire:
+            joins = ShareGroupHeartbeatRequest(group_id="shares", member_id="m", subscribed_topic_names=("t",))
+            assert wire.ask(joins, 1).error_code == 0
+            assert told(share, "--list") == "shares\n"
+            assert re.search("\nshares +m +/127.0.0.1 ", told(share, "--describe", "--group", "shares", "--members"))
+            for arguments in (
+                ("--describe", "--group", "shares"),
+                ("--delete-offsets", "--group", "shares", "--topic", "t"),
+            ):
+                assert "The node does not support DE" in told(share, *arguments)
+    finally:
+        running.call(lambda: running.core.change_features(before))
 
 
 def test_who_looks_after_a_cluster_is_told_what_there_is(

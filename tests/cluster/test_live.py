@@ -2,9 +2,10 @@
 
 import pytest
 
-from quorate.cluster import Disconnect, EmbeddedCluster
+from quorate.cluster import Delay, Disconnect, EmbeddedCluster, Error
 from quorate.codecs import LiveError, read_live
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest
+from quorate.codecs.api.error_codes import ErrorCode
 from tests.cluster.wire import Wire
 
 
@@ -40,5 +41,52 @@ def test_a_reader_asks_again_when_a_broker_goes_away_while_it_begins(cluster: Em
 
 def test_a_reader_that_never_gets_an_answer_says_so(cluster: EmbeddedCluster, group: str) -> None:
     cluster.core.faults.add(Disconnect(), api="ListOffsets")
-    with pytest.raises(LiveError, match="reading __consumer_offsets failed"):
+    with pytest.raises(
+        LiveError, match="no offsets of __consumer_offsets within 1,000 ms: their leaders do not answer"
+    ):
         list(read_live(cluster.bootstrap_servers, connect_timeout_ms=1_000))
+
+
+def test_a_missing_topic_is_called_missing_by_brokers_that_answer_late(cluster: EmbeddedCluster) -> None:
+    """The consumer then raised the error of another caller's request, whose text is the topic's name alone (issue 14)."""
+    cluster.core.faults.add(Delay(1_500), api="Metadata")
+    with pytest.raises(LiveError, match="there is no __share_group_state on this cluster; brokers create it when"):
+        next(read_live(cluster.bootstrap_servers, topic="__share_group_state", connect_timeout_ms=60_000))
+
+
+def test_a_topic_that_brokers_get_to_know_while_a_reader_starts_is_read(cluster: EmbeddedCluster, group: str) -> None:
+    unknown = cluster.core.faults.add(
+        Error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), api="Metadata", topic="__consumer_offsets", times=3
+    )
+    assert list(read_live(cluster.bootstrap_servers))
+    assert unknown.happened == 3
+
+
+def test_a_topic_without_leaders_is_waited_for(cluster: EmbeddedCluster, group: str) -> None:
+    elected = cluster.core.faults.add(
+        Error(ErrorCode.LEADER_NOT_AVAILABLE), api="Metadata", topic="__consumer_offsets", times=8
+    )
+    assert list(read_live(cluster.bootstrap_servers))
+    assert elected.happened == 8
+
+
+def test_an_error_of_the_topic_that_does_not_pass_is_named(cluster: EmbeddedCluster, group: str) -> None:
+    cluster.core.faults.add(Error(ErrorCode.LEADER_NOT_AVAILABLE), api="Metadata", topic="__consumer_offsets")
+    with pytest.raises(LiveError) as caught:
+        list(read_live(cluster.bootstrap_servers, connect_timeout_ms=1_000))
+    assert "the partitions of __consumer_offsets are not known after 1,000 ms: LEADER_NOT_AVAILABLE" in str(
+        caught.value
+    )
+    assert str(caught.value).endswith("are enough brokers up?")
+
+
+def test_partitions_whose_brokers_are_down_are_named() -> None:
+    properties = {"offsets.topic.num.partitions": 2, "offsets.topic.replication.factor": 1}
+    with EmbeddedCluster(brokers=2, properties=properties, seed=1) as cluster:
+        topic = cluster.call(lambda: cluster.core.internal_topic("__consumer_offsets"))
+        gone = topic.partitions[1].leader
+        cluster.stop_broker(gone)
+        with pytest.raises(
+            LiveError, match="within 1,000 ms: no leader for partition 1; are the brokers of their replicas"
+        ):
+            list(read_live(cluster.bootstrap_servers, connect_timeout_ms=1_000))

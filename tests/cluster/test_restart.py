@@ -71,7 +71,7 @@ def write_transactions(cluster: EmbeddedCluster) -> Producer:
     ):
         producer.begin_transaction()
         producer.produce("payments", value, key=b"k")
-        producer.flush(20)
+        producer.flush(300)
         if end is not None:
             end(20)
     return producer
@@ -110,7 +110,7 @@ def test_clients_go_on_where_they_were_after_a_stop_and_after_a_crash(tmp_path: 
             assert len(log.producers.aborted) == 2
             fresh = Producer({"bootstrap.servers": again.bootstrap_servers, "enable.idempotence": True})
             fresh.produce("payments", b"later")
-            assert fresh.flush(20) == 0
+            assert fresh.flush(300) == 0
             assert not core.failures
         assert core.transactions.next_block > 1000  # no producer id is given out twice
 
@@ -309,7 +309,7 @@ def test_what_was_acknowledged_is_there_after_the_process_was_killed(tmp_path: P
 def dumped(paths: Iterable[Path], *options: str) -> list[str]:
     """What `kafka-dump-log.sh` prints. The tool ends with 0 whatever it finds: what is wrong, it says."""
     command = [*DUMP, *options, "--files", ",".join(map(str, sorted(paths)))]
-    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=300)
     assert done.returncode == 0, done.stderr
     assert "Exception" not in done.stderr
     return done.stdout.splitlines()
@@ -339,7 +339,7 @@ def test_kafkas_tool_reads_every_file_of_the_directory(tmp_path: Path) -> None:
         sent = [f"{number}-{'x' * (number % 150)}" for number in range(1200)]
         for place, value in enumerate(sent):
             producer.produce("orders", value, partition=place % 2, key=str(place))
-        assert producer.flush(20) == 0
+        assert producer.flush(300) == 0
         member = consumer(cluster, "consumer")
         assert len(read(member, len(sent))) == len(sent)
         member.commit(asynchronous=False)

@@ -67,8 +67,8 @@ def change() -> Callable[..., None]:
             }
         )
         for done in admin.alter_user_scram_credentials(list(changes), request_timeout=20).values():
-            done.result(20)
-        told = admin.describe_user_scram_credentials(request_timeout=20).result(20)
+            done.result(300)
+        told = admin.describe_user_scram_credentials(request_timeout=20).result(300)
         assert {one: len(found.scram_credential_infos) for one, found in told.items()} == {
             user: len(known) for user, known in cluster.call(cluster.core.credentials.iterations).items()
         }

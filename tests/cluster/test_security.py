@@ -128,7 +128,7 @@ def test_real_clients_log_in_over_tls(tmp_path: Path, mechanism: str) -> None:
             }
         )
         producer.produce("t", b"value")
-        assert producer.flush(20) == 0
+        assert producer.flush(300) == 0
         admin = KafkaAdminClient(
             bootstrap_servers=cluster.bootstrap_servers,
             security_protocol="SASL_SSL",

@@ -123,8 +123,11 @@ def test_a_transaction_that_nobody_ends_is_aborted_in_time_and_its_producer_fenc
     log = core.topics["orders"].partitions[0].log
     assert log.aborted_between(0, 2) == [(producer_id, 0)]
     with pytest.raises(Refusal) as refusal:
-        core.transactions.end("t", producer_id, epoch, commit=True, raise_epoch=True)
+        core.transactions.end("t", producer_id, epoch, commit=True, raise_epoch=False)
     assert refusal.value.code is ErrorCode.PRODUCER_FENCED
+    with pytest.raises(Refusal) as refusal:  # for which the epoch looks like that of a request that is repeated
+        core.transactions.end("t", producer_id, epoch, commit=True, raise_epoch=True)
+    assert refusal.value.code is ErrorCode.INVALID_TXN_STATE
 
 
 def test_what_was_about_to_be_committed_when_the_process_ended_is_committed_by_the_next(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ from quorate.codecs.api.broker.list_offsets import ListOffsetsPartition, ListOff
 from quorate.codecs.api.broker.produce import PartitionProduceData, TopicProduceData
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.offset_fetch import OffsetFetchRequestGroup
+from tests.cluster.features import switch_on
 from tests.cluster.test_log import batch
 from tests.cluster.wire import Wire
 from tests.codecs.strategies import messages
@@ -218,6 +219,7 @@ def test_a_member_that_waits_for_others_is_answered_when_its_time_comes(wire: Wi
 
 
 def test_a_broker_that_does_not_coordinate_a_group_says_so_with_each_group(cluster: EmbeddedCluster) -> None:
+    switch_on(cluster)
     core = cluster.core
     cluster.call(lambda: core.internal_topic("__consumer_offsets"))
     partition = core.groups.partition_for("g")

@@ -14,7 +14,7 @@ HEADER = Struct(">hhih")
 class Wire:
     """One connection."""
 
-    def __init__(self, port: int, client_id: str = "wire", timeout_s: float = 10) -> None:
+    def __init__(self, port: int, client_id: str = "wire", timeout_s: float = 300) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_s)
         self.client_id = client_id.encode()
         self.correlation_id = 0

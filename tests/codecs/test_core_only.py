@@ -10,7 +10,7 @@ WITHOUT = "import sys; sys.modules['{}'] = None  # as if it were not installed\n
 
 def python(missing, code):
     command = [sys.executable, "-P", "-c", WITHOUT.format(missing) + code]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
 @pytest.mark.parametrize("missing", ["numpy", "pyarrow"])

@@ -15,13 +15,15 @@ from tests.broker.fixtures import broker as broker
 from tests.broker.fixtures import need_broker
 
 with_broker = pytest.mark.oracle
+HANGS_S = 25
+"""Less than kafka-python's own limits, which are 30 s and more; much more than 1.5 s, as the machine may be busy."""
 
 
 def failure(servers: str, **how: Any) -> str:
     started = time.monotonic()
     with pytest.raises(LiveError) as caught:
         list(read_live(servers, connect_timeout_ms=1_500, **how))
-    assert time.monotonic() - started < 6
+    assert time.monotonic() - started < HANGS_S
     message = str(caught.value)
     assert "\n" not in message
     return message
@@ -45,7 +47,7 @@ def test_something_listens_that_does_not_answer_tls():
     with socket.create_server(("127.0.0.1", 0)) as server:
         started = time.monotonic()
         message = failure(f"127.0.0.1:{server.getsockname()[1]}", security_protocol="SSL")
-    assert time.monotonic() - started < 3.5
+    assert time.monotonic() - started < HANGS_S
     assert "no broker could be used within 1,500 ms" in message
     assert "is it a TLS listener" in message
 

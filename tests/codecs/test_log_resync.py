@@ -179,9 +179,9 @@ def test_transactions_are_settled_by_the_batches_behind_the_damage(read):
 def test_the_search_is_bounded_however_many_bytes_pose_as_headers():
     one = with_length(batch(0), 900_000)[:61]
     posing = one * 60_000
-    started = time.monotonic()
+    started = time.thread_time()  # others may use the machine, too
     assert next_batch(posing, 0, io.BytesIO(b""), len(posing)) is None
-    assert time.monotonic() - started < 5
+    assert time.thread_time() - started < 5
 
 
 def test_read_batches_goes_on_as_well():

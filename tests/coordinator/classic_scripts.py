@@ -58,9 +58,11 @@ def check_counts(group: LiveGroup) -> None:
 
 
 class ClassicHistory:
-    """Makes up requests of members, most of them sensible."""
+    """Makes up requests of members, most of them sensible. `anything`: `AnyRequests`, to have some of them in between."""
 
-    def __init__(self, rng: Random, duel: NamedDuel, *, groups: int = 2, statics: bool = True) -> None:
+    def __init__(
+        self, rng: Random, duel: NamedDuel, *, groups: int = 2, statics: bool = True, anything: Any = None
+    ) -> None:
         self.rng = rng
         self.duel = duel
         self.groups = [f"g{number}" for number in range(groups)]
@@ -73,6 +75,9 @@ class ClassicHistory:
         self.protocol: dict[str, str] = dict.fromkeys(self.groups, "range")
         self.asked: dict[int, str] = {}
         self.producers: set[int] = set()
+        self.topics: dict[str, str] = {}
+        # Not imported: any_requests.py needs this module.
+        self.anything = anything and anything(rng, duel, groups=self.groups, first_name=1000, op=self.op)
 
     def run(self, steps: int) -> None:
         self.duel.op(
@@ -123,7 +128,13 @@ class ClassicHistory:
             (self.clean_up, 1),
             (self.reload, 1),
             (self.image, 1),
+            (self.any_request, 4 if self.anything else 0),
         ]
+
+    def any_request(self) -> None:
+        """Any request to one of the groups, at any version (any_requests.py)."""
+        self.anything.topics = dict(self.topics)
+        self.anything.send()
 
     # Who and what
 
@@ -376,4 +387,5 @@ class ClassicHistory:
 
     def image(self) -> None:
         kept = self.rng.sample(TOPICS, self.rng.randint(1, 3))
+        self.topics = dict(kept)
         self.op("image", topics=[{"name": name, "id": topic_id, "partitions": 2} for name, topic_id in kept])

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tests.coordinator.scripts import Differs, Duel
+from tests.coordinator.scripts import Declared, Differs, Duel
 from tests.oracle.client import Oracle, OracleError
 
 __all__ = ["failure", "minimised"]
@@ -12,12 +12,14 @@ Line = dict[str, Any]
 
 
 def failure(oracle: Oracle, lines: Sequence[Line], note: str = "", *, kind: type[Duel] = Duel) -> Differs | None:
-    """Where the two sides part in this script; `None` if they don't."""
+    """Where the two sides part in this script; `None` if they don't, or only as is declared."""
     duel = kind(oracle, note=note)
     for line in lines:
         fields = {name: value for name, value in line.items() if name not in ("op", "id")}
         try:
             duel.op(line["op"], **fields)
+        except Declared:
+            return None
         except Differs as found:
             return found
         except OracleError:

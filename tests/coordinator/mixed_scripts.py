@@ -21,7 +21,6 @@ from quorate.codecs.messages.protocol import (
     ProtocolTopicPartition,
 )
 from quorate.coordinator.classic.group import LiveGroup
-from quorate.coordinator.state import ConsumerGroup
 from tests.coordinator.classic_scripts import NamedDuel, check_counts
 from tests.coordinator.scripts import Answer
 
@@ -72,9 +71,17 @@ class Member:
 
 
 class MixedHistory:
-    """One random history of one group or two. `group`: the one in which the step happens."""
+    """One random history of one group or two. `group`: the one in which the step happens. `anything`: `AnyRequests`, to have some of them in between."""
 
-    def __init__(self, rng: Random, duel: NamedDuel, *, statics: bool = True, well_behaved: bool = False) -> None:
+    def __init__(
+        self,
+        rng: Random,
+        duel: NamedDuel,
+        *,
+        statics: bool = True,
+        well_behaved: bool = False,
+        anything: Any = None,
+    ) -> None:
         self.rng = rng
         self.duel = duel
         self.statics = statics
@@ -87,6 +94,8 @@ class MixedHistory:
         self.partitions: dict[str, int] = {}
         self.topic_ids: dict[str, int] = {}
         self.named_topics = 0
+        # Not imported: any_requests.py needs this module.
+        self.anything = anything and anything(rng, duel, groups=self.groups, first_name=1000, op=self.op)
 
     def run(self, steps: int) -> None:
         rng = self.rng
@@ -115,6 +124,7 @@ class MixedHistory:
             (self.reload, 1),
             (self.look, 2),
             (self.commit, 2),
+            (self.any_request, 4 if self.anything else 0),
         ]
         for _ in range(steps):
             step, *_ = rng.choices(*zip(*weights, strict=True))
@@ -126,6 +136,11 @@ class MixedHistory:
         self.fail()
         self.reload()
         self.look()
+
+    def any_request(self) -> None:
+        """Any request to one of the groups, at any version (any_requests.py)."""
+        self.anything.topics = {name: str(Uuid(one.to_bytes(16, "big"))) for name, one in self.topic_ids.items()}
+        self.anything.send()
 
     @property
     def members(self) -> dict[str, Member]:
@@ -176,12 +191,6 @@ class MixedHistory:
 
     def ask_to_join(self, member: Member, **odd: Any) -> None:
         rng = self.rng
-        there = self.duel.ours.shard.state.groups.get(self.group)
-        if (member.member_id or "memberId" in odd) and isinstance(there, ConsumerGroup) and there.is_empty:
-            # Kafka forgets the group, which ListGroups shows only after the next write, but ours at once.
-            self.members.pop(member.member_id, None)
-            member.member_id = ""
-            odd.pop("memberId", None)
         data = subscription(*member.topics, owned=member.owned, rack=member.rack, version=member.version)
         version = rng.choice([5, 9, 9]) if member.instance_id is not None else rng.choice([3, 4, 6, 9, 9])
         body: Answer = {

@@ -347,7 +347,7 @@ def test_a_million_records_are_read_in_bounded_memory(tmp_path: Path) -> None:
         for number in range(1000):
             file.write((1000 * number).to_bytes(8) + batch[8:])  # the CRC does not cover the base offset
     read = subprocess.run(
-        [sys.executable, "-P", "-c", READ_ALL, str(tmp_path)], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-P", "-c", READ_ALL, str(tmp_path)], capture_output=True, text=True, timeout=300, check=True
     )
     count, grown_kib = map(int, read.stdout.split())
     assert count == 1_000_000

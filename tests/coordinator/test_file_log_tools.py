@@ -32,7 +32,7 @@ def dumped(paths: list[Path]) -> list[str]:
     """What `kafka-dump-log.sh --offsets-decoder --deep-iteration` prints of batches and records."""
     asked = ["--files", ",".join(map(str, paths)), "--deep-iteration", "--print-data-log", "--offsets-decoder"]
     command = [*DUMP, "org.apache.kafka.tools.DumpLogSegments", *asked]
-    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=300)
     assert done.returncode == 0, done.stderr
     return [line for line in done.stdout.splitlines() if line.startswith(("baseOffset: ", "| offset: "))]
 

@@ -190,7 +190,7 @@ class Member:
         if not self._stop.is_set():
             self._stop.set()
             self.polls.set()
-            self._thread.join(30)
+            self._thread.join(300)
             self._consumer.close()
 
     def __enter__(self) -> Self:
@@ -305,7 +305,7 @@ def produce(cluster: Cluster, topic: str, partitions: int, count: int, *, first:
     for number in range(first, first + count):
         for partition in range(partitions):
             producer.produce(topic, str(number).encode(), partition=partition)
-    assert producer.flush(60) == 0
+    assert producer.flush(300) == 0
 
 
 class Load:
@@ -331,7 +331,7 @@ class Load:
     def stop(self) -> int:
         """How many messages each partition got."""
         self._stop.set()
-        self._thread.join(30)
+        self._thread.join(300)
         assert self._producer.flush(120) == 0
         return self.sent
 
@@ -340,4 +340,4 @@ class Load:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._thread.join(30)
+        self._thread.join(300)

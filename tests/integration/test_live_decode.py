@@ -86,7 +86,7 @@ class Follower:
     def interrupt(self) -> int:
         """Ctrl-C; the exit status."""
         self._process.send_signal(signal.SIGINT)
-        return self._process.wait(60)
+        return self._process.wait(300)
 
 
 def seen(decode: Decode, follower: Follower, cluster: Cluster, folder: Path) -> list[str]:

@@ -50,7 +50,7 @@ def test_what_a_killed_process_left_goes_with_the_next_start_and_that_of_a_livin
         with OwnFolder():
             assert (path / "control").exists()
         process.send_signal(signal.SIGKILL)
-        process.wait(timeout=60)
+        process.wait(timeout=300)
         assert path.exists()
         with OwnFolder():
             assert not path.exists()

@@ -27,7 +27,7 @@ def test_orders(kafka_cluster, topic, group_id):
     producer.send(topic, b"one").get(30)
     producer.close()
     consumer = KafkaConsumer(
-        topic, **kafka_cluster.client_config, group_id=group_id, auto_offset_reset="earliest", consumer_timeout_ms=60_000
+        topic, **kafka_cluster.client_config, group_id=group_id, auto_offset_reset="earliest", consumer_timeout_ms=300_000
     )
     assert next(consumer).value == b"one"
     consumer.close()

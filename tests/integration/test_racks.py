@@ -15,7 +15,7 @@ from tests.integration.groups import produce
 pytestmark = pytest.mark.scenario("KIP-881 rack-aware consumers")
 
 RACKS = ("a", "b", "c")
-LIMIT_S = 60
+LIMIT_S = 300
 
 
 def python_member(cluster: Cluster, group: str, topics: Sequence[str], assignor: str, rack: str | None) -> Member:

@@ -143,7 +143,7 @@ def test_mistakes_are_said_in_one_line(run: Any, arguments: list[object], told: 
 def test_what_keeps_spark_from_starting_is_all_that_is_said(tmp_path: Path) -> None:
     command = [sys.executable, "-P", "-m", "quorate.pipeline", "state", str(UPGRADE)]
     clean = {name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "PYSPARK_GATEWAY_PORT")}
-    done = subprocess.run(command, env=clean | {"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=clean | {"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (1, "")
     assert (
         done.stderr.splitlines()[0]
@@ -152,16 +152,16 @@ def test_what_keeps_spark_from_starting_is_all_that_is_said(tmp_path: Path) -> N
     # With Spark started, nothing of what a JVM says while it starts.
     quick = ["--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"]
     command = [sys.executable, "-P", "-m", "quorate.pipeline", "audit", str(UPGRADE), "--from", "no-such", *quick]
-    done = subprocess.run(command, env=clean, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, env=clean, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
     assert done.stderr.startswith("error: Failed to find the data source: no-such.")
     command += ["--conf", "spark.driver.memory=lots"]
-    done = subprocess.run(command, env=clean, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, env=clean, capture_output=True, text=True, timeout=300)
     assert done.stderr == "error: Spark does not start: Invalid maximum heap size: -Xmxlots\n"
     hidden = (
         "import sys; sys.modules['pyspark'] = None; from quorate.cli.main import main; main(['pipeline', 'state', 'x'])"
     )
-    done = subprocess.run([sys.executable, "-P", "-c", hidden], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-P", "-c", hidden], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines() == [
         "error: pipeline needs Spark, and pyspark is not installed",

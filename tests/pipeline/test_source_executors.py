@@ -63,5 +63,5 @@ def test_a_zip_of_the_package_is_enough_where_the_dependencies_are(tmp_path: Pat
 def test_a_process_of_the_source_imports_no_jobs() -> None:
     """Spark plans and reads in processes of its own; each imports the source anew, which is part of what every query costs."""
     asked = "import sys, quorate.pipeline.source; print([one for one in sys.modules if 'jobs' in one or one.startswith(('quorate.coordinator', 'quorate.assignors'))])"
-    done = subprocess.run([sys.executable, "-P", "-c", asked], capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run([sys.executable, "-P", "-c", asked], capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout == "[]\n"

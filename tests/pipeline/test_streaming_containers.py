@@ -58,7 +58,7 @@ def restless(servers: str) -> AbstractContextManager[None]:
         while not done.wait(0.2):
             producer.produce("orders", b"an order")
             producer.poll(0)
-        producer.flush(10)
+        producer.flush(300)
 
     members = [partial(member, protocol=one, stays=stays) for one in ("classic", "consumer") for stays in (True, False)]
     return in_threads(*members, produce)

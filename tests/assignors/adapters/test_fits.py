@@ -145,7 +145,7 @@ def names_of(cls):
 def test_importing_the_adapter_says_so(client, setup, told):
     code = f"{setup}\nfrom quorate.assignors.adapters import {client}"
     ended = subprocess.run(
-        [sys.executable, "-P", "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=60
+        [sys.executable, "-P", "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=300
     )
     last = ended.stderr.strip().splitlines()[-1]
     assert told in last

@@ -6,7 +6,7 @@ import sys
 
 def run(code):
     return subprocess.run(
-        [sys.executable, "-P", "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=60
+        [sys.executable, "-P", "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=300
     )
 
 

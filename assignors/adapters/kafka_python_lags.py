@@ -1,0 +1,84 @@
+"""How kafka-python's consumer reads the lags of its group, as the leader: by its own connections, on kafka-python's thread, which does other things meanwhile."""
+
+import time
+import weakref
+from collections.abc import Awaitable, Collection, Sequence
+from typing import Any
+
+from kafka.errors import KafkaTimeoutError
+from kafka.protocol.consumer.offsets import OffsetSpec
+from kafka.structs import TopicPartition as At
+
+from quorate.assignors.adapters.consumer_lags import ConsumerLags, Offsets, limit_ms
+from quorate.assignors.lags import Lags
+from quorate.assignors.topology import TopicPartition
+
+__all__ = ["LagReader"]
+
+
+class LagReader:
+    """Reads for one consumer; refers to it weakly."""
+
+    def __init__(self, coordinator: Any, consumer: Any) -> None:
+        self._coordinator_ref = weakref.ref(coordinator)
+        self._consumer_ref = weakref.ref(consumer)
+        self._fetcher_ref = weakref.ref(consumer._fetcher)
+        self._limit_ms = limit_ms(coordinator.config["session_timeout_ms"])
+        self._until = 0.0
+        self._lags = ConsumerLags(
+            group=coordinator.group_id or "(none)",
+            reset=consumer.config["auto_offset_reset"],
+            committed=self._committed,
+            ends=self._ends,
+            starts=self._starts,
+            ended=self._ended,
+        )
+
+    async def read(self, topics: Collection[str]) -> Lags:
+        """The lags of all partitions of these topics, or what stands in for them. Never raises."""
+        cluster = _alive(self._coordinator_ref)._cluster
+        partitions = [
+            TopicPartition(topic, number)
+            for topic in sorted(topics)
+            for number in sorted(cluster.partitions_for_topic(topic) or ())
+        ]
+        led = {at for at in partitions if cluster.leader_for_partition(At(*at)) not in (None, -1)}
+        self._until = time.monotonic() + self._limit_ms / 1000
+        return await self._lags.of(partitions, led)
+
+    def _ended(self) -> bool:
+        consumer = self._consumer_ref()
+        return consumer is None or consumer._closed
+
+    async def _committed(self, partitions: Sequence[TopicPartition]) -> Offsets:
+        asked = [At(*at) for at in partitions]
+        coordinator = _alive(self._coordinator_ref)
+        found = await self._in_time(coordinator.fetch_committed_offsets_async(asked, self._left_ms()))
+        return {TopicPartition(*at): one.offset for at, one in found.items()}
+
+    async def _ends(self, partitions: Sequence[TopicPartition]) -> Offsets:
+        return await self._bounds(OffsetSpec.LATEST, partitions)
+
+    async def _starts(self, partitions: Sequence[TopicPartition]) -> Offsets:
+        return await self._bounds(OffsetSpec.EARLIEST, partitions)
+
+    async def _bounds(self, which: OffsetSpec, partitions: Sequence[TopicPartition]) -> Offsets:
+        asked = {At(*at): which for at in partitions}
+        fetcher = _alive(self._fetcher_ref)
+        found = await self._in_time(fetcher._fetch_offsets_by_times_async(asked, self._left_ms()))
+        return {TopicPartition(*at): one.offset for at, one in found.items()}
+
+    def _left_ms(self) -> float:
+        return max(1.0, (self._until - time.monotonic()) * 1000)
+
+    async def _in_time(self, reading: Awaitable[Any]) -> Any:
+        try:
+            return await reading
+        except KafkaTimeoutError:
+            raise TimeoutError(f"no answer within {self._limit_ms:,} ms") from None
+
+
+def _alive(reference: "weakref.ref[Any]") -> Any:
+    found = reference()
+    assert found is not None  # it called us
+    return found

@@ -1,0 +1,53 @@
+"""Every benchmark runs: with `--smoke`, which takes seconds, it ends with status 0 and prints its cases both as JSON and as a table.
+
+Nothing here looks at figures. A benchmark that calls what a change has renamed fails here, and not weeks later in `make bench` (issue 14).
+"""
+
+import json
+import subprocess
+import sys
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+
+from quorate.assignors.registry import server_assignor
+
+ROOT = Path(__file__).parents[2]
+
+NEEDS = {"integration": pytest.mark.containers, "cluster": (), "cluster_load": ()}
+"""All others need Java: Kafka's own classes, a broker or Spark."""
+
+
+def benchmarks() -> list[object]:
+    names = sorted(path.stem for path in (ROOT / "bench").glob("[!_]*.py"))
+    return [pytest.param(name, marks=NEEDS.get(name, pytest.mark.oracle)) for name in names]
+
+
+@pytest.mark.parametrize("name", benchmarks())
+def test_a_benchmark_runs_and_prints_its_cases(name):
+    command = [sys.executable, str(ROOT / "bench" / f"{name}.py"), "--smoke"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert ran.returncode == 0, ran.stderr
+    lines = ran.stdout.splitlines()
+    cases = [json.loads(line) for line in lines if line.startswith("{")]
+    table = "\n".join(line for line in lines if not line.startswith("{"))
+    assert cases
+    for case in cases:
+        first = str(next(iter(case.values())))
+        assert first[:12] in table  # where the column wraps, its first words
+
+
+def test_a_copy_of_a_prepared_group_lacks_nothing_but_what_assignors_find_out(monkeypatch):
+    """`bench/assignors.py --quick` ended with an AttributeError once `Group` had a new attribute (issue 14)."""
+    monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT / "bench")])  # last: `codecs` stays the standard library's
+    from _groups import Cell, fresh, group, members_of
+
+    cell = Cell(members=4, ratio=2, topics=2)
+    prepared = group(members_of(cell, server_assignor("uniform")), cell)
+    assigned = server_assignor("uniform").assign_group(prepared)
+    copy = fresh(prepared)
+    lacking = vars(prepared).keys() - vars(copy).keys()
+    assert lacking
+    assert all(isinstance(vars(type(prepared))[name], cached_property) for name in lacking)
+    assert server_assignor("uniform").assign_group(copy) == assigned

@@ -1,0 +1,232 @@
+"""What EndTxn does in every state of a transaction: the embedded broker beside a real one (issue 14). States that last are played to both; those that do not last
+are in `test_while_markers_are_written…`, from the bytecode of Kafka's `TransactionCoordinator`."""
+
+import time
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+
+from quorate.cluster import ManualClock
+from quorate.cluster.errors import Refusal
+from quorate.cluster.producers import Refused
+from quorate.codecs.api.broker import (
+    AddPartitionsToTxnRequest,
+    CreateTopicsRequest,
+    DescribeTransactionsRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+)
+from quorate.codecs.api.broker.add_partitions_to_txn import AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction
+from quorate.codecs.api.broker.create_topics import CreatableTopic
+from quorate.codecs.api.error_codes import ErrorCode
+from tests.broker.fixtures import need_broker
+from tests.cluster.pair import Pair
+from tests.cluster.pair_play import Duel, duel
+from tests.cluster.test_transactions import begin, with_topics
+
+TOPIC = "ended"
+_NUMBERS = count()
+
+
+@pytest.fixture(scope="module")
+def both() -> Iterator[Duel]:
+    need_broker()
+    with duel() as found:
+        topic = CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
+        found.pair.ask(CreateTopicsRequest(topics=(topic,), timeout_ms=5000), 7)
+        found.pair.settle()
+        yield found
+
+
+class Producer:
+    """A transactional producer of both brokers, in our terms."""
+
+    def __init__(self, pair: Pair) -> None:
+        self.pair = pair
+        self.name = f"ends-{next(_NUMBERS)}"
+        self.producer_id, self.epoch = -1, -1
+        self.init()
+
+    def init(self, *, resumes: bool = False, timeout_ms: int = 60_000) -> None:
+        """InitProducerId; `resumes`: as the producer that it is."""
+        known = {"producer_id": self.producer_id, "producer_epoch": self.epoch} if resumes else {}
+        asked = InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=timeout_ms, **known)
+        told = self.same(asked, 4)
+        assert told.error_code == ErrorCode.NONE
+        self.producer_id, self.epoch = told.producer_id, told.producer_epoch
+
+    def add_by_broker(self) -> None:
+        """As a broker does for producers that leave it to it (KIP-890)."""
+        one = AddPartitionsToTxnTransaction(
+            transactional_id=self.name,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            topics=(AddPartitionsToTxnTopic(name=TOPIC, partitions=(0,)),),
+        )
+        told = self.same(AddPartitionsToTxnRequest(transactions=(one,)), 4).results_by_transaction[0]
+        assert told.topic_results[0].results_by_partition[0].partition_error_code == ErrorCode.NONE
+
+    def add(self) -> None:
+        asked = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.name,
+            v3_and_below_producer_id=self.producer_id,
+            v3_and_below_producer_epoch=self.epoch,
+            v3_and_below_topics=(AddPartitionsToTxnTopic(name=TOPIC, partitions=(0,)),),
+        )
+        told = self.same(asked, 3)
+        assert told.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == ErrorCode.NONE
+
+    def end(self, version: int, *, commit: bool, epoch_off: int = 0, other_id: int = 0) -> Any:
+        """EndTxn; the response, after the transaction has come to rest."""
+        asked = EndTxnRequest(
+            transactional_id=self.name,
+            producer_id=self.producer_id + other_id,
+            producer_epoch=self.epoch + epoch_off,
+            committed=commit,
+        )
+        told = self.same(asked, version)
+        self.at_rest()
+        if told.error_code == ErrorCode.NONE and version >= 5:
+            self.producer_id, self.epoch = told.producer_id, told.producer_epoch
+        return told
+
+    def at_rest(self) -> Any:
+        """What both say of the transaction, the same."""
+        return self.same(DescribeTransactionsRequest(transactional_ids=(self.name,)), 0).transaction_states[0]
+
+    def same(self, request: Any, version: int) -> Any:
+        ours, theirs, differences = self.pair.ask(request, version)
+        assert not differences, f"{differences[0]}\n{request}\n{theirs}"
+        return ours
+
+
+def _empty(producer: Producer) -> None:
+    """As it is after InitProducerId."""
+
+
+def _begun_again(producer: Producer) -> None:
+    producer.init()
+
+
+def _ongoing(producer: Producer) -> None:
+    producer.add()
+
+
+def _ended(version: int, commit: bool) -> Any:
+    def play(producer: Producer) -> None:
+        producer.add()
+        assert producer.end(version, commit=commit).error_code == ErrorCode.NONE
+
+    return play
+
+
+def _aborted_without_any(producer: Producer) -> None:
+    assert producer.end(5, commit=False).error_code == ErrorCode.NONE
+
+
+def _ended_and_begun_again(producer: Producer) -> None:
+    _ended(5, True)(producer)
+    producer.init()
+
+
+def _ended_and_resumed(producer: Producer) -> None:
+    _ended(5, True)(producer)
+    producer.init(resumes=True)
+
+
+def _ended_and_ongoing(producer: Producer) -> None:
+    _ended(5, False)(producer)
+    producer.add()
+
+
+def _timed_out(by_broker: bool) -> Any:
+    def play(producer: Producer) -> None:
+        producer.init(timeout_ms=1)
+        (producer.add_by_broker if by_broker else producer.add)()
+        until = time.monotonic() + 30
+        while producer.at_rest().transaction_state != "CompleteAbort":
+            assert time.monotonic() < until
+
+    return play
+
+
+def _ongoing_by_broker(producer: Producer) -> None:
+    producer.add_by_broker()
+
+
+STATES = {
+    "empty": _empty,
+    "begun again": _begun_again,
+    "ongoing": _ongoing,
+    "committed with v3": _ended(3, True),
+    "aborted with v3": _ended(3, False),
+    "committed with v5": _ended(5, True),
+    "aborted with v5": _ended(5, False),
+    "aborted without a transaction": _aborted_without_any,
+    "ended, and begun again": _ended_and_begun_again,
+    "ended, and resumed": _ended_and_resumed,
+    "ended, and ongoing again": _ended_and_ongoing,
+    "ongoing, added by a broker": _ongoing_by_broker,
+    "timed out": _timed_out(by_broker=False),
+    "timed out, added by a broker": _timed_out(by_broker=True),
+}
+
+
+@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+@pytest.mark.parametrize("state", STATES)
+def test_a_transaction_ends_or_does_not_as_at_a_real_broker(both: Duel, state: str, commit: bool) -> None:
+    """In both directions, with every epoch near the producer's, in versions that raise the epoch (5) and that do not; and the same request again."""
+    for version in (1, 2, 4, 5):
+        for epoch_off in (-2, -1, 0, 1):
+            producer = Producer(both.pair)
+            STATES[state](producer)
+            before = producer.epoch
+            producer.end(version, commit=commit, epoch_off=epoch_off)
+            again = before + epoch_off - producer.epoch
+            producer.end(version, commit=commit, epoch_off=again)
+            producer.end(version, commit=not commit, epoch_off=before + epoch_off - producer.epoch)
+    producer = Producer(both.pair)
+    STATES[state](producer)
+    producer.end(5, commit=commit, other_id=100_000)
+
+
+_CONCURRENT, _STATE, _FENCED = (
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.INVALID_TXN_STATE,
+    ErrorCode.PRODUCER_FENCED,
+)
+
+
+@pytest.mark.parametrize(
+    ("raised", "raise_epoch", "epoch_off", "same", "other"),
+    [
+        (True, True, -1, _CONCURRENT, _STATE),
+        (True, True, 0, _FENCED, _FENCED),
+        (True, True, 1, _FENCED, _FENCED),
+        (True, False, -1, _FENCED, _FENCED),
+        (True, False, 0, _CONCURRENT, _STATE),
+        (False, True, 0, _FENCED, _FENCED),
+        (False, False, 0, _CONCURRENT, _STATE),
+    ],
+)
+@pytest.mark.parametrize("commit", [True, False])
+def test_while_markers_are_written_a_repeated_end_is_concurrent_and_another_one_invalid(
+    raised: bool, raise_epoch: bool, epoch_off: int, same: ErrorCode, other: ErrorCode, commit: bool
+) -> None:
+    """`raised`: whether the end that is under way raised the epoch; `epoch_off`: of the request, from the epoch that the coordinator knows."""
+    core = with_topics(None, ManualClock())
+    producer_id, epoch = begin(core)
+    core.topics["orders"].partitions[0].log.append_marker = _fails  # type: ignore[method-assign]
+    core.transactions.end("t", producer_id, epoch, commit=commit, raise_epoch=raised)
+    for direction, code in ((commit, same), (not commit, other)):
+        with pytest.raises(Refusal) as refused:
+            core.transactions.end(
+                "t", producer_id, epoch + raised + epoch_off, commit=direction, raise_epoch=raise_epoch
+            )
+        assert refused.value.code is code
+
+
+def _fails(*_: Any, **__: Any) -> int:
+    raise Refused(ErrorCode.KAFKA_STORAGE_ERROR)

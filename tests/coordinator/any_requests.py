@@ -1,0 +1,327 @@
+"""Requests of every group API at every version, drawn from the schemas: what a sensible member would send, then some fields replaced by anything that the schema allows.
+
+    requests = AnyRequests(Random(7), duel)
+    requests.send()
+
+A sensible request needs what the coordinator knows: members, epochs, owned partitions. It is read from our side's shard. Replaced fields are drawn as
+any_values.py says.
+
+Not drawn: LeaveGroup of several members of a consumer group, whose order Kafka leaves to chance, and StreamsGroupHeartbeat, which has no handler.
+"""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+from quorate.codecs.api import api_of
+from quorate.codecs.message import MessageSpec
+from quorate.codecs.wire import ArrayType, StructType
+from quorate.coordinator.classic.group import LiveGroup
+from quorate.coordinator.state import ConsumerGroup, ShareGroup
+from tests.coordinator.any_values import GONE_ID, GROUPS, INSTANCES, MEMBERS, TOPICS, AnyValues, in_version
+from tests.coordinator.classic_scripts import NamedDuel
+from tests.coordinator.mixed_scripts import assignment, subscription
+from tests.coordinator.scripts import Answer
+
+__all__ = ["AnyRequests"]
+
+APIS = {
+    "ConsumerGroupHeartbeat": 30,
+    "JoinGroup": 14,
+    "SyncGroup": 10,
+    "Heartbeat": 5,
+    "LeaveGroup": 4,
+    "OffsetCommit": 16,
+    "TxnOffsetCommit": 12,
+    "OffsetFetch": 10,
+    "OffsetDelete": 4,
+    "ShareGroupHeartbeat": 8,
+    "DeleteGroups": 2,
+    "DescribeGroups": 2,
+    "ConsumerGroupDescribe": 2,
+    "ShareGroupDescribe": 1,
+    "ListGroups": 4,
+}
+
+
+class AnyRequests(AnyValues):
+    """Draws and sends requests, by `op`. `oddness`: the share of requests in which fields are replaced.
+
+    `groups`: whose ids are drawn. `first_name`: members that Kafka names are called by the numbers after it.
+    """
+
+    def __init__(
+        self,
+        rng: Random,
+        duel: NamedDuel,
+        *,
+        oddness: float = 0.5,
+        groups: Sequence[str] = GROUPS,
+        first_name: int = 0,
+        op: Callable[..., Answer] | None = None,
+    ) -> None:
+        super().__init__(rng, duel, groups)
+        self.oddness = oddness
+        self._op = op or duel.op
+        self.producers: dict[int, int] = {}
+        self.named = first_name
+
+    def send(self, api: str | None = None) -> Answer:
+        """Draw a request, of `api` or any, and send it to both sides."""
+        rng = self.rng
+        if api is None:
+            (api,) = rng.choices(list(APIS), list(APIS.values()))
+        spec = api_of(api).request
+        assert spec.versions is not None
+        version = rng.choice(spec.versions) if rng.random() < 0.5 else spec.versions[-1]
+        body = self._sensible(api, version)
+        if rng.random() < self.oddness:
+            for _ in range(rng.choice([1, 1, 2, 3])):
+                self._replace(spec, body, version)
+        if api == "JoinGroup" and body.get("rebalanceTimeoutMs", -1) < 1:
+            body["rebalanceTimeoutMs"] = 5000  # with others Kafka's own timers never rest
+        body = in_version(spec, body, version)
+        if api == "LeaveGroup" and isinstance(self.state.get(body.get("groupId", "")), ConsumerGroup):
+            body["members"] = body["members"][:1] if "members" in body else body.pop("members", [])
+            if version < 3:
+                del body["members"]
+        if api == "ConsumerGroupHeartbeat" and version == 0 and rng.random() < 0.5:
+            body["memberId"] = "" if not body.get("memberEpoch") else body.get("memberId", "")
+        return self._request(api, version, body)
+
+    def _request(self, api: str, version: int, body: Answer) -> Answer:
+        names = {}
+        if api in ("JoinGroup", "ConsumerGroupHeartbeat") and not body.get("memberId"):
+            self.named += 1
+            names = {"names": f"${self.named}"}
+        text = json.dumps(body, ensure_ascii=False)
+        for name, made_up in self.duel.ids.items():
+            text = text.replace(made_up, name)
+        client = self.rng.choice(["client", "client", "c", "ünï-client", ""])
+        answer = self._op("request", api=api, version=version, clientId=client, body=json.loads(text), **names)
+        if api == "TxnOffsetCommit" and answer.get("response"):
+            self.producers[body.get("producerId", 0)] = body.get("producerEpoch", 0)
+        member = body.get("memberId")
+        if member and member not in self.seen_members:
+            self.seen_members.append(member)
+        return answer
+
+    # What a sensible member would send
+
+    def _sensible(self, api: str, version: int) -> Answer:
+        name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", api).lower()
+        body: Answer = getattr(self, f"_{name}")(version)
+        return body
+
+    def _group(self, kind: type | None = None) -> str:
+        found = [name for name, group in self.state.items() if kind is None or isinstance(group, kind)]
+        return self.rng.choice(found) if found and self.rng.random() < 0.8 else self.rng.choice(self.groups)
+
+    def _consumer_group_heartbeat(self, version: int) -> Answer:
+        rng = self.rng
+        group = self._group(ConsumerGroup)
+        there = self.state.get(group)
+        members = list(there.members.values()) if isinstance(there, ConsumerGroup) else []
+        if not members or rng.random() < 0.3:
+            body: Answer = {"groupId": group, "memberId": rng.choice(MEMBERS), "memberEpoch": 0}
+            body |= {"rebalanceTimeoutMs": rng.choice([5000, 60_000]), "topicPartitions": []}
+            body["subscribedTopicNames"] = self.names()
+            body["instanceId"] = rng.choice([None, None, *INSTANCES])
+            if rng.random() < 0.15:
+                body["subscribedTopicRegex"] = rng.choice(["t.*", ".*", "none", ""])
+            return body
+        member = rng.choice(members)
+        body = {"groupId": group, "memberId": member.member_id, "memberEpoch": member.epoch}
+        body["instanceId"] = member.metadata.instance_id
+        kind = rng.random()
+        if kind < 0.12:
+            body["memberEpoch"] = -2 if body["instanceId"] is not None and rng.random() < 0.6 else -1
+        elif kind < 0.3:
+            body["subscribedTopicNames"] = self.names()
+        if rng.random() < 0.6:
+            body["topicPartitions"] = [
+                {"topicId": str(topic), "partitions": list(partitions)} for topic, partitions in member.assigned.items()
+            ]
+        return body
+
+    def _share_group_heartbeat(self, version: int) -> Answer:
+        rng = self.rng
+        group = self._group(ShareGroup) if rng.random() < 0.5 else "share"
+        there = self.state.get(group)
+        members = list(there.members.values()) if isinstance(there, ShareGroup) else []
+        if not members or rng.random() < 0.3:
+            names = self.names(1)
+            return {"groupId": group, "memberId": rng.choice(MEMBERS), "memberEpoch": 0, "subscribedTopicNames": names}
+        member = rng.choice(members)
+        epoch = -1 if rng.random() < 0.1 else member.epoch
+        return {"groupId": group, "memberId": member.member_id, "memberEpoch": epoch}
+
+    def _identity(self, group: str) -> tuple[str, str | None, int]:
+        """Member id, instance id and epoch or generation of a member of a group of any kind."""
+        there = self.state.get(group)
+        if isinstance(there, ConsumerGroup) and there.members:
+            member = self.rng.choice(list(there.members.values()))
+            return member.member_id, member.metadata.instance_id, member.epoch
+        if isinstance(there, LiveGroup) and (there.members or there.pending):
+            ids = [*there.members, *there.pending]
+            member_id = self.rng.choice(ids)
+            known = there.members.get(member_id)
+            return member_id, None if known is None else known.group_instance_id, there.generation
+        return "", None, -1
+
+    def _join_group(self, version: int) -> Answer:
+        rng = self.rng
+        group = self._group()
+        member, instance, _ = self._identity(group)
+        if not member or rng.random() < 0.3:
+            member, instance = "", rng.choice([None, None, None, *INSTANCES]) if version >= 5 else None
+        names = rng.choice([["range"], ["range"], ["range", "roundrobin"], ["roundrobin"]])
+        metadata = subscription(*self.names(), version=rng.choice([0, 1, 2, 3, 3]))
+        return {
+            "groupId": group,
+            "memberId": member,
+            "groupInstanceId": instance,
+            "sessionTimeoutMs": rng.choice([10_000, 30_000]),
+            "rebalanceTimeoutMs": rng.choice([5000, 10_000, 30_000]),
+            "protocolType": "consumer",
+            "protocols": [{"name": name, "metadata": metadata} for name in names],
+        }
+
+    def _sync_group(self, version: int) -> Answer:
+        group = self._group()
+        member, instance, generation = self._identity(group)
+        there = self.state.get(group)
+        body: Answer = {"groupId": group, "memberId": member, "groupInstanceId": instance, "generationId": generation}
+        if isinstance(there, LiveGroup):
+            body |= {"protocolType": there.protocol_type or None, "protocolName": there.protocol}
+            if there.leader == member:
+                data = assignment({"t0": [0]}, version=self.rng.choice([0, 3]))
+                body["assignments"] = [{"memberId": one, "assignment": data} for one in there.members]
+        elif isinstance(there, ConsumerGroup):
+            body |= {"protocolType": "consumer", "protocolName": "range"}
+        return body
+
+    def _heartbeat(self, version: int) -> Answer:
+        group = self._group()
+        member, instance, generation = self._identity(group)
+        return {"groupId": group, "memberId": member, "groupInstanceId": instance, "generationId": generation}
+
+    def _leave_group(self, version: int) -> Answer:
+        group = self._group()
+        member, instance, _ = self._identity(group)
+        if version < 3:
+            return {"groupId": group, "memberId": member}
+        return {"groupId": group, "members": [{"memberId": member, "groupInstanceId": instance}]}
+
+    def _topics(self, version_of_ids: bool, partition: Callable[[], Any]) -> list[Answer]:
+        rng = self.rng
+        found = []
+        for name in rng.choices(TOPICS, k=rng.choice([1, 1, 1, 2, 3])):
+            key = {"topicId": self.topics.get(name, GONE_ID)} if version_of_ids else {"name": name}
+            found.append({**key, "partitions": [partition() for _ in range(rng.choice([1, 1, 2, 3]))]})
+        return found
+
+    def _offset(self) -> Answer:
+        rng = self.rng
+        part: Answer = {"partitionIndex": rng.choice([0, 0, 1, 2, 3]), "committedOffset": rng.choice([0, 7, 99])}
+        part["committedMetadata"] = rng.choice(["", "", None, "note", "ü🚀", "x" * 11, "x" * 5000])
+        return part
+
+    def _epoch(self, epoch: int) -> int:
+        return epoch + self.rng.choice([0, 0, 0, 0, -1, -1, -2, 1]) if self.rng.random() < 0.5 else epoch
+
+    def _offset_commit(self, version: int) -> Answer:
+        group = self._group()
+        member, instance, epoch = self._identity(group)
+        if self.rng.random() < 0.15:
+            member, instance, epoch = "", None, -1
+        return {
+            "groupId": group,
+            "memberId": member,
+            "groupInstanceId": instance,
+            "generationIdOrMemberEpoch": self._epoch(epoch),
+            "topics": self._topics(version >= 10, self._offset),
+        }
+
+    def _txn_offset_commit(self, version: int) -> Answer:
+        group = self._group()
+        member, instance, epoch = self._identity(group)
+        if self.rng.random() < 0.3:
+            member, instance, epoch = "", None, -1
+        producer = self.rng.choice([1, 2, 3, 2**33 + 1])
+        return {
+            "transactionalId": f"x{producer}",
+            "groupId": group,
+            "producerId": producer,
+            "producerEpoch": self.producers.get(producer, 0),
+            "memberId": member,
+            "groupInstanceId": instance,
+            "generationId": self._epoch(epoch),
+            "topics": self._topics(False, self._offset),
+        }
+
+    def _offset_fetch(self, version: int) -> Answer:
+        rng = self.rng
+        topics = [
+            {
+                **({"topicId": one["topicId"]} if "topicId" in one else {"name": one["name"]}),
+                "partitionIndexes": one["partitions"],
+            }
+            for one in self._topics(version >= 10, lambda: rng.randrange(4))
+        ]
+        asked = None if rng.random() < 0.4 and version >= 2 else topics
+        stable = {"requireStable": rng.random() < 0.5} if version >= 7 else {}
+        if version < 8:
+            return {"groupId": self._group(), "topics": asked, **stable}
+        groups = []
+        for _ in range(rng.choice([1, 1, 2])):
+            group = self._group()
+            one: Answer = {"groupId": group, "topics": asked}
+            if version >= 9 and rng.random() < 0.6:
+                member, _, epoch = self._identity(group)
+                one |= {"memberId": member, "memberEpoch": self._epoch(epoch)}
+            groups.append(one)
+        return {"groups": groups, **stable}
+
+    def _offset_delete(self, version: int) -> Answer:
+        topics = self._topics(False, lambda: {"partitionIndex": self.rng.randrange(4)})
+        return {"groupId": self._group(), "topics": topics}
+
+    def _delete_groups(self, version: int) -> Answer:
+        return {"groupsNames": [self._group() for _ in range(self.rng.choice([1, 1, 2, 3]))]}
+
+    def _describe_groups(self, version: int) -> Answer:
+        return {"groups": [*self.groups, "share", "nothing"]}
+
+    def _consumer_group_describe(self, version: int) -> Answer:
+        return {"groupIds": [*self.groups, "nothing"]}
+
+    def _share_group_describe(self, version: int) -> Answer:
+        return {"groupIds": [*self.groups, "share", "nothing"]}
+
+    def _list_groups(self, version: int) -> Answer:
+        return {}
+
+    # Anything that the schema allows
+
+    def _replace(self, spec: MessageSpec, body: Answer, version: int) -> None:
+        """Replace one field, at any depth."""
+        fields = [one for one in spec.fields if version in one.versions and not one.own]
+        if not fields:
+            return None
+        one = self.rng.choice(fields)
+        inside = body.get(one.json_name)
+        if isinstance(one.type, ArrayType) and inside and self.rng.random() < 0.6:
+            kind = self.rng.random()
+            if isinstance(one.type.element, StructType) and kind < 0.6:
+                return self._replace(one.type.element.spec, self.rng.choice(inside), version)
+            if kind < 0.8:  # an element twice
+                inside.insert(self.rng.randrange(len(inside) + 1), json.loads(json.dumps(self.rng.choice(inside))))
+                return None
+        if self.rng.random() < 0.1:
+            body.pop(one.json_name, None)
+        else:
+            body[one.json_name] = self.value(one, version)
+        return None

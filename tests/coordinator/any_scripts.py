@@ -1,0 +1,160 @@
+"""Random histories of any requests to groups of any kind (any_requests.py), between extreme configs, changing metadata, open transactions and time that passes.
+
+    AnyHistory(Random(7), NamedDuel(oracle)).run(60)
+
+Writes do not fail here, as in consumer_scripts.py.
+"""
+
+from random import Random
+from typing import Any
+
+from quorate.assignors.java_order.hashes import java_hash
+from quorate.codecs import Uuid
+from tests.coordinator.any_requests import AnyRequests
+from tests.coordinator.any_values import GROUPS, TOPICS
+from tests.coordinator.classic_scripts import NamedDuel
+from tests.coordinator.scripts import Answer
+
+__all__ = ["AnyHistory"]
+
+CONFIGS: dict[str, list[Any]] = {
+    "offset.metadata.max.bytes": [0, 1, 10],
+    "group.max.size": [1, 2],
+    "group.consumer.max.size": [1, 2],
+    "group.share.max.size": [1, 2],
+    "group.initial.rebalance.delay.ms": [0, 1000],
+    "group.consumer.assignment.interval.ms": [0, 0, 0, 5000],
+    "group.share.assignment.interval.ms": [0, 0, 5000],
+    "group.consumer.migration.policy": ["upgrade", "downgrade", "disabled"],
+    "group.consumer.assignors": [["range"], ["range", "uniform"]],
+    "group.consumer.session.timeout.ms": [50_000, 60_000],
+    "group.consumer.regex.refresh.interval.ms": [10_000],
+    "offsets.retention.minutes": [1, 30],
+    "offsets.retention.check.interval.ms": [1000, 60_000],
+    "group.min.session.timeout.ms": [1, 10_000],
+    "group.max.session.timeout.ms": [10_000, 30_000],
+    "executor": ["manual"],
+}
+DEFAULT_OFTEN = 0.75
+TIMES = [0, 1, 999, 1000, 3000, 5000, 5001, 10_000, 30_000, 44_999, 45_000, 60_000, 300_001, 600_000, 2_000_000]
+
+
+class AnyHistory:
+    """One random history."""
+
+    def __init__(self, rng: Random, duel: NamedDuel) -> None:
+        self.rng = rng
+        self.duel = duel
+        self.requests = AnyRequests(rng, duel, oddness=rng.choice([0.1, 0.3, 0.6]))
+        self.partitions: dict[str, list[list[int]]] = {}
+        self.older_log: list[Answer] = []
+
+    def run(self, steps: int) -> None:
+        """So many steps. Raises `Differs`."""
+        rng = self.rng
+        config = {name: rng.choice(of) for name, of in CONFIGS.items() if rng.random() > DEFAULT_OFTEN}
+        self.duel.op("config", **config)
+        self.change_image(most=1.0)
+        weights = [
+            (self.requests.send, 60),
+            (self.join, 3),
+            (self.end_transaction, 3),
+            (self.advance, 8),
+            (self.change_image, 4),
+            (self.duel_op("timers"), 4),
+            (self.duel_op("cleanup"), 1),
+            (self.duel_op("runTasks"), 2 if config.get("executor") else 0),
+            (self.configure_group, 1),
+            (self.reload, 1),
+            (self.look, 2),
+        ]
+        for _ in range(steps):
+            step, *_ = rng.choices(*zip(*weights, strict=True))
+            step()
+        self.look()
+        self.duel.op("timers")
+
+    def duel_op(self, op: str) -> Any:
+        return lambda: self.duel.op(op)
+
+    def join(self) -> None:
+        """A classic member joins in two requests, or two members and time enough for their rebalance."""
+        for _ in range(self.rng.choice([1, 2, 4])):
+            self.requests.send("JoinGroup")
+        self.duel.op("advance", ms=self.rng.choice([0, 3000]))
+        for _ in range(self.rng.choice([0, 2])):
+            self.requests.send("SyncGroup")
+
+    def end_transaction(self) -> None:
+        producers = self.requests.producers
+        producer = self.rng.choice([*producers, 1])
+        epoch = producers.pop(producer, 0)
+        result = self.rng.choice(["COMMIT", "COMMIT", "ABORT"])
+        self.duel.op("endTxn", producerId=producer, producerEpoch=epoch, result=result)
+
+    def advance(self) -> None:
+        self.duel.op("advance", ms=self.rng.choice(TIMES))
+
+    def change_image(self, most: float = 0.25) -> None:
+        """Topics come, go, grow, are created anew under their names, and have no partitions; brokers change their racks."""
+        rng, known = self.rng, self.requests.topics
+        if rng.random() < 0.1:
+            self.requests.gone_topics += known.values()
+            known.clear()
+        for name in TOPICS:
+            if rng.random() > most:
+                continue
+            kind = rng.random()
+            if name in known and kind < 0.35:
+                self.requests.gone_topics.append(known.pop(name))
+            elif name not in known or kind < 0.55:
+                if name in known:
+                    self.requests.gone_topics.append(known[name])
+                known[name] = self.new_id()
+                self.partitions[name] = self.replicas(rng.choice([0, 1, 2, 4, 7]))
+            else:
+                self.partitions[name] = self.partitions[name] + self.replicas(rng.choice([0, 1, 3]))
+        topics = [{"name": name, "id": known[name], "partitions": self.partitions[name]} for name in known]
+        brokers = [
+            {"id": one, **({"rack": rack} if rack else {})}
+            for one in range(3)
+            if (rack := rng.choice(["a", "b", None])) or True
+        ]
+        self.duel.op("image", topics=topics, **({"brokers": brokers} if most == 1.0 or rng.random() < 0.3 else {}))
+
+    def new_id(self) -> str:
+        """An id in a bucket of its own: a HashSet of deleted ids iterates a bucket in the order of the metadata log, which the oracle makes up."""
+        taken = {_bucket(Uuid.parse(one)) for one in self.requests.topics.values()}
+        while _bucket(drawn := Uuid(self.rng.randbytes(16))) in taken:
+            pass
+        return str(drawn)
+
+    def replicas(self, count: int) -> list[list[int]]:
+        return [self.rng.sample([0, 1, 2, 7], self.rng.randint(1, 3)) for _ in range(count)]
+
+    def configure_group(self) -> None:
+        configs = {
+            "consumer.session.timeout.ms": self.rng.choice([45_000, 60_000]),
+            "consumer.heartbeat.interval.ms": 5000,
+        }
+        self.duel.op("groupConfig", group=self.rng.choice(GROUPS), configs=configs)
+
+    def reload(self) -> None:
+        """Another coordinator, with this log or one from before, whose topics may be gone meanwhile."""
+        kind = self.rng.random()
+        if kind < 0.3:
+            self.older_log = self.duel.op("log")["records"]
+        elif kind < 0.6 and self.older_log:
+            self.duel.op("load", records=self.older_log)
+            self.requests.producers.clear()
+        else:
+            self.duel.op("reload")
+
+    def look(self) -> None:
+        for api in ("ListGroups", "DescribeGroups", "ConsumerGroupDescribe", "ShareGroupDescribe"):
+            self.requests.send(api)
+
+
+def _bucket(topic_id: Uuid) -> int:
+    hashed = java_hash(topic_id)
+    return (hashed ^ hashed >> 16) & 15

@@ -1,0 +1,20 @@
+"""Answers in which Kafka itself fails, which ours does not: the list that generators go by. test_known_differences.py keeps it and the docs true."""
+
+from typing import Any
+
+__all__ = ["BEYOND_ITS_TOPIC", "declared"]
+
+BEYOND_ITS_TOPIC = "a classic member owns partitions that its topic, created anew, does not have"
+"""As docs/explanation/consumer-groups.md has it. The uniform assignor then throws, each of its two algorithms in its own way."""
+
+_THROWN = {
+    ("ArrayIndexOutOfBoundsException", None),
+    ("UnknownServerException", "PartitionAssignorException: Partitions were left unassigned"),
+}
+
+
+def declared(kafka: dict[str, Any]) -> str | None:
+    """Which of them an answer of Kafka's is; `None` if it is none."""
+    errors = [event.get("error") or {} for event in kafka.get("events", ())]
+    thrown = {(error.get("class"), error.get("cause")) for error in errors}
+    return BEYOND_ITS_TOPIC if thrown & _THROWN else None
