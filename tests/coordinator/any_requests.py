@@ -229,12 +229,26 @@ class AnyRequests(AnyValues):
         part["committedMetadata"] = rng.choice(["", "", None, "note", "ü🚀", "x" * 11, "x" * 5000])
         return part
 
+    def _held(self, group: str, by_id: bool) -> list[Answer]:
+        """Offsets of a topic of which some member owns partitions, and of partitions that it does not own."""
+        there = self.state.get(group)
+        held = [one.assigned for one in there.members.values()] if isinstance(there, ConsumerGroup) else []
+        names = {topic_id: name for name, topic_id in self.topics.items()}
+        owned = [(str(one), list(of)) for assigned in held for one, of in assigned.items() if str(one) in names]
+        if not owned:
+            return self._topics(by_id, self._offset)
+        topic_id, partitions = self.rng.choice(owned)
+        key = {"topicId": topic_id} if by_id else {"name": names[topic_id]}
+        drawn = [self.rng.choice([*partitions, *partitions, 0, 1, 5]) for _ in range(self.rng.choice([1, 2, 3]))]
+        return [{**key, "partitions": [{**self._offset(), "partitionIndex": one} for one in drawn]}]
+
     def _epoch(self, epoch: int) -> int:
         return epoch + self.rng.choice([0, 0, 0, 0, -1, -1, -2, 1]) if self.rng.random() < 0.5 else epoch
 
     def _offset_commit(self, version: int) -> Answer:
         group = self._group()
         member, instance, epoch = self._identity(group)
+        held = self.rng.random() < 0.4
         if self.rng.random() < 0.15:
             member, instance, epoch = "", None, -1
         return {
@@ -242,12 +256,13 @@ class AnyRequests(AnyValues):
             "memberId": member,
             "groupInstanceId": instance,
             "generationIdOrMemberEpoch": self._epoch(epoch),
-            "topics": self._topics(version >= 10, self._offset),
+            "topics": (self._held(group, version >= 10) if held else self._topics(version >= 10, self._offset)),
         }
 
     def _txn_offset_commit(self, version: int) -> Answer:
         group = self._group()
         member, instance, epoch = self._identity(group)
+        held = self.rng.random() < 0.4
         if self.rng.random() < 0.3:
             member, instance, epoch = "", None, -1
         producer = self.rng.choice([1, 2, 3, 2**33 + 1])
@@ -259,7 +274,7 @@ class AnyRequests(AnyValues):
             "memberId": member,
             "groupInstanceId": instance,
             "generationId": self._epoch(epoch),
-            "topics": self._topics(False, self._offset),
+            "topics": self._held(group, False) if held else self._topics(False, self._offset),
         }
 
     def _offset_fetch(self, version: int) -> Answer:

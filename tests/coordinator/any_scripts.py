@@ -10,6 +10,7 @@ from typing import Any
 
 from quorate.assignors.java_order.hashes import java_hash
 from quorate.codecs import Uuid
+from quorate.coordinator.state import ConsumerGroup
 from tests.coordinator.any_requests import AnyRequests
 from tests.coordinator.any_values import GROUPS, TOPICS
 from tests.coordinator.classic_scripts import NamedDuel
@@ -40,7 +41,7 @@ TIMES = [0, 1, 999, 1000, 3000, 5000, 5001, 10_000, 30_000, 44_999, 45_000, 60_0
 
 
 class AnyHistory:
-    """One random history."""
+    """One random history. It ends when neither side can load its log (`failed`)."""
 
     def __init__(self, rng: Random, duel: NamedDuel) -> None:
         self.rng = rng
@@ -48,6 +49,7 @@ class AnyHistory:
         self.requests = AnyRequests(rng, duel, oddness=rng.choice([0.1, 0.3, 0.6]))
         self.partitions: dict[str, list[list[int]]] = {}
         self.older_log: list[Answer] = []
+        self.failed = False
 
     def run(self, steps: int) -> None:
         """So many steps. Raises `Differs`."""
@@ -58,6 +60,7 @@ class AnyHistory:
         weights = [
             (self.requests.send, 60),
             (self.join, 3),
+            (self.forget, 2),
             (self.end_transaction, 3),
             (self.advance, 8),
             (self.change_image, 4),
@@ -71,6 +74,8 @@ class AnyHistory:
         for _ in range(steps):
             step, *_ = rng.choices(*zip(*weights, strict=True))
             step()
+            if self.failed:
+                return
         self.look()
         self.duel.op("timers")
 
@@ -84,6 +89,17 @@ class AnyHistory:
         self.duel.op("advance", ms=self.rng.choice([0, 3000]))
         for _ in range(self.rng.choice([0, 2])):
             self.requests.send("SyncGroup")
+
+    def forget(self) -> None:
+        """An unknown classic member joins an empty group of the other protocol, which Kafka forgets without a record."""
+        state = self.requests.state
+        empty = [name for name, group in state.items() if isinstance(group, ConsumerGroup) and group.is_empty]
+        if not empty:
+            return
+        body = {"groupId": self.rng.choice(empty), "memberId": "chosen-1", "sessionTimeoutMs": 10_000}
+        self.duel.op("request", api="JoinGroup", version=self.rng.choice([4, 9]), body=body)
+        for _ in range(self.rng.choice([1, 2, 3])):
+            self.requests.send(self.rng.choice(["ListGroups", "ConsumerGroupDescribe", "OffsetFetch", "OffsetCommit"]))
 
     def end_transaction(self) -> None:
         producers = self.requests.producers
@@ -145,10 +161,12 @@ class AnyHistory:
         if kind < 0.3:
             self.older_log = self.duel.op("log")["records"]
         elif kind < 0.6 and self.older_log:
-            self.duel.op("load", records=self.older_log)
+            answer = self.duel.op("load", records=self.older_log)
             self.requests.producers.clear()
+            self.failed = answer["state"] == "FAILED"
         else:
-            self.duel.op("reload")
+            # A share group in the place of a forgotten consumer group contradicts the log, which has no tombstones of that one.
+            self.failed = self.duel.op("reload")["state"] == "FAILED"
 
     def look(self) -> None:
         for api in ("ListGroups", "DescribeGroups", "ConsumerGroupDescribe", "ShareGroupDescribe"):

@@ -17,6 +17,7 @@ from quorate.coordinator.image import MetadataImage, TopicImage
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.runtime import CoordinatorRuntime, MemoryLog, StoredMarker, StoredRecord, WriteEvent
 from quorate.coordinator.shard import HANDLERS, CoordinatorShard
+from quorate.coordinator.state import ReplayError
 from tests.differential.ops import Answer, BadInput, need, unhex
 
 __all__ = ["ShardSide"]
@@ -145,7 +146,17 @@ class ShardSide:
         return self._loaded(asked, list(self.log.stored))
 
     def _loaded(self, asked: Answer, stored: list[StoredRecord | StoredMarker]) -> Answer:
-        self._open(asked.get("nowMs", self.runtime.now_ms), stored)
+        now_ms = asked.get("nowMs", self.runtime.now_ms)
+        try:
+            self._open(now_ms, stored)
+        except ReplayError as error:  # a broker does not coordinate this partition then
+            self._open(now_ms, [])
+            code = ErrorCode.UNKNOWN_SERVER_ERROR
+            return {
+                "state": "FAILED",
+                "error": {"code": int(code), "name": code.name, "message": str(error)},
+                **self._finish(),
+            }
         return {"state": "ACTIVE", **self._finish()}
 
     # What happens to it
