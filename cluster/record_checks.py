@@ -100,8 +100,8 @@ class _Records:
         return np.append(self.first.timestamp_delta, deltas), np.append(self.first.keyless, keyless)
 
 
-def validated(batch: bytes, policy: TopicPolicy, now_ms: int) -> tuple[bytes, int]:
-    """The batch in the compression that the topic wants, and the latest timestamp of its records. Raises `Refused`.
+def validated(batch: bytes, policy: TopicPolicy, now_ms: int, limit_bytes: int = MAX_BATCH_BYTES) -> tuple[bytes, int]:
+    """The batch in the compression that the topic wants, and the latest timestamp of its records. Raises `Refused`, and `TooLargeError` above a lower limit than usual.
 
     In the order of `LogValidator`: a batch that cannot be read is refused as a whole, and only then single records are (`InvalidRecords`, KIP-467). What a
     broker fails over is UNKNOWN_SERVER_ERROR here, too: bytes that do not decompress, and offsets out of order in a compressed batch that it would
@@ -112,10 +112,12 @@ def validated(batch: bytes, policy: TopicPolicy, now_ms: int) -> tuple[bytes, in
     target = source if policy.compression == "producer" else _NAMES.get(policy.compression, policy.compression)
     nothing = source == _ZSTD and len(batch) == HEADER_BYTES  # which Java's reader takes for the end of the records
     try:
-        body, start, end = payload(batch, 0, len(batch), _NONE if nothing else source, count, MAX_BATCH_BYTES)
+        body, start, end = payload(batch, 0, len(batch), _NONE if nothing else source, count, limit_bytes)
     except DecompressionError as error:
         raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"the records do not decompress: {error}") from None
     except TooLargeError as error:
+        if limit_bytes < MAX_BATCH_BYTES:
+            raise
         raise Refused(ErrorCode.MESSAGE_TOO_LARGE, f"the records are too large decompressed: {error}") from None
     records = _read(body, start, end, count, packed=source != _NONE, kept=source == target)
     stamped = bool(attributes & LOG_APPEND_TIME)

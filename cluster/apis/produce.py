@@ -17,6 +17,7 @@ from quorate.cluster.produced import check_batch
 from quorate.cluster.record_checks import InvalidRecords, TopicPolicy, validated
 from quorate.cluster.storage.segment import BatchFacts
 from quorate.cluster.topics import PartitionState, TopicState
+from quorate.cluster.turns import Aside, Work, each
 from quorate.codecs import Uuid
 from quorate.codecs.api.broker import ProduceRequest, ProduceResponse
 from quorate.codecs.api.broker.produce import (
@@ -29,6 +30,7 @@ from quorate.codecs.api.broker.produce import (
     TopicProduceResponse,
 )
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.batches.compression import TooLargeError
 from quorate.codecs.batches.v2 import COMPRESSION_MASK, HEADER, LAST_COMPRESSION, TRANSACTIONAL
 
 if TYPE_CHECKING:
@@ -38,10 +40,13 @@ __all__: list[str] = []
 
 _ADDS_PARTITIONS = 12
 _BY_TOPIC_ID = 13
+_MANY_RECORDS = 4_000
+_LARGE_BATCH_BYTES = 1 << 20
+"""Batches with more records, or with more bytes before or after they are decompressed, are checked in a thread."""
 
 
 @answers(ProduceRequest)
-def produce(broker: "Broker", request: ProduceRequest, context: Context) -> ProduceResponse | None:
+def produce(broker: "Broker", request: ProduceRequest, context: Context) -> Work[ProduceResponse | None]:
     """Append, each partition for itself. With acks 0 nothing is answered, and where something failed the connection is closed, as Kafka does."""
     moved: dict[int, NodeEndpoint] = {}
     refused = _refused_as_a_whole(broker, request, context)
@@ -51,11 +56,12 @@ def produce(broker: "Broker", request: ProduceRequest, context: Context) -> Prod
         parts = topics.setdefault(key, {})
         # A partition that is named twice is written once, with what was said last.
         for part in {one.index: one for one in data.partition_data}.values():
-            parts[part.index] = (
-                _refused(part.index, refused.code, refused.message or None)
-                if refused is not None
-                else _part(broker, request, context, _topic(broker, data, context), part, moved)
-            )
+            if refused is not None:
+                parts[part.index] = _refused(part.index, refused.code, refused.message or None)
+            else:
+                topic = _topic(broker, data, context)
+                parts[part.index] = yield from _part(broker, request, context, topic, part, moved)
+            yield None
     if request.acks == 0:
         if any(part.error_code for parts in topics.values() for part in parts.values()):
             context.connection.close()
@@ -127,7 +133,7 @@ def _part(
     topic: TopicState | None,
     part: PartitionProduceData,
     moved: dict[int, NodeEndpoint],
-) -> PartitionProduceResponse:
+) -> Work[PartitionProduceResponse]:
     if topic is None:
         by_id = context.api_version >= _BY_TOPIC_ID
         return _refused(part.index, ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -141,7 +147,7 @@ def _part(
             raise Refused(ErrorCode.INVALID_REQUIRED_ACKS)
         if topic.internal and context.client_id != "__admin_client":
             raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is written by brokers only")
-        return _appended(broker, request, context, topic, partition, batch)
+        return (yield from _appended(broker, request, context, topic, partition, batch))
     except NotTaken as refused:
         return _refused(part.index, refused.code)
     except Refused as refused:
@@ -160,7 +166,7 @@ def _appended(
     topic: TopicState,
     partition: PartitionState,
     batch: bytes,
-) -> PartitionProduceResponse:
+) -> Work[PartitionProduceResponse]:
     cluster = broker.cluster
     if partition.leader != broker.id:
         raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -178,7 +184,18 @@ def _appended(
             before_max_ms=int(setting("message.timestamp.before.max.ms")),
             after_max_ms=int(setting("message.timestamp.after.max.ms")),
         )
-        kept, latest_ms = validated(batch, policy, context.now_ms)
+        validate = partial(validated, batch, policy, context.now_ms)
+        checked: tuple[bytes, int] | None = None
+        if facts.count <= _MANY_RECORDS and len(batch) <= _LARGE_BATCH_BYTES:
+            with suppress(TooLargeError):
+                checked = validate(_LARGE_BATCH_BYTES)
+        if checked is None:
+            checked = yield Aside(validate)
+            # Much may have happened meanwhile.
+            if partition.leader != broker.id or cluster.partition(topic.name, partition.index) is not partition:
+                raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            _check_transaction(broker, request, context, partition, batch)
+        kept, latest_ms = checked
         if kept is not batch:
             if len(kept) > most_bytes:
                 raise Refused(ErrorCode.MESSAGE_TOO_LARGE, f"{len(kept)} bytes when compressed as the topic wants")
@@ -189,9 +206,11 @@ def _appended(
         return replace(
             _refused(partition.index, refused.code, refused.message),
             log_start_offset=partition.log.start_offset,
-            record_errors=tuple(
-                BatchIndexAndErrorMessage(batch_index=place, batch_index_error_message=text)
-                for place, text in refused.records
+            record_errors=(
+                yield from each(
+                    refused.records,
+                    lambda one: BatchIndexAndErrorMessage(batch_index=one[0], batch_index_error_message=one[1]),
+                )
             ),
         )
     except Refused as refused:
