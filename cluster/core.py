@@ -276,11 +276,9 @@ class ClusterCore:
         assignment: Sequence[Sequence[int]] | None = None,
         config: Mapping[str, str] | None = None,
         only_check: bool = False,
-        name_checked: bool = False,
     ) -> TopicState:
-        """Make a topic at once. -1: the brokers' default. `name_checked`: `check_new_name` was asked before. Raises `Refusal`."""
-        if not name_checked:
-            self.check_new_name(name)
+        """Make a topic at once. -1: the brokers' default. Raises `Refusal`."""
+        self.check_new_name(name)
         topic = at_once(self.new_topic(name, partitions, replicas, assignment, config))
         if not only_check and (refused := at_once(self.enter_topics([topic]))):
             raise refused[name]

@@ -4,7 +4,7 @@ Every record is read: a count or a size that is wrong is found here, as is a key
 before (`quorate.cluster.produced`), and the order of a producer's batches later, by the log.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -229,11 +229,21 @@ def _check_writable(transactional: int, producer_id: int, epoch: int, sequence: 
 
 def _written_again(batch: bytes, content: tuple[bytes, int, int], target: str) -> bytes:
     """The batch as a broker writes it that has to compress it otherwise: offsets from 0 on, and times counted from the first one's. Raises `Refused`."""
-    _, _, epoch, _, _, attributes, _, base_ms, latest_ms, producer_id, producer_epoch, sequence, count = (
-        HEADER.unpack_from(batch)
+    _, _, epoch, _, _, attributes, _, _, _, producer_id, producer_epoch, sequence, _ = HEADER.unpack_from(batch)
+    return encode_batch(
+        _records(batch, *content),
+        compression=target,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=sequence,
+        transactional=bool(attributes & TRANSACTIONAL),
+        partition_leader_epoch=epoch,
     )
-    body, position, end = content
-    records = []
+
+
+def _records(batch: bytes, body: bytes, position: int, end: int) -> Iterator[BatchRecord]:
+    """The records with offsets from 0 on. Raises `Refused`."""
+    _, _, _, _, _, attributes, _, base_ms, latest_ms, *_, count = HEADER.unpack_from(batch)
     for place in range(count):
         position, delta, _, key, value, headers = read_record(body, position, end)
         at_ms = latest_ms if attributes & LOG_APPEND_TIME else long_sum(base_ms, delta)
@@ -243,13 +253,4 @@ def _written_again(batch: bytes, content: tuple[bytes, int, int], target: str) -
         names = tuple(
             (name.encode("utf-8", "surrogateescape").decode("utf-8", "replace"), one) for name, one in headers
         )
-        records.append(BatchRecord(offset=place, timestamp_ms=at_ms, key=key, value=value, headers=names))
-    return encode_batch(
-        records,
-        compression=target,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=sequence,
-        transactional=bool(attributes & TRANSACTIONAL),
-        partition_leader_epoch=epoch,
-    )
+        yield BatchRecord(offset=place, timestamp_ms=at_ms, key=key, value=value, headers=names)

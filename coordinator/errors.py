@@ -1,8 +1,13 @@
 """Errors that are answers: a handler raises one, and the client gets its code."""
 
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.printable import cut
 
-__all__ = ["ApiError", "ErrorCode"]
+__all__ = ["LONGEST_MESSAGE", "ApiError", "ErrorCode"]
+
+
+LONGEST_MESSAGE = 1_000
+"""Characters: a message may quote what a client sent, which may be longer than a response has room for."""
 
 
 class ApiError(Exception):
@@ -11,4 +16,4 @@ class ApiError(Exception):
     def __init__(self, code: ErrorCode, message: str = "") -> None:
         super().__init__(message or code.name)
         self.code = code
-        self.message = message
+        self.message = cut(message, LONGEST_MESSAGE)

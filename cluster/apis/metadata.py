@@ -3,12 +3,13 @@
 v10 topic ids (KIP-516), v12 asks by id. Authorized operations are those of a client that may do everything.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
+from quorate.cluster.apis.topics import MOST_PARTITIONS
 from quorate.cluster.authorized import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, UNKNOWN
 from quorate.cluster.errors import Refusal
 from quorate.cluster.topics import NO_LEADER, PartitionState, TopicState, is_valid_name
@@ -26,6 +27,7 @@ from quorate.codecs.message import TRANSACTION_STATE
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
+    from quorate.cluster.core import ClusterCore
 
 __all__: list[str] = []
 
@@ -50,15 +52,12 @@ def metadata(broker: "Broker", request: MetadataRequest, context: Context) -> Wo
     else:
         assert asked is not None
         by_id = [one for one in asked if one.topic_id != Uuid.ZERO]  # if there are any, names are not looked at
-        fresh = set()
-        for one in asked:
-            if one.name is not None and _is_free(broker, one.name):
-                fresh.add(one.name)
-            yield None
+        missing: dict[str, None] = {}
+        may_create = request.allow_auto_topic_creation or context.api_version < 4
         topics = yield from each(
-            dict.fromkeys(by_id or asked),
-            lambda one: _one(broker, one, context, request.allow_auto_topic_creation, fresh),
+            dict.fromkeys(by_id or asked), lambda one: _one(broker, one, missing if may_create else None)
         )
+        yield from _create(cluster, list(missing), owner=request)
     allowed = TOPIC_OPERATIONS if request.include_topic_authorized_operations else UNKNOWN
     topics = yield from each(
         topics, lambda one: one if one.name is None else replace(one, topic_authorized_operations=allowed)
@@ -85,9 +84,8 @@ def _refused_as_a_whole(asked: Iterable[MetadataRequestTopic], version: int) -> 
     return ErrorCode.UNKNOWN_SERVER_ERROR if nameless and not by_id else None
 
 
-def _one(
-    broker: "Broker", asked: MetadataRequestTopic, context: Context, may_create: bool, fresh: set[str]
-) -> MetadataResponseTopic:
+def _one(broker: "Broker", asked: MetadataRequestTopic, missing: dict[str, None] | None) -> MetadataResponseTopic:
+    """`missing`: names of topics to be created are entered there, unless it is `None`."""
     cluster = broker.cluster
     if asked.name is None or asked.topic_id != Uuid.ZERO:
         by_id = cluster.topics_by_id.get(asked.topic_id)
@@ -100,22 +98,31 @@ def _one(
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if not is_valid_name(asked.name):
         error = ErrorCode.INVALID_TOPIC_EXCEPTION
-    elif (may_create or context.api_version < 4) and cluster.settings.truth("auto.create.topics.enable"):
-        with suppress(Refusal):  # the broker has answered before the controller refuses
-            if asked.name in (CONSUMER_OFFSETS, TRANSACTION_STATE):
-                cluster.internal_topic(asked.name)
-            else:
-                cluster.create_topic(asked.name, name_checked=asked.name in fresh)
+    elif missing is not None and cluster.settings.truth("auto.create.topics.enable"):
+        missing[asked.name] = None
     return MetadataResponseTopic(error_code=error, name=asked.name, topic_id=Uuid.ZERO)
 
 
-def _is_free(broker: "Broker", name: str) -> bool:
-    """Whether a topic may be made by this name, going by those that there were when the request came."""
+def _create(cluster: "ClusterCore", names: Sequence[str], owner: object) -> Work[None]:
+    """Create topics that clients ask for. The response does not tell whether that can be: the broker sends it before its controller has done so."""
+    if len(names) * cluster.settings.number("num.partitions") > MOST_PARTITIONS:
+        return  # as the controller refuses all of the request
+    reserved = []
+    made = []
     try:
-        broker.cluster.check_new_name(name)
-    except Refusal:
-        return False
-    return True
+        for name in names:
+            with suppress(Refusal):
+                if name in (CONSUMER_OFFSETS, TRANSACTION_STATE):
+                    cluster.internal_topic(name)
+                    continue
+                cluster.check_new_name(name, owner)
+                cluster.reserve(name, owner)
+                reserved.append(name)
+                made.append((yield from cluster.new_topic(name, -1, -1, None, None)))
+            yield None
+        yield from cluster.enter_topics(made)
+    finally:
+        cluster.release(reserved)
 
 
 def _described(topic: TopicState, alive: Iterable[int]) -> MetadataResponseTopic:

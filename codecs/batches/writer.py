@@ -55,27 +55,32 @@ def encode_batch(
     """
     if compression not in COMPRESSIONS:
         raise ValueError(f"compression {compression!r} is not known; use one of {', '.join(COMPRESSIONS)}")
-    records = list(records)
     if magic in (0, 1):
+        records = list(records)
         _check_legacy(records, magic, compression, log_append_time_ms, producer_id >= 0 or transactional or control)
         return legacy.encode(records, magic=magic, compression=compression, log_append_time_ms=log_append_time_ms)
     if magic != 2:
         raise ValueError(f"magic {magic} is not known; use 0, 1 or 2")
-    if base_offset is None:
-        if not records:
-            raise ValueError("a batch without records needs base_offset")
-        base_offset = records[0].offset
-    if last_offset_delta is None:
-        last_offset_delta = records[-1].offset - base_offset if records else 0
-    first_timestamp = records[0].timestamp_ms if records else -1
     if base_timestamp_ms is None:
-        base_timestamp_ms = first_timestamp if delete_horizon_ms is None else delete_horizon_ms
+        base_timestamp_ms = delete_horizon_ms
+    content = bytearray()  # no list of the records: there may be millions of them in a kilobyte
+    count, offset, newest = 0, 0, -1
+    for record in records:
+        offset = record.offset
+        base_offset = offset if base_offset is None else base_offset
+        base_timestamp_ms = record.timestamp_ms if base_timestamp_ms is None else base_timestamp_ms
+        newest = record.timestamp_ms if count == 0 else max(newest, record.timestamp_ms)
+        content += _record(record, offset - base_offset, record.timestamp_ms - base_timestamp_ms)
+        count += 1
+    if base_offset is None:
+        raise ValueError("a batch without records needs base_offset")
+    if last_offset_delta is None:
+        last_offset_delta = offset - base_offset if count else 0
+    if base_timestamp_ms is None:
+        base_timestamp_ms = -1
     if max_timestamp_ms is None:
-        newest = max((record.timestamp_ms for record in records), default=-1)
         max_timestamp_ms = newest if log_append_time_ms is None else log_append_time_ms
-    body = b"".join(
-        _record(record, record.offset - base_offset, record.timestamp_ms - base_timestamp_ms) for record in records
-    )
+    body = bytes(content)
     attributes = (
         COMPRESSIONS.index(compression)
         | (LOG_APPEND_TIME if log_append_time_ms is not None else 0)
@@ -83,7 +88,7 @@ def encode_batch(
         | (CONTROL if control else 0)
         | (DELETE_HORIZON if delete_horizon_ms is not None else 0)
     )
-    if records and compression != COMPRESSIONS[0]:
+    if count and compression != COMPRESSIONS[0]:
         body = compress(compression, body)
     return _assemble(
         body,
@@ -96,7 +101,7 @@ def encode_batch(
             producer_id,
             producer_epoch,
             base_sequence,
-            len(records),
+            count,
         ),
     )
 

@@ -3,22 +3,34 @@
 Each part of the work is a turn of its own here, so that what is counted does not depend on the machine.
 """
 
+import threading
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from struct import pack
+from types import SimpleNamespace
 from typing import Any
 
+import google_crc32c
 import pytest
 
-from quorate.cluster import EmbeddedCluster, turns
+from quorate.cluster import EmbeddedCluster, connection, record_checks, turns
+from quorate.codecs.api import ConsumerGroupHeartbeatRequest
 from quorate.codecs.api.broker import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
+    FindCoordinatorRequest,
+    MetadataRequest,
+    ProduceRequest,
 )
 from quorate.codecs.api.broker.create_partitions import CreatePartitionsTopic
 from quorate.codecs.api.broker.create_topics import CreatableTopic
 from quorate.codecs.api.broker.delete_topics import DeleteTopicState
+from quorate.codecs.api.broker.metadata import MetadataRequestTopic
+from quorate.codecs.api.broker.produce import PartitionProduceData, TopicProduceData
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.batches.compression import compress
 from tests.cluster.conftest import QUICK
 from tests.cluster.test_limits import eventually
 from tests.cluster.wire import Wire
@@ -104,6 +116,104 @@ def replace_names(request: CreateTopicsRequest) -> CreateTopicsRequest:
     return CreateTopicsRequest(
         topics=tuple(new(one.name.replace(".", "_")) for one in request.topics), timeout_ms=request.timeout_ms
     )
+
+
+def test_topics_that_metadata_creates_exist_from_the_same_moment(
+    cluster: EmbeddedCluster, seen: Callable[[Callable[[], Any]], list[Any]]
+) -> None:
+    """Each by itself took so long that 18,000 names had no response within half a minute."""
+    core = cluster.core
+    looked = seen(lambda: len(core.topics))
+    asked = (*(MetadataRequestTopic(name=f"t{number}") for number in range(MANY)), MetadataRequestTopic(name="t.1"))
+    with Wire(core.brokers[1].port) as wire:
+        told = wire.ask(MetadataRequest(topics=asked), 9)
+    assert {one.error_code for one in told.topics} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert len(looked) > 2 * MANY
+    assert set(looked) == {0, MANY + 1}
+
+
+def test_requests_that_come_together_are_served_in_turns(
+    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch, seen: Callable[[Callable[[], Any]], list[Any]]
+) -> None:
+    """10,000 of AlterConfigs in one segment held up everything for more than half a minute."""
+    monkeypatch.setattr(connection, "_SERVED_S", -1)
+    looked = seen(lambda: None)
+    with Wire(cluster.core.brokers[1].port) as wire:
+        together, real = bytearray(), wire.socket
+        wire.socket = SimpleNamespace(sendall=together.extend)  # type: ignore[assignment]
+        for _ in range(MANY):
+            wire.send(MetadataRequest(topics=()), 12)
+        wire.socket = real
+        wire.socket.sendall(together)
+        last = wire.correlation_id
+        for wire.correlation_id in range(1, last + 1):
+            wire.receive(MetadataRequest, 12)
+    assert len(looked) >= MANY - 2
+
+
+def test_what_a_batch_of_a_million_records_takes_is_done_in_a_thread(
+    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """725 bytes took 7.4 s of the loop and 328 MB (issue 14)."""
+    threads: list[int] = []
+    checked = record_checks.record_facts
+
+    def checking(*arguments: Any) -> Any:
+        threads.append(threading.get_ident())
+        return checked(*arguments)
+
+    monkeypatch.setattr(record_checks, "record_facts", checking)
+    cluster.call(lambda: cluster.core.create_topic("t", partitions=1, config={"compression.type": "gzip"}))
+    batch = alike(1_000_000)
+    assert len(batch) < 1_000
+    data = TopicProduceData(name="t", partition_data=(PartitionProduceData(index=0, records=batch),))
+    with Wire(cluster.core.brokers[1].port, timeout_s=60) as wire:
+        found = wire.ask(ProduceRequest(acks=1, timeout_ms=1_000, topic_data=(data,)), 9)
+    # With offsets of their own, as a broker has to write them, they are more than a megabyte when they are compressed.
+    assert found.responses[0].partition_responses[0].error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert threads
+    assert cluster.call(threading.get_ident) not in threads
+
+
+def test_a_small_batch_that_is_written_again_takes_memory_for_what_it_becomes_only() -> None:
+    """A list of its records took 328 MB for 725 bytes (issue 14)."""
+    policy = record_checks.TopicPolicy(
+        name="t-0", compression="gzip", compacted=False, append_time=False, before_max_ms=1 << 62, after_max_ms=1 << 62
+    )
+    count = 100_000
+    tracemalloc.start()
+    try:
+        record_checks.validated(alike(count), policy, 0)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 100 * count
+
+
+def alike(count: int) -> bytes:
+    """A batch of records, each the same bytes, offsets included."""
+    record = b"\x0c\0\0\0\x01\x01\0"
+    body = compress("zstd", record * count)
+    after_crc = pack(">hiqqqhii", 4, count - 1, 0, 0, -1, -1, -1, count) + body
+    return pack(">qiibI", 0, 9 + len(after_crc), -1, 2, google_crc32c.value(after_crc)) + after_crc
+
+
+def test_a_message_that_quotes_a_long_pattern_fits_in_the_response(cluster: EmbeddedCluster) -> None:
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="AAAAAAAAAAAAAAAAAAAAAA",
+        member_epoch=0,
+        rebalance_timeout_ms=1_000,
+        subscribed_topic_names=(),
+        subscribed_topic_regex="(" * 10 + "\x1b" * 30_000,
+        topic_partitions=(),
+    )
+    with Wire(cluster.core.brokers[1].port) as wire:
+        wire.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=("g",)), 4)
+        found = wire.ask(request, 1)
+    assert found.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert len(found.error_message) <= 1_000
+    assert not cluster.core.failures
 
 
 @pytest.mark.usefixtures("short_turns")
