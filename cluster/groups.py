@@ -3,7 +3,7 @@
 What a coordinator writes are real batches in a real topic. When the partition's leader moves, the coordinator there loads the log, as Kafka's does.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -191,7 +191,12 @@ class GroupCoordinators:
         shard = CoordinatorShard(self.cluster.settings.coordinator, image=self.cluster.image, new_id=self._new_id)
         shard.group_configs = self.cluster.group_configs
         log = PartitionCoordinatorLog(partition)
-        runtime = CoordinatorRuntime(shard, log, now_ms=self.cluster.clock.now_ms())
+        runtime = CoordinatorRuntime(
+            shard,
+            log,
+            now_ms=self.cluster.clock.now_ms(),
+            run_work=lambda work, then: self._run_work(partition.index, work, then),
+        )
         try:
             runtime.load()
         except (LogError, ReplayError) as error:
@@ -332,6 +337,26 @@ class GroupCoordinators:
             assert answer.response is not None
             return answer.response  # type: ignore[no-any-return]
         return answer
+
+    def _run_work(self, index: int, work: Generator[None, None, None], then: Callable[[], None]) -> bool:
+        """Do a coordinator's long work with turns for other connections in between; what is due follows if that took longer."""
+        at_once = True
+
+        def done(_: None) -> None:
+            running = None if at_once else self._running.get(index)
+            if running is not None:
+                self._advance(running)
+            then()
+            if running is not None:
+                running.runtime.settle()
+                self._set_timer(running)
+
+        def failed(error: BaseException) -> None:
+            raise error
+
+        over = self.cluster.turns.run(work, done, failed)
+        at_once = False
+        return over
 
     def _set_timer(self, running: _Running) -> None:
         """Wake the coordinator when its next timer is due. A timer that is due later than that only makes it look in vain."""

@@ -1,6 +1,6 @@
 """What a handler gives back: records to write, and a response, now or later."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -75,7 +75,11 @@ class Result(Generic[R]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """Work that a shard leaves for later, such as matching a regular expression against all topics. `operation`: takes the time in ms."""
+    """Work that a shard leaves for later, such as matching a group's regexes against all topics.
+
+    `operation`: takes the time in ms. `work`: what it needs first and may take long, in parts of some milliseconds each.
+    """
 
     name: str
     operation: Callable[[int], Result[None]]
+    work: Callable[[], Generator[None, None, None]] | None = None

@@ -4,8 +4,9 @@ A request's records are written as one batch, then replayed, then the response i
 be rolled back, and the client gets the error (`MAPPED_ERRORS`: as Kafka's coordinator translates what a log says).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from quorate.codecs import CoordinatorRecord, MalformedRecord, UnknownRecord
@@ -13,7 +14,7 @@ from quorate.codecs.message import Message
 from quorate.coordinator import handlers  # noqa: F401  # enters all handlers into the tables of the shard
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.image import MetadataDelta, MetadataImage
-from quorate.coordinator.results import Pending, RequestContext, Result
+from quorate.coordinator.results import Pending, RequestContext, Result, Task
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.timers import Timer
 
@@ -165,11 +166,21 @@ class WriteEvent:
     error: ErrorCode | None = None
 
 
+RunWork = Callable[[Generator[None, None, None], Callable[[], None]], bool]
+
+
+def _at_once(work: Generator[None, None, None], then: Callable[[], None]) -> bool:
+    for _ in work:
+        pass
+    then()
+    return True
+
+
 class CoordinatorRuntime:
     """One shard and its log. `now_ms`: the clock, which only `advance` moves, and `step` sets.
 
     `on_event`: is told of everything that was written, or could not be. `run_tasks_at_once`: whether what a shard leaves for later (`CoordinatorShard.tasks`)
-    is done right after what left it.
+    is done right after what left it. `run_work`: does the long part of that (`Task.work`) and calls what follows; returns whether both were at once.
     """
 
     def __init__(
@@ -180,11 +191,14 @@ class CoordinatorRuntime:
         now_ms: int,
         on_event: Callable[[WriteEvent], None] | None = None,
         run_tasks_at_once: bool = True,
+        run_work: RunWork | None = None,
     ) -> None:
         self.shard = shard
         self.log = log
         self.now_ms = now_ms
         self.run_tasks_at_once = run_tasks_at_once
+        self._run_work = run_work or _at_once
+        self._working: Task | None = None
         self._on_event = on_event
 
     def load(self) -> None:
@@ -208,6 +222,7 @@ class CoordinatorRuntime:
 
     def unload(self) -> None:
         """Another broker coordinates the partition from now on: requests that wait are answered NOT_COORDINATOR. The runtime is not to be used any more."""
+        self.shard.tasks.clear()
         self.shard.unloaded()
 
     def request(self, request: Message, context: RequestContext) -> Pending[Any]:
@@ -276,11 +291,21 @@ class CoordinatorRuntime:
     def run_tasks(self, most: int | None = None) -> int:
         """Do what the shard has left for later; returns how much was done."""
         done = 0
-        while self.shard.tasks and (most is None or done < most):
-            task = self.shard.tasks.popleft()
-            self._write(task.name, task.operation(self.now_ms))
+        while self.shard.tasks and self._working is None and (most is None or done < most):
+            task = self._working = self.shard.tasks[0]
+            if task.work is None:
+                self._finish(task)
+            elif not self._run_work(task.work(), partial(self._finish, task)):
+                break
             done += 1
         return done
+
+    def _finish(self, task: Task) -> None:
+        """What follows the long part of a task."""
+        self._working = None
+        if self.shard.tasks and self.shard.tasks[0] is task:  # not unloaded meanwhile
+            self.shard.tasks.popleft()
+            self._write(task.name, task.operation(self.now_ms))
 
     def settle(self) -> int:
         """What happens without the clock moving: tasks, then timers that are due already. Returns how many timers fired."""

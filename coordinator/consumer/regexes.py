@@ -4,7 +4,7 @@ Matching is left for later, as a `Task`: on a broker it may take long, and is do
 topics costs one rebalance.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from enum import Enum
 
 from quorate.assignors.java_order import JavaHashMap, copied_map_capacity, string_key
@@ -21,7 +21,7 @@ from quorate.coordinator.shard import ON_IMAGE, ON_LOADED, CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup
 from quorate.coordinator.state.modern import ModernGroup
 
-__all__ = ["MIN_REFRESH_INTERVAL_MS", "RegexChange", "matches", "resolved", "update_regex"]
+__all__ = ["MIN_REFRESH_INTERVAL_MS", "RegexChange", "matching", "resolved", "update_regex"]
 
 MIN_REFRESH_INTERVAL_MS = 10_000
 """Expressions of a group are not matched again before this has passed."""
@@ -104,12 +104,19 @@ def _resolve_if_due(
     if due and subscribed:
         group_id = group.group_id
 
+        image, matched = shard.image, dict[str, list[str]]()
+
+        def match() -> Generator[None, None, None]:
+            nonlocal image
+            image = shard.image
+            matched.update((yield from matching(subscribed, image)))
+
         def resolve(at_ms: int) -> Result[None]:
-            found = _visible(shard, context, matches(subscribed, shard.image))
-            version = shard.image.version or shard.behaviour.first_version
+            found = _visible(shard, context, matched)
+            version = image.version or shard.behaviour.first_version
             return Result(records=resolved(shard, group_id, found, version, at_ms))
 
-        shard.tasks.append(Task(name=name, operation=resolve))
+        shard.tasks.append(Task(name=name, operation=resolve, work=match))
 
 
 def _subscribed(group: ConsumerGroup, before: str | None, after: str | None, jdk: int) -> list[str]:
@@ -128,8 +135,11 @@ def _subscribed(group: ConsumerGroup, before: str | None, after: str | None, jdk
     return list(counts)
 
 
-def matches(regexes: Sequence[str], image: MetadataImage) -> dict[str, list[str]]:
-    """Expression → the topics that it matches as a whole, sorted; in the order in which Kafka writes the results. One that is none is matched by nothing."""
+def matching(regexes: Sequence[str], image: MetadataImage) -> Generator[None, None, dict[str, list[str]]]:
+    """Regex → the topics that it matches as a whole, sorted; in the order in which Kafka writes the results. One that is none is matched by nothing.
+
+    Yields after each name: a regex can take 20 ms for one.
+    """
     found: JavaHashMap[str, list[str]] = JavaHashMap(len(regexes))
     for regex in regexes:
         try:
@@ -137,7 +147,12 @@ def matches(regexes: Sequence[str], image: MetadataImage) -> dict[str, list[str]
         except PatternError:
             found.put(regex, [])
         else:
-            found.put(regex, sorted(filter(pattern.matches, image.topics), key=string_key))
+            names = []
+            for name in image.topics:
+                if pattern.matches(name):
+                    names.append(name)
+                yield
+            found.put(regex, sorted(names, key=string_key))
     again: JavaHashMap[str, list[str]] = JavaHashMap(len(regexes))
     for regex, topics in found.items():
         again.put(regex, topics)

@@ -1,5 +1,6 @@
 """Requests byte by byte: versions, order, sessions of fetching, bad input."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from struct import pack
@@ -14,6 +15,7 @@ from quorate.cluster.frames import FrameError, read_header
 from quorate.codecs.api import (
     APIS,
     ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     HeartbeatRequest,
@@ -27,6 +29,7 @@ from quorate.codecs.api.broker import (
     CreateTopicsRequest,
     DeleteTopicsRequest,
     FetchRequest,
+    FindCoordinatorRequest,
     ListOffsetsRequest,
     MetadataRequest,
     ProduceRequest,
@@ -316,3 +319,33 @@ def test_topics_that_came_together_under_one_name_of_metrics_go_one_by_one(one: 
         assert errors(CreateTopicsRequest(topics=(made[0],))) == [17]  # a_b still has the name
         assert errors(DeleteTopicsRequest(topic_names=("a_b",))) == [0]
         assert errors(CreateTopicsRequest(topics=(made[0],))) == [0]
+
+
+def test_matching_a_regex_that_costs_much_leaves_others_their_turn() -> None:
+    """Issue 14: seconds of work for one heartbeat. Another client is served meanwhile, and the group gets its topics in the end."""
+    names = ["ab" * 118 + f"-{number}" for number in range(100)]
+    with EmbeddedCluster(properties={"offsets.topic.num.partitions": 1}) as one, Wire(one.core.brokers[1].port) as wire:
+        topics = tuple(CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names)
+        wire.ask(CreateTopicsRequest(topics=topics), 7)
+        wire.ask(FindCoordinatorRequest(coordinator_keys=("g",)), 4)
+        join = ConsumerGroupHeartbeatRequest(
+            group_id="g",
+            member_id="m",
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_regex="a*b*" * 2600 + "-[0-9]+",
+            topic_partitions=(),
+        )
+        assert wire.ask(join, 1).member_epoch == 1
+        (runtime,) = one.core.groups.runtimes().values()
+        with Wire(one.core.brokers[1].port) as other:
+            other.ask(FindCoordinatorRequest(coordinator_keys=("g",)), 4)
+        assert runtime.shard.tasks, "it was matched before anybody else had a turn"
+
+        epoch, assigned = 1, ()
+        until = time.monotonic() + 120
+        while len(assigned) < len(names):
+            assert time.monotonic() < until
+            beat = replace(join, member_epoch=epoch, subscribed_topic_regex=None, topic_partitions=None)
+            answer = wire.ask(beat, 1)
+            epoch = answer.member_epoch
+            assigned = assigned if answer.assignment is None else answer.assignment.topic_partitions
