@@ -188,3 +188,35 @@ def test_strict_names_the_place_in_a_log(quorate, partition, segment):
 
 def test_strict_has_nothing_against_a_healthy_log(quorate, transactions):
     assert quorate("decode", transactions, "--strict").out == quorate("decode", transactions).out
+
+
+def test_damage_that_kafka_ignores_is_an_error_with_the_value_that_kafka_reads(quorate):
+    """Issue 14: the tag says 77 bytes, 8 are there."""
+    record = "0003000167 00000000000401004df4c0d617a910f4f9"
+    (line,) = quorate("decode", "-", stdin=record).lines
+    found = json.loads(line)
+    assert found["value"] == {"epoch": 4, "metadata_hash": -810412535817636615}
+    assert found["version"] == 0
+    assert found["error"]["reason"] == "impossible tagged field"
+    assert found["error"]["detail"] == "tag 0 has size 77, its content 8"
+    assert quorate("encode", stdin=line).out.split() == record.split()
+    ended = quorate("decode", "-", "--strict", stdin=record)
+    assert ended.status == 1
+    assert "tag 0 has size 77, its content 8" in ended.err
+    (line,) = quorate("decode", "-", "--format", "kafka", stdin=record).lines
+    assert json.loads(line)["value"]["data"] == {"epoch": 4, "metadataHash": -810412535817636615}
+    (row,) = [one for one in quorate("decode", "-", "--format", "table", stdin=record).lines if "epoch 4" in one]
+    assert "tag 0 has size 77" in row
+
+
+def test_a_value_in_other_bytes_than_kafkas_is_written_back_until_it_is_changed(quorate):
+    record = "0003000167 0000000000048000"
+    (line,) = quorate("decode", "-", stdin=record).lines
+    found = json.loads(line)
+    assert found["value_hex"] == "0000000000048000"
+    assert "error" not in found
+    assert quorate("encode", stdin=line).out.split() == record.split()
+    found["value"]["epoch"] = 5
+    assert quorate("encode", stdin=json.dumps(found)).out.split() == ["0003000167", "00000000000500"]
+    found["value_hex"] = "0"
+    assert "value_hex: hex is expected, not '0'" in quorate("encode", stdin=json.dumps(found)).err

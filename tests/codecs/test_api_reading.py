@@ -17,6 +17,7 @@ from quorate.codecs.api import (
     decode_api,
     encode_api,
 )
+from quorate.codecs.api.broker import FetchRequest
 from quorate.codecs.api.declare import Api, request, response
 from quorate.codecs.api.streams_group_describe import DescribedGroup, Member
 from quorate.codecs.errors import DecodeError, EncodeError
@@ -69,6 +70,17 @@ def test_what_is_no_buffer_is_refused(no_bytes: Any) -> None:
     """`bytes` would make something of numbers and of lists of them."""
     with pytest.raises(TypeError):
         decode_api(HeartbeatResponse, no_bytes, 4)
+
+
+def test_a_wrong_size_of_a_tagged_field_is_read_as_kafka_reads_it_unless_strict() -> None:
+    """Issue 14: `strict` took it for sound."""
+    body = encode_api(FetchRequest(cluster_id="c"), 12)
+    assert body.endswith(bytes.fromhex("01 00 02 0263"))
+    damaged = body[:-3] + b"\x4d" + body[-2:]
+    assert decode_api(FetchRequest, damaged, 12) == FetchRequest(cluster_id="c")
+    assert decode_api(FetchRequest, body, 12, strict=True) == FetchRequest(cluster_id="c")
+    with pytest.raises(DecodeError, match=r"cluster_id .*: tag 0 has size 77, its content 2"):
+        decode_api(FetchRequest, damaged, 12, strict=True)
 
 
 def test_bytes_behind_the_body_are_let_be_unless_strict() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quorate.codecs import CoordinatorRecord, decode_record
+from quorate.codecs import CoordinatorRecord, MalformedRecord, decode_record
 from quorate.coordinator.state import (
     ClassicGroup,
     ConsumerGroup,
@@ -12,6 +12,7 @@ from quorate.coordinator.state import (
     StreamsGroup,
 )
 from tests.coordinator.single_records import KIND, KINDS, Log, commit, refused
+from tests.oracle.client import Oracle
 
 
 @KIND
@@ -151,6 +152,22 @@ def test_unknown_types_are_skipped_and_damaged_records_refused() -> None:
     for _ in range(2):
         state.replay(damaged)
     assert state.skipped == {str(unknown.problem): 2, str(damaged.problem): 2}  # type: ignore[union-attr]
+
+
+@pytest.mark.oracle
+def test_damage_that_kafka_ignores_is_replayed_as_kafka_does(oracle: Oracle) -> None:
+    """Issue 14: the tag says 77 bytes, 8 are there."""
+    key, value = bytes.fromhex("0003000167"), bytes.fromhex("00000000000401004df4c0d617a910f4f9")
+    loaded = oracle.call("load", records=[{"key": key.hex(), "value": value.hex()}])
+    assert loaded["state"] == "ACTIVE"
+    record = decode_record(key, value)
+    assert isinstance(record, MalformedRecord)
+    state = CoordinatorState()
+    state.replay(record, strict=True)
+    group = state.groups["g"]
+    assert isinstance(group, ConsumerGroup)
+    assert (group.epoch, group.metadata_hash) == (4, -0x0B3F29E856EF0B07)
+    assert not state.skipped
 
 
 def test_records_of_other_topics_are_refused() -> None:

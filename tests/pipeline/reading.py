@@ -7,7 +7,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from quorate.codecs import CoordinatorRecord, LogEntry, LogProblem, MalformedRecord, UnknownRecord, Uuid, read_log
+from quorate.codecs import (
+    CoordinatorRecord,
+    LogEntry,
+    LogProblem,
+    MalformedRecord,
+    UnknownRecord,
+    Uuid,
+    as_kafka_reads,
+    read_log,
+)
 from quorate.codecs.batches.model import ControlRecord
 from quorate.codecs.message import RECORD_TYPES, Message
 from quorate.pipeline import arrow_schema
@@ -65,7 +74,7 @@ def row_of(entry: LogEntry | LogProblem) -> dict[str, Any]:
         "producer_id": None if entry.producer_id == -1 else entry.producer_id,
         "transactional": entry.transactional,
     }
-    match entry.record:
+    match as_kafka_reads(entry.record) or entry.record:
         case ControlRecord(type_id=type_id, name=name, coordinator_epoch=epoch):
             row |= {"type": "Control", "type_id": type_id, "control": {"name": name, "coordinator_epoch": epoch}}
         case CoordinatorRecord() as record:
@@ -86,24 +95,27 @@ def row_of(entry: LogEntry | LogProblem) -> dict[str, Any]:
                 "unknown_tags": 0,
                 column_of(found.name): key | value,
             }
-        case UnknownRecord() | MalformedRecord() as record:
-            problem = record.problem
+        case UnknownRecord() | MalformedRecord():
             type_id = None if len(entry.key_bytes or b"") < 2 else int.from_bytes(entry.key_bytes[:2], signed=True)
             known = RECORD_TYPES[entry.topic].get(type_id) if type_id is not None else None
             row |= {
                 "type": None if known is None else known.name,
                 "type_id": type_id,
                 "tombstone": entry.value_bytes is None,
-                "error": {
-                    "reason": str(problem.reason),
-                    "where": problem.where,
-                    "position": problem.position,
-                    "field": problem.field,
-                    "detail": problem.detail,
-                },
-                "key": entry.key_bytes,
-                "value": entry.value_bytes,
             }
+    if isinstance(entry.record, UnknownRecord | MalformedRecord):
+        problem = entry.record.problem
+        row |= {
+            "error": {
+                "reason": str(problem.reason),
+                "where": problem.where,
+                "position": problem.position,
+                "field": problem.field,
+                "detail": problem.detail,
+            },
+            "key": entry.key_bytes,
+            "value": entry.value_bytes,
+        }
     return row
 
 

@@ -59,6 +59,21 @@ def test_the_last_offset_there_is_is_read(tmp_path: Path, magic: int, isolation_
     assert by_place(rows) == by_place(expected(log, isolation_level=isolation_level))
 
 
+def test_damage_that_kafka_ignores_is_an_error_beside_the_value(tmp_path: Path) -> None:
+    """Issue 14: the tag says 77 bytes, 8 are there."""
+    log = tmp_path / "__consumer_offsets-5"
+    log.mkdir()
+    key, value = bytes.fromhex("0003000167"), bytes.fromhex("00000000000401004df4c0d617a910f4f9")
+    records = [
+        BatchRecord(offset=offset, timestamp_ms=5, key=key, value=one) for offset, one in enumerate([value, value[:7]])
+    ]
+    (log / f"{0:020}.log").write_bytes(encode_batch(records))
+    rows = rows_of(log)
+    assert [row["consumer_group_metadata"] and row["consumer_group_metadata"]["epoch"] for row in rows] == [4, None]
+    assert [row["error"]["reason"] for row in rows] == ["impossible tagged field", "truncated"]
+    assert by_place(rows) == by_place(expected(log))
+
+
 def test_one_hot_segment_is_cut_into_tasks_of_like_size_and_small_partitions_share_one(tmp_path: Path) -> None:
     def tasks(path: Path, size: int) -> list[int]:
         source = ConsumerOffsets({"path": str(path), "maxSplitBytes": str(size)})
