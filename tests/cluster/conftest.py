@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from quorate.cluster import EmbeddedCluster, turns
+from tests.oracle.fixtures import oracle as oracle
 
 QUICK = {
     "group.initial.rebalance.delay.ms": 0,

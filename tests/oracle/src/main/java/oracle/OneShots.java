@@ -30,6 +30,7 @@ final class OneShots {
             Map.entry("shareAssign", Assignors::shareAssign),
             Map.entry("javaOrder", JavaOrder::javaOrder),
             Map.entry("regexMatch", Regexes::match),
+            Map.entry("authorize", Authorizing::authorize),
             Map.entry("versions", in -> Main.versions()),
             Map.entry("quit", in -> Json.obj()));
     }
