@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from quorate.cluster.apis import ANSWERS, Context
 from quorate.cluster.apis.versions import advertised, unsupported
+from quorate.cluster.authorization import authorized
 from quorate.cluster.clock import Handle
 from quorate.cluster.connection import Connection
 from quorate.cluster.errors import ClusterStateError
@@ -306,8 +307,13 @@ class Broker:
             client_host=connection.host,
             connection=connection,
         )
+        authorizer = self.cluster.authorizer
         try:
-            response = ANSWERS[type(request)].function(self, request, context)
+            response = (
+                ANSWERS[type(request)].function(self, request, context)
+                if authorizer is None
+                else authorized(self, authorizer, request, context)
+            )
         except Exception:  # noqa: BLE001  # a fault of ours ends one connection, not the broker, and is not hidden
             self._failed_in(connection, request)
             return

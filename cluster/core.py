@@ -15,6 +15,7 @@ from uuid import UUID
 
 from quorate.assignors.kafka_version import KafkaVersion
 from quorate.cluster.apis.versions import check_levels, finalized
+from quorate.cluster.authorizer import Acls, Authorizer
 from quorate.cluster.broker import Broker
 from quorate.cluster.clock import Clock, RealClock
 from quorate.cluster.errors import ClusterStateError, Refusal
@@ -77,6 +78,8 @@ class ClusterCore:
         on_note: Callable[[str], object] | None = None,
     ) -> None:
         self.settings = Settings.of(properties or {})
+        self.acls = Acls()
+        self.authorizer = Authorizer.of(self.settings.properties, self.acls)
         self.features = finalized(self.settings.coordinator.kafka_version)
         self.features_epoch = 0  # goes up with each change: clients take no older ones
         self.meter: Meter | None = None
@@ -87,7 +90,7 @@ class ClusterCore:
         self.security = security or Security()
         self.credentials = Credentials(self.security.users, self.security.mechanisms)
         self.random = Random(seed)
-        self.cluster_id = str(self._new_uuid())
+        self.cluster_id = str(self.new_uuid())
         self.topics: dict[str, TopicState] = {}
         self.topics_by_id: dict[Uuid, TopicState] = {}
         self._partitions = 0  # of all topics
@@ -148,7 +151,8 @@ class ClusterCore:
         self.start_notes = tuple(self.notes)
         self._publish(*self.topics.values())
 
-    def _new_uuid(self) -> Uuid:
+    def new_uuid(self) -> Uuid:
+        """A random id."""
         return Uuid(UUID(int=self.random.getrandbits(128), version=4).bytes)
 
     def note(self, text: str, trace: str = "") -> None:
@@ -303,9 +307,9 @@ class ClusterCore:
         else:
             self._check_room(len(assignment))
             chosen = self.check_assignment(assignment)
-        topic_id = self._new_uuid()
+        topic_id = self.new_uuid()
         while topic_id in self.topics_by_id:  # with the same seed ids come again after a restart
-            topic_id = self._new_uuid()
+            topic_id = self.new_uuid()
         topic = TopicState(name, topic_id, [], dict(config or {}), name in INTERNAL)
         for start in range(0, len(chosen), _PARTITIONS_AT_ONCE):
             topic.add_partitions(chosen[start : start + _PARTITIONS_AT_ONCE], self.alive)

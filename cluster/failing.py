@@ -3,6 +3,7 @@
 They are made of the request by names: what the request says of a partition, the response says again, with the error beside it. Group coordination makes its own.
 """
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from quorate.codecs.api import HeartbeatRequest
@@ -13,16 +14,25 @@ from quorate.codecs.api.broker import (
     AlterConfigsRequest,
     AlterPartitionReassignmentsRequest,
     AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    CreateAclsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
+    DeleteAclsRequest,
     DeleteRecordsRequest,
     DeleteTopicsRequest,
+    DescribeClientQuotasRequest,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
     ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
     InitProducerIdRequest,
+    ListPartitionReassignmentsRequest,
     ProduceRequest,
     UpdateFeaturesRequest,
 )
+from quorate.codecs.api.broker.alter_user_scram_credentials import AlterUserScramCredentialsResult
+from quorate.codecs.api.broker.describe_user_scram_credentials import DescribeUserScramCredentialsResult
 from quorate.codecs.api.declare import api_of
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import FieldSpec, Message, MessageSpec
@@ -43,8 +53,10 @@ METADATA: frozenset[type[Message]] = frozenset(
         AlterConfigsRequest,
         AlterPartitionReassignmentsRequest,
         AlterUserScramCredentialsRequest,
+        CreateAclsRequest,
         CreatePartitionsRequest,
         CreateTopicsRequest,
+        DeleteAclsRequest,
         DeleteTopicsRequest,
         ElectLeadersRequest,
         IncrementalAlterConfigsRequest,
@@ -68,12 +80,48 @@ _NOWHERE = frozenset({"base_offset", "low_watermark", "high_watermark", "node_id
 """What is -1 where something failed, although that is not the field's default."""
 
 
+_OTHERS = frozenset({"allow_replication_factor_change", "leader_epoch", "producer_epoch", "producer_id", "timestamp"})
+"""Names of fields that mean one thing in a request and another in its response."""
+_OTHER_THAN_DEFAULTS: dict[type[Message], dict[str, Any]] = {
+    DescribeClientQuotasRequest: {"entries": None},
+    InitProducerIdRequest: {"producer_id": -1, "producer_epoch": -1},
+}
+"""Fields of responses that have these values where a request failed."""
+_WITH_PARTS: frozenset[type[Message]] = frozenset(
+    {
+        AlterClientQuotasRequest,
+        AlterPartitionReassignmentsRequest,
+        ElectLeadersRequest,
+        ListPartitionReassignmentsRequest,
+    }
+)
+"""Requests whose parts are in a response that has an error already."""
+
+
 def failed_response(cluster: "ClusterCore", request: Message, version: int, code: ErrorCode) -> Message:
     """A response to `request`, in a version, that says only that it failed. A request about nothing gets one that says nothing."""
     if type(request) in HANDLERS:
         context = RequestContext(api_version=version, now_ms=cluster.clock.now_ms())
         return cluster.groups.failed(request, context, code)
-    return _mirrored(request, api_of(type(request)).response, version, code)
+    match request:
+        case AlterUserScramCredentialsRequest():
+            return _of_users(request, code)
+        case DescribeUserScramCredentialsRequest():  # Kafka does not say which user
+            one = DescribeUserScramCredentialsResult(error_code=code)
+            return DescribeUserScramCredentialsResponse(error_code=code, results=(one,) * len(request.users or ()))
+        case ProduceRequest():
+            with_partitions = tuple(one for one in request.topic_data if one.partition_data)
+            request = replace(request, topic_data=with_partitions)
+    found = _mirrored(request, api_of(type(request)).response, version, code, type(request) in _WITH_PARTS)
+    other = _OTHER_THAN_DEFAULTS.get(type(request))
+    return found if other is None else replace(found, **other)
+
+
+def _of_users(request: AlterUserScramCredentialsRequest, code: ErrorCode) -> Message:
+    """Each user once, however many credentials are to change."""
+    users = dict.fromkeys([one.name for one in request.deletions] + [one.name for one in request.upsertions])
+    results = (AlterUserScramCredentialsResult(user=user, error_code=code, error_message=None) for user in users)
+    return AlterUserScramCredentialsResponse(results=tuple(results))
 
 
 def unwritten(cluster: "ClusterCore", request: Message, version: int) -> Message:
@@ -98,7 +146,7 @@ def with_error(response: Any, version: int, code: ErrorCode) -> Any:
     return spec.cls(**values)
 
 
-def _mirrored(request: Any, spec: MessageSpec, version: int, code: ErrorCode) -> Message:
+def _mirrored(request: Any, spec: MessageSpec, version: int, code: ErrorCode, with_parts: bool) -> Message:
     values: dict[str, Any] = {}
     carried = [one for one in spec.fields if version in one.versions]
     on_top = any(one.name in ERROR_FIELDS for one in carried)
@@ -107,9 +155,11 @@ def _mirrored(request: Any, spec: MessageSpec, version: int, code: ErrorCode) ->
         if one.name in ERROR_FIELDS:
             values[one.name] = int(code)
         elif element is not None:
-            if not on_top and (parts := _parts_for(request, element, version)) is not None:
-                values[one.name] = tuple(_mirrored(part, element, version, code) for part in parts)
-        elif (found := _said(request, one.name)) is not None:
+            if (with_parts or not on_top) and (parts := _parts_for(request, element, version)) is not None:
+                values[one.name] = tuple(_mirrored(part, element, version, code, with_parts) for part in parts)
+        elif one.nullable and getattr(request, one.name, "") is None:
+            values[one.name] = None
+        elif one.name not in _OTHERS and (found := _said(request, one.name)) is not None:
             values[one.name] = found
         elif one.name in _NOWHERE:
             values[one.name] = -1

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from quorate.cluster.apis import Context
+from quorate.cluster.authorizer import Operation
 from quorate.cluster.clock import Handle
 from quorate.cluster.producers import Refused
 from quorate.cluster.topics import PartitionState
@@ -188,7 +190,12 @@ class GroupCoordinators:
         """A coordinator that knows what the log says; `None` if that cannot be read: half of it would pass for all."""
         if partition in self._unreadable:
             return None
-        shard = CoordinatorShard(self.cluster.settings.coordinator, image=self.cluster.image, new_id=self._new_id)
+        shard = CoordinatorShard(
+            self.cluster.settings.coordinator,
+            image=self.cluster.image,
+            new_id=self._new_id,
+            may_describe=None if self.cluster.authorizer is None else self._describable,
+        )
         shard.group_configs = self.cluster.group_configs
         log = PartitionCoordinatorLog(partition)
         runtime = CoordinatorRuntime(
@@ -207,6 +214,11 @@ class GroupCoordinators:
         self._running[partition.index] = running
         self._set_timer(running)
         return running
+
+    def _describable(self, context: RequestContext, topics: frozenset[str]) -> frozenset[str]:
+        """The topics that a client may describe, of those that a regex matches."""
+        access = context.access if isinstance(context, Context) else None
+        return topics if access is None else access.topics(Operation.DESCRIBE, topics)
 
     def leaders_changed(self) -> None:
         """Coordinators whose partition is led elsewhere now stop, those elsewhere begin: sessions go on without being asked."""

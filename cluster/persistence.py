@@ -64,6 +64,8 @@ def restore(cluster: "ClusterCore", data: DataDirectory) -> None:
     cluster.quotas = {entity: dict(quotas) for entity, quotas in state.quotas.items()}
     cluster.credentials.changed = dict(state.credentials)
     cluster.transactions.next_block = state.next_producer_id
+    for acl_id, acl in state.acls.items():
+        cluster.acls.add(acl_id, acl)
 
 
 def state_of(cluster: "ClusterCore", data: DataDirectory, *, only: Iterable[Uuid] | None = None) -> MetadataState:
@@ -94,4 +96,5 @@ def state_of(cluster: "ClusterCore", data: DataDirectory, *, only: Iterable[Uuid
         next_producer_id=cluster.transactions.next_block,
         credentials=cluster.credentials.changed,
         quotas=cluster.quotas,
+        acls=cluster.acls.by_id,
     )

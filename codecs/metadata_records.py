@@ -18,6 +18,7 @@ from quorate.codecs.wire import Array, Bool, Bytes, Float64, Int8, Int16, Int32,
 
 __all__ = [
     "METADATA_TYPES",
+    "AccessControlEntryRecord",
     "BrokerEndpoint",
     "BrokerFeature",
     "BrokerRegistrationChangeRecord",
@@ -29,6 +30,7 @@ __all__ = [
     "PartitionRecord",
     "ProducerIdsRecord",
     "RegisterBrokerRecord",
+    "RemoveAccessControlEntryRecord",
     "RemoveTopicRecord",
     "RemoveUserScramCredentialRecord",
     "TopicRecord",
@@ -224,6 +226,27 @@ class BrokerRegistrationChangeRecord(Message):
     in_controlled_shutdown: Int8 = tagged(1, since=1, default=0)
     log_dirs: Array[Uuid] = tagged(2, since=2, default=())
     cordoned_log_dirs: Array[Uuid] | None = tagged(3, since=3, default=None)
+
+
+@_record(18, range(0, 1))
+class AccessControlEntryRecord(Message):
+    """An ACL has come (KIP-801). The numbers are those of ResourceType, PatternType, AclOperation and AclPermissionType."""
+
+    id: Uuid
+    resource_type: Int8
+    resource_name: String
+    pattern_type: Int8
+    principal: String
+    host: String
+    operation: Int8
+    permission_type: Int8
+
+
+@_record(19, range(0, 1))
+class RemoveAccessControlEntryRecord(Message):
+    """An ACL has gone."""
+
+    id: Uuid
 
 
 @_record(22, range(0, 1))

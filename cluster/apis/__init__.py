@@ -14,6 +14,7 @@ from quorate.codecs.message import Message
 from quorate.coordinator.results import Pending, RequestContext
 
 if TYPE_CHECKING:
+    from quorate.cluster.authorization import Access
     from quorate.cluster.broker import Broker
     from quorate.cluster.connection import Connection
 
@@ -22,9 +23,10 @@ __all__ = ["ANSWERS", "Answer", "Context", "answers"]
 
 @dataclass(slots=True, kw_only=True)
 class Context(RequestContext):
-    """What a request comes with, beside its body: for the coordinators, and the connection that it came by."""
+    """What a request comes with, beside its body: for the coordinators, and the connection that it came by. `access`: what its client may do, where there is an authorizer."""
 
     connection: "Connection"
+    access: "Access | None" = None
 
 
 Function = Callable[["Broker", Any, Context], "Message | Pending[Any] | Work[Any] | None"]

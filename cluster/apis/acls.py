@@ -1,9 +1,32 @@
-"""DescribeAcls v1–3 (KIP-140, KIP-290): refused with SECURITY_DISABLED, as by brokers that have no authorizer."""
+"""DescribeAcls v1–3, CreateAcls v1–3, DeleteAcls v1–3 (KIP-140, KIP-290): access control lists (ACLs) are seen, come and go. Without an authorizer they are refused with SECURITY_DISABLED."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from quorate.cluster.apis import Context, answers
-from quorate.codecs.api.broker import DescribeAclsRequest, DescribeAclsResponse
+from quorate.cluster.authorizer import (
+    CLUSTER_NAME,
+    Acl,
+    AclFilter,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+from quorate.cluster.errors import Refusal
+from quorate.cluster.turns import Work
+from quorate.codecs import Uuid
+from quorate.codecs.api.broker import (
+    CreateAclsRequest,
+    CreateAclsResponse,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+    DescribeAclsRequest,
+    DescribeAclsResponse,
+)
+from quorate.codecs.api.broker.create_acls import AclCreation, AclCreationResult
+from quorate.codecs.api.broker.delete_acls import DeleteAclsFilterResult, DeleteAclsMatchingAcl
+from quorate.codecs.api.broker.describe_acls import AclDescription, DescribeAclsResource
 from quorate.codecs.api.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -12,24 +35,218 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 _UNKNOWN = 0
-"""What stands for something that a client does not know, in each part of a filter."""
+"""The code of something that a client does not know, in each enum of ACLs. Kafka fails to parse a request with it."""
+_MOST = 10_000
+"""So many ACLs can be created or deleted by one request (AclControlManager.MAX_RECORDS_PER_USER_OP)."""
 
 
-@answers(DescribeAclsRequest, lacks="rules: there is no authorizer, and everything is allowed")
+@answers(DescribeAclsRequest)
 def describe_acls(broker: "Broker", request: DescribeAclsRequest, context: Context) -> DescribeAclsResponse | None:
-    """Say that there are none to tell; a filter that has something unknown in it ends the connection."""
-    said = (
-        request.resource_type_filter,
-        request.pattern_type_filter,
-        request.operation,
-        request.permission_type,
-    )
-    if _UNKNOWN in said:
-        broker.note(
-            f"closed a connection of {context.connection.host[1:]}: a filter of rules (ACLs) has something unknown in it"
-        )
-        context.connection.close()
+    """Tell the ACLs that match a filter, by the resources that they are about."""
+    if _is_malformed(broker, context, [request]):
         return None
+    if context.access is None:
+        return DescribeAclsResponse(
+            error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
+        )
+    if not context.access.may_with_cluster(Operation.DESCRIBE):
+        return DescribeAclsResponse(
+            error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message="The request needs DESCRIBE permission."
+        )
+    found: dict[tuple[ResourceType, str, PatternType], list[AclDescription]] = {}
+    for _, acl in broker.cluster.acls.matching(_filter(request)):
+        found.setdefault((acl.resource_type, acl.name, acl.pattern_type), []).append(
+            AclDescription(
+                principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission
+            )
+        )
     return DescribeAclsResponse(
-        error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
+        resources=tuple(
+            DescribeAclsResource(resource_type=kind, resource_name=name, pattern_type=pattern, acls=tuple(acls))
+            for (kind, name, pattern), acls in found.items()
+        ),
     )
+
+
+@answers(CreateAclsRequest)
+def create_acls(broker: "Broker", request: CreateAclsRequest, context: Context) -> Work[CreateAclsResponse | None]:
+    """Create each ACL that there is not yet."""
+    if _is_malformed(broker, context, request.creations):
+        return None
+    cluster = broker.cluster
+    if (refused := _refusal(context)) is not None:
+        return _all(request, refused.code, refused.message)
+    results = []
+    new: dict[Acl, None] = {}
+    for creation in request.creations:
+        one = _acl(creation)
+        if _is_of_filters(one):
+            return _all(request, ErrorCode.UNKNOWN_SERVER_ERROR, "ANY and MATCH are for filters only")
+        code, message = ErrorCode.NONE, ""
+        try:
+            _check(one)
+            if one not in cluster.acls:
+                new[one] = None
+        except Refusal as refusal:
+            code, message = refusal.code, str(refusal)
+        results.append(AclCreationResult(error_code=code, error_message=message))
+        yield None
+    if len(new) > _MOST:
+        told = f"{len(new):,} ACLs in one request; at most {_MOST:,} are allowed"
+        return _all(request, ErrorCode.POLICY_VIOLATION, told)
+    for one in new:
+        if one not in cluster.acls:  # another request may have created it meanwhile
+            acl_id = cluster.new_uuid()
+            while acl_id in cluster.acls.by_id:  # with the same seed ids come again after a restart
+                acl_id = cluster.new_uuid()
+            cluster.acls.add(acl_id, one)
+        yield None
+    if new:
+        yield from cluster.changing_settings()
+    return CreateAclsResponse(results=tuple(results))
+
+
+def _acl(one: AclCreation) -> Acl:
+    return Acl(
+        resource_type=ResourceType(one.resource_type),
+        name=one.resource_name,
+        pattern_type=PatternType(one.resource_pattern_type),
+        principal=one.principal,
+        host=one.host,
+        operation=Operation(one.operation),
+        permission=Permission(one.permission_type),
+    )
+
+
+def _refusal(context: Context) -> Refusal | None:
+    """Why a client may not change ACLs."""
+    if context.access is None:
+        return Refusal(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+    if not context.access.may_with_cluster(Operation.ALTER):
+        return Refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "The request needs ALTER permission.")
+    return None
+
+
+def _all(request: CreateAclsRequest, code: ErrorCode, message: str | None) -> CreateAclsResponse:
+    one = AclCreationResult(error_code=code, error_message=message)
+    return CreateAclsResponse(results=(one,) * len(request.creations))
+
+
+def _is_of_filters(acl: Acl) -> bool:
+    """Whether an ACL has what only filters may have. Kafka fails over the whole request then."""
+    return (
+        acl.resource_type is ResourceType.ANY
+        or acl.pattern_type in (PatternType.ANY, PatternType.MATCH)
+        or acl.operation is Operation.ANY
+        or acl.permission is Permission.ANY
+    )
+
+
+def _check(acl: Acl) -> None:
+    """Raises `Refusal` for an ACL that cannot be (AclApis, AclControlManager.validateNewAcl)."""
+    problem = None
+    if acl.resource_type is ResourceType.CLUSTER and acl.name != CLUSTER_NAME:
+        problem = f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
+    elif not acl.name:
+        problem = "Invalid empty resource name"
+    elif acl.resource_type is ResourceType.UNKNOWN:
+        problem = "Invalid resourceType UNKNOWN"
+    elif acl.pattern_type is PatternType.UNKNOWN:
+        problem = "Invalid patternType UNKNOWN"
+    elif acl.operation is Operation.UNKNOWN:
+        problem = "Invalid operation UNKNOWN"
+    elif acl.permission is Permission.UNKNOWN:
+        problem = "Invalid permissionType UNKNOWN"
+    elif ":" not in acl.principal:
+        problem = (
+            f"Could not parse principal from `{acl.principal}` "
+            "(no colon is present separating the principal type from the principal name)"
+        )
+    if problem is not None:
+        raise Refusal(ErrorCode.INVALID_REQUEST, problem)
+
+
+@answers(DeleteAclsRequest)
+def delete_acls(broker: "Broker", request: DeleteAclsRequest, context: Context) -> Work[DeleteAclsResponse | None]:
+    """Delete the ACLs that match any of the filters, and tell them."""
+    if _is_malformed(broker, context, request.filters):
+        return None
+    cluster = broker.cluster
+    if (refused := _refusal(context)) is not None:
+        return _each(request, refused.code, refused.message)
+    gone: dict[Uuid, None] = {}
+    results = []
+    for one in request.filters:
+        yield None
+        wanted = _filter(one)
+        if wanted.is_unknown:
+            results.append(
+                DeleteAclsFilterResult(error_code=ErrorCode.INVALID_REQUEST, error_message="Unknown filter.")
+            )
+            continue
+        found = cluster.acls.matching(wanted)
+        gone |= dict.fromkeys(acl_id for acl_id, _ in found)
+        results.append(
+            DeleteAclsFilterResult(error_message=None, matching_acls=tuple(_deleted(acl) for _, acl in found))
+        )
+    if len(gone) > _MOST:
+        return _each(
+            request, ErrorCode.INVALID_REQUEST, f"Cannot remove more than {_MOST} acls in a single delete operation."
+        )
+    for acl_id in gone:
+        if acl_id in cluster.acls.by_id:  # another request may have deleted it meanwhile
+            cluster.acls.remove(acl_id)
+        yield None
+    if gone:
+        yield from cluster.changing_settings()
+    return DeleteAclsResponse(filter_results=tuple(results))
+
+
+def _deleted(acl: Acl) -> DeleteAclsMatchingAcl:
+    return DeleteAclsMatchingAcl(
+        error_message=None,
+        resource_type=acl.resource_type,
+        resource_name=acl.name,
+        pattern_type=acl.pattern_type,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
+    )
+
+
+def _each(request: DeleteAclsRequest, code: ErrorCode, message: str | None) -> DeleteAclsResponse:
+    one = DeleteAclsFilterResult(error_code=code, error_message=message)
+    return DeleteAclsResponse(filter_results=(one,) * len(request.filters))
+
+
+def _filter(one: Any) -> AclFilter:
+    return AclFilter(
+        resource_type=ResourceType(one.resource_type_filter),
+        name=one.resource_name_filter,
+        pattern_type=PatternType(one.pattern_type_filter),
+        principal=one.principal_filter,
+        host=one.host_filter,
+        operation=Operation(one.operation),
+        permission=Permission(one.permission_type),
+    )
+
+
+def _is_malformed(broker: "Broker", context: Context, parts: Sequence[Any]) -> bool:
+    """Whether something is unknown to the client itself, in an ACL or a filter: the connection is closed, as by Kafka, which cannot parse it."""
+    unknown = any(
+        _UNKNOWN
+        in (
+            getattr(one, "resource_type", None),
+            getattr(one, "resource_type_filter", None),
+            getattr(one, "resource_pattern_type", None),
+            getattr(one, "pattern_type_filter", None),
+            one.operation,
+            one.permission_type,
+        )
+        for one in parts
+    )
+    if unknown:
+        broker.note(f"closed a connection of {context.connection.host[1:]}: an ACL or a filter has an unknown element")
+        context.connection.close()
+    return unknown

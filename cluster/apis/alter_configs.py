@@ -21,6 +21,7 @@ from quorate.cluster.apis.configs import (
     settings_of,
     topic_config,
 )
+from quorate.cluster.authorizer import CLUSTER_NAME, Operation, ResourceType
 from quorate.cluster.config_relations import group_problem
 from quorate.cluster.errors import Refusal
 from quorate.cluster.settings import ALL
@@ -41,6 +42,7 @@ from quorate.codecs.api.error_codes import ErrorCode
 from quorate.coordinator.config import ConfigError, GroupConfig
 
 if TYPE_CHECKING:
+    from quorate.cluster.authorization import Access
     from quorate.cluster.broker import Broker
     from quorate.cluster.core import ClusterCore
 
@@ -56,7 +58,7 @@ def alter_configs(broker: "Broker", request: AlterConfigsRequest, context: Conte
     def change(one: Any, own: Mapping[str, str], known: Mapping[str, Setting]) -> dict[str, str | None]:
         return {each.name: each.value for each in one.configs}
 
-    found = yield from _altered(broker, request.resources, change, request.validate_only)
+    found = yield from _altered(broker, context.access, request.resources, change, request.validate_only)
     return AlterConfigsResponse(
         responses=tuple(
             AlterConfigsResourceResponse(
@@ -75,7 +77,7 @@ def incremental_alter_configs(
     broker: "Broker", request: IncrementalAlterConfigsRequest, context: Context
 ) -> Work[IncrementalAlterConfigsResponse]:
     """Set some settings of each resource, take them back, add to lists, or take from them."""
-    found = yield from _altered(broker, request.resources, _changed, request.validate_only)
+    found = yield from _altered(broker, context.access, request.resources, _changed, request.validate_only)
     return IncrementalAlterConfigsResponse(
         responses=tuple(
             IncrementalResponse(
@@ -123,7 +125,7 @@ Change = Callable[[Any, Mapping[str, str], Mapping[str, Setting]], dict[str, str
 
 
 def _altered(
-    broker: "Broker", resources: Sequence[Any], change: Change, only_check: bool
+    broker: "Broker", access: "Access | None", resources: Sequence[Any], change: Change, only_check: bool
 ) -> Work[list[tuple[Any, ErrorCode, str | None]]]:
     """Each resource, and what became of it."""
     # An operation that there is not has Kafka's controller fail with everything that the broker passes on.
@@ -131,6 +133,7 @@ def _altered(
     for one in resources:
         nonsense = nonsense or (
             one.resource_type != BROKER
+            and not _denied(access, one)
             and _is_sound(broker.cluster, one)
             and _first_problem(broker.cluster, one) is _Problem.OPERATION
         )
@@ -146,6 +149,9 @@ def _altered(
             if one.resource_type == BROKER and one.resource_name:
                 is_this_broker(broker, one.resource_name)
             _check_request(broker.cluster, one)
+            denied = _denied(access, one)
+            if denied and one.resource_type != BROKER:
+                raise Refusal(denied)
             if nonsense and one.resource_type != BROKER:
                 raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "there is no such operation")
             problem = _first_problem(broker.cluster, one)
@@ -153,7 +159,10 @@ def _altered(
                 raise Refusal(ErrorCode.INVALID_REQUEST, "there is no such operation")
             if problem is _Problem.NO_LIST:
                 raise Refusal(ErrorCode.INVALID_CONFIG, "something is to be added to what is no list, or taken from it")
-            _alter(broker, one, change, only_check)
+            # A broker checks what is asked of itself before its controller asks who sent it.
+            _alter(broker, one, change, only_check or bool(denied))
+            if denied:
+                raise Refusal(denied)
         except Refusal as refusal:
             error, message = refusal.code, refusal.message
         else:
@@ -163,6 +172,15 @@ def _altered(
     if changed:
         yield from broker.cluster.changing_settings()
     return list(out.values())
+
+
+def _denied(access: "Access | None", one: Any) -> ErrorCode:
+    """The error for a client that may not alter the configs of a resource: ALTER_CONFIGS of a topic or group, or of the cluster for all others."""
+    kind, code, name = {
+        TOPIC: (ResourceType.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED, one.resource_name),
+        GROUP: (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED, one.resource_name),
+    }.get(one.resource_type, (ResourceType.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, CLUSTER_NAME))
+    return ErrorCode.NONE if access is None or access.may(Operation.ALTER_CONFIGS, kind, name) else code
 
 
 def _is_sound(cluster: "ClusterCore", one: Any) -> bool:

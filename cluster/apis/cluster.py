@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.authorized import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, UNKNOWN
+from quorate.cluster.authorizer import Operation, ResourceType
 from quorate.cluster.topics import PartitionState, is_valid_name
 from quorate.cluster.turns import Work
 from quorate.codecs.api.broker import (
@@ -59,7 +60,7 @@ def describe_topic_partitions(
     broker: "Broker", request: DescribeTopicPartitionsRequest, context: Context
 ) -> Work[DescribeTopicPartitionsResponse]:
     """Partitions in the order of topics' names, as many as are asked for, and where to go on."""
-    cluster = broker.cluster
+    cluster, access = broker.cluster, context.access
     up = cluster.alive
     names = sorted({one.name for one in request.topics} or cluster.topics)
     if (bad := _bad_paging(request)) is not None:
@@ -69,8 +70,18 @@ def describe_topic_partitions(
     first = 0
     if request.cursor is not None:
         names = [name for name in names if name >= request.cursor.topic_name]
+    denied: list[str] = []
+    if access is not None:
+        allowed = access.topics(Operation.DESCRIBE, names)
+        denied = [name for name in names if name not in allowed] if request.topics else []
+        names = [name for name in names if name in allowed]
+    if request.cursor is not None:
         first = request.cursor.partition_index if names and names[0] == request.cursor.topic_name else 0
     left = min(max(request.response_partition_limit, 1), 2000)
+
+    def operations(name: str) -> int:
+        return TOPIC_OPERATIONS if access is None else access.operations(ResourceType.TOPIC, name, TOPIC_OPERATIONS)
+
     topics = []
     following = None
     for name in names:
@@ -86,7 +97,7 @@ def describe_topic_partitions(
                     if is_valid_name(name)
                     else ErrorCode.INVALID_TOPIC_EXCEPTION,
                     name=name,
-                    topic_authorized_operations=TOPIC_OPERATIONS,
+                    topic_authorized_operations=operations(name),
                 )
             )
             continue
@@ -97,7 +108,7 @@ def describe_topic_partitions(
                 name=name,
                 topic_id=topic.id,
                 is_internal=topic.internal,
-                topic_authorized_operations=TOPIC_OPERATIONS,
+                topic_authorized_operations=operations(name),
                 partitions=tuple(_partition(one, up) for one in part),
             )
         )
@@ -105,6 +116,10 @@ def describe_topic_partitions(
             following = Cursor(topic_name=name, partition_index=first + len(part))
             break
         first = 0
+    topics += [
+        DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
+        for name in denied
+    ]
     return DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=following)
 
 

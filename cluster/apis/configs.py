@@ -3,7 +3,7 @@
 Which settings there are, and what they may be, is known to `topic_settings` and `broker_settings`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -38,6 +38,7 @@ __all__ = [
     "is_this_broker",
     "settings_of",
     "shown",
+    "strange_type",
     "topic_config",
 ]
 
@@ -238,14 +239,12 @@ def describe_configs(
     broker: "Broker", request: DescribeConfigsRequest, context: Context
 ) -> Work[DescribeConfigsResponse]:
     """Tell the settings of each resource. One of a kind that the release does not know keeps all others from being told."""
-    release = _release(broker.cluster)
-    known = {TOPIC, BROKER, *_OTHERS_WITH_SETTINGS, *({GROUP} if release >= (4, 0) else ())}
-    if strange := sorted({one.resource_type for one in request.resources} - known):
+    if (strange := strange_type(broker.cluster, request.resources)) is not None:
         return DescribeConfigsResponse(
             results=tuple(
                 DescribeConfigsResult(
                     error_code=ErrorCode.INVALID_REQUEST,
-                    error_message=f"resources of type {strange[0]} have no settings",
+                    error_message=f"resources of type {strange} have no settings",
                     resource_type=one.resource_type,
                     resource_name=one.resource_name,
                 )
@@ -254,6 +253,12 @@ def describe_configs(
         )
     found = yield from each(request.resources, lambda one: _described(broker, one, request.include_synonyms))
     return DescribeConfigsResponse(results=found)
+
+
+def strange_type(cluster: "ClusterCore", resources: Sequence[DescribeConfigsResource]) -> int | None:
+    """A type of resource that is asked for, but has no configs in the cluster's release."""
+    known = {TOPIC, BROKER, *_OTHERS_WITH_SETTINGS, *({GROUP} if _release(cluster) >= (4, 0) else ())}
+    return min({one.resource_type for one in resources} - known, default=None)
 
 
 def _described(broker: "Broker", asked: DescribeConfigsResource, synonyms: bool) -> DescribeConfigsResult:

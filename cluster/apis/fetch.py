@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from quorate.cluster.apis import Context, answers
+from quorate.cluster.authorizer import Operation
 from quorate.cluster.fetch_sessions import INITIAL_EPOCH, FetchSession, Key, next_epoch
 from quorate.cluster.topics import PartitionState, TopicState
 from quorate.codecs import Uuid
@@ -26,6 +27,7 @@ from quorate.codecs.api.error_codes import ErrorCode
 from quorate.coordinator.results import Pending
 
 if TYPE_CHECKING:
+    from quorate.cluster.authorization import Access
     from quorate.cluster.broker import Broker
 
 __all__: list[str] = []
@@ -58,6 +60,8 @@ def fetch(broker: "Broker", request: FetchRequest, context: Context) -> FetchRes
         session.resolve(broker.cluster.topics_by_id)
         asked = {key: known.asked for key, known in session.partitions.items()}
     turn = _Turn(broker, request, context, session, asked)
+    if context.access is not None:
+        turn.authorize(context.access)
     found = turn.read()
     if request.max_wait_ms <= 0 or turn.is_enough(found) or not asked:
         return turn.response(found)
@@ -73,6 +77,17 @@ class _Turn:
     context: Context
     session: FetchSession | None
     asked: dict[Key, FetchPartition]
+    denied: frozenset[str] = frozenset()
+    """Names of topics that the client may not read."""
+
+    def authorize(self, access: "Access") -> None:
+        """Find out which topics the client may read; a replica has to be a broker's."""
+        named = (self._name_of(self._find(key)[0], key) for key in self.asked)
+        names = frozenset(name for name in named if name is not None)
+        if max(self.request.replica_id, self.request.replica_state.replica_id) >= 0:
+            self.denied = frozenset() if access.may_with_cluster(Operation.CLUSTER_ACTION) else names
+        else:
+            self.denied = names - access.topics(Operation.READ, names)
 
     def read(self) -> dict[Key, PartitionData]:
         """What each partition gives."""
@@ -159,6 +174,14 @@ class _Turn:
             NodeEndpoint(node_id=one.id, host=one.host, port=one.port, rack=one.rack) for one in brokers if one.alive
         )
 
+    def _name_of(self, topic: TopicState | None, key: Key) -> str | None:
+        """The name of a topic, also of one that is gone, if the session remembers it; `None` for an unknown id."""
+        if topic is not None:
+            return topic.name
+        if isinstance(key[0], Uuid):
+            return None if self.session is None else self.session.name_of(key)
+        return str(key[0])
+
     def _find(self, key: Key) -> tuple[TopicState | None, PartitionState | None]:
         name, index = key
         cluster = self.broker.cluster
@@ -169,6 +192,8 @@ class _Turn:
 
     def _partition(self, key: Key, asked: FetchPartition, left: int, first: bool) -> PartitionData:
         topic, partition = self._find(key)
+        if self.denied and self._name_of(topic, key) in self.denied:
+            return replace(_failed(asked, ErrorCode.TOPIC_AUTHORIZATION_FAILED), aborted_transactions=())
         if partition is None:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if topic is None and self.context.api_version >= 13:

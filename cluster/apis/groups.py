@@ -35,7 +35,7 @@ from quorate.coordinator.results import Pending
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
 
-__all__: list[str] = []
+__all__ = ["lacks_feature", "lacks_protocol", "share_member_id_is_too_long"]
 
 
 _SYNC_SAYS_PROTOCOL = 5
@@ -54,21 +54,17 @@ _FEATURES: dict[type[Message], str] = {
 
 
 def _of_one(broker: "Broker", request: Any, context: Context) -> Message | Pending[Any]:
-    if _lacks_feature(broker, request):
+    if lacks_feature(broker, request):
         return broker.cluster.groups.failed(request, context, ErrorCode.UNSUPPORTED_VERSION)
-    if (
-        isinstance(request, SyncGroupRequest)
-        and context.api_version >= _SYNC_SAYS_PROTOCOL
-        and None in (request.protocol_type, request.protocol_name)
-    ):
+    if isinstance(request, SyncGroupRequest) and lacks_protocol(request, context.api_version):
         return broker.cluster.groups.failed(request, context, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    if isinstance(request, ShareGroupHeartbeatRequest) and len(request.member_id) > _LONGEST_SHARE_MEMBER_ID:
+    if share_member_id_is_too_long(request):
         return broker.cluster.groups.failed(request, context, ErrorCode.INVALID_REQUEST)
     return broker.cluster.groups.request(broker.id, request.group_id, request, context)
 
 
 def _of_many(broker: "Broker", request: Any, context: Context) -> Message | Pending[Any]:
-    if _lacks_feature(broker, request):
+    if lacks_feature(broker, request):
         return broker.cluster.groups.failed(request, context, ErrorCode.UNSUPPORTED_VERSION)
     if type(request) in _NEED_NAMES and "" in request.group_ids:
         named = replace(request, group_ids=tuple(one for one in request.group_ids if one))
@@ -96,7 +92,18 @@ def _with_operations(response: Any, operations: int) -> Message:
     return described
 
 
-def _lacks_feature(broker: "Broker", request: Message) -> bool:
+def lacks_protocol(request: SyncGroupRequest, version: int) -> bool:
+    """Whether a request does not say what it has to: the group's protocol, since version 5."""
+    return version >= _SYNC_SAYS_PROTOCOL and None in (request.protocol_type, request.protocol_name)
+
+
+def share_member_id_is_too_long(request: Message) -> bool:
+    """Whether a broker refuses a heartbeat of a share group before its coordinator sees it."""
+    return isinstance(request, ShareGroupHeartbeatRequest) and len(request.member_id) > _LONGEST_SHARE_MEMBER_ID
+
+
+def lacks_feature(broker: "Broker", request: Message) -> bool:
+    """Whether the cluster has not agreed on the feature that a request is part of."""
     feature = _FEATURES.get(type(request))
     return feature is not None and feature not in broker.cluster.features
 

@@ -1,6 +1,6 @@
 """Metadata v0–13: brokers that are up with their racks, topics with leaders and replicas; missing topics are made where that is allowed.
 
-v10 topic ids (KIP-516), v12 asks by id. Authorized operations are those of a client that may do everything.
+v10 topic ids (KIP-516), v12 asks by id. Authorized operations are those of a client that may do everything: `quorate.cluster.authorization` narrows them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
     from quorate.cluster.core import ClusterCore
 
-__all__: list[str] = []
+__all__ = ["refused_as_a_whole"]
 
 _BY_TOPIC_ID = 12
 
@@ -39,7 +39,7 @@ def metadata(broker: "Broker", request: MetadataRequest, context: Context) -> Wo
     """Who is there."""
     cluster = broker.cluster
     asked = request.topics
-    if (refused := _refused_as_a_whole(asked or (), context.api_version)) is not None:
+    if (refused := refused_as_a_whole(asked or (), context.api_version)) is not None:
         return MetadataResponse(
             topics=tuple(
                 MetadataResponseTopic(error_code=refused, name=one.name or "", topic_id=one.topic_id)
@@ -75,7 +75,7 @@ def metadata(broker: "Broker", request: MetadataRequest, context: Context) -> Wo
     )
 
 
-def _refused_as_a_whole(asked: Iterable[MetadataRequestTopic], version: int) -> ErrorCode | None:
+def refused_as_a_whole(asked: Iterable[MetadataRequestTopic], version: int) -> ErrorCode | None:
     """Topic ids came with version 10, and may be asked for since version 12 (KIP-516). Over a topic with neither name nor id a broker fails, unless others have ids: then it looks at these."""
     nameless = any(one.name is None for one in asked)
     by_id = any(one.topic_id != Uuid.ZERO for one in asked)

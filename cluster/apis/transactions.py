@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
+from quorate.cluster.authorizer import Operation
 from quorate.cluster.errors import Refusal
 from quorate.cluster.turns import Work
 from quorate.codecs import CONSUMER_OFFSETS
@@ -89,9 +90,14 @@ def _added(
     transactional_id, producer_id, epoch = producer
     where = [(topic.name, index) for topic in topics for index in topic.partitions]
     by_broker = context.api_version >= 4
+    allowed = (
+        None
+        if context.access is None or by_broker
+        else context.access.topics(Operation.WRITE, [topic.name for topic in topics])
+    )
     errors = {}
     for one in where:
-        if code := _not_to_be_added(cluster, *one, by_broker):
+        if code := _not_to_be_added(cluster, *one, by_broker, allowed):
             errors[one] = code
         yield None
     try:
@@ -121,9 +127,13 @@ def _added(
     return tuple(results)
 
 
-def _not_to_be_added(cluster: "ClusterCore", topic: str, index: int, by_broker: bool) -> ErrorCode:
-    """Why a partition cannot be in a transaction: only brokers write to internal topics, and to others that are not there nobody does."""
-    if not by_broker and topic in (CONSUMER_OFFSETS, TRANSACTION_STATE):
+def _not_to_be_added(
+    cluster: "ClusterCore", topic: str, index: int, by_broker: bool, allowed: frozenset[str] | None
+) -> ErrorCode:
+    """Why a partition cannot be in a transaction: only brokers write to internal topics, and to others that are not there nobody does. `allowed`: topics that the client may write to, `None` for all."""
+    if not by_broker and (
+        topic in (CONSUMER_OFFSETS, TRANSACTION_STATE) or (allowed is not None and topic not in allowed)
+    ):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return ErrorCode.NONE if cluster.partition(topic, index) is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 

@@ -6,11 +6,13 @@ Applying the difference of two states to the first gives the second: so nothing 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 
+from quorate.cluster.authorizer import Acl, Operation, PatternType, Permission, ResourceType
 from quorate.cluster.quotas import Entity, Quotas
 from quorate.cluster.scram import Credential
 from quorate.codecs import Uuid
 from quorate.codecs.message import Message
 from quorate.codecs.metadata_records import (
+    AccessControlEntryRecord,
     BrokerEndpoint,
     BrokerRegistrationChangeRecord,
     ClientQuotaRecord,
@@ -21,6 +23,7 @@ from quorate.codecs.metadata_records import (
     PartitionRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     RemoveUserScramCredentialRecord,
     TopicRecord,
@@ -78,6 +81,7 @@ class MetadataState:
     next_producer_id: int = 0
     credentials: dict[tuple[str, int], Credential] = field(default_factory=dict)
     quotas: Quotas = field(default_factory=dict)
+    acls: dict[Uuid, Acl] = field(default_factory=dict)
 
     def apply(self, record: object, offset: int) -> None:
         """What the record at an offset says. Records of other kinds change nothing. Raises `KeyError` or `IndexError` if it is about what is not there."""
@@ -134,6 +138,18 @@ class MetadataState:
                 self.credentials[record.name, record.mechanism] = made
             case RemoveUserScramCredentialRecord():
                 del self.credentials[record.name, record.mechanism]
+            case AccessControlEntryRecord():
+                self.acls[record.id] = Acl(
+                    resource_type=ResourceType(record.resource_type),
+                    name=record.resource_name,
+                    pattern_type=PatternType(record.pattern_type),
+                    principal=record.principal,
+                    host=record.host,
+                    operation=Operation(record.operation),
+                    permission=Permission(record.permission_type),
+                )
+            case RemoveAccessControlEntryRecord():
+                del self.acls[record.id]
 
     def _change(self, record: PartitionChangeRecord) -> None:
         partitions = self.topics[record.topic_id].partitions
@@ -210,6 +226,20 @@ def _records(old: MetadataState, new: MetadataState, only: Collection[Uuid] | No
                 stored_key=one.stored_key,
                 server_key=one.server_key,
                 iterations=one.iterations,
+            )
+    for acl_id in old.acls.keys() - new.acls.keys():
+        yield RemoveAccessControlEntryRecord(id=acl_id)
+    for acl_id, acl in new.acls.items():
+        if acl_id not in old.acls:  # an ACL never changes
+            yield AccessControlEntryRecord(
+                id=acl_id,
+                resource_type=acl.resource_type,
+                resource_name=acl.name,
+                pattern_type=acl.pattern_type,
+                principal=acl.principal,
+                host=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission,
             )
     if old.next_producer_id != new.next_producer_id:
         yield ProducerIdsRecord(broker_id=min(new.brokers, default=0), next_producer_id=new.next_producer_id)

@@ -105,11 +105,19 @@ def _is_nothing(kind: str, value: Any) -> bool:
 
 
 class Pair:
-    """The two brokers, over `connections` connections to each. `sets`: arrays without an order."""
+    """The two brokers, over `connections` connections to each. `sets`: arrays without an order; `user`: as whom to log in by SASL/PLAIN, with the name as the password."""
 
     def __init__(
-        self, ours: int, theirs: int, *, ids: Ids | None = None, connections: int = 2, sets: frozenset[str] = SETS
+        self,
+        ours: int,
+        theirs: int,
+        *,
+        ids: Ids | None = None,
+        connections: int = 2,
+        sets: frozenset[str] = SETS,
+        user: str | None = None,
     ) -> None:
+        self._user = user
         self.patience_s: Callable[[list[Difference]], float] = lambda found: READ_AGAIN_S
         """How long the real broker is asked again while it differs so; longer where nothing else would explain it."""
         self.ids = ids or Ids()
@@ -129,7 +137,10 @@ class Pair:
         """What both say, theirs in our terms, and where they part."""
         pair = self._wires[connection]
         if pair is None:
-            pair = self._wires[connection] = (Wire(self._ports[0], timeout_s=SILENCE_S), Wire(self._ports[1]))
+            pair = self._wires[connection] = (
+                Wire(self._ports[0], timeout_s=SILENCE_S, user=self._user),
+                Wire(self._ports[1], user=self._user),
+            )
         translated = self.translated(request)
         sent = [_send(wire, one, version) for wire, one in zip(pair, (request, translated), strict=True)]
         ours = _receive(pair[0], request, version) if sent[0] else CLOSED
@@ -180,7 +191,7 @@ class Pair:
         change = AlterConfigsResource(resource_type=32, resource_name=BARRIER[0], configs=(config,))
         look = DescribeConfigsResource(resource_type=32, resource_name=BARRIER[0], configuration_keys=BARRIER[1:])
         for port in reversed(self._ports):
-            with Wire(port) as wire:
+            with Wire(port, user=self._user) as wire:
                 answer = wire.ask(IncrementalAlterConfigsRequest(resources=(change,)), 1)
                 if answer.responses[0].error_code == ErrorCode.INVALID_REQUEST:
                     return  # before 4.0 groups have no settings, and their coordinators do not look at the metadata
@@ -369,6 +380,9 @@ def _same_moment(ours: Any, theirs: Any) -> bool:
 
 def _id_of(message: Message) -> Any:
     """By what an element of a set is known."""
+    if hasattr(message, "permission_type") or hasattr(message, "pattern_type"):  # of ACLs
+        names = (spec.name for spec in message.spec.fields)
+        return tuple(value for name in names if isinstance(value := getattr(message, name), int | str))
     if isinstance(entity := getattr(message, "entity", None), tuple):  # of a quota
         return tuple(sorted((one.entity_type, one.entity_name or "") for one in entity))
     if hasattr(message, "resource_type"):

@@ -62,6 +62,8 @@ CHANGES = frozenset(
         "UpdateFeatures",
         "AlterUserScramCredentials",
         "AlterClientQuotas",
+        "CreateAcls",
+        "DeleteAcls",
     }
 )
 """APIs after which a real broker takes a moment until everything that it says follows from them."""
@@ -74,14 +76,17 @@ class Differs(AssertionError):
 class Duel:
     """The embedded cluster and a real broker. `requests`: how many were compared."""
 
-    def __init__(self, ours: EmbeddedCluster, port: int, *, sets: frozenset[str] = SETS) -> None:
-        """`port`: of the real broker; `sets`: arrays without an order."""
+    def __init__(
+        self, ours: EmbeddedCluster, port: int, *, sets: frozenset[str] = SETS, user: str | None = None
+    ) -> None:
+        """`port`: of the real broker; `sets`: arrays without an order; `user`: as whom to log in, if brokers want that."""
+        self._user = user
         self._sets = sets
         self.ours = ours
         self.ports = (ours.core.brokers[1].port, port)
         self.ids = Ids()
         self.requests = 0
-        self.pair = Pair(*self.ports, ids=self.ids, sets=sets)
+        self.pair = Pair(*self.ports, ids=self.ids, sets=sets, user=user)
         for key_type in (0, 1):  # has both make their internal topics
             self._until_equal(FindCoordinatorRequest(coordinator_keys=("g",), key_type=key_type), 4)
         self._until_equal(InitProducerIdRequest(transactional_id="first", transaction_timeout_ms=1000), 4)
@@ -133,7 +138,7 @@ class Duel:
     def _clean(self) -> None:
         """Topics go on both sides, whether they differ or not, so that seeds do not meet."""
         for port in self.ports:
-            with Wire(port) as wire:
+            with Wire(port, user=self._user) as wire:
                 found = wire.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False), 9).topics
                 names = tuple(one.name for one in found if not one.name.startswith("__"))
                 wire.ask(DeleteTopicsRequest(topic_names=names, timeout_ms=5000), 5)

@@ -102,6 +102,9 @@ SETS = frozenset(
         "DescribeUserScramCredentialsResponse.results",
         "DescribeUserScramCredentialsResult.credential_infos",
         "AlterUserScramCredentialsResponse.results",
+        "DescribeAclsResponse.resources",
+        "DescribeAclsResource.acls",
+        "DeleteAclsFilterResult.matching_acls",
     }
 )
 """Arrays whose order Kafka leaves to a hash table, so that no client relies on it."""

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from quorate.cluster import EmbeddedCluster
+from quorate.cluster.authorizer import CLASS_NAME
 from quorate.codecs.api import ShareGroupHeartbeatRequest
 from quorate.codecs.api.broker import FindCoordinatorRequest
 from tests.broker.broker import LIB as BROKER_LIB
@@ -205,3 +206,25 @@ def test_the_log_of_the_metadata_is_read_by_kafkas_tool(
         12.5,
     )
     assert by_type.keys() >= {"REGISTER_BROKER_RECORD", "TOPIC_RECORD", "PARTITION_RECORD", "FEATURE_LEVEL_RECORD"}
+
+
+def test_acls_are_added_listed_and_removed(tools: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    configs = {**QUICK, "authorizer.class.name": CLASS_NAME, "super.users": "User:ANONYMOUS"}
+    with EmbeddedCluster(properties=configs) as cluster:
+
+        def acls(*arguments: str) -> str:
+            answer = tools("AclCommand", "--bootstrap-server", cluster.bootstrap_servers, *arguments)
+            assert answer["status"] == 0, answer
+            out: str = answer["out"]
+            return out
+
+        orders = ("--topic", "orders", "--resource-pattern-type", "prefixed")
+        acls("--add", "--allow-principal", "User:alice", "--operation", "Read", *orders)
+        acls("--add", "--deny-principal", "User:bob", "--deny-host", "10.0.0.1", "--operation", "All", "--cluster")
+        listed = acls("--list")
+        assert "resourceType=TOPIC, name=orders, patternType=PREFIXED" in listed
+        assert "(principal=User:alice, host=*, operation=READ, permissionType=ALLOW)" in listed
+        assert "(principal=User:bob, host=10.0.0.1, operation=ALL, permissionType=DENY)" in listed
+        acls("--remove", "--force", *orders)
+        assert "alice" not in acls("--list")
+        assert cluster.core.failures == []

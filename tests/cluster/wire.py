@@ -6,18 +6,23 @@ from types import TracebackType
 from typing import Any, Self
 
 from quorate.codecs.api import api_of, decode_api, encode_api
+from quorate.codecs.api.broker import SaslAuthenticateRequest, SaslHandshakeRequest
 from quorate.codecs.message import Message
 
 HEADER = Struct(">hhih")
 
 
 class Wire:
-    """One connection."""
+    """One connection. `user`: as whom to log in by SASL/PLAIN; the name is the password, too."""
 
-    def __init__(self, port: int, client_id: str = "wire", timeout_s: float = 300) -> None:
+    def __init__(self, port: int, client_id: str = "wire", timeout_s: float = 300, user: str | None = None) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_s)
         self.client_id = client_id.encode()
         self.correlation_id = 0
+        if user is not None:
+            assert self.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == 0
+            token = f"\0{user}\0{user}".encode()
+            assert self.ask(SaslAuthenticateRequest(auth_bytes=token), 2).error_code == 0
 
     def __enter__(self) -> Self:
         return self

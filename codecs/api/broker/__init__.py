@@ -17,8 +17,10 @@ from quorate.codecs.api.broker.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
 )
 from quorate.codecs.api.broker.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from quorate.codecs.api.broker.create_acls import CreateAclsRequest, CreateAclsResponse
 from quorate.codecs.api.broker.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from quorate.codecs.api.broker.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from quorate.codecs.api.broker.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from quorate.codecs.api.broker.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from quorate.codecs.api.broker.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from quorate.codecs.api.broker.describe_acls import DescribeAclsRequest, DescribeAclsResponse
@@ -75,10 +77,14 @@ __all__ = [
     "AlterUserScramCredentialsResponse",
     "ApiVersionsRequest",
     "ApiVersionsResponse",
+    "CreateAclsRequest",
+    "CreateAclsResponse",
     "CreatePartitionsRequest",
     "CreatePartitionsResponse",
     "CreateTopicsRequest",
     "CreateTopicsResponse",
+    "DeleteAclsRequest",
+    "DeleteAclsResponse",
     "DeleteRecordsRequest",
     "DeleteRecordsResponse",
     "DeleteTopicsRequest",

@@ -1,0 +1,151 @@
+"""`Access`: what the client of one request may do; and what is left of a request after the parts that it may not ask for."""
+
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from ipaddress import IPv6Address, ip_address
+from typing import TYPE_CHECKING, Any
+
+from quorate.cluster.apis import ANSWERS, Context
+from quorate.cluster.authorizer import ANONYMOUS, CLUSTER_NAME, Authorizer, Operation, ResourceType
+from quorate.cluster.failing import failed_response
+from quorate.cluster.turns import Work
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.message import Message
+from quorate.coordinator.results import Pending
+
+if TYPE_CHECKING:
+    from quorate.cluster.broker import Broker
+
+__all__ = ["Access", "Answered", "Call", "after", "java_address"]
+
+Answered = Message | Pending[Any] | Work[Any] | None
+"""What a handler returns (`quorate.cluster.apis`)."""
+
+
+class Access:
+    """What one client may do. `user`: the name that it logged in by, if it did; `address`: where it is, such as "/127.0.0.1"."""
+
+    __slots__ = ("_authorizer", "host", "principal")
+
+    def __init__(self, authorizer: Authorizer, user: str | None, address: str) -> None:
+        self._authorizer = authorizer
+        self.principal = ANONYMOUS if user is None else f"User:{user}"
+        self.host = java_address(address.removeprefix("/"))
+
+    def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        """Whether it may do something with a resource."""
+        return self._authorizer.allows(self.principal, self.host, operation, resource_type, name)
+
+    def may_with_cluster(self, operation: Operation) -> bool:
+        """Whether it may do something with the cluster."""
+        return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def may_with_any(self, operation: Operation, resource_type: ResourceType) -> bool:
+        """Whether it may do something with at least one resource of a type."""
+        return self._authorizer.allows_with_any(self.principal, self.host, operation, resource_type)
+
+    def topics(self, operation: Operation, names: Iterable[str]) -> frozenset[str]:
+        """The topics with which it may do something."""
+        return frozenset(name for name in set(names) if self.may(operation, ResourceType.TOPIC, name))
+
+    def operations(self, resource_type: ResourceType, name: str, among: int) -> int:
+        """The operations that it may do with a resource, of those `among` (KIP-430): a bit for each."""
+        return sum(1 << one for one in Operation if among & (1 << one) and self.may(one, resource_type, name))
+
+    def cluster_operations(self, among: int) -> int:
+        """The same of the cluster: none without the permission to describe it."""
+        if not self.may_with_cluster(Operation.DESCRIBE):
+            return 0
+        return self.operations(ResourceType.CLUSTER, CLUSTER_NAME, among)
+
+
+@lru_cache(maxsize=256)
+def java_address(text: str) -> str:
+    """An IP address as Java writes it (InetAddress.getHostAddress), which hosts of ACLs are compared with."""
+    address, _, scope = text.partition("%")
+    found = ip_address(address)
+    if not isinstance(found, IPv6Address):
+        return text
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    groups = ":".join(f"{int(group, 16):x}" for group in found.exploded.split(":"))
+    return f"{groups}%{scope}" if scope else groups
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request that a rule decides about."""
+
+    broker: "Broker"
+    request: Any
+    context: Context
+    access: Access
+
+    def answer(self, **changes: Any) -> Answered:
+        """Have the request handled, with other values in some fields."""
+        request = replace(self.request, **changes) if changes else self.request
+        return ANSWERS[type(request)].function(self.broker, request, self.context)
+
+    def failed(self, code: ErrorCode, **changes: Any) -> Message:
+        """A response that says only that the request failed, with other values in some fields."""
+        request = replace(self.request, **changes) if changes else self.request
+        return failed_response(self.broker.cluster, request, self.context.api_version, code)
+
+    def without_topics(
+        self,
+        operation: Operation,
+        *,
+        code: ErrorCode = ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        field: str = "topics",
+        response: str = "topics",
+        name_of: Callable[[Any], str | None] = lambda topic: topic.name,
+        failed: Callable[[tuple[Any, ...]], tuple[Any, ...]] | None = None,
+        only_with: str | None = None,
+    ) -> Answered:
+        """Have the request handled without the topics that the client may not do an operation with, each of which has an error in the response instead.
+
+        `field`, `response`: the arrays with the topics; `name_of`: a topic's name, or `None` for one that the handler is to refuse; `failed`: gives the entries of refused topics; `only_with`: the array that an
+        entry has to have something in.
+        """
+        topics = getattr(self.request, field)
+        named = {name for one in topics if (name := name_of(one)) is not None}
+        refused_names = named - self.access.topics(operation, named)
+        if not refused_names:
+            return self.answer()
+        refused = tuple(one for one in topics if name_of(one) in refused_names)
+        left = tuple(one for one in topics if name_of(one) not in refused_names)
+        if failed is None:
+            whole: Any = self.failed(code, **{field: refused})
+            entries = getattr(whole, response)
+            if only_with is not None:
+                entries = tuple(one for one in entries if getattr(one, only_with))
+            if not left:
+                return replace(whole, **{response: entries})  # type: ignore[no-any-return]
+        else:
+            entries = failed(refused)
+
+        def merge(answer: Any) -> Message:
+            if getattr(answer, "error_code", 0):
+                return answer  # type: ignore[no-any-return]  # the whole request failed
+            merged: Message = replace(answer, **{response: getattr(answer, response) + entries})
+            return merged
+
+        return after(self.answer(**{field: left}), merge)
+
+
+def after(answered: Answered, change: Callable[[Any], Message]) -> Answered:
+    """What a handler returned, with a change of the response, whenever that is there."""
+    if answered is None:
+        return None
+    if isinstance(answered, Pending):
+        changed: Pending[Any] = Pending()
+        answered.on_complete(lambda response: changed.complete(change(response)))
+        return changed
+    if isinstance(answered, Generator):
+        return _later(answered, change)
+    return change(answered)
+
+
+def _later(work: Work[Any], change: Callable[[Any], Message]) -> Work[Any]:
+    return after((yield from work), change)

@@ -1,0 +1,194 @@
+"""What the cluster as a whole needs, and transactions."""
+
+from dataclasses import replace
+from typing import Any
+
+from quorate.cluster.authorization.access import Answered, Call, after
+from quorate.cluster.authorization.rules import RULES, by_handler, free, needs, of_cluster
+from quorate.cluster.authorized import UNKNOWN
+from quorate.cluster.authorizer import Operation, ResourceType
+from quorate.codecs.api.broker import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    AlterClientQuotasRequest,
+    AlterPartitionReassignmentsRequest,
+    AlterUserScramCredentialsRequest,
+    ApiVersionsRequest,
+    CreateAclsRequest,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+    DescribeClientQuotasRequest,
+    DescribeClusterRequest,
+    DescribeLogDirsRequest,
+    DescribeQuorumRequest,
+    DescribeTransactionsRequest,
+    DescribeUserScramCredentialsRequest,
+    ElectLeadersRequest,
+    EndTxnRequest,
+    FindCoordinatorRequest,
+    InitProducerIdRequest,
+    ListConfigResourcesRequest,
+    ListPartitionReassignmentsRequest,
+    ListTransactionsRequest,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
+    UpdateFeaturesRequest,
+)
+from quorate.codecs.api.broker.describe_transactions import TransactionState
+from quorate.codecs.api.broker.find_coordinator import Coordinator
+from quorate.codecs.api.error_codes import ErrorCode
+
+__all__: list[str] = []
+
+RULES |= {
+    AlterClientQuotasRequest: of_cluster(Operation.ALTER_CONFIGS),
+    AlterPartitionReassignmentsRequest: of_cluster(Operation.ALTER),
+    AlterUserScramCredentialsRequest: of_cluster(Operation.ALTER),
+    ApiVersionsRequest: free,
+    CreateAclsRequest: by_handler,  # each looks for unknown elements first
+    DeleteAclsRequest: by_handler,
+    DescribeAclsRequest: by_handler,
+    DescribeClientQuotasRequest: of_cluster(Operation.DESCRIBE_CONFIGS),
+    DescribeLogDirsRequest: of_cluster(Operation.DESCRIBE),
+    DescribeQuorumRequest: of_cluster(Operation.DESCRIBE),
+    DescribeUserScramCredentialsRequest: of_cluster(Operation.DESCRIBE),
+    ElectLeadersRequest: of_cluster(Operation.ALTER),
+    ListConfigResourcesRequest: of_cluster(Operation.DESCRIBE_CONFIGS),
+    ListPartitionReassignmentsRequest: of_cluster(Operation.DESCRIBE),
+    SaslAuthenticateRequest: free,
+    SaslHandshakeRequest: free,
+    UpdateFeaturesRequest: of_cluster(Operation.ALTER),
+}
+
+
+@needs(DescribeClusterRequest)
+def _describe(call: Call) -> Answered:
+    """Everybody is told of the brokers; whoever may describe the cluster also what else they may do with it."""
+
+    def narrow(response: Any) -> Any:
+        operations = response.cluster_authorized_operations
+        if operations == UNKNOWN:
+            return response
+        return replace(response, cluster_authorized_operations=call.access.cluster_operations(operations))
+
+    return after(call.answer(), narrow)
+
+
+# ---- transactions
+
+
+_GROUP, _TRANSACTION, _SHARE = range(3)
+_KEYS = {
+    _GROUP: (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    _TRANSACTION: (ResourceType.TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+}
+_MANY_KEYS, _SHARE_KEYS = 4, 6
+
+
+@needs(FindCoordinatorRequest)
+def _find_coordinator(call: Call) -> Answered:
+    """DESCRIBE of each group or transactional id; share groups' state is for brokers."""
+    request, version = call.request, call.context.api_version
+    if request.key_type == _SHARE and version >= _SHARE_KEYS:
+        return of_cluster(Operation.CLUSTER_ACTION)(call)
+    if request.key_type not in _KEYS:
+        return call.answer()
+    kind, code = _KEYS[request.key_type]
+    if version < _MANY_KEYS:
+        if call.access.may(Operation.DESCRIBE, kind, request.key):
+            return call.answer()
+        return call.failed(code)
+    allowed = tuple(key for key in request.coordinator_keys if call.access.may(Operation.DESCRIBE, kind, key))
+
+    def merge(response: Any) -> Any:
+        found = iter(response.coordinators)
+        return replace(
+            response,
+            coordinators=tuple(
+                next(found)
+                if key in allowed
+                else Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message="")
+                for key in request.coordinator_keys
+            ),
+        )
+
+    return after(call.answer(coordinator_keys=allowed), merge)
+
+
+@needs(InitProducerIdRequest)
+def _init_producer_id(call: Call) -> Answered:
+    """WRITE as the transactional id; without one, IDEMPOTENT_WRITE of the cluster, or WRITE to any topic (KIP-679)."""
+    access, transactional_id = call.access, call.request.transactional_id
+    if transactional_id is not None:
+        return _of_transactional_id(Operation.WRITE, call, transactional_id)
+    if access.may_with_cluster(Operation.IDEMPOTENT_WRITE) or access.may_with_any(Operation.WRITE, ResourceType.TOPIC):
+        return call.answer()
+    return call.failed(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+
+def _of_transactional_id(operation: Operation, call: Call, transactional_id: str) -> Answered:
+    if call.access.may(operation, ResourceType.TRANSACTIONAL_ID, transactional_id):
+        return call.answer()
+    return call.failed(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+
+
+@needs(AddPartitionsToTxnRequest)
+def _add_partitions(call: Call) -> Answered:
+    """WRITE as the transactional id, and to each topic, which the handler asks for. Since version 4 it is for brokers."""
+    if call.context.api_version >= 4:
+        return of_cluster(Operation.CLUSTER_ACTION)(call)
+    return _of_transactional_id(Operation.WRITE, call, call.request.v3_and_below_transactional_id)
+
+
+@needs(AddOffsetsToTxnRequest)
+def _add_offsets(call: Call) -> Answered:
+    request, access = call.request, call.access
+    if access.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id) and not access.may(
+        Operation.READ, ResourceType.GROUP, request.group_id
+    ):
+        return call.failed(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    return _of_transactional_id(Operation.WRITE, call, request.transactional_id)
+
+
+@needs(EndTxnRequest)
+def _end(call: Call) -> Answered:
+    return _of_transactional_id(Operation.WRITE, call, call.request.transactional_id)
+
+
+@needs(DescribeTransactionsRequest)
+def _describe_transactions(call: Call) -> Answered:
+    """DESCRIBE of each transactional id, and of the topics that are told."""
+    access, ids = call.access, call.request.transactional_ids
+    allowed = tuple(one for one in ids if access.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, one))
+    code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+    def merge(response: Any) -> Any:
+        found = iter(response.transaction_states)
+        return replace(
+            response,
+            transaction_states=tuple(
+                _with_topics(next(found)) if one in allowed else TransactionState(error_code=code, transactional_id=one)
+                for one in ids
+            ),
+        )
+
+    def _with_topics(state: Any) -> Any:
+        seen = access.topics(Operation.DESCRIBE, [one.topic for one in state.topics])
+        return replace(state, topics=tuple(one for one in state.topics if one.topic in seen))
+
+    return after(call.answer(transactional_ids=allowed), merge)
+
+
+@needs(ListTransactionsRequest)
+def _list_transactions(call: Call) -> Answered:
+    def visible(response: Any) -> Any:
+        return replace(
+            response,
+            transaction_states=tuple(
+                one
+                for one in response.transaction_states
+                if call.access.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, one.transactional_id)
+            ),
+        )
+
+    return after(call.answer(), visible)

@@ -1,0 +1,308 @@
+"""What groups and their offsets need: READ to take part, DESCRIBE to see, DELETE to delete, and the same of the topics that a request names."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from quorate.cluster.apis.groups import lacks_feature, lacks_protocol, share_member_id_is_too_long
+from quorate.cluster.authorization.access import Access, Answered, Call, after
+from quorate.cluster.authorization.rules import RULES, Rule, needs, of_group
+from quorate.cluster.authorized import UNKNOWN
+from quorate.cluster.authorizer import Operation, ResourceType
+from quorate.codecs.api import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupInstallAssignmentRequest,
+    ConsumerGroupPrepareAssignmentRequest,
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    ListGroupsRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    ShareGroupDescribeRequest,
+    ShareGroupHeartbeatRequest,
+    StreamsGroupDescribeRequest,
+    SyncGroupRequest,
+    TxnOffsetCommitRequest,
+)
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.api.offset_delete import OffsetDeleteResponsePartition, OffsetDeleteResponseTopic
+from quorate.codecs.api.offset_fetch import (
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+__all__: list[str] = []
+
+_MEMBER = of_group(Operation.READ)
+RULES |= {
+    JoinGroupRequest: _MEMBER,
+    HeartbeatRequest: _MEMBER,
+    LeaveGroupRequest: _MEMBER,
+    ConsumerGroupPrepareAssignmentRequest: _MEMBER,
+    ConsumerGroupInstallAssignmentRequest: _MEMBER,
+}
+
+
+@needs(SyncGroupRequest)
+def _sync(call: Call) -> Answered:
+    return call.answer() if lacks_protocol(call.request, call.context.api_version) else _MEMBER(call)
+
+
+@needs(ConsumerGroupHeartbeatRequest)
+@needs(ShareGroupHeartbeatRequest)
+def _heartbeat(call: Call) -> Answered:
+    """Each topic that is subscribed to by name has to be describable. Those that a regex matches are filtered by the coordinator."""
+    request, access = call.request, call.access
+    if lacks_feature(call.broker, request):
+        return call.answer()
+    if not access.may(Operation.READ, ResourceType.GROUP, request.group_id):
+        return call.failed(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if share_member_id_is_too_long(request):
+        return call.answer()
+    names = frozenset(request.subscribed_topic_names or ())
+    if access.topics(Operation.DESCRIBE, names) != names:
+        return call.failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return call.answer()
+
+
+# ---- seeing groups, and deleting them
+
+
+@needs(ListGroupsRequest)
+def _list(call: Call) -> Answered:
+    """Whoever may describe the cluster sees all groups, others those that they may describe."""
+    access = call.access
+    if access.may_with_cluster(Operation.DESCRIBE):
+        return call.answer()
+
+    def visible(response: Any) -> Any:
+        seen = (one for one in response.groups if access.may(Operation.DESCRIBE, ResourceType.GROUP, one.group_id))
+        return replace(response, groups=tuple(seen))
+
+    return after(call.answer(), visible)
+
+
+def _each_group(operation: Operation, field: str, response: str) -> Rule:
+    """Groups without the permission have an error of their own; the others are handled."""
+
+    def rule(call: Call) -> Answered:
+        if lacks_feature(call.broker, call.request):
+            return call.answer()
+        groups = getattr(call.request, field)
+        refused = tuple(one for one in groups if not call.access.may(operation, ResourceType.GROUP, one))
+        if not refused:
+            return call.answer()
+        failed = call.failed(ErrorCode.GROUP_AUTHORIZATION_FAILED, **{field: refused})
+        left = tuple(one for one in groups if one not in refused)
+        if not left:
+            return failed
+
+        def merge(answer: Any) -> Any:
+            return replace(answer, **{response: getattr(failed, response) + getattr(answer, response)})
+
+        return after(call.answer(**{field: left}), merge)
+
+    return rule
+
+
+@needs(DeleteGroupsRequest)
+def _delete_groups(call: Call) -> Answered:
+    """A group that is named twice is deleted, or refused, once."""
+    once = tuple(dict.fromkeys(call.request.groups_names))
+    return _each_group(Operation.DELETE, "groups_names", "results")(
+        replace(call, request=replace(call.request, groups_names=once))
+    )
+
+
+def _described(field: str, topics_of: Callable[[Any], Iterator[str]]) -> Rule:
+    """A group that has to do with a topic which the client may not describe is not described at all."""
+    each_group = _each_group(Operation.DESCRIBE, field, "groups")
+
+    def rule(call: Call) -> Answered:
+        return after(
+            each_group(call),
+            lambda response: replace(
+                response, groups=tuple(_seen(one, call.access, topics_of) for one in response.groups)
+            ),
+        )
+
+    return rule
+
+
+def _seen(group: Any, access: Access, topics_of: Callable[[Any], Iterator[str]]) -> Any:
+    if group.error_code:
+        return group
+    names = frozenset(topics_of(group))
+    if access.topics(Operation.DESCRIBE, names) != names:
+        return type(group)(
+            group_id=group.group_id,
+            error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            error_message="The group has described topic(s) that the client is not authorized to describe.",
+        )
+    if group.authorized_operations == UNKNOWN:
+        return group
+    allowed = access.operations(ResourceType.GROUP, group.group_id, group.authorized_operations)
+    return replace(group, authorized_operations=allowed)
+
+
+def _of_consumers(group: Any) -> Iterator[str]:
+    for member in group.members:
+        for assignment in (member.assignment, member.target_assignment):
+            yield from (one.topic_name for one in assignment.topic_partitions)
+
+
+def _of_share_consumers(group: Any) -> Iterator[str]:
+    for member in group.members:
+        yield from (one.topic_name for one in member.assignment.topic_partitions)
+
+
+def _of_streams(group: Any) -> Iterator[str]:
+    for part in group.topology.subtopologies or () if group.topology is not None else ():
+        yield from (*part.source_topics, *part.repartition_sink_topics)
+        yield from (one.name for one in (*part.repartition_source_topics, *part.state_changelog_topics))
+
+
+RULES[DescribeGroupsRequest] = _described("groups", lambda group: iter(()))
+RULES[ConsumerGroupDescribeRequest] = _described("group_ids", _of_consumers)
+RULES[ShareGroupDescribeRequest] = _described("group_ids", _of_share_consumers)
+RULES[StreamsGroupDescribeRequest] = _described("group_ids", _of_streams)
+
+
+# ---- offsets
+
+
+@needs(OffsetCommitRequest)
+def _commit(call: Call) -> Answered:
+    if not call.access.may(Operation.READ, ResourceType.GROUP, call.request.group_id):
+        return call.failed(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    return call.without_topics(Operation.READ, name_of=lambda topic: _name_of(call, topic))
+
+
+def _name_of(call: Call, topic: Any) -> str | None:
+    """The name of a topic that is named by its id since version 10; `None` for an unknown id."""
+    if call.context.api_version < 10:
+        return topic.name  # type: ignore[no-any-return]
+    found = call.broker.cluster.topics_by_id.get(topic.topic_id)
+    return None if found is None else found.name
+
+
+@needs(TxnOffsetCommitRequest)
+def _commit_in_transaction(call: Call) -> Answered:
+    request, access = call.request, call.access
+    if not access.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+        return call.failed(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if not access.may(Operation.READ, ResourceType.GROUP, request.group_id):
+        return call.failed(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    return call.without_topics(Operation.READ)
+
+
+@needs(OffsetDeleteRequest)
+def _delete(call: Call) -> Answered:
+    if not call.access.may(Operation.DELETE, ResourceType.GROUP, call.request.group_id):
+        return call.failed(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+    def failed(topics: tuple[Any, ...]) -> tuple[Any, ...]:
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return tuple(
+            OffsetDeleteResponseTopic(
+                name=topic.name,
+                partitions=tuple(
+                    OffsetDeleteResponsePartition(partition_index=one.partition_index, error_code=code)
+                    for one in topic.partitions
+                ),
+            )
+            for topic in topics
+        )
+
+    return call.without_topics(Operation.READ, failed=failed)
+
+
+@needs(OffsetFetchRequest)
+def _fetch(call: Call) -> Answered:
+    """Topics that may not be described have errors where they are named, and are left out where all are asked for."""
+    if call.context.api_version < 8:
+        return _fetch_of_one(call)
+    groups, access = call.request.groups, call.access
+    refused = tuple(one for one in groups if not access.may(Operation.DESCRIBE, ResourceType.GROUP, one.group_id))
+    failed: Any = call.failed(ErrorCode.GROUP_AUTHORIZATION_FAILED, groups=refused)
+    asked, errors = [], {}
+    for one in groups:
+        if one not in refused:
+            topics, errors[one.group_id] = _allowed_topics(call, one.topics)
+            asked.append(replace(one, topics=topics))
+    if not asked and refused:
+        return failed  # type: ignore[no-any-return]
+
+    def merge(response: Any) -> Any:
+        found = (
+            one
+            if one.error_code
+            else replace(one, topics=_described_topics(call, one.topics) + errors.get(one.group_id, ()))
+            for one in response.groups
+        )
+        return replace(response, groups=(*found, *failed.groups))
+
+    return after(call.answer(groups=tuple(asked)), merge)
+
+
+def _fetch_of_one(call: Call) -> Answered:
+    if not call.access.may(Operation.DESCRIBE, ResourceType.GROUP, call.request.group_id):
+        return call.failed(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    topics, errors = _allowed_topics(call, call.request.topics)
+
+    def merge(response: Any) -> Any:
+        if response.error_code:
+            return response
+        return replace(response, topics=_described_topics(call, response.topics) + errors)
+
+    return after(call.answer(topics=topics), merge)
+
+
+def _allowed_topics(call: Call, topics: tuple[Any, ...] | None) -> tuple[tuple[Any, ...] | None, tuple[Any, ...]]:
+    """The topics of a request that may be described, and the response's entries for the others."""
+    if topics is None:
+        return None, ()
+    named = [(one, _name_of(call, one)) for one in topics]
+    allowed = call.access.topics(Operation.DESCRIBE, [name for _, name in named if name is not None])
+    left = tuple(one for one, name in named if name is None or name in allowed)
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    refused: list[Any] = []
+    for one, name in named:
+        if name is None or name in allowed:
+            continue
+        if call.context.api_version < 8:
+            refused.append(
+                OffsetFetchResponseTopic(
+                    name=one.name,
+                    partitions=tuple(
+                        OffsetFetchResponsePartition(partition_index=index, committed_offset=-1, error_code=code)
+                        for index in one.partition_indexes
+                    ),
+                )
+            )
+        else:
+            refused.append(
+                OffsetFetchResponseTopics(
+                    name=one.name,
+                    topic_id=one.topic_id,
+                    partitions=tuple(
+                        OffsetFetchResponsePartitions(partition_index=index, committed_offset=-1, error_code=code)
+                        for index in one.partition_indexes
+                    ),
+                )
+            )
+    return left, tuple(refused)
+
+
+def _described_topics(call: Call, topics: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The topics of a response that may be described, and those of unknown ids."""
+    named = [(one, _name_of(call, one)) for one in topics]
+    allowed = call.access.topics(Operation.DESCRIBE, [name for _, name in named if name is not None])
+    return tuple(one for one, name in named if name is None or name in allowed)

@@ -1,0 +1,300 @@
+"""What topics and records need. Where a request names several topics, each is decided about for itself."""
+
+from collections import Counter
+from collections.abc import Generator
+from dataclasses import replace
+from typing import Any
+
+from quorate.cluster.apis.configs import strange_type
+from quorate.cluster.apis.metadata import refused_as_a_whole
+from quorate.cluster.authorization.access import Answered, Call, after
+from quorate.cluster.authorization.rules import RULES, by_handler, needs
+from quorate.cluster.authorized import UNKNOWN
+from quorate.cluster.authorizer import CLUSTER_NAME, Operation, ResourceType
+from quorate.cluster.batch_checks import NotTaken, is_transactional
+from quorate.cluster.topics import is_valid_name
+from quorate.cluster.turns import Work
+from quorate.codecs import Uuid
+from quorate.codecs.api.broker import (
+    AlterConfigsRequest,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteRecordsRequest,
+    DeleteTopicsRequest,
+    DescribeConfigsRequest,
+    DescribeProducersRequest,
+    DescribeTopicPartitionsRequest,
+    FetchRequest,
+    IncrementalAlterConfigsRequest,
+    ListOffsetsRequest,
+    MetadataRequest,
+    OffsetForLeaderEpochRequest,
+    ProduceRequest,
+)
+from quorate.codecs.api.broker.create_topics import CreatableTopicResult
+from quorate.codecs.api.broker.delete_topics import DeletableTopicResult
+from quorate.codecs.api.broker.describe_configs import DescribeConfigsResult
+from quorate.codecs.api.broker.metadata import MetadataRequestTopic, MetadataResponseTopic
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.message import CONSUMER_OFFSETS, TRANSACTION_STATE
+
+__all__: list[str] = []
+
+_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+_PRODUCE_BY_ID = 13
+_INTERNAL = (CONSUMER_OFFSETS, TRANSACTION_STATE)
+
+RULES |= {
+    AlterConfigsRequest: by_handler,  # a broker checks a request before its controller asks who sent it
+    IncrementalAlterConfigsRequest: by_handler,
+    DescribeTopicPartitionsRequest: by_handler,  # pages
+    FetchRequest: by_handler,  # sessions
+    ListOffsetsRequest: lambda call: call.without_topics(Operation.DESCRIBE),
+    DeleteRecordsRequest: lambda call: call.without_topics(Operation.DELETE, only_with="partitions"),
+}
+
+
+# ---- records
+
+
+@needs(ProduceRequest)
+def _produce(call: Call) -> Answered:
+    """WRITE to each topic, and as the transactional id if a batch is transactional. Idempotence alone needs nothing more (KIP-679)."""
+    request, by_id = call.request, call.context.api_version >= _PRODUCE_BY_ID
+    transactional_id = request.transactional_id
+    if (
+        transactional_id is not None
+        and not call.access.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+        and _has_transactional_records(request)
+    ):
+        if request.acks == 0:
+            return _closing(call, None)
+        return call.failed(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+
+    def name_of(topic: Any) -> str | None:
+        if not by_id:
+            return topic.name  # type: ignore[no-any-return]
+        found = call.broker.cluster.topics_by_id.get(topic.topic_id)
+        return None if found is None else found.name
+
+    if transactional_id is None and _has_transactional_records(request):
+        return call.answer()  # which refuses all of it
+    named = {name for topic in request.topic_data if (name := name_of(topic)) is not None}
+    denied = named - call.access.topics(Operation.WRITE, named)
+    if request.acks != 0 or not denied:
+        return call.without_topics(Operation.WRITE, field="topic_data", response="responses", name_of=name_of)
+    left = tuple(topic for topic in request.topic_data if name_of(topic) not in denied)
+    return _closing(call, call.answer(topic_data=left))
+
+
+def _closing(call: Call, answered: Answered) -> Answered:
+    """Close the connection of a producer that wants no responses, when it is done with, as Kafka does where something failed."""
+    if isinstance(answered, Generator):
+        return _closing_later(call, answered)
+    call.context.connection.close()
+    return None
+
+
+def _closing_later(call: Call, work: Work[Any]) -> Work[Any]:
+    yield from work
+    call.context.connection.close()
+
+
+def _has_transactional_records(request: ProduceRequest) -> bool:
+    """Whether a batch is transactional. One that cannot be looked at is refused by the handler."""
+    try:
+        return any(
+            is_transactional(part.records)
+            for topic in request.topic_data
+            for part in topic.partition_data
+            if part.records
+        )
+    except NotTaken:
+        return False
+
+
+@needs(OffsetForLeaderEpochRequest)
+def _epochs(call: Call) -> Answered:
+    if call.access.may_with_cluster(Operation.CLUSTER_ACTION):
+        return call.answer()
+    return call.without_topics(Operation.DESCRIBE, name_of=lambda topic: topic.topic)
+
+
+@needs(DescribeProducersRequest)
+def _producers(call: Call) -> Answered:
+    return call.without_topics(Operation.READ, name_of=lambda topic: topic.name if is_valid_name(topic.name) else None)
+
+
+# ---- topics
+
+
+@needs(MetadataRequest)
+def _metadata(call: Call) -> Answered:
+    """DESCRIBE to be told of a topic, and CREATE, of the topic or the cluster, to have one created."""
+    request, access, cluster = call.request, call.access, call.broker.cluster
+    asked = request.topics
+    version = call.context.api_version
+    if asked is None or (version == 0 and not asked):
+        return after(call.answer(), lambda response: _seen(call, response, ()))
+    if refused_as_a_whole(asked, version) is not None:
+        return call.answer()
+    by_id = [one for one in asked if one.topic_id != Uuid.ZERO]
+    names = {one: _name_of(call, one) for one in by_id or asked}
+    allowed = access.topics(Operation.DESCRIBE, [name for name in names.values() if name is not None])
+    may_create = request.allow_auto_topic_creation or version < 4
+    if may_create and cluster.settings.truth("auto.create.topics.enable"):
+        new = {name for name in allowed if name not in cluster.topics}
+        if new and not access.may_with_cluster(Operation.CREATE):
+            allowed -= new - access.topics(Operation.CREATE, new)
+    denied = [one for one, name in names.items() if name is not None and name not in allowed]
+    left = tuple(one for one in names if one not in denied)
+    entries = tuple(
+        MetadataResponseTopic(
+            error_code=_DENIED,
+            name=None if by_id else one.name,
+            topic_id=one.topic_id,
+            is_internal=one.name in _INTERNAL and access.may(Operation.DESCRIBE, ResourceType.TOPIC, one.name),
+        )
+        for one in denied
+    )
+    if left:
+        return after(call.answer(topics=left), lambda response: _seen(call, response, entries))
+    # In version 0 no topics stand for all of them.
+    nothing = call.answer(topics=())
+    return after(nothing, lambda response: _seen(call, replace(response, topics=()), entries))
+
+
+def _name_of(call: Call, topic: MetadataRequestTopic) -> str | None:
+    if topic.topic_id == Uuid.ZERO:
+        return topic.name
+    found = call.broker.cluster.topics_by_id.get(topic.topic_id)
+    return None if found is None else found.name
+
+
+def _seen(call: Call, response: Any, denied: tuple[MetadataResponseTopic, ...]) -> Any:
+    """A response with only what may be described, what may be done with it, and the topics that were denied."""
+    access = call.access
+    allowed = access.topics(Operation.DESCRIBE, [one.name for one in response.topics if one.name is not None])
+    topics = tuple(
+        one
+        if one.name is None or one.topic_authorized_operations == UNKNOWN
+        else replace(
+            one,
+            topic_authorized_operations=access.operations(
+                ResourceType.TOPIC, one.name, one.topic_authorized_operations
+            ),
+        )
+        for one in response.topics
+        if one.name is None or one.name in allowed
+    )
+    operations = response.cluster_authorized_operations
+    if operations != UNKNOWN:
+        operations = access.cluster_operations(operations)
+    return replace(response, topics=topics + denied, cluster_authorized_operations=operations)
+
+
+@needs(CreateTopicsRequest)
+def _create(call: Call) -> Answered:
+    """CREATE of the cluster or the topic; DESCRIBE_CONFIGS of the topic to be told how it was created."""
+    request, access = call.request, call.access
+    times = Counter(one.name for one in request.topics)
+    once = {name for name, count in times.items() if count == 1}
+    denied = set() if access.may_with_cluster(Operation.CREATE) else once - access.topics(Operation.CREATE, once)
+    shown = access.topics(Operation.DESCRIBE_CONFIGS, once)
+
+    def hide(response: Any) -> Any:
+        return replace(
+            response,
+            topics=tuple(
+                one
+                if one.error_code or one.name in shown
+                else replace(one, topic_config_error_code=_DENIED, num_partitions=-1, replication_factor=-1, configs=())
+                for one in response.topics
+            ),
+        )
+
+    left = tuple(one for one in request.topics if one.name not in denied)
+    if not denied:
+        return after(call.answer(), hide)
+    refused = tuple(
+        CreatableTopicResult(name=name, error_code=_DENIED, error_message="Authorization failed.") for name in denied
+    )
+    return after(
+        call.answer(topics=left), lambda response: replace(hide(response), topics=hide(response).topics + refused)
+    )
+
+
+@needs(DeleteTopicsRequest)
+def _delete(call: Call) -> Answered:
+    """DELETE of the cluster or the topic. The name of a topic is told only to whoever may describe it."""
+    request, access, cluster = call.request, call.access, call.broker.cluster
+    if access.may_with_cluster(Operation.DELETE):
+        return call.answer()
+    named = call.context.api_version >= 6
+    times = Counter((one.name, one.topic_id) for one in request.topics) if named else Counter(request.topic_names)
+    denied: list[DeletableTopicResult] = []
+    left = []
+    for one in request.topics if named else request.topic_names:
+        name, topic_id = (one.name, one.topic_id) if named else (one, Uuid.ZERO)
+        found = cluster.topics_by_id.get(topic_id) if name is None else cluster.topics.get(name)
+        known = name if found is None else found.name
+        malformed = (name is None) is (topic_id == Uuid.ZERO) or times[(name, topic_id) if named else name] > 1
+        if malformed or known is None or access.may(Operation.DELETE, ResourceType.TOPIC, known):
+            left.append(one)
+            continue
+        described = access.may(Operation.DESCRIBE, ResourceType.TOPIC, known)
+        if found is None and described:
+            left.append(one)  # it is told that there is none
+            continue
+        told = known if described or name is not None else None
+        denied.append(DeletableTopicResult(name=told, topic_id=topic_id, error_code=_DENIED, error_message=None))
+    if not denied:
+        return call.answer()
+    return after(
+        call.answer(**{"topics" if named else "topic_names": tuple(left)}),
+        lambda response: replace(response, responses=response.responses + tuple(denied)),
+    )
+
+
+@needs(CreatePartitionsRequest)
+def _add_partitions(call: Call) -> Answered:
+    times = Counter(one.name for one in call.request.topics)
+    return call.without_topics(
+        Operation.ALTER, response="results", name_of=lambda topic: topic.name if times[topic.name] == 1 else None
+    )
+
+
+# ---- configs
+
+
+@needs(DescribeConfigsRequest)
+def _describe_configs(call: Call) -> Answered:
+    """DESCRIBE_CONFIGS of each topic or group, or of the cluster for brokers and client metrics."""
+    if strange_type(call.broker.cluster, call.request.resources) is not None:
+        return call.answer()
+    left, denied = [], []
+    for one in call.request.resources:
+        kind, code, name = _CONFIG_RESOURCES.get(one.resource_type, _OF_THE_CLUSTER)
+        if call.access.may(Operation.DESCRIBE_CONFIGS, kind, name or one.resource_name):
+            left.append(one)
+        else:
+            denied.append(
+                DescribeConfigsResult(
+                    error_code=code,
+                    error_message=None,
+                    resource_type=one.resource_type,
+                    resource_name=one.resource_name,
+                )
+            )
+    return after(
+        call.answer(resources=tuple(left)),
+        lambda response: replace(response, results=response.results + tuple(denied)),
+    )
+
+
+_OF_THE_CLUSTER = (ResourceType.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, CLUSTER_NAME)
+_CONFIG_RESOURCES = {
+    2: (ResourceType.TOPIC, _DENIED, ""),
+    32: (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED, ""),
+}
+"""Type of a resource with configs → what a permission for it is about, and the error without one."""

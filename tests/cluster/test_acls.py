@@ -1,0 +1,334 @@
+"""ACLs as clients see them: created, described, deleted, kept over a restart, refused without an authorizer; and what they do to clients and members."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+from kafka import KafkaAdminClient
+from kafka.admin import (
+    ACL,
+    ACLFilter,
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    ResourcePattern,
+    ResourcePatternFilter,
+)
+from kafka.admin import ResourceType as KafkaPythonResourceType
+
+from quorate.cluster import EmbeddedCluster, Security
+from quorate.cluster.authorization.access import java_address
+from quorate.cluster.authorizer import CLASS_NAME, Operation, Permission
+from quorate.cluster.authorizer import PatternType as Pattern
+from quorate.cluster.authorizer import ResourceType as Resource
+from quorate.codecs.api import ConsumerGroupHeartbeatRequest
+from quorate.codecs.api.broker import (
+    CreateAclsRequest,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+    FetchRequest,
+    FindCoordinatorRequest,
+    MetadataRequest,
+    ProduceRequest,
+)
+from quorate.codecs.api.broker.create_acls import AclCreation
+from quorate.codecs.api.broker.delete_acls import DeleteAclsFilter
+from quorate.codecs.api.broker.fetch import FetchPartition, FetchTopic
+from quorate.codecs.api.broker.produce import PartitionProduceData, TopicProduceData
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.batches import BatchRecord, encode_batch
+from quorate.coordinator.config import ConfigError
+from tests.cluster.conftest import QUICK
+from tests.cluster.wire import Wire
+
+CONFIGS = {**QUICK, "authorizer.class.name": CLASS_NAME, "super.users": "User:admin"}
+SECURITY = Security(users={name: name for name in ("admin", "alice")})
+
+Cluster = Callable[..., EmbeddedCluster]
+
+
+@pytest.fixture
+def guarded() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(properties=CONFIGS, security=SECURITY) as made:
+        for name in ("open", "secret"):
+            made.call(lambda name=name: made.core.create_topic(name, partitions=1, replicas=1))
+        yield made
+        assert made.core.failures == []
+
+
+def port(cluster: EmbeddedCluster) -> int:
+    return cluster.core.brokers[1].port
+
+
+def entry(**fields: Any) -> AclCreation:
+    """An ACL with which alice may read topic "open"."""
+    given = {
+        "resource_type": Resource.TOPIC,
+        "resource_name": "open",
+        "principal": "User:alice",
+        "host": "*",
+        "operation": Operation.READ,
+        "permission_type": Permission.ALLOW,
+    }
+    return AclCreation(**given | fields)
+
+
+def allow(cluster: EmbeddedCluster, *entries: AclCreation) -> None:
+    with Wire(port(cluster), user="admin") as wire:
+        results = wire.ask(CreateAclsRequest(creations=entries), 3).results
+    assert [one.error_code for one in results] == [0] * len(entries)
+
+
+EVERY = DeleteAclsFilter(
+    resource_type_filter=Resource.ANY,
+    resource_name_filter=None,
+    pattern_type_filter=Pattern.ANY,
+    principal_filter=None,
+    host_filter=None,
+    operation=Operation.ANY,
+    permission_type=Permission.ANY,
+)
+
+
+# ---- the authorizer as a config
+
+
+@pytest.mark.parametrize("name", ["kafka.security.authorizer.AclAuthorizer", "nonsense", f"{CLASS_NAME}x"])
+def test_another_authorizer_is_refused_at_the_start(name: str) -> None:
+    """Issue 14: it had no effect. Kafka ends with a ClassNotFoundException."""
+    with pytest.raises(ConfigError, match=rf"authorizer.class.name cannot be '{name}'.*; use {CLASS_NAME}, or nothing"):
+        EmbeddedCluster(properties={"authorizer.class.name": name})
+
+
+def test_without_an_authorizer_acls_are_refused() -> None:
+    with EmbeddedCluster() as cluster, Wire(port(cluster)) as wire:
+        disabled = ErrorCode.SECURITY_DISABLED
+        created = wire.ask(CreateAclsRequest(creations=(entry(), entry())), 3)
+        assert [one.error_code for one in created.results] == [disabled, disabled]
+        assert [one.error_code for one in wire.ask(DeleteAclsRequest(filters=(EVERY,)), 3).filter_results] == [disabled]
+
+
+def test_without_logins_clients_are_anonymous() -> None:
+    configs = {**QUICK, "authorizer.class.name": CLASS_NAME, "super.users": "User:ANONYMOUS"}
+    for properties, code in ((configs, 0), (configs | {"super.users": ""}, ErrorCode.GROUP_AUTHORIZATION_FAILED)):
+        with EmbeddedCluster(properties=properties) as cluster, Wire(port(cluster)) as wire:
+            found = wire.ask(FindCoordinatorRequest(coordinator_keys=("g",), key_type=0), 4)
+            assert found.coordinators[0].error_code == code
+
+
+@pytest.mark.parametrize(
+    ("address", "java"),
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("::1", "0:0:0:0:0:0:0:1"),
+        ("::ffff:10.0.0.7", "10.0.0.7"),
+        ("fe80::a%lo", "fe80:0:0:0:0:0:0:a%lo"),
+    ],
+)
+def test_hosts_are_compared_as_java_writes_them(address: str, java: str) -> None:
+    assert java_address(address) == java
+
+
+# ---- what is kept
+
+
+def test_acls_survive_a_restart(tmp_path: Path) -> None:
+    def running() -> EmbeddedCluster:
+        return EmbeddedCluster(properties=CONFIGS, security=SECURITY, data=tmp_path, seed=1)
+
+    prefixed = entry(resource_name="o", resource_pattern_type=Pattern.PREFIXED, operation=Operation.WRITE)
+    with running() as cluster:
+        allow(cluster, entry(), prefixed)
+        before = dict(cluster.core.acls.by_id)
+        assert len(before) == 2
+    with running() as cluster, Wire(port(cluster), user="admin") as wire:
+        assert cluster.core.acls.by_id == before
+        gone = DeleteAclsFilter(
+            **{name: getattr(EVERY, name) for name in EVERY.__dataclass_fields__} | {"operation": Operation.READ}
+        )
+        (deleted,) = wire.ask(DeleteAclsRequest(filters=(gone,)), 3).filter_results
+        assert [one.resource_name for one in deleted.matching_acls] == ["open"]
+    with running() as cluster:
+        assert [one.name for one in cluster.core.acls.by_id.values()] == ["o"]
+        allow(cluster, *(entry(resource_name=f"{number}") for number in range(10)))
+        assert len(cluster.core.acls.by_id) == 11
+
+
+def test_the_same_acl_twice_is_one(guarded: EmbeddedCluster) -> None:
+    allow(guarded, entry(), entry())
+    allow(guarded, entry())
+    assert len(guarded.core.acls.by_id) == 1
+
+
+# ---- what they do
+
+
+def batch() -> bytes:
+    return encode_batch([BatchRecord(offset=0, timestamp_ms=1_700_000_000_000, key=None, value=b"v")])
+
+
+def produced(wire: Wire, *topics: str, acks: int = 1) -> Any:
+    data = tuple(
+        TopicProduceData(name=name, partition_data=(PartitionProduceData(index=0, records=batch()),)) for name in topics
+    )
+    request = ProduceRequest(acks=acks, timeout_ms=1000, topic_data=data)
+    if acks == 0:
+        wire.send(request, 9)
+        return None
+    return {one.name: one.partition_responses[0].error_code for one in wire.ask(request, 9).responses}
+
+
+def test_a_producer_that_wants_no_responses_is_cut_off_and_writes_only_what_it_may(guarded: EmbeddedCluster) -> None:
+    allow(guarded, entry(operation=Operation.WRITE))
+    with Wire(port(guarded), user="alice") as wire:
+        assert produced(wire, "open", "secret") == {"open": 0, "secret": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+        produced(wire, "secret", "open", acks=0)
+        assert wire.is_closed()
+    ends = {name: guarded.core.topics[name].partitions[0].log.next_offset for name in ("open", "secret")}
+    assert ends == {"open": 2, "secret": 0}
+
+
+def test_a_fetch_session_loses_what_is_denied_later(guarded: EmbeddedCluster) -> None:
+    allow(guarded, entry())
+
+    def fetch(wire: Wire, session: int, epoch: int, *topics: str) -> Any:
+        parts = (FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000),)
+        return wire.ask(
+            FetchRequest(
+                session_id=session,
+                session_epoch=epoch,
+                topics=tuple(FetchTopic(topic=name, partitions=parts) for name in topics),
+            ),
+            11,
+        )
+
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    with Wire(port(guarded), user="alice") as wire:
+        first = fetch(wire, 0, 0, "open", "secret")
+        assert {one.topic: one.partitions[0].error_code for one in first.responses} == {"open": 0, "secret": denied}
+        with Wire(port(guarded), user="admin") as admin:
+            admin.ask(DeleteAclsRequest(filters=(EVERY,)), 3)
+        then = fetch(wire, first.session_id, 1)
+        assert {one.topic: one.partitions[0].error_code for one in then.responses} == {"open": denied, "secret": denied}
+
+
+def test_a_regex_matches_only_topics_that_may_be_described(guarded: EmbeddedCluster) -> None:
+    group = entry(resource_type=Resource.GROUP, resource_name="g")
+    allow(guarded, group, entry(operation=Operation.DESCRIBE))
+    with Wire(port(guarded), user="alice") as wire:
+        wire.ask(FindCoordinatorRequest(coordinator_keys=("g",), key_type=0), 4)
+        joined = wire.ask(
+            ConsumerGroupHeartbeatRequest(
+                group_id="g",
+                member_id="alice-1",
+                member_epoch=0,
+                rebalance_timeout_ms=5000,
+                subscribed_topic_regex="open|secret",
+                topic_partitions=(),
+            ),
+            1,
+        )
+        assert joined.error_code == 0
+    (runtime,) = (one for one in guarded.core.groups.runtimes().values() if "g" in one.shard.state.groups)
+    found = runtime.shard.state.groups["g"].regexes["open|secret"]
+    assert set(found.topics) == {"open"}
+
+
+def test_all_topics_are_those_that_may_be_described(guarded: EmbeddedCluster) -> None:
+    allow(guarded, entry(operation=Operation.DELETE))
+    with Wire(port(guarded), user="alice") as wire:
+        asked = MetadataRequest(topics=None, include_topic_authorized_operations=True)
+        (topic,) = wire.ask(asked, 12).topics
+        assert topic.name == "open"
+        assert topic.topic_authorized_operations == 1 << Operation.DELETE | 1 << Operation.DESCRIBE
+
+
+def test_a_filter_with_an_unknown_element_ends_the_connection(guarded: EmbeddedCluster) -> None:
+    for request in (
+        CreateAclsRequest(creations=(entry(operation=0),)),
+        DeleteAclsRequest(filters=(DeleteAclsFilter(resource_type_filter=Resource.ANY),)),
+        DescribeAclsRequest(),
+    ):
+        with Wire(port(guarded), user="admin") as wire:
+            wire.send(request, 2)
+            assert wire.is_closed()
+
+
+# ---- other clients
+
+
+def login(user: str) -> dict[str, str]:
+    return {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanisms": "PLAIN",
+        "sasl.username": user,
+        "sasl.password": user,
+    }
+
+
+def test_confluents_admin_client(guarded: EmbeddedCluster) -> None:
+    servers = {"bootstrap.servers": guarded.bootstrap_servers}
+    admin = AdminClient(servers | login("admin"))
+    read = AclBinding(
+        ResourceType.TOPIC,
+        "open",
+        ResourcePatternType.LITERAL,
+        "User:alice",
+        "*",
+        AclOperation.WRITE,
+        AclPermissionType.ALLOW,
+    )
+    admin.create_acls([read])[read].result(20)
+    every = AclBindingFilter(
+        ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+    )
+    assert admin.describe_acls(every).result(20) == [read]
+    errors: list[str] = []
+    producer = Producer(servers | login("alice"))
+    for topic in ("open", "secret"):
+        producer.produce(topic, b"v", callback=lambda error, message: errors.append(error.name() if error else ""))
+        assert producer.flush(20) == 0
+    assert errors == ["", "TOPIC_AUTHORIZATION_FAILED"]
+    assert admin.delete_acls([every])[every].result(20) == [read]
+
+
+def test_kafka_pythons_admin_client(guarded: EmbeddedCluster) -> None:
+    admin = KafkaAdminClient(
+        bootstrap_servers=guarded.bootstrap_servers,
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="PLAIN",
+        sasl_plain_username="admin",
+        sasl_plain_password="admin",
+    )
+    acl = ACL(
+        principal="User:alice",
+        host="*",
+        operation=ACLOperation.READ,
+        permission_type=ACLPermissionType.ALLOW,
+        resource_pattern=ResourcePattern(KafkaPythonResourceType.TOPIC, "open"),
+    )
+    admin.create_acls([acl])
+    every = ACLFilter(
+        principal=None,
+        host=None,
+        operation=ACLOperation.ANY,
+        permission_type=ACLPermissionType.ANY,
+        resource_pattern=ResourcePatternFilter(KafkaPythonResourceType.ANY, None, ACLResourcePatternType.ANY),
+    )
+    found = admin.describe_acls(every)
+    assert re.search("alice", repr(found))
+    admin.delete_acls([every])
+    assert guarded.core.acls.by_id == {}
+    admin.close()
