@@ -6,7 +6,6 @@ is any. `--seed` repeats a run.
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections import Counter
@@ -15,7 +14,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 # Behind everything: `codecs` stays the standard library's.
-sys.path.append(str(Path(__file__).parents[1]))
+sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+
+from _report import SMOKE, first_seed
 
 from tests.cluster.damage import Finding, play
 
@@ -28,10 +29,11 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=CASES)
     parser.add_argument("--seed", type=int, help="the first seed (default: a new one)")
     parser.add_argument("--quick", action="store_true", help="30 cases")
+    parser.add_argument("--smoke", action="store_true", help=f"{SMOKE}: 5 cases")
     parser.add_argument("--json", action="store_true", help="one JSON object at the end")
     options = parser.parse_args()
-    first = int.from_bytes(os.urandom(3), "big") if options.seed is None else options.seed
-    wanted = 30 if options.quick else options.cases
+    first = first_seed(options, 3)
+    wanted = 5 if options.smoke else 30 if options.quick else options.cases
     print(f"seeds from {first}; --seed {first} repeats this run", file=sys.stderr)
     results: Counter[tuple[str, str]] = Counter()
     findings = 0
@@ -40,7 +42,7 @@ def main() -> None:
         for seed in count(first):
             if sum(results.values()) + findings >= wanted:
                 break
-            for case in play(seed, Path(folder) / "case", EACH):
+            for case in play(seed, Path(folder) / "case", min(EACH, wanted)):
                 if isinstance(case, Finding):
                     findings += 1
                     print(f"seed {seed}: {case}", file=sys.stderr, flush=True)
@@ -58,14 +60,13 @@ def main() -> None:
         kind: {result: number for (one, result), number in sorted(results.items()) if one == kind}
         for kind in sorted({kind for kind, _ in results})
     }
-    if options.json:
-        print(
-            json.dumps({"seed": first, "cases": sum(results.values()) + findings, "findings": findings, "kinds": kinds})
-        )
-    else:
+    counts = {"seed": first, "cases": sum(results.values()) + findings, "findings": findings}
+    if options.json or options.smoke:
+        print(json.dumps({**counts, "kinds": kinds}))
+    if not options.json:
         for kind, found in kinds.items():
             print(f"{kind:24}" + "  ".join(f"{result} {number}" for result, number in found.items()))
-        print(f"seed {first}  cases {sum(results.values()) + findings:,}  findings {findings}")
+        print("  ".join(f"{name} {value}" for name, value in counts.items()))
     sys.exit(1 if findings else 0)
 
 

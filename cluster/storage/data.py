@@ -227,8 +227,8 @@ class DataDirectory:
         return best
 
     @staticmethod
-    def _rank(found: Found) -> tuple[bool, bool, int]:
-        return not found.losses, found.checksums is not None, found.end_offset
+    def _rank(found: Found) -> tuple[bool, bool, bool, int]:
+        return not found.losses, found.is_whole, found.checksums is not None, found.end_offset
 
     def _refuse_brokers(self) -> None:
         """A broker's own log directory is not written to: a real one would not know what to make of it afterwards. Raises `ClusterStateError`."""

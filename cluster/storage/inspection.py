@@ -105,7 +105,10 @@ def inspect(folder: Path, place: Place) -> Found:
         has_gaps=place.has_gaps,
     )
     if not folder.is_dir():
-        found.losses.append(Loss(folder, "the folder is missing", "all its records"))
+        if place.same_boot or place.clean or place.flushed_offset:
+            found.losses.append(Loss(folder, "the folder is missing", "all its records"))
+        else:  # it may be that the topic was deleted, and the metadata was not on the disk
+            found.notes.append(f"{folder}: the folder is missing; its records {_STOPPED}")
         return found
     bases = [int(path.stem) for path in segments_in(folder)]
     _read_checksums(found, place, bases)
@@ -245,6 +248,7 @@ class _Segment:
             self._keep(end, following, known.crc if end == known.size else None)
             self._cut(end)
             return following
+        self.found.is_whole &= known is None
         self._check_gap(before)
         end, following, detail = self._walk(0, self.base)
         later = self._later(end, following) if detail is not None else []
@@ -309,10 +313,13 @@ class _Segment:
             problem = check(buffer, start, stop, position)
             if problem is not None:
                 return position, next_offset, problem.detail
-            if (why := self._misplaced(BatchFacts.of(buffer, start), next_offset, exact)) is not None:
+            facts = BatchFacts.of(buffer, start)
+            if (why := self._misplaced(facts, next_offset, exact)) is not None:
                 return position, next_offset, why
+            if self.known is not None and position < self.known.size and facts.last_offset >= self.known.next_offset:
+                return position, next_offset, f"the batch has offset {facts.last_offset:,}, which is too large"
             position += stop - start
-            next_offset = BatchFacts.of(buffer, start).last_offset + 1
+            next_offset = facts.last_offset + 1
             exact = not self.found.has_gaps
         return position, next_offset, None if position == self.size else "the rest of the file is zeros"
 

@@ -15,7 +15,7 @@ from quorate.assignors.registry import server_assignor
 
 ROOT = Path(__file__).parents[2]
 
-NEEDS = {"integration": pytest.mark.containers, "cluster": (), "cluster_load": ()}
+NEEDS = {"integration": pytest.mark.containers, "cluster": (), "cluster_load": (), "storage_damage": ()}
 """All others need Java: Kafka's own classes, a broker or Spark."""
 
 

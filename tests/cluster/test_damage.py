@@ -143,6 +143,21 @@ def test_a_bit_of_a_base_offset_names_the_file(tmp_path: Path) -> None:
     assert refused(tmp_path).startswith(f"{path}, position {positions(path)[1]:,}: the batch begins at offset ")
 
 
+def test_a_bit_of_a_base_offset_is_no_unfinished_write_where_offsets_have_gaps(tmp_path: Path) -> None:
+    core = core_of(tmp_path)
+    begin(core)
+    core.create_topic("t", partitions=1, replicas=1, config={"cleanup.policy": "compact"})
+    for _ in range(4):
+        put(core, 3)
+    crash(core)
+    path = log_path(tmp_path, "t-0")
+    flip(path, positions(path)[1] + 2)
+    (tmp_path / ".lock").write_text("the machine has started again since")
+    said = refused(tmp_path)
+    assert said.startswith(f"{path}, position {positions(path)[1]:,}: the batch has ")
+    assert "the records at offsets 3 to 5 would be lost" in said
+
+
 def test_a_bit_of_a_leader_epoch_is_noticed(tmp_path: Path) -> None:
     made(tmp_path)
     path = log_path(tmp_path, "t-0")
