@@ -190,13 +190,17 @@ def _settle(group: Group, claims: Claims, member: Ints, number: Ints, often: Boo
     keep[places] = False
     own = claims.generation[member[places]].tolist()
     others = claims.subscription_generation[member[places]].tolist()
+    owner = member[places].tolist()
     before: dict[int, int] = {}  # partition → index in `places` of the claim that the next one meets
     winner: dict[int, int] = {}
     contested: dict[int, None] = {}
     for index, partition in enumerate(number[places].tolist()):
         other = before.get(partition)
         if other is None or own[index] > others[other]:
-            winner[partition] = before[partition] = index
+            before[partition] = index
+            # Where a member claims a partition twice, Kafka removes from the list to which it has just added.
+            if other is None or owner[index] != owner[other] or partition in winner:
+                winner[partition] = index
         elif own[index] == others[other]:
             contested[partition] = None
             winner.pop(partition, None)

@@ -87,6 +87,21 @@ def test_an_answer_of_kafkas_without_a_declared_cause_is_a_difference() -> None:
 
 
 @pytest.mark.oracle
+def test_a_contested_partition_that_its_claimant_names_twice_is_nobodys(oracle: Oracle) -> None:
+    """issue 14: found by odd_cases.py, seed 2699153567"""
+    case = {
+        "op": "clientAssign",
+        "assignor": "cooperative-sticky",
+        "partitions": [{"topic": "t", "partition": number} for number in range(4)],
+        "consumers": {
+            "m-AaBB": {"topics": ["t"], "ownedPartitions": ["t-3"], "generationId": 0},
+            "m-AaAa": {"topics": ["t", "u"], "ownedPartitions": ["t-3", "t-3"], "userData": "00000000"},
+        },
+    }
+    assert ours(case) == kafka(oracle, case)
+
+
+@pytest.mark.oracle
 def test_members_that_share_an_instance_id_keep_the_order_of_the_hash_map(oracle: Oracle) -> None:
     """issue 14"""
     for assignor in ("range", "roundrobin"):
