@@ -1,0 +1,169 @@
+"""What quorate's coordinators do beyond Kafka's, on embedded brokers with clients on sockets: client-side assignors (KIP-848), and KIP-1101's hash as its text has it."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quorate.assignors import Assignment, Assignor
+from quorate.assignors.group import Group
+from quorate.assignors.prepared import install_request
+from quorate.codecs.api import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupInstallAssignmentRequest,
+    ConsumerGroupPrepareAssignmentRequest,
+    api_of,
+)
+from quorate.codecs.api.broker import ApiVersionsRequest
+from quorate.codecs.api.consumer_group_heartbeat import ClientAssignor, TopicPartitions
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.coordinator import HashAlgorithm, group_hash, topic_hash
+from quorate.integration import EmbeddedKafka
+from quorate.integration.waiting import wait_for
+from tests.cluster.wire import Wire
+from tests.integration.conftest import QUICK
+from tests.integration.groups import Member, all_of, group_state, settled, wait_for_epoch
+
+pytestmark = [pytest.mark.without_containers, pytest.mark.scenario("beyond Kafka")]
+
+GROUP, TOPIC = "billing", "orders"
+
+
+class Weighted(Assignor):
+    """What no coordinator could know: how many partitions each member wants, which it says in the metadata of its assignor."""
+
+    name = "weighted"
+
+    def assign_group(self, group: Group) -> Assignment:
+        wants = [int(one.user_data or b"0") for one in group.members.values()]
+        ends = np.minimum(np.cumsum([0, *wants]), 6)
+        return Assignment(group.topology, group.member_ids, ends, np.arange(int(ends[-1])))
+
+
+class Assigning:
+    """A member that runs `Weighted` whenever it is its turn, on a connection of its own to whichever broker coordinates the group."""
+
+    def __init__(self, cluster: EmbeddedKafka, member_id: str, wants: int) -> None:
+        self.cluster, self.member_id, self.wants = cluster, member_id, wants
+        self.epoch = 0
+        self.owned: tuple[TopicPartitions, ...] = ()
+        self.computed = 0
+
+    def beat(self) -> None:
+        """One heartbeat, and the assignment of the group if this member is to make it."""
+        joins: dict[str, Any] = {
+            "rebalance_timeout_ms": 60_000,
+            "subscribed_topic_names": (TOPIC,),
+            "client_assignors": (ClientAssignor(name="weighted", maximum_version=0, metadata=b"%d" % self.wants),),
+        }
+        me = {"group_id": GROUP, "member_id": self.member_id, "member_epoch": self.epoch}
+        request = ConsumerGroupHeartbeatRequest(**me, topic_partitions=self.owned, **({} if self.epoch else joins))
+        told = self._ask(request, 1)
+        if told.error_code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
+            self.epoch, self.owned = 0, ()
+        if told.error_code:
+            return
+        self.epoch = me["member_epoch"] = told.member_epoch
+        if told.assignment is not None:
+            self.owned = tuple(
+                TopicPartitions(topic_id=one.topic_id, partitions=one.partitions)
+                for one in told.assignment.topic_partitions
+            )
+        if told.should_compute_assignment:
+            prepared = self._ask(ConsumerGroupPrepareAssignmentRequest(**me))
+            if not prepared.error_code:
+                assert prepared.assignor_name == "weighted"
+                self.computed += not self._ask(install_request(prepared, Weighted(), **me)).error_code
+
+    def count(self) -> int:
+        return sum(len(one.partitions) for one in self.owned)
+
+    def _ask(self, request: Any, version: int = 0) -> Any:
+        at = self.cluster.coordinator_of(GROUP)
+        (port,) = (int(one.address.rpartition(":")[2]) for one in self.cluster.brokers if one.id == at)
+        with Wire(port) as wire:
+            return wire.ask(request, version)
+
+
+def share(members: list[Assigning], *counts: int) -> None:
+    """Heartbeats of all until they have so many partitions."""
+
+    def reached() -> bool:
+        for one in members:
+            one.beat()
+        return [one.count() for one in members] == list(counts)
+
+    wait_for(f"members have {counts} partitions", reached, 60_000)
+
+
+def test_a_member_assigns_for_its_group_over_sockets_also_after_the_coordinator_moved() -> None:
+    settings = {**QUICK, "group.consumer.client.assignors.enable": "true"}
+    with EmbeddedKafka(brokers=3, properties=settings) as cluster:
+        cluster.create_topic(TOPIC, partitions=6, replicas=3)
+        with Wire(int(cluster.brokers[0].address.rpartition(":")[2])) as wire:
+            told = wire.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 3)
+        keys = {one.api_key for one in told.api_keys}
+        apis = (ConsumerGroupPrepareAssignmentRequest, ConsumerGroupInstallAssignmentRequest)
+        assert keys >= {api_of(one).key for one in apis}
+
+        members = [Assigning(cluster, "a", 5), Assigning(cluster, "b", 1)]
+        share(members, 5, 1)
+        assert sum(one.computed for one in members) >= 1
+
+        cluster.stop_broker(cluster.coordinator_of(GROUP))
+        before = sum(one.computed for one in members)
+        members.append(Assigning(cluster, "c", 4))
+        share(members, 5, 1, 0)
+        assert sum(one.computed for one in members) > before
+
+
+def test_without_the_config_no_broker_takes_assignments_of_members() -> None:
+    with EmbeddedKafka(brokers=1, properties=QUICK) as cluster:
+        with Wire(int(cluster.brokers[0].address.rpartition(":")[2])) as wire:
+            told = wire.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 3)
+        assert not {api_of(ConsumerGroupPrepareAssignmentRequest).key} & {one.api_key for one in told.api_keys}
+
+
+@pytest.fixture
+def murmur() -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka(brokers=3, properties={**QUICK, "hash.algorithm": "murmur3"}) as cluster:
+        cluster.create_topic(TOPIC, partitions=6, replicas=2)
+        yield cluster
+
+
+def murmur3(cluster: EmbeddedKafka) -> int:
+    """The hash that follows from the cluster's metadata."""
+    form = HashAlgorithm.MURMUR3
+    hashes = {
+        one.name: topic_hash(one.id, one.name, one.racks, form)
+        for one in cluster.topology(TOPIC).topics
+        if one.id is not None
+    }
+    return group_hash(hashes, form)
+
+
+def test_a_coordinator_with_the_hash_of_the_kips_text_assigns_anew_when_that_changes(murmur: EmbeddedKafka) -> None:
+    with ExitStack() as stack:
+        members = [stack.enter_context(Member(murmur, GROUP, [TOPIC], name=f"m{number}")) for number in range(2)]
+        settled(members, all_of(TOPIC, 6))
+        before = group_state(murmur, GROUP)
+        assert before.metadata_hash == murmur3(murmur)
+
+        murmur.add_partitions(TOPIC, 8)
+        settled(members, all_of(TOPIC, 8))
+        after = group_state(murmur, GROUP)
+        assert after.metadata_hash == murmur3(murmur) != before.metadata_hash
+        assert after.epoch > before.epoch
+
+        # Another coordinator knows the hash that it finds: nothing has changed, and nothing is assigned anew.
+        coordinator = murmur.coordinator_of(GROUP)
+        broker = next(one for one in murmur.brokers if one.id == coordinator)
+        murmur.restart_broker(coordinator, rack=broker.rack)
+        settled(members, all_of(TOPIC, 8))
+        murmur.restart_broker(coordinator, rack="elsewhere")
+        moved = wait_for_epoch(
+            murmur, GROUP, lambda state: state.metadata_hash == murmur3(murmur), "the hash has the new rack"
+        )
+        assert [one for epoch, one in moved.epochs if epoch > after.epoch] == [moved.metadata_hash]
