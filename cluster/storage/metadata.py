@@ -124,8 +124,10 @@ class MetadataLog:
                 if self._found.repaired:
                     self.dropped.append(f"offset {offset:,} of the cluster's metadata is about something that is lost")
                     continue
+                known = isinstance(error, DecodeError | LogError)
+                why = str(error) if known else "the record does not fit those before it"
                 raise LogError(
-                    f"{self._folder}, offset {offset:,}: the cluster's metadata contradicts itself ({error!r}); restore the folder from a copy"
+                    f"{self._folder}, offset {offset:,}: the cluster's metadata contradicts itself: {why}; restore the folder from a copy"
                 ) from None
 
     def _apply(self, record: object, offset: int) -> None:

@@ -1,0 +1,63 @@
+"""Error messages are for people who use clients: none shows how Python writes an object (issue 14)."""
+
+import re
+from random import Random
+
+from quorate.cluster import EmbeddedCluster
+from quorate.codecs.api.broker import ApiVersionsRequest
+from tests.cluster.pair import parts
+from tests.cluster.pair_play import SETTINGS
+from tests.cluster.pair_requests import Requests
+from tests.cluster.produced_cases import CASES, Player
+from tests.cluster.wire import Wire
+
+_REPR = re.compile(
+    r"\b(?!RecordError\b)[A-Z]\w+\(\w*=?|<\w+[.:]|<[\w.]+ object|\bb['\"]|\b[A-Z][a-z]\w*\.[A-Z_]{2,}\b| at 0x"
+)
+"""A class's name with fields, an enum, bytes, an address. `RecordError(batchIndex=0…` is what real brokers send."""
+
+_OLDEST = {0: 3}
+
+
+def test_no_error_message_shows_the_repr_of_an_object() -> None:
+    messages = set()
+    with EmbeddedCluster(brokers=1, properties=SETTINGS, seed=1) as cluster:
+        with Wire(cluster.core.brokers[1].port) as wire:
+            told = wire.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 4)
+        versions = {
+            one.api_key: range(max(one.min_version, _OLDEST.get(one.api_key, 0)), one.max_version + 1)
+            for one in told.api_keys
+        }
+        for seed in range(12):
+            requests = Requests(Random(seed), cluster.core, versions, prefix=f"s{seed}-")
+            wire = Wire(cluster.core.brokers[1].port)
+            for _ in range(60):
+                request, version = requests.next()
+                if getattr(request, "acks", 1) == 0:
+                    continue
+                try:
+                    response = wire.ask(request, version)
+                except ConnectionError:
+                    wire.socket.close()
+                    wire = Wire(cluster.core.brokers[1].port)
+                    continue
+                requests.observe(request, response)
+                for part in parts(response):
+                    found = (getattr(part, name, None) for name in ("error_message", "batch_index_error_message"))
+                    messages.update(one for one in found if one)
+            wire.socket.close()
+    assert len(messages) > 30
+    assert [one for one in messages if _REPR.search(one)] == []
+
+
+def test_no_error_message_of_produce_shows_the_repr_of_an_object() -> None:
+    """Of batches with every fault that a producer may have."""
+    messages = set()
+    with EmbeddedCluster(brokers=1) as cluster:
+        player = Player(cluster.core.brokers[1].port)
+        for case in CASES:
+            for outcome in player.play(case.data(case.only[-1]), case.version).values():
+                messages.update(one for one in (outcome.message, *(text for _, text in outcome.record_errors)) if one)
+        player.close()
+    assert messages
+    assert [one for one in messages if _REPR.search(one)] == []
