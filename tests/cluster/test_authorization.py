@@ -23,6 +23,7 @@ from quorate.codecs.api.broker.delete_acls import DeleteAclsFilter
 from quorate.codecs.message import Message
 from tests.broker.broker import Broker
 from tests.broker.fixtures import need_broker
+from tests.cluster.features import switch_on
 from tests.cluster.pair import Pair
 from tests.cluster.pair_gaps import undeclared
 from tests.cluster.pair_play import CHANGES, SETTINGS, Differs, Duel
@@ -66,6 +67,7 @@ def both() -> Iterator[Duel]:
     with ExitStack() as stack:
         security = Security(users={name: name for name in USERS}, mechanisms=("PLAIN",))
         ours = stack.enter_context(EmbeddedCluster(brokers=1, properties=configs, seed=1, security=security))
+        switch_on(ours)
         theirs = stack.enter_context(Broker(configs | of_real_broker, listener="SASL_PLAINTEXT"))
         duel = Duel(ours, theirs.port, user="admin")
         stack.callback(duel.pair.close)
