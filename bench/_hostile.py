@@ -194,6 +194,8 @@ def _damaged(random: Random) -> Attack:
     request, version, size = _request(random, api)
     data = bytearray(frame(request, version))
     for _ in range(random.choice((1, 1, 3, 20))):
+        if len(data) < 20:
+            break
         at = random.randrange(4, len(data))
         match random.randrange(3):
             case 0:

@@ -3,6 +3,7 @@
 docs/reference/cli.md explains the fields. What a description says is checked here; how values are checked is in `assign_checks`.
 """
 
+import contextlib
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -13,7 +14,7 @@ from quorate.assignors import Member, Topic, TopicPartition, Topology
 from quorate.cli.assign_checks import Node
 from quorate.cli.assign_situation import Situation
 from quorate.cli.errors import UserError
-from quorate.cli.text_input import STDIN
+from quorate.cli.text_input import MOST_BYTES, STDIN
 from quorate.codecs import Uuid
 
 __all__ = ["described", "read_description", "read_topology"]
@@ -285,13 +286,16 @@ def _check_static(node: Node, members: Mapping[str, Member]) -> None:
 def _parsed(path: str, name: str | None = None) -> Node:
     name = name or (STDIN if path == "-" else path)
     try:
-        raw = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else Path(path).open("rb") as file:
+            raw = file.read(MOST_BYTES + 1)
     except IsADirectoryError:
         raise UserError(
             f"{name}: is a folder, not a description", "a log is given with --log of `quorate assign`"
         ) from None
     except OSError as error:
         raise UserError(f"{name}: cannot be read: {error.strerror or error}") from None
+    if len(raw) > MOST_BYTES:
+        raise UserError(f"{name}: more than {MOST_BYTES >> 20} MiB", "it describes one group: topics and members")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -325,6 +329,24 @@ def _json(text: str, name: str) -> Any:
         raise UserError(f"{name}: is not JSON: {error}") from None
 
 
+_DEEPEST = 100
+"""A description is nested five deep."""
+
+
+def _check_depth(text: str, loader: Any) -> None:
+    """Raises `RecursionError` before libyaml does worse: it composes nested nodes by recursion in C, and ends the process."""
+    import yaml
+
+    depth = 0
+    for event in yaml.parse(text, loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _DEEPEST:
+                raise RecursionError
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
 def _yaml(text: str, name: str) -> Any:
     import yaml
 
@@ -343,6 +365,7 @@ def _yaml(text: str, name: str) -> Any:
             return super().construct_mapping(node, deep=deep)
 
     try:
+        _check_depth(text, Loader)
         return yaml.load(text, Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark

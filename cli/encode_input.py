@@ -11,6 +11,7 @@ from typing import Any
 
 from quorate.cli.errors import UserError
 from quorate.cli.filters import close_types
+from quorate.cli.text_input import MOST_BYTES
 from quorate.codecs.errors import EncodeError
 from quorate.codecs.json_form import from_json
 from quorate.codecs.message import RecordType
@@ -51,7 +52,7 @@ def json_documents(text: Iterator[str], source: str) -> Iterator[tuple[str, Json
         with _within_limits(f"{source}, line {first_number}"):
             first = json.loads(first_line)
     except json.JSONDecodeError:
-        yield from _one_text(first_line + "".join(text), first_number, source)
+        yield from _one_text(_whole(first_line, text, source), first_number, source)
         return
     yield from _elements(first, f"{source}, line {first_number}")
     for number, line in lines:
@@ -62,6 +63,20 @@ def json_documents(text: Iterator[str], source: str) -> Iterator[tuple[str, Json
         except json.JSONDecodeError as error:
             raise UserError(f"{place}: not JSON: {error.msg} at column {error.colno}") from None
         yield from _elements(document, place)
+
+
+def _whole(first_line: str, rest: Iterator[str], source: str) -> str:
+    """A text of objects in any layout. Raises `UserError` for one that is too large to be read as a whole."""
+    lines, size = [first_line], len(first_line)
+    for line in rest:
+        lines.append(line)
+        size += len(line)
+        if size > MOST_BYTES:
+            raise UserError(
+                f"{source}: more than {MOST_BYTES >> 20} MiB that are not an object a line",
+                "put each object on a line: jq -c . does",
+            )
+    return "".join(lines)
 
 
 def _one_text(text: str, first_line: int, source: str) -> Iterator[tuple[str, Json]]:

@@ -4,6 +4,7 @@ Only options, what is printed, and signals are here; the brokers are `EmbeddedKa
 """
 
 import errno
+import gc
 import json
 import signal
 import sys
@@ -159,6 +160,8 @@ def serve(
         for line in [_json(kafka, http)] if as_json else _lines(kafka, http, data, security, took_ms):
             click.echo(line)
         sys.stdout.flush()
+        gc.collect()
+        gc.freeze()  # what was imported is not looked at again: each look at it holds up every client
         ended.wait()
         note("stopping")
     core = kafka.embedded.core

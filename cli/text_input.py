@@ -6,9 +6,11 @@ from typing import BinaryIO
 
 from quorate.cli.errors import UserError
 
-__all__ = ["STDIN", "stdin_lines", "text_lines"]
+__all__ = ["MOST_BYTES", "STDIN", "stdin_lines", "text_lines"]
 
 STDIN = "standard input"
+MOST_BYTES = 64 << 20
+"""What a line may have, or a text that is read as a whole: a record has a megabyte unless brokers are told otherwise."""
 
 
 def text_lines(file: BinaryIO, name: str) -> Iterator[str]:
@@ -26,9 +28,14 @@ def text_lines(file: BinaryIO, name: str) -> Iterator[str]:
 
 def _next_line(file: BinaryIO, name: str) -> bytes:
     try:
-        return file.readline()
+        line = file.readline(MOST_BYTES + 1)
     except OSError as error:  # a closed descriptor
         raise UserError(f"{name}: cannot be read: {error.strerror or error}") from None
+    if len(line) > MOST_BYTES:
+        raise UserError(
+            f"{name}: a line is longer than {MOST_BYTES >> 20} MiB", "is that text? It takes an object or record a line"
+        )
+    return line
 
 
 def stdin_lines() -> Iterator[str]:

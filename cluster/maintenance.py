@@ -15,6 +15,7 @@ from quorate.cluster.log_config import NEVER
 from quorate.cluster.producers import Refused
 from quorate.cluster.storage.cleaning import clean, is_due
 from quorate.cluster.storage.retention import expire
+from quorate.cluster.turns import Work
 from quorate.codecs import LogError
 
 if TYPE_CHECKING:
@@ -69,26 +70,39 @@ class Maintenance:
         clock = self.cluster.clock
         self._timers[key] = clock.call_at(clock.now_ms() + in_ms, action)
 
-    def _logs(self) -> list[tuple[str, PartitionLog]]:
-        topics = self.cluster.topics.values()
-        return [(f"{topic.name}-{one.index}", one.log) for topic in topics for one in topic.partitions]
+    def _logs(self) -> Iterator[tuple[str, PartitionLog]]:
+        """All logs, also while topics come and go."""
+        for topic in list(self.cluster.topics.values()):
+            for one in list(topic.partitions):
+                yield f"{topic.name}-{one.index}", one.log
 
     # ---- tasks
 
     def retain(self) -> None:
-        """Delete segments that are older or more than their topic keeps."""
+        """Delete segments that are older or more than their topic keeps, in turns."""
+        self.cluster.turns.run(self._retaining(), lambda _: None, self._failed)
+
+    def _retaining(self) -> Work[None]:
         now_ms = self.cluster.clock.now_ms()
         for name, log in self._logs():
+            yield None
             try:
                 expire(log, now_ms)
             except _TROUBLE as error:  # one log's trouble is not the others'
                 self.cluster.note(f"old records of {name} could not be deleted: {error}")
 
     def expire_producers(self) -> None:
-        """Forget producers that wrote nothing for `producer.id.expiration.ms`."""
+        """Forget producers that wrote nothing for `producer.id.expiration.ms`, in turns."""
+        self.cluster.turns.run(self._expiring(), lambda _: None, self._failed)
+
+    def _expiring(self) -> Work[None]:
         before_ms = self.cluster.clock.now_ms() - self.cluster.settings.number("producer.id.expiration.ms")
         for _, log in self._logs():
             log.producers.expire(before_ms)
+            yield None
+
+    def _failed(self, error: BaseException) -> None:
+        raise error
 
     def checkpoint(self) -> None:
         """Note how far the disk is, and what there was no room for."""
@@ -110,6 +124,7 @@ class Maintenance:
                     yield from clean(log, now_ms=now_ms)
             except _TROUBLE as error:
                 self.cluster.note(f"{name} could not be compacted: {error}")
+            yield None
 
     def _slice(self) -> None:
         cleaning = self._cleaning

@@ -121,6 +121,11 @@ class Records:
     def __len__(self) -> int:
         return len(self.batch)
 
+    def part(self, first: int, end: int) -> "Records":
+        """Some of them, not copied."""
+        rows = slice(first, end)
+        return Records(self.keys[rows], self.values[rows], self.batch[rows], self.offset[rows], self.timestamp[rows])
+
 
 ARENA_BYTES = 16 << 20
 """When the batches of a block have decompressed to this much, the rest of them is left for the next turn."""

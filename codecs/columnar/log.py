@@ -152,6 +152,9 @@ def read_tables(path: str | PathLike[str], **options: Any) -> dict[str, pa.Table
     return {name: pa.Table.from_batches(batches) for name, batches in found.items()}
 
 
+_RECORDS_AT_ONCE = 1 << 18
+
+
 @dataclass(slots=True)
 class FoundRecords:
     """A block whose records are found: what was wrong, the batches with records, and the records of the first `used` of them.
@@ -302,9 +305,12 @@ class PartitionColumns:
             yield FoundRecords(problems, control=batches.select(control) if wanted_control else None)
         while len(data):
             records, broken, used = some_records_of(data, self.limit_bytes)
-            yield FoundRecords(
-                [self.files.problem(segment, problem, shift=position) for problem in broken], data, records, used
-            )
+            found = [self.files.problem(segment, problem, shift=position) for problem in broken]
+            # A batch of a kilobyte may have millions of records: what is made of them in between is made for some at a time.
+            for first in range(0, max(len(records), 1), _RECORDS_AT_ONCE):
+                part = records if len(records) <= _RECORDS_AT_ONCE else records.part(first, first + _RECORDS_AT_ONCE)
+                yield FoundRecords(found, data, part, used)
+                found = []
             data = data.select(np.arange(used, len(data)))
 
     def decoded(self, found: "FoundRecords") -> ColumnBlock:

@@ -1,15 +1,18 @@
 """Descriptions of groups: YAML and JSON say the same, mistakes are told with their place, and what is written reads as what it was."""
 
 import json
+import subprocess
 
 import pytest
 import yaml
 
 from quorate.assignors import Member, Topic, TopicPartition
+from quorate.cli import assign_describe
 from quorate.cli.assign import EXAMPLES
 from quorate.cli.assign_describe import described, read_description, read_topology
 from quorate.cli.errors import UserError
 from quorate.codecs import Uuid
+from tests.cli.conftest import COMMAND
 
 
 @pytest.fixture
@@ -210,6 +213,22 @@ def test_mistakes_in_yaml_name_their_place(read, text, complaint):
 def test_mistakes_in_json_name_their_place(read, text, complaint):
     with pytest.raises(UserError, match=complaint):
         read(text, "group.json")
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "{a: " * 100_000, "- " * 100_000])
+def test_yaml_that_is_nested_too_deeply_is_refused(tmp_path, text):
+    """libyaml ended the process with a segmentation fault (issue 14), so the command runs in one of its own."""
+    path = tmp_path / "group.yaml"
+    path.write_text(text)
+    done = subprocess.run([COMMAND, "assign", str(path)], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == f"error: {path}: is nested too deeply\n"
+
+
+def test_a_description_that_has_no_end_is_refused(monkeypatch):
+    monkeypatch.setattr(assign_describe, "MOST_BYTES", 1_000)
+    with pytest.raises(UserError, match="/dev/zero: more than"):
+        read_description("/dev/zero")
 
 
 def test_close_names_are_suggested(read):

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from quorate.cli import encode_input, text_input
 from quorate.cli.encode import PROTOCOL_MESSAGES
 from quorate.codecs import RECORD_TYPES, decode_assignment, decode_subscription
 from quorate.codecs.sticky_user_data import decode_cooperative_sticky_user_data, decode_sticky_user_data
@@ -152,6 +153,26 @@ def test_mistakes_in_the_input_name_line_and_field(quorate, document, complaint)
     ended = quorate("encode", document if isinstance(document, str) else json.dumps(document))
     assert (ended.status, ended.out) == (1, "")
     assert ended.err.splitlines()[0].startswith(f"error: {complaint}")
+
+
+@pytest.mark.parametrize(
+    ("source", "complaint"),
+    [
+        ("/dev/zero", "a line is longer than"),
+        ("objects", "are not an object a line"),
+    ],
+)
+def test_input_without_end_is_refused(quorate, monkeypatch, tmp_path, source, complaint):
+    """`quorate encode < /dev/zero` took all the memory that there was (issue 14)."""
+    monkeypatch.setattr(text_input, "MOST_BYTES", 1_000)
+    monkeypatch.setattr(encode_input, "MOST_BYTES", 1_000)
+    if source == "objects":
+        source = tmp_path / source
+        source.write_text("{\n" * 2_000)
+    ended = quorate("encode", str(source))
+    assert (ended.status, ended.out) == (1, "")
+    assert ended.err.startswith(f"error: {source}")
+    assert complaint in ended.err
 
 
 def test_mistakes_name_the_line_of_a_pipe(quorate):

@@ -238,6 +238,21 @@ def test_what_a_block_decompresses_to_is_read_in_portions(tmp_path: Path, monkey
     assert by_columns(segment) == by_entries(segment)
 
 
+def test_a_batch_of_many_records_is_made_columns_of_in_portions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A segment of 1,361 bytes with two million records took 1.26 GB (issue 14)."""
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    batch = encode_batch(commits(2_500, Random(1)), compression="zstd")
+    (folder / f"{0:020}.log").write_bytes(batch)
+    whole = read_tables(folder)
+    monkeypatch.setattr("quorate.codecs.columnar.log._RECORDS_AT_ONCE", 1_000)
+    rows = [sum(one.num_rows for one in block.batches.values()) for block in read_columns(folder)]
+    assert rows == [1_000, 1_000, 500]
+    assert read_tables(folder) == whole
+
+
 @pytest.mark.parametrize("max_batch_bytes", [150, 1000])
 def test_batches_larger_than_the_limit_end_the_file(max_batch_bytes: int) -> None:
     for partition in PARTITIONS[:12]:
