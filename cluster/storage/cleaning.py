@@ -95,8 +95,10 @@ def clean(log: PartitionLog, *, now_ms: int) -> Iterator[Unflushed | None]:
             facts = BatchFacts.of(data)
             made.append(data, facts.last_offset, facts.max_timestamp_ms)
             yield None
-        if isinstance(store, FileStore) and made.size:  # what takes its place is to be as safe as it was
-            work = Unflushed(files=[store.another()])
+        if isinstance(store, FileStore) and log.files is not None:  # what takes its place is to be as safe as it was
+            work = log.files.unsealed(log, one.segment)
+            if made.size:
+                work.files.append(store.another())
             yield work
             error = work.error if work.done else work.flush()
             if error is not None:
@@ -132,7 +134,6 @@ def _put(log: PartitionLog, old: Segment, made: Segment) -> bool:
     made.close_time_index()
     gone = not made.size and place > 0
     if log.files is not None:
-        log.files.unseal(log, old)
         if gone:
             _discard(log, made)
             old.store.delete()

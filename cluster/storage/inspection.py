@@ -255,15 +255,13 @@ class _Segment:
         whole = [(0, end), *later] if end else later
         ends_early = known is not None and following < known.next_offset
         strict = known is not None and (
-            self.place.same_boot
-            or following < self.found.flushed_offset
-            or (ends_early and self.following is not None and not self.found.has_gaps)
+            self.place.same_boot or following < self.found.flushed_offset or (ends_early and self.following is not None)
         )
         if known is not None and detail is None:
             if ends_early and strict:
                 detail = f"the file ends here, it had {known.size:,} bytes"
-            elif not ends_early and (strict or not self.found.has_gaps or self.size == known.size):
-                # Also after a power failure: what was appended once does not change but by compaction.
+            elif not ends_early:
+                # Also after a power failure: what was appended does not change but by compaction, of which the checksums know.
                 at, detail = self._odd_epoch(known)
                 return self._lose(at, detail, whole)
         torn = self.following is None and not later and not strict and not (self.place.clean and detail is not None)

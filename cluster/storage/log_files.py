@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import google_crc32c
 
+from quorate.cluster.flushing import Unflushed
 from quorate.cluster.producers import Producers
 from quorate.cluster.storage.atomic import write_atomically
 from quorate.cluster.storage.checksums import CHECKSUMS, Checksums, SegmentSum, encode_checksums, encode_end
@@ -317,6 +318,11 @@ class LogFiles:
         for one in segments:
             self._closed.pop(one.base_offset, None)
         self.write_checksums(log)
+
+    def unsealed(self, log: "PartitionLog", segment: Segment) -> Unflushed:
+        """`unseal` a segment; that is to be on the disk before it is replaced, as checksums that are older than a segment would tell of damage. Raises `OSError`."""
+        self.unseal(log, segment)
+        return Unflushed(files=[os.open(self._checksums, os.O_RDWR | os.O_CLOEXEC)], folders=list(self.folders))
 
     def write_checksums(self, log: "PartitionLog", epochs: Sequence[tuple[int, int]] | None = None) -> None:
         """What the log consists of now. `epochs`: those that it will have. Raises `OSError`."""

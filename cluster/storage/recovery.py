@@ -53,20 +53,21 @@ def load(files: LogFiles, config: LogConfig, found: Found, *, now_ms: int) -> Pa
 def _write_checksums(files: LogFiles, log: PartitionLog, found: Found, changed_from: int | None) -> None:
     """Note what was made again. Nothing is noted of a log that nothing was ever written to."""
     sums = found.checksums
-    end = log.active.base_offset, log.next_offset, log.active.size
-    if (
-        sums is not None
-        and changed_from is None
-        and not found.repaired
-        and end == (sums.end.base_offset, sums.end.next_offset, sums.end.size)
-    ):
-        return
     if sums is None and not log.size_bytes and not log.start_offset:
         return
-    for segment in log.segments[:-1]:
-        if sums is None or (changed_from is not None and segment.base_offset >= changed_from):
-            files.seal(segment)
-    files.write_checksums(log)
+    changed = [
+        one
+        for one in log.segments[:-1]
+        if sums is None
+        or one.base_offset not in sums.closed
+        or (changed_from is not None and one.base_offset >= changed_from)
+    ]
+    for segment in changed:
+        files.seal(segment)
+    end = log.active.base_offset, log.next_offset, log.active.size
+    known = None if sums is None else (sums.end.base_offset, sums.end.next_offset, sums.end.size)
+    if changed or found.repaired or changed_from is not None or end != known:
+        files.write_checksums(log)
 
 
 def _indexed(files: LogFiles, segment: Segment) -> bool:
