@@ -9,6 +9,7 @@ server failed, or if a request had no response. Each round has a server and a se
 
 import argparse
 import json
+import math
 import os
 import socket
 import subprocess
@@ -230,7 +231,9 @@ def exactly(connection: socket.socket, count: int) -> bytes:
     return bytes(data)
 
 
-def play(seed: int, steps: list[Attack] | None, until: float, found: Found, folder: Path) -> None:
+def play(
+    seed: int, steps: list[Attack] | None, until: float, found: Found, folder: Path, limit_ms: float, count: int = STEPS
+) -> None:
     """A round."""
     server = Child("--serve")
     beats = None
@@ -240,7 +243,7 @@ def play(seed: int, steps: list[Attack] | None, until: float, found: Found, fold
         beats = Child("--probe", str(port), "--pid", str(server.process.pid))
         time.sleep(0.5)
         server.ask(), beats.ask()
-        for step, attack in enumerate(steps if steps is not None else attacks(Random(seed), STEPS)):
+        for step, attack in enumerate(steps if steps is not None else attacks(Random(seed), count)):
             if time.monotonic() > until:
                 break
             problem = send(port, attack, idle)
@@ -252,7 +255,7 @@ def play(seed: int, steps: list[Attack] | None, until: float, found: Found, fold
             worst = found.worst.setdefault(attack.api, Worst())
             worst.count += 1
             name = f"{attack.api}-{seed}-{step}.bin"
-            if held_ms > LIMIT_MS:
+            if held_ms > limit_ms:
                 problem = f"held up others for {held_ms:.0f} ms ({turn['turn_ms']:.0f} ms of the CPU in one turn: {turn['what']})"
             if turn["failures"]:
                 problem = f"failed by a fault of quorate's: {turn['failures'][0].splitlines()[-1]}"
@@ -308,7 +311,10 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60, help="for how long (default: 60)")
     parser.add_argument("--seed", type=int, help="of the first round (default: a new one)")
     parser.add_argument("--rounds", type=int, help="at most so many rounds")
-    parser.add_argument("--quick", "--smoke", dest="quick", action="store_true", help="half a minute")
+    parser.add_argument("--quick", action="store_true", help="half a minute")
+    parser.add_argument(
+        "--smoke", action="store_true", help="one short round, which looks at failures only, not at times"
+    )
     parser.add_argument("--replay", type=Path, nargs="+", help="send requests that were kept")
     parser.add_argument(
         "--keep", type=Path, default=Path("build/socket-fuzz"), help="the folder for requests that took too long"
@@ -325,44 +331,38 @@ def main() -> None:
         probe(options.probe, options.pid)
         return
     found = Found()
-    until = time.monotonic() + (0.5 if options.quick else options.minutes) * 60
+    minutes = 0.5 if options.quick else options.minutes
+    if options.smoke:
+        minutes, options.rounds, options.seed = 5, 1, 1
+    until = time.monotonic() + minutes * 60
+    limit_ms = math.inf if options.smoke else LIMIT_MS
     first = int.from_bytes(os.urandom(3), "big") if options.seed is None else options.seed
     if options.replay:
-        play(0, [replayed(path) for path in options.replay], until, found, options.keep)
+        play(0, [replayed(path) for path in options.replay], until, found, options.keep, limit_ms)
     else:
         print(f"seeds from {first}; --seed {first} repeats this run", file=sys.stderr)
         number = 0
         while time.monotonic() < until and (options.rounds is None or number < options.rounds):
-            play(first + number, None, until, found, options.keep)
+            play(first + number, None, until, found, options.keep, limit_ms, 12 if options.smoke else STEPS)
             number += 1
     with suppress(BrokenPipeError):
-        report(found, first, as_json=options.json)
+        report(found, first, as_json=options.json or options.smoke, as_table=not options.json)
     sys.exit(1 if found.problems else 0)
 
 
-def report(found: Found, seed: int, *, as_json: bool) -> None:
+def report(found: Found, seed: int, *, as_json: bool, as_table: bool) -> None:
     rows = sorted(found.worst.items(), key=lambda one: -one[1].held_ms)
     total = sum(one.count for one in found.worst.values())
-    if as_json:
-        worst = {api: {"requests": one.count, "held_ms": round(one.held_ms, 1), "kind": one.kind} for api, one in rows}
-        print(
-            json.dumps(
-                {
-                    "seed": seed,
-                    "requests": total,
-                    "heartbeats": found.beats,
-                    "rss_mib": round(found.rss_mib),
-                    "problems": found.problems,
-                    "apis": worst,
-                }
-            )
-        )
+    for api, one in rows if as_json else ():
+        print(json.dumps({"case": api, "requests": one.count, "held_ms": round(one.held_ms, 1), "kind": one.kind}))
+    if not as_table:
         return
     print(f"{'API':32} {'requests':>8} {'held up ms':>10} {'late ms':>8}  by")
     for api, one in rows:
         print(f"{api:32} {one.count:8,} {one.held_ms:10.1f} {one.late_ms:8.1f}  {one.kind}")
     print(
-        f"seed {seed}: {total:,} requests of {len(rows)} APIs, {found.beats:,} heartbeats, at most {found.rss_mib:,.0f} MiB, {len(found.problems)} problems"
+        f"seed {seed}: {total:,} requests of {len(rows)} APIs, {found.beats:,} heartbeats, "
+        f"at most {found.rss_mib:,.0f} MiB, {len(found.problems)} problems"
     )
 
 

@@ -15,7 +15,13 @@ from quorate.assignors.registry import server_assignor
 
 ROOT = Path(__file__).parents[2]
 
-NEEDS = {"integration": pytest.mark.containers, "cluster": (), "cluster_load": (), "storage_damage": ()}
+NEEDS = {
+    "integration": pytest.mark.containers,
+    "cluster": (),
+    "cluster_load": (),
+    "socket_fuzz": (),
+    "storage_damage": (),
+}
 """All others need Java: Kafka's own classes, a broker or Spark."""
 
 
