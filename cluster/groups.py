@@ -13,6 +13,7 @@ from quorate.cluster.authorizer import Operation
 from quorate.cluster.clock import Handle
 from quorate.cluster.producers import Refused
 from quorate.cluster.topics import PartitionState
+from quorate.cluster.turns import Work
 from quorate.codecs import CONSUMER_OFFSETS, CoordinatorRecord, LogError
 from quorate.codecs.api import (
     ConsumerGroupDescribeRequest,
@@ -55,6 +56,10 @@ _MANY: dict[type[Message], tuple[str, str, Callable[[Any], str]]] = {
     OffsetFetchRequest: ("groups", "groups", lambda group: str(group.group_id)),
 }
 """Requests about several groups: the field of the request with the groups, that of the response, and how to get an id."""
+
+
+_GROUPS_AT_ONCE = 200
+"""Groups of a request that a coordinator is asked about in one turn."""
 
 
 class PartitionCoordinatorLog:
@@ -278,17 +283,25 @@ class GroupCoordinators:
             return self._nobody.failed(request, context, ErrorCode.NOT_COORDINATOR, "")
         return self._ask(running, request, context)
 
-    def request_many(self, broker: int, request: Message, context: RequestContext) -> Message | Pending[Any]:
+    def request_many(self, broker: int, request: Message, context: RequestContext) -> Work[Message]:
         """Answer a request about several groups, each by its coordinator."""
         asked, answered, id_of = _MANY[type(request)]
         parts: dict[int, list[Any]] = {}
         for group in getattr(request, asked):
             partition = self.partition_for(id_of(group))
             parts.setdefault(-1 if partition is None else partition.index, []).append(group)
+            yield None
         answers: list[Any] = []
-        for index, groups in parts.items():
+        some = (
+            (index, groups[first : first + _GROUPS_AT_ONCE])
+            for index, groups in parts.items()
+            for first in range(0, len(groups), _GROUPS_AT_ONCE)
+        )
+        for index, groups in some:
+            yield None
             part = replace(request, **{asked: tuple(groups)})
-            partition = None if index < 0 else self.cluster.topics[CONSUMER_OFFSETS].partitions[index]
+            topic = self.cluster.topics.get(CONSUMER_OFFSETS)  # it may be deleted meanwhile
+            partition = None if index < 0 or topic is None else topic.partitions[index]
             running = self._of(partition, broker)
             if running is None:
                 answers.append(self._nobody.failed(part, context, ErrorCode.NOT_COORDINATOR, ""))

@@ -6,7 +6,7 @@ from quorate.cluster.apis import Context, answers
 from quorate.cluster.authorized import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, UNKNOWN
 from quorate.cluster.authorizer import Operation, ResourceType
 from quorate.cluster.topics import PartitionState, is_valid_name
-from quorate.cluster.turns import Work
+from quorate.cluster.turns import Work, each
 from quorate.codecs.api.broker import (
     DescribeClusterRequest,
     DescribeClusterResponse,
@@ -64,9 +64,10 @@ def describe_topic_partitions(
     up = cluster.alive
     names = sorted({one.name for one in request.topics} or cluster.topics)
     if (bad := _bad_paging(request)) is not None:
-        return DescribeTopicPartitionsResponse(
-            topics=tuple(DescribeTopicPartitionsResponseTopic(error_code=bad, name=one.name) for one in request.topics)
+        refused = yield from each(
+            request.topics, lambda one: DescribeTopicPartitionsResponseTopic(error_code=bad, name=one.name)
         )
+        return DescribeTopicPartitionsResponse(topics=refused)
     first = 0
     if request.cursor is not None:
         names = [name for name in names if name >= request.cursor.topic_name]

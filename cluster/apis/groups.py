@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from quorate.cluster.apis import ANSWERS, Answer, Context, answers
 from quorate.cluster.apis.versions import release_of
 from quorate.cluster.authorized import GROUP_OPERATIONS, GROUP_OPERATIONS_BEFORE_4_0
+from quorate.cluster.turns import Work
 from quorate.codecs.api import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
@@ -63,20 +64,19 @@ def _of_one(broker: "Broker", request: Any, context: Context) -> Message | Pendi
     return broker.cluster.groups.request(broker.id, request.group_id, request, context)
 
 
-def _of_many(broker: "Broker", request: Any, context: Context) -> Message | Pending[Any]:
+def _of_many(broker: "Broker", request: Any, context: Context) -> Work[Message]:
     if lacks_feature(broker, request):
         return broker.cluster.groups.failed(request, context, ErrorCode.UNSUPPORTED_VERSION)
     if type(request) in _NEED_NAMES and "" in request.group_ids:
         named = replace(request, group_ids=tuple(one for one in request.group_ids if one))
-        rest: Any = _of_many(broker, named, context)
+        rest: Any = yield from _of_many(broker, named, context)
         without = replace(request, group_ids=tuple(one for one in request.group_ids if not one))
         nameless = broker.cluster.groups.failed(without, context, ErrorCode.INVALID_GROUP_ID)
         found: Message = replace(rest, groups=nameless.groups + rest.groups)  # type: ignore[attr-defined]
         return found
-    answer = broker.cluster.groups.request_many(broker.id, request, context)
+    answer = yield from broker.cluster.groups.request_many(broker.id, request, context)
     if not getattr(request, "include_authorized_operations", False):
         return answer
-    assert not isinstance(answer, Pending)  # descriptions are never awaited
     before_4_0 = release_of(broker.cluster.settings.coordinator.kafka_version) < (4, 0)
     return _with_operations(answer, GROUP_OPERATIONS_BEFORE_4_0 if before_4_0 else GROUP_OPERATIONS)
 

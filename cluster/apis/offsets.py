@@ -133,7 +133,7 @@ def offset_delete(broker: "Broker", request: OffsetDeleteRequest, context: Conte
 
 
 @answers(OffsetFetchRequest)
-def offset_fetch(broker: "Broker", request: OffsetFetchRequest, context: Context) -> Answer:
+def offset_fetch(broker: "Broker", request: OffsetFetchRequest, context: Context) -> Work[Answer]:
     """Up to version 7 about one group, then about several (KIP-709). Brokers before 4.0 tell nothing of topics of which nothing is asked."""
     if release_of(broker.cluster.settings.coordinator.kafka_version) < (4, 0):
         request = replace(
@@ -142,7 +142,7 @@ def offset_fetch(broker: "Broker", request: OffsetFetchRequest, context: Context
             groups=tuple(replace(one, topics=_with_partitions(one.topics)) for one in request.groups),
         )
     if context.api_version >= 8:
-        return broker.cluster.groups.request_many(broker.id, request, context)
+        return (yield from broker.cluster.groups.request_many(broker.id, request, context))
     return broker.cluster.groups.request(broker.id, request.group_id, request, context)
 
 
