@@ -280,6 +280,9 @@ class Connection(asyncio.Protocol):
         self._answered(header, response, body)
 
     def _encoded_later(self, header: Header, response: "Message", body: bytes) -> None:
+        if self.broker.silent and self.open:
+            self._held = (header, header.version, response)
+            return
         self._answered(header, response, body if self.open else None)
         self.go_on()
 

@@ -99,6 +99,24 @@ def test_partitions_of_a_request_exist_from_the_same_moment(
     assert set(looked) == {(1, 1), (300, 300)}
 
 
+def test_a_broker_that_is_frozen_meanwhile_sends_the_response_when_it_is_not(
+    cluster: EmbeddedCluster, seen: Callable[[Callable[[], Any]], list[Any]]
+) -> None:
+    core = cluster.core
+    frozen = seen(lambda: core.topics or core.brokers[1].freeze(True))
+    with Wire(core.brokers[1].port) as wire:
+        wire.send(CreateTopicsRequest(topics=tuple(new(f"t{number}") for number in range(MANY)), timeout_ms=1000), 7)
+        (connection,) = core.brokers[1].connections
+        eventually(lambda: connection._held)
+        assert frozen
+        wire.socket.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            wire.socket.recv(1)
+        wire.socket.settimeout(10)
+        cluster.call(lambda: core.brokers[1].freeze(False))
+        wire.receive(CreateTopicsRequest, 7)
+
+
 def test_a_name_is_taken_as_soon_as_a_request_creates_it(cluster: EmbeddedCluster) -> None:
     """Two requests at once: as Kafka's controller, which handles one after the other."""
     with Wire(cluster.core.brokers[1].port) as one, Wire(cluster.core.brokers[1].port) as two:
