@@ -18,6 +18,7 @@ from quorate.cluster.errors import ClusterStateError
 from quorate.cluster.failing import METADATA, WRITTEN, unwritten
 from quorate.cluster.fetch_sessions import FetchSessions
 from quorate.cluster.frames import API_VERSIONS_KEY, Header
+from quorate.cluster.telemetry import Telemetry
 from quorate.cluster.turns import Work
 from quorate.codecs.api.body import decode_api
 from quorate.codecs.errors import DecodeError
@@ -49,7 +50,7 @@ class Broker:
     """A broker of a cluster.
 
     `serving`: it listens; `frozen`: and answers nothing all the same; `cut_off`: clients do not reach it; `fenced`: the controller has not heard of
-    it for too long; `registered`: the controller knows it, which it does until it is removed; `port`: 0 before it first listened; `listen_host`: where it listens; `host`: what clients are told.
+    it for too long; `registered`: the controller knows it, which it does until it is removed or unregistered; `port`: 0 before it first listened; `listen_host`: where it listens; `host`: what clients are told.
     """
 
     def __init__(self, cluster: "ClusterCore", number: int, rack: str | None) -> None:
@@ -69,13 +70,14 @@ class Broker:
         self._waiting: deque[Connection] = deque()
         self._idle: Handle | None = None
         self.fetch_sessions = FetchSessions(cluster.settings.number("max.incremental.fetch.session.cache.slots"))
+        self.telemetry = Telemetry()
         self._server: asyncio.Server | None = None
         self._closing: asyncio.Server | None = None  # its last connections are being accepted
 
     @property
     def alive(self) -> bool:
         """Whether it may lead, and clients are told of it."""
-        return self.serving and not self.fenced
+        return self.serving and self.registered and not self.fenced
 
     @property
     def address(self) -> str:
@@ -164,6 +166,8 @@ class Broker:
 
     def left(self, connection: Connection) -> None:
         """A connection is closed; one that waited for its place is served."""
+        if connection.telemetry_id is not None:
+            self.telemetry.forget(connection.telemetry_id)
         if connection in self.connections:
             self.connections.discard(connection)
         elif connection in self._waiting:

@@ -20,6 +20,7 @@ from quorate.coordinator.results import Pending
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
+    from quorate.codecs import Uuid
     from quorate.codecs.message import Message
 
 __all__ = ["Connection"]
@@ -48,7 +49,9 @@ class Connection(asyncio.Protocol):
         self.user: str | None = None
         self.login: Login | None = None
         self.host = ""
+        self.port = 0
         self.software = ""
+        self.telemetry_id: Uuid | None = None  # of the client that pushes its metrics over it
         self.open = True
         self._buffer = bytearray()
         self._large: LargeFrame | None = None  # what is being received
@@ -86,6 +89,7 @@ class Connection(asyncio.Protocol):
             return
         peer = transport.get_extra_info("peername")
         self.host = f"/{peer[0]}" if peer else "/127.0.0.1"
+        self.port = peer[1] if peer else 0
         if not self.broker.admit(self):
             return
         self.broker.connections.add(self)

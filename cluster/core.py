@@ -98,6 +98,8 @@ class ClusterCore:
         self._coming: dict[str, object] = {}  # names of topics that are being created, and by whom
         self._coming_metrics: dict[str, set[str]] = {}
         self.group_configs: dict[str, GroupConfig] = {}
+        self.client_metrics: dict[str, dict[str, str]] = {}  # subscriptions by name
+        self.client_metrics_version = 0  # how often they have changed
         self.group_settings: dict[str, dict[str, str]] = {}  # what group_configs was made of, and what is only kept
         self.faults = Faults(self)
         self.quotas: Quotas = {}
@@ -556,6 +558,13 @@ class ClusterCore:
                 yield from self._equipping(topic)
             yield None
         self._keep(())
+
+    def change_client_metrics(self, name: str, configs: Mapping[str, str]) -> None:
+        """Replace the configs of a subscription to clients' metrics, none to remove it; to be followed by `settings_changed`."""
+        self.client_metrics.pop(name, None)
+        if configs:
+            self.client_metrics[name] = dict(configs)
+        self.client_metrics_version += 1
 
     def change_broker_settings(self, broker: int | None, values: Mapping[str, str]) -> None:
         """Have a broker, or all of them, follow other settings than at the start (KIP-226); to be followed by `settings_changed`."""

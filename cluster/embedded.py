@@ -201,6 +201,7 @@ class EmbeddedCluster:
         if rack is not None:
             found.rack = rack or None
         await found.start()
+        found.registered = True
         self.core.broker_changed()
 
     def start_broker(self, broker: int, *, rack: str | None = None) -> None:

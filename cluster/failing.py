@@ -13,6 +13,8 @@ from quorate.codecs.api.broker import (
     AlterClientQuotasRequest,
     AlterConfigsRequest,
     AlterPartitionReassignmentsRequest,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     CreateAclsRequest,
@@ -29,7 +31,12 @@ from quorate.codecs.api.broker import (
     InitProducerIdRequest,
     ListPartitionReassignmentsRequest,
     ProduceRequest,
+    UnregisterBrokerRequest,
     UpdateFeaturesRequest,
+)
+from quorate.codecs.api.broker.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirTopicResult,
 )
 from quorate.codecs.api.broker.alter_user_scram_credentials import AlterUserScramCredentialsResult
 from quorate.codecs.api.broker.describe_user_scram_credentials import DescribeUserScramCredentialsResult
@@ -60,6 +67,7 @@ METADATA: frozenset[type[Message]] = frozenset(
         DeleteTopicsRequest,
         ElectLeadersRequest,
         IncrementalAlterConfigsRequest,
+        UnregisterBrokerRequest,
         UpdateFeaturesRequest,
     }
 )
@@ -104,6 +112,8 @@ def failed_response(cluster: "ClusterCore", request: Message, version: int, code
         context = RequestContext(api_version=version, now_ms=cluster.clock.now_ms())
         return cluster.groups.failed(request, context, code)
     match request:
+        case AlterReplicaLogDirsRequest():
+            return _of_directories(request, code)
         case AlterUserScramCredentialsRequest():
             return _of_users(request, code)
         case DescribeUserScramCredentialsRequest():  # Kafka does not say which user
@@ -115,6 +125,22 @@ def failed_response(cluster: "ClusterCore", request: Message, version: int, code
     found = _mirrored(request, api_of(type(request)).response, version, code, type(request) in _WITH_PARTS)
     other = _OTHER_THAN_DEFAULTS.get(type(request))
     return found if other is None else replace(found, **other)
+
+
+def _of_directories(request: AlterReplicaLogDirsRequest, code: ErrorCode) -> Message:
+    """Each topic of each directory, also without partitions."""
+    return AlterReplicaLogDirsResponse(
+        results=tuple(
+            AlterReplicaLogDirTopicResult(
+                topic_name=topic.name,
+                partitions=tuple(
+                    AlterReplicaLogDirPartitionResult(partition_index=one, error_code=code) for one in topic.partitions
+                ),
+            )
+            for directory in request.dirs
+            for topic in directory.topics
+        )
+    )
 
 
 def _of_users(request: AlterUserScramCredentialsRequest, code: ErrorCode) -> Message:

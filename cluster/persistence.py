@@ -61,6 +61,7 @@ def restore(cluster: "ClusterCore", data: DataDirectory) -> None:
         cluster.group_settings[group] = dict(settings)
         followed = {name: value for name, value in settings.items() if name in _FOLLOWED}
         cluster.group_configs[group] = GroupConfig().with_properties(followed)
+    cluster.client_metrics = {name: dict(configs) for name, configs in state.client_metrics.items()}
     cluster.quotas = {entity: dict(quotas) for entity, quotas in state.quotas.items()}
     cluster.credentials.changed = dict(state.credentials)
     cluster.transactions.next_block = state.next_producer_id
@@ -90,6 +91,7 @@ def state_of(cluster: "ClusterCore", data: DataDirectory, *, only: Iterable[Uuid
             if topic is not None
         },
         groups=cluster.group_settings,
+        client_metrics=cluster.client_metrics,
         broker_configs={
             "" if broker is ALL else str(broker): values for broker, values in cluster.settings.changed.items()
         },

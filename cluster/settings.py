@@ -34,6 +34,8 @@ BROKER_DEFAULTS: Mapping[str, str] = {
     "fetch.max.bytes": "57671680",
     "max.incremental.fetch.session.cache.slots": "1000",
     "replica.selector.class": "",
+    "telemetry.max.bytes": "1048576",
+    "metric.reporters": "org.apache.kafka.common.metrics.JmxReporter",
     "delete.topic.enable": "true",
     "unclean.leader.election.enable": "false",
     "offsets.topic.num.partitions": "50",

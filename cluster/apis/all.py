@@ -5,6 +5,7 @@ from quorate.cluster.apis import (
     alter_configs,
     cluster,
     configs,
+    delegation_tokens,
     describe_transactions,
     features,
     fetch,
@@ -22,8 +23,10 @@ from quorate.cluster.apis import (
     replicas,
     sasl,
     scram,
+    telemetry,
     topics,
     transactions,
+    unregister_broker,
     versions,
 )
 
@@ -32,6 +35,7 @@ __all__ = [
     "alter_configs",
     "cluster",
     "configs",
+    "delegation_tokens",
     "describe_transactions",
     "features",
     "fetch",
@@ -49,7 +53,9 @@ __all__ = [
     "replicas",
     "sasl",
     "scram",
+    "telemetry",
     "topics",
     "transactions",
+    "unregister_broker",
     "versions",
 ]

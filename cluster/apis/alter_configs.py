@@ -1,4 +1,4 @@
-"""AlterConfigs v0–2, IncrementalAlterConfigs v0–1 (KIP-133, KIP-339): settings of topics, of groups (KIP-848), and of brokers while they run (KIP-226) change.
+"""AlterConfigs v0–2, IncrementalAlterConfigs v0–1 (KIP-133, KIP-339): settings of topics, of groups (KIP-848), of client metrics (KIP-714), and of brokers while they run (KIP-226) change.
 
 Which settings there are, and what they may be, is known to `topic_settings` and `broker_settings`.
 """
@@ -13,6 +13,7 @@ from quorate.cluster.apis import Context, answers
 from quorate.cluster.apis.broker_configs import broker_config, check_broker_settings
 from quorate.cluster.apis.configs import (
     BROKER,
+    CLIENT_METRICS_CONFIG,
     GROUP,
     TOPIC,
     check_settings,
@@ -22,6 +23,7 @@ from quorate.cluster.apis.configs import (
     topic_config,
 )
 from quorate.cluster.authorizer import CLUSTER_NAME, Operation, ResourceType
+from quorate.cluster.client_metrics import check_client_metrics
 from quorate.cluster.config_relations import group_problem
 from quorate.cluster.errors import Refusal
 from quorate.cluster.settings import ALL
@@ -221,7 +223,9 @@ def _first_problem(cluster: "ClusterCore", one: Any) -> _Problem | None:
         if operation not in range(4):
             return _Problem.OPERATION
         setting = known.get(name)
-        if operation in (_APPEND, _SUBTRACT) and (setting is None or setting.kind is not Kind.LIST):
+        # Kafka's controller does not know the types of client metrics' configs: none of them is a list to it.
+        is_list = setting is not None and setting.kind is Kind.LIST and one.resource_type != CLIENT_METRICS_CONFIG
+        if operation in (_APPEND, _SUBTRACT) and not is_list:
             return _Problem.NO_LIST
     return None
 
@@ -249,6 +253,12 @@ def _alter(broker: "Broker", one: Any, change: Change, only_check: bool) -> None
         if not only_check:
             cluster.group_settings[name] = {each: value for each, value in settings.items() if value is not None}
             cluster.group_configs[name] = config
+    elif kind == CLIENT_METRICS_CONFIG:
+        result = change(one, cluster.client_metrics.get(name, {}), known)
+        check_client_metrics(name, result)
+        if not only_check:
+            configs = {each: value for each, value in result.items() if value is not None}
+            cluster.change_client_metrics(name, configs)
     elif kind == BROKER:
         changed = int(name) if name else ALL
         settings = change(one, broker_config(cluster, changed), known)

@@ -50,7 +50,7 @@ def describe_cluster(broker: "Broker", request: DescribeClusterRequest, context:
                 broker_id=one.id, host=one.host, port=one.port, rack=one.rack, is_fenced=not one.alive
             )
             for one in cluster.brokers.values()
-            if one.alive or request.include_fenced_brokers
+            if one.alive or (request.include_fenced_brokers and one.registered)
         ),
     )
 

@@ -11,6 +11,7 @@ from quorate.cluster.apis import Context, answers
 from quorate.cluster.apis.broker_configs import broker_config
 from quorate.cluster.apis.versions import release_of
 from quorate.cluster.broker_settings import SYNONYMS, BrokerSetting, Change, of_brokers, setting_named
+from quorate.cluster.client_metrics import CLIENT_METRICS, parsed
 from quorate.cluster.errors import Refusal
 from quorate.cluster.settings import ALL, MOST_PARTITIONS
 from quorate.cluster.topic_settings import TOPIC_SETTINGS, Kind, Setting, elements, of_groups, of_topics
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BROKER",
+    "CLIENT_METRICS_CONFIG",
     "GROUP",
     "TOPIC",
     "check_settings",
@@ -42,11 +44,11 @@ __all__ = [
     "topic_config",
 ]
 
-TOPIC, BROKER, GROUP = 2, 4, 32
+TOPIC, BROKER, CLIENT_METRICS_CONFIG, GROUP = 2, 4, 16, 32
 """Types of resources that have settings."""
-_OTHERS_WITH_SETTINGS = (8, 16)
-"""Loggers of brokers, and clients' metrics."""
-_FROM_TOPIC, _FROM_BROKER, _FROM_ALL_BROKERS, _AT_START, _DEFAULT, _FROM_GROUP = 1, 2, 3, 4, 5, 8
+_BROKER_LOGGER = 8
+_FROM_TOPIC, _FROM_BROKER, _FROM_ALL_BROKERS, _AT_START, _DEFAULT = 1, 2, 3, 4, 5
+_FROM_CLIENT_METRICS, _FROM_GROUP = 7, 8
 
 
 # ---- what a setting may be
@@ -57,12 +59,14 @@ def _release(cluster: "ClusterCore") -> tuple[int, int]:
 
 
 def settings_of(cluster: "ClusterCore", resource_type: int) -> Mapping[str, Setting]:
-    """The settings that topics, brokers or groups have in the cluster's release; none of others."""
+    """The settings that topics, brokers, client metrics or groups have in the cluster's release; none of others."""
     release = _release(cluster)
     if resource_type == TOPIC:
         return of_topics(release)
     if resource_type == BROKER:
         return {name: one.rule for name, one in of_brokers(release).items()}
+    if resource_type == CLIENT_METRICS_CONFIG:
+        return CLIENT_METRICS
     return of_groups(release) if resource_type == GROUP else {}
 
 
@@ -233,7 +237,7 @@ def _of_all_brokers(cluster: "ClusterCore") -> Iterator[DescribeConfigsResourceR
 
 @answers(
     DescribeConfigsRequest,
-    lacks="documentation; loggers and client metrics",
+    lacks="documentation; loggers",
 )
 def describe_configs(
     broker: "Broker", request: DescribeConfigsRequest, context: Context
@@ -257,7 +261,7 @@ def describe_configs(
 
 def strange_type(cluster: "ClusterCore", resources: Sequence[DescribeConfigsResource]) -> int | None:
     """A type of resource that is asked for, but has no configs in the cluster's release."""
-    known = {TOPIC, BROKER, *_OTHERS_WITH_SETTINGS, *({GROUP} if _release(cluster) >= (4, 0) else ())}
+    known = {TOPIC, BROKER, _BROKER_LOGGER, CLIENT_METRICS_CONFIG, *({GROUP} if _release(cluster) >= (4, 0) else ())}
     return min({one.resource_type for one in resources} - known, default=None)
 
 
@@ -273,6 +277,12 @@ def _described(broker: "Broker", asked: DescribeConfigsResource, synonyms: bool)
                 raise Refusal(ErrorCode.INVALID_REQUEST, "a group has a name")
             own = cluster.group_settings.get(name, {})
             settings = [_shown(broker, one, own, _FROM_GROUP) for one in known.values()]
+        elif asked.resource_type == CLIENT_METRICS_CONFIG:
+            if not name:
+                raise Refusal(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+            given = cluster.client_metrics.get(name, {})
+            own = {each: parsed(each, value) for each, value in given.items()}
+            settings = [_shown(broker, one, own, _FROM_CLIENT_METRICS) for one in CLIENT_METRICS.values()]
         else:
             raise Refusal(ErrorCode.INVALID_REQUEST, f"resources of type {asked.resource_type} have no settings here")
     except Refusal as refusal:

@@ -1,4 +1,4 @@
-"""ListConfigResources v0–1: what has settings, by type (KIP-1142). Version 0 lists client metrics only (KIP-714), of which there are none here."""
+"""ListConfigResources v0–1: what has settings, by type (KIP-1142). Version 0 lists client metrics only (KIP-714)."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ def _brokers(cluster: "ClusterCore") -> Iterable[str]:
 
 _TYPES: dict[int, Callable[["ClusterCore"], Iterable[str]]] = {
     32: lambda cluster: [name for name, settings in cluster.group_settings.items() if settings],
-    16: lambda cluster: (),
+    16: lambda cluster: cluster.client_metrics,
     8: _brokers,
     4: _brokers,
     2: lambda cluster: cluster.topics,
@@ -30,7 +30,7 @@ _TYPES: dict[int, Callable[["ClusterCore"], Iterable[str]]] = {
 _CLIENT_METRICS = 16
 
 
-@answers(ListConfigResourcesRequest, lacks="client metrics (KIP-714), of which there are none")
+@answers(ListConfigResourcesRequest)
 def list_config_resources(
     broker: "Broker", request: ListConfigResourcesRequest, context: Context
 ) -> ListConfigResourcesResponse:

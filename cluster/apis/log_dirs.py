@@ -1,21 +1,38 @@
-"""DescribeLogDirs v1–5: how large logs are, and how much room there is (KIP-113, KIP-827). Each broker has one directory; in memory it has only a name."""
+"""DescribeLogDirs v1–5, AlterReplicaLogDirs v1–2 (KIP-113, KIP-827): how large logs are, how much room there is, and where replicas are.
+
+Each broker has one log directory, so a replica is where it can be moved to. In memory the directory has only a name.
+"""
 
 import shutil
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.turns import Work
-from quorate.codecs.api.broker import DescribeLogDirsRequest, DescribeLogDirsResponse
+from quorate.codecs.api.broker import (
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+from quorate.codecs.api.broker.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirTopicResult,
+)
 from quorate.codecs.api.broker.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from quorate.codecs.api.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
 
 __all__: list[str] = []
+
+_LONGEST_NAME = 255
+_FUTURE_SUFFIX = 40
+"""What the name of a partition's folder has more while it moves: a dot, 32 digits and "-future"."""
 
 
 @answers(DescribeLogDirsRequest)
@@ -36,12 +53,50 @@ def describe_log_dirs(
         if logs:
             topics.append(DescribeLogDirsTopic(name=topic.name, partitions=logs))
     total = usable = -1
-    place = f"/memory/broker-{broker.id}"
+    place = _log_dir(broker)
     if cluster.data is not None:
-        folder = cluster.data.broker(broker.id).absolute()
-        place = str(folder)
-        room = shutil.disk_usage(folder)
+        room = shutil.disk_usage(place)
         total, usable = room.total, room.free
     return DescribeLogDirsResponse(
         results=(DescribeLogDirsResult(log_dir=place, topics=tuple(topics), total_bytes=total, usable_bytes=usable),)
     )
+
+
+@answers(AlterReplicaLogDirsRequest)
+def alter_replica_log_dirs(
+    broker: "Broker", request: AlterReplicaLogDirsRequest, context: Context
+) -> AlterReplicaLogDirsResponse:
+    """Move nothing: replicas are in the broker's only directory, and other directories do not exist."""
+    wanted = {  # a partition that is named twice moves to the last directory
+        (topic.name, partition): one.path
+        for one in request.dirs
+        for topic in one.topics
+        for partition in topic.partitions
+    }
+    results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+    for (topic, partition), path in wanted.items():
+        error = _move_error(broker, topic, partition, path)
+        result = AlterReplicaLogDirPartitionResult(partition_index=partition, error_code=error)
+        results.setdefault(topic, []).append(result)
+    return AlterReplicaLogDirsResponse(
+        results=tuple(
+            AlterReplicaLogDirTopicResult(topic_name=topic, partitions=tuple(each)) for topic, each in results.items()
+        )
+    )
+
+
+def _move_error(broker: "Broker", topic: str, partition: int, path: str) -> ErrorCode:
+    """In the order of Kafka's ReplicaManager."""
+    if len(f"{topic}-{partition}") + _FUTURE_SUFFIX > _LONGEST_NAME:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    if path != _log_dir(broker):
+        return ErrorCode.LOG_DIR_NOT_FOUND
+    found = broker.cluster.partition(topic, partition)
+    if found is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE if broker.id in found.replicas else ErrorCode.REPLICA_NOT_AVAILABLE
+
+
+def _log_dir(broker: "Broker") -> str:
+    data = broker.cluster.data
+    return f"/memory/broker-{broker.id}" if data is None else str(data.broker(broker.id).absolute())

@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING
 
 from quorate.assignors.kafka_version import KafkaVersion
 from quorate.cluster.apis import ANSWERS, Context, answers
+from quorate.cluster.apis.telemetry import has_plugin
 from quorate.cluster.frames import API_VERSIONS_KEY
-from quorate.codecs.api.broker import ApiVersionsRequest, ApiVersionsResponse, ProduceRequest
+from quorate.codecs.api.broker import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    GetTelemetrySubscriptionsRequest,
+    ProduceRequest,
+    PushTelemetryRequest,
+)
 from quorate.codecs.api.broker.api_versions import ApiVersion, FinalizedFeatureKey, SupportedFeatureKey
 from quorate.codecs.api.declare import api_of
 from quorate.codecs.api.error_codes import ErrorCode
@@ -23,11 +30,15 @@ if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
     from quorate.cluster.core import ClusterCore
 
-__all__ = ["INCOMPLETE", "advertised", "check_levels", "finalized", "release_of", "unsupported"]
+__all__ = ["INCOMPLETE", "TELEMETRY", "advertised", "check_levels", "finalized", "release_of", "unsupported"]
 
 INCOMPLETE: Mapping[str, str] = {"share.version": "ShareFetch", "streams.version": "StreamsGroupHeartbeat"}
 """Features that a new cluster has at level 0, and the API that each lacks: clients fail at once, instead of when they need that. UpdateFeatures switches them on."""
 
+TELEMETRY: frozenset[int] = frozenset(
+    api_of(one).key for one in (GetTelemetrySubscriptionsRequest, PushTelemetryRequest)
+)
+"""Answered by all releases, and told only where a plugin takes what clients push."""
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -75,22 +86,26 @@ def _table(version: KafkaVersion, own: bool) -> dict[int, range]:
         if api.own:
             if own:
                 table[api.key] = api.versions
+        elif api.key in TELEMETRY:
+            table[api.key] = api.versions
         elif api.key in last:
             table[api.key] = range(api.versions.start, min(api.versions[-1], last[api.key]) + 1)
     return table
 
 
 def advertised(cluster: "ClusterCore") -> dict[int, range]:
-    """API key → versions that clients may use. Those of KIP-848's client-side assignors only where they are enabled."""
+    """API key → versions that clients may use, told or not. Those of KIP-848's client-side assignors only where they are enabled."""
     config = cluster.settings.coordinator
     return _table(config.kafka_version, config.group_consumer_client_assignors_enable)
 
 
 def _keys(cluster: "ClusterCore") -> tuple[ApiVersion, ...]:
     produce = api_of(ProduceRequest).key
+    hidden = frozenset() if has_plugin(cluster) else TELEMETRY
     return tuple(
         ApiVersion(api_key=key, min_version=0 if key == produce else each[0], max_version=each[-1])
         for key, each in sorted(advertised(cluster).items())
+        if key not in hidden
     )
 
 

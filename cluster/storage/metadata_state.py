@@ -33,7 +33,7 @@ from quorate.codecs.metadata_records import (
 
 __all__ = ["GROUP_CONFIG", "TOPIC_CONFIG", "BrokerFacts", "MetadataState", "PartitionFacts", "TopicFacts", "difference"]
 
-TOPIC_CONFIG, BROKER_CONFIG, GROUP_CONFIG = 2, 4, 32
+TOPIC_CONFIG, BROKER_CONFIG, CLIENT_METRICS_CONFIG, GROUP_CONFIG = 2, 4, 16, 32
 """Types of resources with settings (ConfigResource.Type)."""
 _PLAINTEXT = 0
 
@@ -77,6 +77,7 @@ class MetadataState:
     brokers: dict[int, BrokerFacts] = field(default_factory=dict)
     topics: dict[Uuid, TopicFacts] = field(default_factory=dict)
     groups: dict[str, dict[str, str]] = field(default_factory=dict)
+    client_metrics: dict[str, dict[str, str]] = field(default_factory=dict)
     broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     next_producer_id: int = 0
     credentials: dict[tuple[str, int], Credential] = field(default_factory=dict)
@@ -164,8 +165,7 @@ class MetadataState:
     def _configure(self, record: ConfigRecord) -> None:
         if record.resource_type == TOPIC_CONFIG:
             config = next(one for one in self.topics.values() if one.name == record.resource_name).config
-        elif record.resource_type in (GROUP_CONFIG, BROKER_CONFIG):
-            kept = self.groups if record.resource_type == GROUP_CONFIG else self.broker_configs
+        elif (kept := self._named(record.resource_type)) is not None:
             config = kept.setdefault(record.resource_name, {})
             if record.value is None and config.keys() <= {record.name}:
                 del kept[record.resource_name]
@@ -175,6 +175,14 @@ class MetadataState:
             config.pop(record.name, None)
         else:
             config[record.name] = record.value
+
+    def _named(self, resource_type: int) -> dict[str, dict[str, str]] | None:
+        """The configs of a type of resources other than topics, by name."""
+        return {
+            GROUP_CONFIG: self.groups,
+            BROKER_CONFIG: self.broker_configs,
+            CLIENT_METRICS_CONFIG: self.client_metrics,
+        }.get(resource_type)
 
 
 def difference(
@@ -210,6 +218,7 @@ def _records(old: MetadataState, new: MetadataState, only: Collection[Uuid] | No
     for kind, earlier, later in (
         (GROUP_CONFIG, old.groups, new.groups),
         (BROKER_CONFIG, old.broker_configs, new.broker_configs),
+        (CLIENT_METRICS_CONFIG, old.client_metrics, new.client_metrics),
     ):
         for whose in dict.fromkeys((*earlier, *later)):
             yield from _settings(kind, whose, earlier.get(whose, {}), later.get(whose, {}))

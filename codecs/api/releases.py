@@ -78,6 +78,9 @@ _LAST: Final[Mapping[int, tuple[str, *tuple[int, ...]]]] = {
     66: ("ListTransactions", 1, 1, 2, 2, 2),
     68: ("ConsumerGroupHeartbeat", 0, 1, 1, 1, 1),  # 1 expressions
     69: ("ConsumerGroupDescribe", 0, 1, 1, 1, 1),
+    # Brokers answer both, and tell of them only where a plugin takes what clients push (KIP-714).
+    71: ("GetTelemetrySubscriptions", _NONE),
+    72: ("PushTelemetry", _NONE),
     74: ("ListConfigResources", 0, 0, 1, 1, 1),
     75: ("DescribeTopicPartitions", 0),
     76: (

@@ -89,6 +89,8 @@ SETS = frozenset(
         "DescribeGroupsResponse.groups",
         "DescribedGroup.members",
         "ListConfigResourcesResponse.config_resources",
+        "AlterReplicaLogDirsResponse.results",
+        "AlterReplicaLogDirTopicResult.partitions",
         "DescribeProducersResponse.topics",
         "TopicResponse.partitions",
         "UpdateFeaturesResponse.results",

@@ -107,7 +107,18 @@ def _resource_name(gen: "Requests", values: Values) -> str:
         return gen.topic()
     if kind == 32:
         return gen.any_group()
+    if kind == 16:
+        return gen.random.choice(("push", "push", "another", ""))
     return gen.random.choice(("1", "1", "", "7", "x"))
+
+
+CLIENT_METRICS_CONFIGS: tuple[tuple[str, str | None], ...] = (
+    *(("metrics", value) for value in ("a.b,c", "*", "", "a,a", "a,,b")),
+    *(("interval.ms", value) for value in ("100", "60000", "99", "3600001", " 200 ", "often", "")),
+    *(("match", value) for value in ("client_id=a.*", "client_id=a,client_source_port=1", "client_id", "=a", "x=y")),
+    *(("match", value) for value in ("client_id=[", "client_id=a=b", "client_id=a==", " client_id = a b ", "")),
+    ("retention.ms", "1"),
+)
 
 
 def _config(gen: "Requests") -> tuple[str, str | None]:
@@ -123,6 +134,8 @@ def _alterable(gen: "Requests", values: Values) -> tuple[Message, ...]:
     pool: tuple[tuple[str, str | None], ...] = TOPIC_CONFIGS
     if values["resource_type"] == 32:
         pool = GROUP_CONFIGS
+    elif values["resource_type"] == 16:
+        pool = CLIENT_METRICS_CONFIGS
     elif values["resource_type"] == 4:
         return ()  # whatever it changes would stay
     elif gen.random.random() < gen.wildness:
@@ -315,11 +328,13 @@ SENSIBLE: Mapping[str, Make] = {
     "election_type": _pick(0, 0, 1),
     "TopicPartitions.partitions": lambda gen, _: (gen.partition(),),
     # settings
-    "resource_type": _pick(2, 2, 2, 2, 32, 4),
-    "AlterConfigsResource.resource_type": _pick(2, 2, 2, 32),
+    "resource_type": _pick(2, 2, 2, 2, 32, 4, 16),
+    "AlterConfigsResource.resource_type": _pick(2, 2, 2, 32, 16),
     "resource_name": _resource_name,
     "AlterConfigsResource.configs": _alterable,
     "configuration_keys": _pick(None, None, (), ("retention.ms",), ("no.such.setting", "cleanup.policy")),
+    "UnregisterBrokerRequest.broker_id": _pick(2, 7, -1, 0),
+    "AlterReplicaLogDir.path": _pick("/nowhere", ""),
     "resource_types": _pick((), (2,), (32,), (16,), (4, 2)),
     # records
     "acks": _pick(-1, -1, -1, 1),

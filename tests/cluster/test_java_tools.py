@@ -101,6 +101,21 @@ def test_credentials_quotas_and_settings_are_changed_and_told(ok: Run) -> None:
     )
     assert "share.session.timeout.ms=50000" in ok(CONFIG, "--describe", "--entity-type", "groups")
     assert "min.insync.replicas=1 sensitive=false" in ok(CONFIG, "--describe", "--entity-type", "brokers")
+
+
+def test_client_metrics_are_altered_described_listed_and_removed(ok: Run) -> None:
+    assert ok("ClientMetricsCommand", "--list").strip() == ""
+    push = ("--name", "push", "--metrics", "org.apache.a,b", "--interval", "1000", "--match", "client_id=app.*")
+    ok("ClientMetricsCommand", "--alter", *push)
+    assert ok("ClientMetricsCommand", "--list").strip() == "push"
+    told = ok("ClientMetricsCommand", "--describe", "--name", "push")
+    assert "Client metrics configs for push are:" in told
+    assert [line.strip() for line in told.splitlines()[1:]] == [
+        "interval.ms=1000",
+        "match=client_id=app.*",
+        "metrics=org.apache.a,b",
+    ]
+    ok("ClientMetricsCommand", "--delete", "--name", "push")
     assert ok("ClientMetricsCommand", "--list").strip() == ""
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from quorate.cluster import EmbeddedCluster
 from quorate.cluster.apis import ANSWERS
-from quorate.cluster.apis.versions import INCOMPLETE
+from quorate.cluster.apis.versions import INCOMPLETE, TELEMETRY
 from quorate.codecs.api import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
@@ -143,7 +143,7 @@ def test_answers_of_later_releases_are_told_of_once_they_are_there() -> None:
     """So that a release which is added does not hide what is answered."""
     newest = last_versions(RELEASES[-1])
     for answer in ANSWERS.values():
-        if not answer.api.own:
+        if not answer.api.own and answer.api.key not in TELEMETRY:
             assert answer.api.key in newest, answer.api.name
             assert api_of(answer.api.key).versions[-1] >= newest[answer.api.key]
 

@@ -12,12 +12,17 @@ from quorate.codecs.api.broker.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
+from quorate.codecs.api.broker.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
 from quorate.codecs.api.broker.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
 )
 from quorate.codecs.api.broker.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from quorate.codecs.api.broker.create_acls import CreateAclsRequest, CreateAclsResponse
+from quorate.codecs.api.broker.create_delegation_token import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
 from quorate.codecs.api.broker.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from quorate.codecs.api.broker.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from quorate.codecs.api.broker.delete_acls import DeleteAclsRequest, DeleteAclsResponse
@@ -27,6 +32,10 @@ from quorate.codecs.api.broker.describe_acls import DescribeAclsRequest, Describ
 from quorate.codecs.api.broker.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 from quorate.codecs.api.broker.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from quorate.codecs.api.broker.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from quorate.codecs.api.broker.describe_delegation_token import (
+    DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
+)
 from quorate.codecs.api.broker.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from quorate.codecs.api.broker.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 from quorate.codecs.api.broker.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
@@ -41,8 +50,16 @@ from quorate.codecs.api.broker.describe_user_scram_credentials import (
 )
 from quorate.codecs.api.broker.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from quorate.codecs.api.broker.end_txn import EndTxnRequest, EndTxnResponse
+from quorate.codecs.api.broker.expire_delegation_token import (
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+)
 from quorate.codecs.api.broker.fetch import FetchRequest, FetchResponse
 from quorate.codecs.api.broker.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from quorate.codecs.api.broker.get_telemetry_subscriptions import (
+    GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
+)
 from quorate.codecs.api.broker.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -58,8 +75,11 @@ from quorate.codecs.api.broker.list_transactions import ListTransactionsRequest,
 from quorate.codecs.api.broker.metadata import MetadataRequest, MetadataResponse
 from quorate.codecs.api.broker.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from quorate.codecs.api.broker.produce import ProduceRequest, ProduceResponse
+from quorate.codecs.api.broker.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
+from quorate.codecs.api.broker.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 from quorate.codecs.api.broker.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from quorate.codecs.api.broker.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from quorate.codecs.api.broker.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from quorate.codecs.api.broker.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 __all__ = [
@@ -73,12 +93,16 @@ __all__ = [
     "AlterConfigsResponse",
     "AlterPartitionReassignmentsRequest",
     "AlterPartitionReassignmentsResponse",
+    "AlterReplicaLogDirsRequest",
+    "AlterReplicaLogDirsResponse",
     "AlterUserScramCredentialsRequest",
     "AlterUserScramCredentialsResponse",
     "ApiVersionsRequest",
     "ApiVersionsResponse",
     "CreateAclsRequest",
     "CreateAclsResponse",
+    "CreateDelegationTokenRequest",
+    "CreateDelegationTokenResponse",
     "CreatePartitionsRequest",
     "CreatePartitionsResponse",
     "CreateTopicsRequest",
@@ -97,6 +121,8 @@ __all__ = [
     "DescribeClusterResponse",
     "DescribeConfigsRequest",
     "DescribeConfigsResponse",
+    "DescribeDelegationTokenRequest",
+    "DescribeDelegationTokenResponse",
     "DescribeLogDirsRequest",
     "DescribeLogDirsResponse",
     "DescribeProducersRequest",
@@ -113,10 +139,14 @@ __all__ = [
     "ElectLeadersResponse",
     "EndTxnRequest",
     "EndTxnResponse",
+    "ExpireDelegationTokenRequest",
+    "ExpireDelegationTokenResponse",
     "FetchRequest",
     "FetchResponse",
     "FindCoordinatorRequest",
     "FindCoordinatorResponse",
+    "GetTelemetrySubscriptionsRequest",
+    "GetTelemetrySubscriptionsResponse",
     "IncrementalAlterConfigsRequest",
     "IncrementalAlterConfigsResponse",
     "InitProducerIdRequest",
@@ -135,10 +165,16 @@ __all__ = [
     "OffsetForLeaderEpochResponse",
     "ProduceRequest",
     "ProduceResponse",
+    "PushTelemetryRequest",
+    "PushTelemetryResponse",
+    "RenewDelegationTokenRequest",
+    "RenewDelegationTokenResponse",
     "SaslAuthenticateRequest",
     "SaslAuthenticateResponse",
     "SaslHandshakeRequest",
     "SaslHandshakeResponse",
+    "UnregisterBrokerRequest",
+    "UnregisterBrokerResponse",
     "UpdateFeaturesRequest",
     "UpdateFeaturesResponse",
 ]

@@ -1,0 +1,106 @@
+"""GetTelemetrySubscriptions v0, PushTelemetry v0 (KIP-714): which metrics a client is to push, and what it pushes.
+
+As a broker does, both are answered always, and listed in ApiVersions only where the broker has a plugin that takes metrics: where `metric.reporters`
+names a class besides Kafka's own, which stands for the plugin here. What clients push is in `Broker.telemetry.received` then.
+"""
+
+from typing import TYPE_CHECKING
+
+from quorate.cluster.apis import Context, answers
+from quorate.cluster.errors import Refusal
+from quorate.cluster.telemetry import COMPRESSION_TYPES, Instance, Pushed, check_payload, check_push, is_reserved
+from quorate.cluster.topic_settings import elements
+from quorate.codecs import Uuid
+from quorate.codecs.api.broker import (
+    GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
+    PushTelemetryRequest,
+    PushTelemetryResponse,
+)
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.batches.compression import DecompressionError
+
+if TYPE_CHECKING:
+    from quorate.cluster.broker import Broker
+    from quorate.cluster.core import ClusterCore
+
+__all__ = ["has_plugin"]
+
+_KAFKAS_OWN = frozenset({"org.apache.kafka.common.metrics.JmxReporter"})
+_FORGIVEN = frozenset({ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE})
+"""After these errors a client may ask for its subscription at once."""
+
+
+def has_plugin(cluster: "ClusterCore") -> bool:
+    """Whether brokers have a plugin that takes clients' metrics."""
+    return bool(set(elements(cluster.settings.get("metric.reporters"))) - _KAFKAS_OWN)
+
+
+@answers(GetTelemetrySubscriptionsRequest)
+def get_telemetry_subscriptions(
+    broker: "Broker", request: GetTelemetrySubscriptionsRequest, context: Context
+) -> GetTelemetrySubscriptionsResponse:
+    """Return the subscription of a client, which gets an id with its first request."""
+    number = request.client_instance_id
+    if number == Uuid.ZERO:
+        number = broker.telemetry.new_id(broker.cluster.new_uuid)
+    instance = _instance(broker, number, context)
+    if not instance.may_ask(context.now_ms) and instance.error not in _FORGIVEN:
+        return GetTelemetrySubscriptionsResponse(error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+    instance.error = ErrorCode.NONE
+    return GetTelemetrySubscriptionsResponse(
+        client_instance_id=number,
+        subscription_id=instance.subscription_id,
+        accepted_compression_types=COMPRESSION_TYPES,
+        push_interval_ms=instance.push_interval_ms,
+        telemetry_max_bytes=broker.cluster.settings.number("telemetry.max.bytes", broker.id),
+        delta_temporality=True,
+        requested_metrics=instance.metrics,
+    )
+
+
+@answers(PushTelemetryRequest)
+def push_telemetry(broker: "Broker", request: PushTelemetryRequest, context: Context) -> PushTelemetryResponse:
+    """Take a client's metrics."""
+    if is_reserved(request.client_instance_id):
+        return PushTelemetryResponse(error_code=ErrorCode.INVALID_REQUEST)
+    instance = _instance(broker, request.client_instance_id, context)
+    most_bytes = broker.cluster.settings.number("telemetry.max.bytes", broker.id)
+    try:
+        check_push(request, instance, most_bytes, context.now_ms)
+    except Refusal as refusal:
+        instance.error = refusal.code
+        return PushTelemetryResponse(error_code=refusal.code)
+    finally:
+        instance.terminating = request.terminating
+    instance.error = ErrorCode.NONE
+    try:
+        check_payload(request, most_bytes)
+    except DecompressionError:
+        instance.error = ErrorCode.INVALID_RECORD
+        return PushTelemetryResponse(error_code=ErrorCode.INVALID_RECORD)
+    if request.metrics and has_plugin(broker.cluster):
+        pushed = Pushed(
+            instance.id, context.client_id, request.terminating, request.compression_type, bytes(request.metrics)
+        )
+        broker.telemetry.received.append(pushed)
+    return PushTelemetryResponse()
+
+
+def _instance(broker: "Broker", number: Uuid, context: Context) -> Instance:
+    cluster, connection = broker.cluster, context.connection
+    name, _, version = connection.software.partition(" ")
+    client = {
+        "client_id": context.client_id,
+        "client_software_name": name or "unknown",
+        "client_software_version": version or "unknown",
+        "client_source_address": connection.host.removeprefix("/"),
+        "client_source_port": str(connection.port),
+    }
+    subscriptions = cluster.client_metrics.values()
+    found, made = broker.telemetry.instance(
+        number, client, subscriptions, cluster.client_metrics_version, context.now_ms
+    )
+    if made:
+        connection.telemetry_id = number
+    return found

@@ -1,0 +1,27 @@
+"""UnregisterBroker v0 (KIP-500): the controller forgets a broker, which registers again when it starts."""
+
+from typing import TYPE_CHECKING
+
+from quorate.cluster.apis import Context, answers
+from quorate.codecs.api.broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from quorate.codecs.api.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from quorate.cluster.broker import Broker
+
+__all__: list[str] = []
+
+
+@answers(UnregisterBrokerRequest)
+def unregister_broker(broker: "Broker", request: UnregisterBrokerRequest, context: Context) -> UnregisterBrokerResponse:
+    """Remove the registration of a broker; its replicas stay assigned to it, and others lead. One that runs stays up, unknown to clients."""
+    found = broker.cluster.brokers.get(request.broker_id)
+    if found is None or not found.registered:
+        return UnregisterBrokerResponse(
+            error_code=ErrorCode.BROKER_ID_NOT_REGISTERED,
+            error_message=f"Broker ID {request.broker_id} is not currently registered",
+        )
+    found.registered = False
+    broker.cluster.broker_changed()
+    broker.cluster.settings_changed()
+    return UnregisterBrokerResponse(error_message="")

@@ -1,0 +1,24 @@
+"""ExpireDelegationToken v1–2. KIP-48. v2 flexible."""
+
+from quorate.codecs.api.declare import request, response
+from quorate.codecs.message import Message
+from quorate.codecs.wire import Bytes, Int16, Int32, Int64
+
+__all__ = ["ExpireDelegationTokenRequest", "ExpireDelegationTokenResponse"]
+
+
+@request(api_key=40, versions=range(1, 3), flexible_since=2)
+class ExpireDelegationTokenRequest(Message):
+    """The token to be expired, by its HMAC."""
+
+    hmac: Bytes = b""
+    expiry_time_period_ms: Int64 = 0
+
+
+@response(ExpireDelegationTokenRequest)
+class ExpireDelegationTokenResponse(Message):
+    """When the token expires."""
+
+    error_code: Int16 = 0
+    expiry_timestamp_ms: Int64 = 0
+    throttle_time_ms: Int32 = 0
