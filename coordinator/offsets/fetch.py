@@ -66,7 +66,8 @@ def fetch_offsets(
 def _of_group(
     shard: CoordinatorShard, asked: OffsetFetchRequestGroup, request: OffsetFetchRequest, context: RequestContext
 ) -> OffsetFetchResponseGroup:
-    group = shard.state.readable(asked.group_id)
+    # To be stable, Kafka reads the latest state, as for a write.
+    group = (shard.state.groups.get if request.require_stable else shard.state.readable)(asked.group_id)
     if isinstance(group, ShareGroup):
         group = None  # share groups commit no offsets; those of a former group of this name are not theirs
     if group is not None:
