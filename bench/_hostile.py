@@ -19,7 +19,7 @@ from quorate.codecs.batches import BatchRecord, encode_batch
 from quorate.codecs.message import Message, MessageSpec
 from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, UuidType, WireType
 
-__all__ = ["GROUP", "PARTITIONS", "TOPICS", "Attack", "attacks"]
+__all__ = ["GROUP", "PARTITIONS", "TOPICS", "Attack", "attacks", "frame"]
 
 PARTITIONS = 10
 TOPICS: dict[str, dict[str, str]] = {
@@ -44,12 +44,11 @@ _LEFT_OUT = frozenset({"SaslHandshake", "SaslAuthenticate"})
 
 @dataclass(frozen=True)
 class Attack:
-    """Bytes for a connection. `requests`: how many responses it has, or `unanswered`: it stays open, and none is waited for."""
+    """Bytes for a connection. `unanswered`: it stays open, and no response is waited for."""
 
     api: str
     kind: str
     data: bytes
-    requests: int = 1
     unanswered: bool = False
 
 
@@ -220,7 +219,7 @@ def _pipelined(random: Random) -> Attack:
     count = random.choice((100, 1_000, 10_000))
     one = frame(_message(random, api.request, version, None, 0), version)
     count = max(1, min(count, _MOST_BYTES // len(one)))
-    return Attack(api.name, f"v{version}, {count:,} at once", one * count, requests=count)
+    return Attack(api.name, f"v{version}, {count:,} at once", one * count)
 
 
 # ---- batches

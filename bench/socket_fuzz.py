@@ -25,10 +25,14 @@ from typing import IO, Any
 # Behind everything: `codecs` stays the standard library's.
 sys.path.append(str(Path(__file__).parents[1]))
 
-from _hostile import GROUP, PARTITIONS, TOPICS, Attack, attacks
+from _hostile import GROUP, PARTITIONS, TOPICS, Attack, attacks, frame
+
+from quorate.codecs.api.broker import ApiVersionsRequest
 
 LIMIT_MS = 250
 NO_RESPONSE_S = 30
+LAST = 0x7E57
+"""The correlation id of the request behind an attack."""
 STEPS = 120
 """Requests of a round."""
 TICK_S = 0.002
@@ -44,6 +48,7 @@ def serve() -> None:
     import gc
 
     from quorate.cluster import EmbeddedCluster
+    from quorate.cluster.turns import collect_rarely
 
     longest = [0.0, "", 0.0]
     collecting = [0.0, 0.0]  # since when, and how long in this turn
@@ -77,8 +82,7 @@ def serve() -> None:
         for name, config in TOPICS.items():
             made.call(lambda name=name, config=config: core.create_topic(name, partitions=PARTITIONS, config=config))
         print(json.dumps({"ports": [broker.port for broker in core.brokers.values()]}), flush=True)
-        gc.collect()
-        gc.freeze()  # as `quorate serve` does
+        collect_rarely()  # as `quorate serve` does
         for _ in sys.stdin:
             took, what, collector = longest
             longest[:] = 0.0, "", 0.0
@@ -108,7 +112,6 @@ def probe(port: int, pid: int) -> None:
     from threading import Thread
 
     from quorate.codecs.api import ConsumerGroupHeartbeatRequest
-    from quorate.codecs.api.broker import ApiVersionsRequest
     from tests.cluster.wire import Wire
 
     worst = {"held_ms": 0.0, "late_ms": 0.0, "count": 0}
@@ -208,9 +211,12 @@ def send(port: int, attack: Attack, open_for_good: list[socket.socket]) -> str |
         if attack.unanswered:
             open_for_good.append(connection)
             return None
-        for _ in range(attack.requests):
+        connection.sendall(frame(ApiVersionsRequest(), 4, LAST))
+        # Produce without acks has no response; that of this last request comes after all others.
+        correlation_id = 0
+        while correlation_id != LAST:
             size = int.from_bytes(exactly(connection, 4), "big")
-            exactly(connection, size)
+            correlation_id = int.from_bytes(exactly(connection, size)[:4], "big")
     except TimeoutError:
         return f"no response within {NO_RESPONSE_S} s"
     except (ConnectionError, EOFError):
@@ -266,7 +272,6 @@ def play(
                         {
                             "api": attack.api,
                             "kind": attack.kind,
-                            "requests": attack.requests,
                             "unanswered": attack.unanswered,
                         }
                     ).encode()

@@ -4,7 +4,6 @@ Only options, what is printed, and signals are here; the brokers are `EmbeddedKa
 """
 
 import errno
-import gc
 import json
 import signal
 import sys
@@ -152,6 +151,8 @@ def serve(
             for text in kafka.embedded.core.start_notes:
                 note(text)
         http = None
+        from quorate.cluster.turns import collect_rarely
+
         if metrics_port is not None:
             from quorate.cluster.broker import endpoint
 
@@ -160,8 +161,7 @@ def serve(
         for line in [_json(kafka, http)] if as_json else _lines(kafka, http, data, security, took_ms):
             click.echo(line)
         sys.stdout.flush()
-        gc.collect()
-        gc.freeze()  # what was imported is not looked at again: each look at it holds up every client
+        collect_rarely()
         ended.wait()
         note("stopping")
     core = kafka.embedded.core

@@ -5,6 +5,7 @@ computed from a request (decoding it, compressing its batches, encoding its resp
 """
 
 import asyncio
+import gc
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, TypeVar
 
-__all__ = ["Aside", "Turns", "Work", "at_once", "each"]
+__all__ = ["Aside", "Turns", "Work", "at_once", "collect_rarely", "each"]
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -63,6 +64,17 @@ def each(items: Iterable[A], function: Callable[[A], B]) -> Work[tuple[B, ...]]:
         found.append(function(item))
         yield None
     return tuple(found)
+
+
+def collect_rarely() -> None:
+    """Keep Python's garbage collector from holding up every client, in a process that is the cluster's own.
+
+    A full collection looks at each object there is: 0.4 s with 70,000 partitions, after some requests that create or describe them. Young objects are
+    collected as ever, and what is not in cycles needs no collector.
+    """
+    gc.collect()
+    gc.freeze()  # what was imported
+    gc.set_threshold(5_000, 10, 1_000)
 
 
 class Turns:

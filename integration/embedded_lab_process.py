@@ -18,6 +18,7 @@ from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingUnixStreamServer
 from typing import IO, Any
 
+from quorate.cluster.turns import collect_rarely
 from quorate.integration.embedded import EmbeddedKafka
 from quorate.integration.embedded_lab import BEING_STARTED, LabPlan
 from quorate.integration.errors import ClusterError
@@ -57,6 +58,7 @@ def main(folder: Path, *, accept_data_loss: bool = False) -> int:
             lock.flush()
             plan = LabPlan.from_json(json.loads((folder / "plan.json").read_text(encoding="utf-8")))
             kafka = _started(plan, folder, _Log(folder / "log"), accept_data_loss)
+            collect_rarely()
         except BlockingIOError:
             said, *remedy = BEING_STARTED
             return _failed(said, tuple(remedy))
