@@ -16,6 +16,7 @@ from quorate.integration.waiting import wait_for
 from tests.assignors.adapters import live
 from tests.integration.groups import Deliveries, Load, Member, TopicPartitions, all_of, committed, given_first, settled
 from tests.integration.history import history
+from tests.integration.limits import LIMIT_MS
 
 __all__ = ["CLIENTS", "SESSION_MS", "Crowd", "Crowds", "check"]
 
@@ -110,7 +111,7 @@ class Crowd:
         """What each member has now."""
         return {name: member.assigned for name, member in self.members.items()}
 
-    def settle(self, expected: TopicPartitions, *, timeout_ms: int = 150_000) -> None:
+    def settle(self, expected: TopicPartitions, *, timeout_ms: int = LIMIT_MS) -> None:
         """Wait until the members share these partitions. Fails at once if one of them has ended."""
         try:
             settled(_Alive(self.members.values()), expected, timeout_ms=timeout_ms)
@@ -124,7 +125,9 @@ class Crowd:
         # A message's number is its offset.
         return values | {(at, offset) for one in self._ever for at, offset, _ in list(getattr(one, "records", ()))}
 
-    def wait_until_consumed(self, expected: Iterable[tuple[str, int]], count: int, *, timeout_ms: int = 90_000) -> None:
+    def wait_until_consumed(
+        self, expected: Iterable[tuple[str, int]], count: int, *, timeout_ms: int = LIMIT_MS
+    ) -> None:
         """Wait until every one of `count` messages of each partition was consumed."""
         everything = {(at, number) for at in expected for number in range(count)}
         wait_for(f"{self.group} has consumed everything", lambda: self.consumed() >= everything, timeout_ms)
@@ -209,7 +212,7 @@ class Crowds:
             wait_for(
                 f"members of {crowd.client} were told what they have",
                 lambda crowd=crowd: crowd.deliveries.held == crowd.assigned(),
-                60_000,
+                LIMIT_MS,
             )
 
     def __enter__(self) -> Self:
@@ -224,7 +227,7 @@ def check(crowd: Crowd, offsets: dict[tuple[str, int], int]) -> None:
     wait_for(
         f"{crowd.client} has committed what it consumed",
         lambda: committed(crowd.cluster, crowd.group) == offsets,
-        60_000,
+        LIMIT_MS,
     )
     past = history(crowd.cluster, crowd.group)
     assert past.owned_twice == [], crowd.client

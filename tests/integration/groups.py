@@ -12,6 +12,7 @@ from quorate.codecs.messages import consumer_group
 from quorate.coordinator import group_hash, topic_hash
 from quorate.integration import Cluster
 from quorate.integration.waiting import wait_for
+from tests.integration.limits import LIMIT_MS
 
 __all__ = [
     "Deliveries",
@@ -217,10 +218,10 @@ def given_first(members: Iterable[Consuming]) -> None:
     by then, the coordinator has nothing to wait for and gives them to the other member, while the first is just beginning with them.
     """
     for member in members:
-        wait_for("a member has partitions", lambda member=member: bool(member.assigned), 60_000)
+        wait_for("a member has partitions", lambda member=member: bool(member.assigned), LIMIT_MS)
 
 
-def settled(members: Sequence[Consuming], expected: TopicPartitions, *, timeout_ms: int = 60_000) -> None:
+def settled(members: Sequence[Consuming], expected: TopicPartitions, *, timeout_ms: int = LIMIT_MS) -> None:
     """Wait until the members own exactly these partitions, none of them twice, in equal shares: the first to come had all of them for a while."""
 
     def owned() -> bool:
@@ -282,7 +283,7 @@ def expected_hash(cluster: Cluster, *topics: str) -> int:
 
 
 def wait_for_epoch(
-    cluster: Cluster, group: str, reached: Callable[[GroupState], bool], what: str, *, timeout_ms: int = 60_000
+    cluster: Cluster, group: str, reached: Callable[[GroupState], bool], what: str, *, timeout_ms: int = LIMIT_MS
 ) -> GroupState:
     """The group's state as soon as it is as wanted."""
 

@@ -25,6 +25,7 @@ from quorate.integration.waiting import wait_for
 from tests.cluster.wire import Wire
 from tests.integration.conftest import QUICK
 from tests.integration.groups import Member, all_of, group_state, settled, wait_for_epoch
+from tests.integration.limits import LIMIT_MS
 
 pytestmark = [pytest.mark.without_containers, pytest.mark.scenario("beyond Kafka")]
 
@@ -95,7 +96,7 @@ def share(members: list[Assigning], *counts: int) -> None:
             one.beat()
         return [one.count() for one in members] == list(counts)
 
-    wait_for(f"members have {counts} partitions", reached, 60_000)
+    wait_for(f"members have {counts} partitions", reached, LIMIT_MS)
 
 
 def test_a_member_assigns_for_its_group_over_sockets_also_after_the_coordinator_moved() -> None:

@@ -16,6 +16,7 @@ from quorate.integration import Cluster, ClusterError, KafkaCluster
 from quorate.integration.admin import metadata_from
 from quorate.integration.containers.engine import LABEL, engine
 from quorate.integration.waiting import wait_for
+from tests.integration.limits import LIMIT_MS
 
 
 def racks(cluster: Cluster) -> dict[int, str | None]:
@@ -100,7 +101,7 @@ def test_a_broker_that_is_cut_off_from_the_others_is_fenced_until_healed(kafka_c
         }
 
     with kafka_cluster.network_cut(3, 1, 2):
-        wait_for("broker 3 is fenced", lambda: known_to_1() == {1, 2}, 30_000, also=(KafkaError,))
+        wait_for("broker 3 is fenced", lambda: known_to_1() == {1, 2}, LIMIT_MS, also=(KafkaError,))
     kafka_cluster.wait_ready()
     assert racks(kafka_cluster).keys() == {1, 2, 3}
 
@@ -213,7 +214,7 @@ def test_nothing_outlives_a_process_that_is_killed(tmp_path: Path) -> None:
             or client.volumes.list(filters=chosen)
         )
 
-    wait_for("the watcher has removed all of it", gone, 30_000)
+    wait_for("the watcher has removed all of it", gone, LIMIT_MS)
 
 
 def test_a_secure_listener_wants_tls_and_the_password() -> None:

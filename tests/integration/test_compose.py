@@ -23,6 +23,7 @@ from kafka.errors import KafkaError
 from quorate.integration.containers.engine import LABEL, engine, remove_labelled
 from quorate.integration.containers.images import DEFAULT_VERSION, name_image, resolve_image
 from quorate.integration.waiting import wait_for
+from tests.integration.limits import LIMIT_MS
 
 FILE = Path(__file__).resolve().parents[2] / "docker" / "compose.yaml"
 BOOTSTRAP = "127.0.0.1:19091"
@@ -157,7 +158,7 @@ def racks() -> dict[int, tuple[int, str]] | None:
 def test_three_brokers_come_up_in_their_racks_and_move(up: Up) -> None:
     up({})
     there = {1: (19091, "a"), 2: (19092, "b"), 3: (19093, "c")}
-    wait_for("the brokers are there", lambda: racks() == there, 120_000, also=(KafkaError,), every_ms=1000)
+    wait_for("the brokers are there", lambda: racks() == there, LIMIT_MS, also=(KafkaError,), every_ms=1000)
     with closing(KafkaProducer(bootstrap_servers="127.0.0.1:19092")) as producer:
         producer.send("orders", b"kept").get(30)
     with closing(KafkaAdminClient(bootstrap_servers=BOOTSTRAP)) as admin:
@@ -169,7 +170,7 @@ def test_three_brokers_come_up_in_their_racks_and_move(up: Up) -> None:
 
     up({"RACK_2": "c"})
     there[2] = (19092, "c")
-    wait_for("broker 2 is in rack c", lambda: racks() == there, 120_000, also=(KafkaError,), every_ms=1000)
+    wait_for("broker 2 is in rack c", lambda: racks() == there, LIMIT_MS, also=(KafkaError,), every_ms=1000)
     with closing(
         KafkaConsumer(
             "orders", bootstrap_servers="127.0.0.1:19092", auto_offset_reset="earliest", consumer_timeout_ms=300_000

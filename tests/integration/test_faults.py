@@ -14,6 +14,7 @@ from tests.integration.clients import SESSION_MS, Crowd, Crowds, check
 from tests.integration.detour import Detour
 from tests.integration.groups import Load, all_of
 from tests.integration.history import history
+from tests.integration.limits import LIMIT_MS
 
 pytestmark = [
     pytest.mark.scenario("faults"),
@@ -34,7 +35,7 @@ def test_a_coordinator_that_is_killed_during_a_rebalance(kafka_cluster: Cluster,
             crowd.members["busy"].polls.clear()
             crowd.start("new")
         for crowd in crowds.each:
-            wait_for(f"{crowd.client} is rebalancing", lambda crowd=crowd: rebalancing(crowd), 60_000)
+            wait_for(f"{crowd.client} is rebalancing", lambda crowd=crowd: rebalancing(crowd), LIMIT_MS)
         coordinator = crowds.coordinator
         kafka_cluster.kill_broker(coordinator)
         for crowd in crowds.each:
@@ -68,7 +69,7 @@ def test_a_coordinator_that_freezes_for_longer_than_the_session_timeout(
             kafka_cluster.wait_fenced(coordinator)
             assert crowds.coordinator != coordinator
             crowds.settle()
-            wait_for("the session timeout is over", lambda: time.monotonic() > began + 2 * SESSION_MS / 1000, 60_000)
+            wait_for("the session timeout is over", lambda: time.monotonic() > began + 2 * SESSION_MS / 1000, LIMIT_MS)
         kafka_cluster.wait_ready()
         crowds.settle()
         crowds.end_well()
@@ -80,7 +81,7 @@ def test_a_coordinator_that_clients_cannot_reach(kafka_cluster: Cluster, topic: 
         before = {crowd.client: history(kafka_cluster, crowd.group).generation for crowd in crowds.each}
         began = time.monotonic()
         with kafka_cluster.network_cut(crowds.coordinator):
-            wait_for("the session timeout is over", lambda: time.monotonic() > began + 2 * SESSION_MS / 1000, 60_000)
+            wait_for("the session timeout is over", lambda: time.monotonic() > began + 2 * SESSION_MS / 1000, LIMIT_MS)
         kafka_cluster.close_admin()
         crowds.settle()
         crowds.end_well()
@@ -107,7 +108,7 @@ def test_a_member_that_cannot_reach_its_coordinator(kafka_cluster: Cluster, topi
         def others_have_all() -> bool:
             return crowd.members["a"].assigned | crowd.members["b"].assigned == all_of(topic, PARTITIONS)
 
-        wait_for("the others have its partitions", others_have_all, 60_000)
+        wait_for("the others have its partitions", others_have_all, LIMIT_MS)
         assert alone.assigned == had, "it does not know yet"
         detour.heal()
         crowd.settle(all_of(topic, PARTITIONS))
@@ -128,7 +129,7 @@ def test_a_coordinator_whose_disk_is_full(secure_cluster: KafkaCluster, group_id
         crowds.start("a", "b", "c")
         secure_cluster.fill_disk(3)
         # A broker that cannot write to its only disk ends by itself.
-        wait_for("broker 3 has given up", lambda: secure_cluster.brokers[2].state == "stopped", 120_000)
+        wait_for("broker 3 has given up", lambda: secure_cluster.brokers[2].state == "stopped", LIMIT_MS)
         assert "No space left on device" in secure_cluster.logs(3)
         secure_cluster.wait_fenced(3)
         assert crowds.coordinator != 3

@@ -25,6 +25,7 @@ from quorate.integration.containers import cluster as cluster_module
 from quorate.integration.containers.engine import LAB, engine
 from quorate.integration.containers.lab import lab_names, remove_lab
 from quorate.integration.waiting import wait_for
+from tests.integration.limits import LIMIT_MS
 
 COMMAND = str(Path(sysconfig.get_path("scripts")) / "quorate")
 ENVIRONMENT = os.environ | {"NO_COLOR": "1", "TERM": "dumb"}
@@ -201,11 +202,11 @@ def test_brokers_stop_and_come_back(on: Callable[..., Ended]) -> None:
 
 def test_a_frozen_broker_is_fenced_and_goes_on(on: Callable[..., Ended]) -> None:
     assert on("pause-broker", "2").out.startswith("broker 2 is paused")
-    wait_for("the others lead", lambda: status(on)["brokers"][1]["leads"] == 0, 30_000)
+    wait_for("the others lead", lambda: status(on)["brokers"][1]["leads"] == 0, LIMIT_MS)
     assert states(on) == ["running", "paused", "running"]
     assert "broker 2 is paused" in on("start-broker", "2").err
     assert on("resume-broker", "2").out.startswith("broker 2 is going on")
-    wait_for("it takes part again", lambda: states(on) == ["running"] * 3, 30_000)
+    wait_for("it takes part again", lambda: states(on) == ["running"] * 3, LIMIT_MS)
 
 
 def test_up_starts_what_is_stopped_even_if_it_is_all(on: Callable[..., Ended]) -> None:
@@ -224,9 +225,9 @@ def test_up_starts_what_is_stopped_even_if_it_is_all(on: Callable[..., Ended]) -
 
 def test_a_cut_is_healed_by_another_process(on: Callable[..., Ended]) -> None:
     assert "broker 3 is cut off from broker 1, 2" in on("cut", "3", "1", "2").out
-    wait_for("broker 3 is fenced", lambda: states(on)[2] == "fenced", 30_000)
+    wait_for("broker 3 is fenced", lambda: states(on)[2] == "fenced", LIMIT_MS)
     assert on("heal").out.startswith("no broker is cut off any more")
-    wait_for("it takes part again", lambda: states(on)[2] == "running", 30_000)
+    wait_for("it takes part again", lambda: states(on)[2] == "running", LIMIT_MS)
 
 
 def test_a_broker_shows_its_log(on: Callable[..., Ended]) -> None:
@@ -287,7 +288,7 @@ def test_nothing_is_left_of_a_lab_whose_start_was_interrupted(name: str, how: si
     out, err = process.communicate(timeout=300)
     assert process.returncode == (130 if how is signal.SIGINT else -how)
     assert (out, "Traceback" in err) == ("", False)
-    wait_for("all of it is removed", lambda: things(name) == [], 30_000)
+    wait_for("all of it is removed", lambda: things(name) == [], LIMIT_MS)
 
 
 def test_a_port_that_is_taken_is_named(on: Callable[..., Ended], lab: str, name: str) -> None:

@@ -85,7 +85,7 @@ class Pair:
         self.add()
 
     def settle(self) -> None:
-        settled(self.members, all_of(self.topic, len(WRITTEN)), timeout_ms=90_000)
+        settled(self.members, all_of(self.topic, len(WRITTEN)))
 
     def loads(self, lags: Any = WRITTEN) -> list[int]:
         """The lag that each member got, the smaller one first."""

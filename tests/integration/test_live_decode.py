@@ -13,6 +13,7 @@ import pytest
 from quorate.integration import Cluster
 from quorate.integration.waiting import wait_for
 from tests.integration.clients import Crowds
+from tests.integration.limits import LIMIT_MS
 
 pytestmark = [
     pytest.mark.scenario("decode a live cluster"),
@@ -93,7 +94,7 @@ def seen(decode: Decode, follower: Follower, cluster: Cluster, folder: Path) -> 
     """What the follower saw, which is what a reading now sees, and what is on the brokers' disks."""
     now = decode.run(*decode.live)
     assert now
-    wait_for("the follower has seen everything", lambda: len(follower.lines) >= len(now), 60_000)
+    wait_for("the follower has seen everything", lambda: len(follower.lines) >= len(now), LIMIT_MS)
     assert follower.lines == now
     cluster.copy_segments(folder / "logs")
     assert decode.run(folder / "logs") == now
@@ -109,7 +110,7 @@ def test_a_follower_misses_nothing_while_coordinators_die_and_freeze(
         Crowds(kafka_cluster, topic, group_id, session_timeout_ms=45_000) as crowds,
     ):
         crowds.start("a", "b")
-        wait_for("the follower sees the groups", lambda: follower.lines or None, 60_000)
+        wait_for("the follower sees the groups", lambda: follower.lines or None, LIMIT_MS)
         killed = crowds.coordinator
         kafka_cluster.kill_broker(killed)
         kafka_cluster.wait_fenced(killed)
@@ -144,7 +145,7 @@ def test_a_follower_with_a_login_misses_nothing_while_its_broker_restarts(
     ):
         secure_cluster.move_coordinator(crowds.each[0].group, 2)
         crowds.start("a", "b")
-        wait_for("the follower sees the groups", lambda: follower.lines or None, 60_000)
+        wait_for("the follower sees the groups", lambda: follower.lines or None, LIMIT_MS)
         secure_cluster.restart_broker(2)
         crowds.settle()
         crowds.end_well()

@@ -64,7 +64,7 @@ def test_a_new_topic_that_the_regex_matches_joins_the_hash(kafka_cluster: Cluste
         before = group_state(kafka_cluster, group_id)
         assert before.metadata_hash == expected_hash(kafka_cluster, first)
         kafka_cluster.create_topic(second, partitions=3)
-        settled([member], all_of(first, 2) | all_of(second, 3), timeout_ms=90_000)
+        settled([member], all_of(first, 2) | all_of(second, 3))
         after = group_state(kafka_cluster, group_id)
         assert after.metadata_hash == expected_hash(kafka_cluster, first, second)
         assert after.epoch > before.epoch

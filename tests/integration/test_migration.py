@@ -11,6 +11,7 @@ from quorate.integration.waiting import wait_for
 from tests.integration.clients import CLIENTS, Crowd
 from tests.integration.groups import Load, all_of, committed
 from tests.integration.history import history
+from tests.integration.limits import LIMIT_MS
 
 pytestmark = pytest.mark.scenario("KIP-848 migration")
 
@@ -70,13 +71,13 @@ def test_a_running_group_goes_over_to_the_consumer_protocol_and_back(
         crowd.settle(everything)
         assert kind_of(kafka_cluster, group_id) == "consumer"
         crowd.stop("new-1")
-        wait_for("the group is classic", lambda: kind_of(kafka_cluster, group_id) == "classic", 60_000)
+        wait_for("the group is classic", lambda: kind_of(kafka_cluster, group_id) == "classic", LIMIT_MS)
         crowd.settle(everything)
 
         sent = load.stop()
         crowd.wait_until_consumed(everything, sent)
         expected = dict.fromkeys(everything, sent)
-        wait_for("all is committed", lambda: committed(kafka_cluster, group_id) == expected, 60_000)
+        wait_for("all is committed", lambda: committed(kafka_cluster, group_id) == expected, LIMIT_MS)
         assert history(kafka_cluster, group_id).owned_twice == []
 
 
@@ -90,7 +91,7 @@ def test_a_group_whose_assignor_keeps_data_in_assignments_stays_classic(
             crowd.settle(all_of(topic, 6))
         before = crowd.assigned()
         new = crowd.start("new")
-        error = wait_for("the newcomer is told", lambda: new.error, 60_000)
+        error = wait_for("the newcomer is told", lambda: new.error, LIMIT_MS)
         assert "The group id does not exist" in error.str()
         assert crowd.assigned() == {**before, "new": frozenset()}
         assert kind_of(kafka_cluster, group_id) == "classic"

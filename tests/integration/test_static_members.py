@@ -7,6 +7,7 @@ from quorate.integration.waiting import wait_for
 from tests.integration.clients import CLIENTS, Crowd
 from tests.integration.groups import all_of
 from tests.integration.history import history
+from tests.integration.limits import LIMIT_MS
 
 pytestmark = pytest.mark.scenario("KIP-345 static members")
 
@@ -26,7 +27,7 @@ def test_a_rolling_bounce_moves_nothing_and_keeps_the_generation(
         for name in NAMES:
             crowd.stop(name)
             one = crowd.start(name, instance=name)
-            wait_for(f"{name} is back", lambda one=one, name=name: one.assigned == before[name], 60_000)
+            wait_for(f"{name} is back", lambda one=one, name=name: one.assigned == before[name], LIMIT_MS)
         after = history(kafka_cluster, group_id)
         assert after.generation == generation
         assert after.owned_twice == []
@@ -64,10 +65,10 @@ def test_a_duplicate_puts_the_first_one_out_and_tells_it_why(
         crowd.settle(all_of(topic, 6))
         before = history(kafka_cluster, group_id)
         second = crowd.start("second", instance="i")
-        error = wait_for("the first is told", lambda: first.error, 60_000)
+        error = wait_for("the first is told", lambda: first.error, LIMIT_MS)
         assert type(error).__name__ == "FencedInstanceIdError"
         assert f"another consumer joined group {group_id} with group_instance_id 'i', so this one" in str(error)
-        wait_for("the second has everything", lambda: second.assigned == all_of(topic, 6), 60_000)
+        wait_for("the second has everything", lambda: second.assigned == all_of(topic, 6), LIMIT_MS)
         # It took the place of the first one, in the same generation.
         after = history(kafka_cluster, group_id)
         assert after.generations == before.generations
@@ -82,7 +83,7 @@ def test_a_duplicate_is_refused_while_the_first_one_lives_in_a_kip_848_group(
         crowd.settle(all_of(topic, 6))
         before = history(kafka_cluster, group_id)
         second = crowd.start("second", instance="i")
-        error = wait_for("the second is told", lambda: second.error, 60_000)
+        error = wait_for("the second is told", lambda: second.error, LIMIT_MS)
         assert "The instance ID is still used by another member in the consumer group" in error.str()
         assert not second.assigned
         assert first.assigned == all_of(topic, 6)

@@ -21,6 +21,7 @@ from tests.integration.groups import (
     group_state,
     settled,
 )
+from tests.integration.limits import LIMIT_MS
 from tests.integration.test_versions import check_versions
 
 OLD, NEW = "4.0.2", "4.3.1"
@@ -69,7 +70,7 @@ def test_members_go_on_through_an_upgrade_and_back(cluster: Cluster) -> None:
         offsets = committed(cluster, GROUP)
 
         cluster.upgrade(OLD)
-        wait_for("the group has no hash again", lambda: group_state(cluster, GROUP).metadata_hash == 0, 60_000)
+        wait_for("the group has no hash again", lambda: group_state(cluster, GROUP).metadata_hash == 0, LIMIT_MS)
         downgraded = group_state(cluster, GROUP)
         assert downgraded.has_partition_metadata
         assert downgraded.epoch > upgraded.epoch
@@ -77,7 +78,7 @@ def test_members_go_on_through_an_upgrade_and_back(cluster: Cluster) -> None:
         assert all(committed(cluster, GROUP)[partition] >= offset for partition, offset in offsets.items())
 
         sent = load.stop()
-        wait_for("every message was consumed", lambda: deliveries.distinct() == PARTITIONS * sent, 60_000)
+        wait_for("every message was consumed", lambda: deliveries.distinct() == PARTITIONS * sent, LIMIT_MS)
         # No coordinator, of either release, ever wanted a partition to be anywhere else,
         assert all(before.target[member] == target for member, target in downgraded.targets[len(before.targets) :])
         # and none went anywhere, not for a moment. A member may have to join again, if what two coordinators in a row answered was lost when they went
@@ -96,7 +97,7 @@ def _wait_for_hash(cluster: Cluster) -> GroupState:
         found = group_state(cluster, GROUP)
         return found if found.metadata_hash != 0 and not found.has_partition_metadata else None
 
-    return wait_for("the group has a hash and no partition metadata", state, 60_000)
+    return wait_for("the group has a hash and no partition metadata", state, LIMIT_MS)
 
 
 def _tombstones_since_hash(cluster: Cluster) -> int:
