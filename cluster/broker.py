@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import traceback
 from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import suppress
@@ -88,11 +87,10 @@ class Broker:
         """Report what went wrong that no response can say."""
         self.cluster.note(f"broker {self.id}: {text}", trace)
 
-    def failed(self, what: str) -> None:
-        """Say that something failed by a fault of quorate's own, with the exception that is being handled."""
-        trace = traceback.format_exc()
-        self.cluster.failed(trace)
-        self.note(f"{what} failed, which is a fault of quorate's", trace)
+    def failed(self, connection: Connection, what: str, error: BaseException) -> None:
+        """Report a fault of quorate's own, which ends this connection: its client would wait in vain."""
+        self.cluster.failed(what, error, f"broker {self.id}: ")
+        connection.close()
 
     # ---- life
 
@@ -259,8 +257,8 @@ class Broker:
         elif len(frame) <= (_LARGE_PRODUCE_BYTES if header.api_key == _PRODUCE_KEY else _LARGE_BYTES):
             try:
                 header.request = _decode(header, frame)
-            except DecodeError as error:
-                self._undecodable(connection, error)
+            except Exception as error:  # noqa: BLE001  # a fault of ours, too, ends one connection
+                self._undecodable(connection, header, error)
                 return
             self._decoded(connection, header, header.request)
         else:
@@ -268,21 +266,16 @@ class Broker:
             self.cluster.turns.aside(
                 partial(_decode, header, frame),
                 lambda request: self._decoded(connection, header, request, later=True),
-                lambda error: self._undecodable(connection, error),
+                lambda error: self._undecodable(connection, header, error),
             )
 
-    def raised(self, error: BaseException) -> None:
-        """Report an exception of work that is nobody's response."""
-        try:
-            raise error
-        except Exception:  # noqa: BLE001  # it is reported
-            self.failed("serving requests")
-
-    def _undecodable(self, connection: Connection, error: BaseException) -> None:
-        if not isinstance(error, DecodeError):
-            raise error
-        self.note(f"closed a connection of {connection.host[1:]}: {error}")
-        connection.close()
+    def _undecodable(self, connection: Connection, header: Header, error: BaseException) -> None:
+        if isinstance(error, DecodeError):
+            self.note(f"closed a connection of {connection.host[1:]}: {error}")
+            connection.close()
+            return
+        assert header.api is not None
+        self.failed(connection, f"{header.api.name}Request", error)
 
     def _decoded(self, connection: Connection, header: Header, request: Message, *, later: bool = False) -> None:
         if not self.serving:
@@ -318,8 +311,8 @@ class Broker:
                 if authorizer is None
                 else authorized(self, authorizer, request, context)
             )
-        except Exception:  # noqa: BLE001  # a fault of ours ends one connection, not the broker, and is not hidden
-            self._failed_in(connection, request)
+        except Exception as error:  # noqa: BLE001  # a fault of ours ends one connection, not the broker, and is not hidden
+            self.failed(connection, type(request).__name__, error)
             return
         if isinstance(response, Generator):
             self._in_turns(response, connection, header, request, change)
@@ -346,17 +339,8 @@ class Broker:
             if began:
                 connection.go_on()
 
-        def failed(error: BaseException) -> None:
-            try:
-                raise error
-            except Exception:  # noqa: BLE001  # as in `handle`
-                self._failed_in(connection, request)
-
+        failed = partial(self.failed, connection, type(request).__name__)
         began = not self.cluster.turns.run(work, done, failed)
-
-    def _failed_in(self, connection: Connection, request: Message) -> None:
-        self.failed(type(request).__name__)
-        connection.close()
 
     def _handled(
         self,

@@ -182,9 +182,14 @@ class Connection(asyncio.Protocol):
 
     def _go_on(self) -> None:
         """Serve what came, all in this turn of the loop if that does not take long."""
-        if not self._takes_turns and self._serve():
+        try:
+            others_first = not self._takes_turns and self._serve()
+        except Exception as error:  # noqa: BLE001  # it is reported
+            self._failed(error)
+            return
+        if others_first:
             self._takes_turns = True
-            self.broker.cluster.turns.run(self._serving(), self._served, self.broker.raised)
+            self.broker.cluster.turns.run(self._serving(), self._served, self._failed)
 
     def _serving(self) -> Work[None]:
         while True:
@@ -194,6 +199,10 @@ class Connection(asyncio.Protocol):
 
     def _served(self, _: None) -> None:
         self._takes_turns = False
+
+    def _failed(self, error: BaseException) -> None:
+        self._takes_turns = False
+        self.broker.failed(self, "serving requests", error)
 
     def _serve(self) -> bool:
         """Serve some requests; whether others could be served at once."""
@@ -291,12 +300,7 @@ class Connection(asyncio.Protocol):
         self.go_on()
 
     def _unencodable(self, response: "Message", error: BaseException) -> None:
-        """A fault of quorate's own, which ends this connection."""
-        try:
-            raise error
-        except Exception:  # noqa: BLE001  # it is reported
-            self.broker.failed(type(response).__name__)
-        self.close()
+        self.broker.failed(self, type(response).__name__, error)
 
     def _answered(self, header: Header, response: "Message | None", body: bytes | None) -> None:
         """Send a response, if there is one; then the next request has its turn."""

@@ -6,8 +6,10 @@ Longer than a module should be, as every change takes the same way: it is made, 
 without that is elsewhere (`placement`, `persistence`, `maintenance`, `flushing`).
 """
 
+import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from random import Random
 from typing import Any
@@ -112,7 +114,7 @@ class ClusterCore:
         self.transactions = Transactions(self)
         self.maintenance = Maintenance(self)
         self.flusher = Flusher()
-        self.turns = Turns()
+        self.turns = Turns(partial(self.failed, "a large request"))
         self.data: DataDirectory | None = None
         self._has_started = False
         self._told_ms: int | None = None
@@ -170,8 +172,10 @@ class ClusterCore:
         self.notes.append(text)
         self._on_note(text)
 
-    def failed(self, trace: str) -> None:
-        """Count a fault of quorate's own, and keep what is known of it."""
+    def failed(self, what: str, error: BaseException, where: str = "") -> None:
+        """Report that something failed by a fault of quorate's own, count it, and keep its traceback. `where`: the note begins with it."""
+        trace = "".join(traceback.format_exception(error))
+        self.note(f"{where}{what} failed, which is a fault of quorate's", trace)
         self.failure_count += 1
         if len(self.failures) < _MOST_FAILURES:
             self.failures.append(trace[-_MOST_TRACE:])

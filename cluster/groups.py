@@ -377,7 +377,11 @@ class GroupCoordinators:
                 self._set_timer(running)
 
         def failed(error: BaseException) -> None:
-            raise error
+            self.cluster.failed("a coordinator's task", error)
+            running = None if at_once else self._running.get(index)
+            if running is not None:  # its other tasks are still to be done
+                running.runtime.settle()
+                self._set_timer(running)
 
         over = self.cluster.turns.run(work, done, failed)
         at_once = False

@@ -80,7 +80,7 @@ class Maintenance:
 
     def retain(self) -> None:
         """Delete segments that are older or more than their topic keeps, in turns."""
-        self.cluster.turns.run(self._retaining(), lambda _: None, self._failed)
+        self.cluster.turns.run(self._retaining(), lambda _: None, partial(self.cluster.failed, "deleting old records"))
 
     def _retaining(self) -> Work[None]:
         now_ms = self.cluster.clock.now_ms()
@@ -93,16 +93,13 @@ class Maintenance:
 
     def expire_producers(self) -> None:
         """Forget producers that wrote nothing for `producer.id.expiration.ms`, in turns."""
-        self.cluster.turns.run(self._expiring(), lambda _: None, self._failed)
+        self.cluster.turns.run(self._expiring(), lambda _: None, partial(self.cluster.failed, "forgetting producers"))
 
     def _expiring(self) -> Work[None]:
         before_ms = self.cluster.clock.now_ms() - self.cluster.settings.number("producer.id.expiration.ms")
         for _, log in self._logs():
             log.producers.expire(before_ms)
             yield None
-
-    def _failed(self, error: BaseException) -> None:
-        raise error
 
     def checkpoint(self) -> None:
         """Note how far the disk is, and what there was no room for."""

@@ -78,9 +78,13 @@ def collect_rarely() -> None:
 
 
 class Turns:
-    """The large requests of a cluster. To be used in its loop; without one, and while it is `closing`, everything is done at once."""
+    """The large requests of a cluster. To be used in its loop; without one, and while it is `closing`, everything is done at once.
 
-    def __init__(self) -> None:
+    `report`: gets the exception of a `failed` callback, which stops nothing but its own work.
+    """
+
+    def __init__(self, report: Callable[[BaseException], object]) -> None:
+        self._report = report
         self._waiting: deque[_Running] = deque()
         self._aside: set[_Running] = set()
         self._handle: asyncio.Handle | None = None
@@ -88,7 +92,7 @@ class Turns:
         self.closing = False
 
     def run(self, work: Work[T], done: Callable[[T], object], failed: Callable[[BaseException], object]) -> bool:
-        """Do the work, then call `done` with its result, or `failed` with its exception; returns whether that was at once."""
+        """Do the work, then call `done` with its result; `failed` with the exception of either. Returns whether that was at once."""
         running = _Running(work, done, failed)
         if self._turn(running):
             return True
@@ -112,7 +116,10 @@ class Turns:
         if self._pool is not None:
             self._pool.shutdown(wait=True)
         for running in (*self._aside, *self._waiting):
-            self._finish(running)
+            try:
+                self._finish(running)
+            except Exception as error:  # noqa: BLE001  # it is reported, and the others are finished
+                self._report(error)
         self._aside.clear()
         self._waiting.clear()
         self._handle = self._pool = None
@@ -142,7 +149,10 @@ class Turns:
                 if perf_counter() > until:
                     return False
         except StopIteration as end:
-            running.done(end.value)
+            try:
+                running.done(end.value)
+            except Exception as raised:  # noqa: BLE001  # as below
+                running.failed(raised)
         except Exception as raised:  # noqa: BLE001  # whoever asked for the work knows what to do about it
             running.failed(raised)
         return True
@@ -177,10 +187,14 @@ class Turns:
     def _next(self) -> None:
         self._handle = None
         running = self._waiting.popleft()
-        if not self._turn(running):
-            self._go_on(running)
-        if self._waiting:
-            self._schedule()
+        try:
+            if not self._turn(running):
+                self._go_on(running)
+        except Exception as error:  # noqa: BLE001  # it is reported
+            self._report(error)
+        finally:
+            if self._waiting:
+                self._schedule()
 
     def _finish(self, running: _Running) -> None:
         while True:

@@ -295,17 +295,32 @@ class CoordinatorRuntime:
             task = self._working = self.shard.tasks[0]
             if task.work is None:
                 self._finish(task)
-            elif not self._run_work(task.work(), partial(self._finish, task)):
+            elif not self._run_work(self._long_part(task), partial(self._finish, task)):
                 break
             done += 1
         return done
 
+    def _long_part(self, task: Task) -> Generator[None, None, None]:
+        """What a task needs first. A task that fails is dropped, as Kafka's executor drops it: others follow."""
+        assert task.work is not None
+        try:
+            yield from task.work()
+        except Exception:
+            self._take(task)
+            raise
+
     def _finish(self, task: Task) -> None:
         """What follows the long part of a task."""
-        self._working = None
-        if self.shard.tasks and self.shard.tasks[0] is task:  # not unloaded meanwhile
-            self.shard.tasks.popleft()
+        if self._take(task):
             self._write(task.name, task.operation(self.now_ms))
+
+    def _take(self, task: Task) -> bool:
+        """Remove the task that is being done; whether it was still to be done, which it is not after `unload`."""
+        self._working = None
+        if not (self.shard.tasks and self.shard.tasks[0] is task):
+            return False
+        self.shard.tasks.popleft()
+        return True
 
     def settle(self) -> int:
         """What happens without the clock moving: tasks, then timers that are due already. Returns how many timers fired."""

@@ -23,7 +23,7 @@ def fail(error: BaseException) -> None:
 
 def test_what_ends_in_one_turn_is_done_at_once() -> None:
     done: list[str] = []
-    assert Turns().run(steps("a", 3, []), done.append, fail)
+    assert Turns(fail).run(steps("a", 3, []), done.append, fail)
     assert done == ["a"]
 
 
@@ -31,7 +31,7 @@ def test_what_ends_in_one_turn_is_done_at_once() -> None:
 def test_two_large_requests_take_turns_and_others_come_in_between() -> None:
     async def run() -> list[Any]:
         seen: list[Any] = []
-        both = Turns()
+        both = Turns(fail)
         for name in "ab":
             both.run(steps(name, 3, seen), seen.append, fail)
 
@@ -63,7 +63,7 @@ def test_what_is_only_computed_runs_in_a_thread_and_its_failure_comes_back() -> 
 
     async def run() -> tuple[bool, str]:
         result: asyncio.Future[tuple[bool, str]] = asyncio.get_running_loop().create_future()
-        own = Turns()
+        own = Turns(fail)
         own.run(work(), result.set_result, fail)
         try:
             return await result
@@ -79,7 +79,7 @@ def test_an_exception_goes_to_who_asked() -> None:
         raise KeyError("x")
 
     failed: list[BaseException] = []
-    assert Turns().run(work(), fail, failed.append)  # type: ignore[arg-type]
+    assert Turns(fail).run(work(), fail, failed.append)  # type: ignore[arg-type]
     assert repr(failed) == "[KeyError('x')]"
 
 
@@ -93,10 +93,54 @@ def test_closing_finishes_what_was_begun(in_thread: bool) -> None:
 
     async def run() -> list[str]:
         done: list[str] = []
-        own = Turns()
+        own = Turns(fail)
         own.run(work(), done.append, fail)
         assert not done
         own.close()
         return done
 
     assert asyncio.run(run()) == ["finished"]
+
+
+@pytest.mark.usefixtures("short_turns")
+def test_callbacks_that_fail_stop_nobody_else() -> None:
+    """Issue 14: the large requests behind one whose callback raised waited for ever."""
+    reported: list[BaseException] = []
+
+    def refuse(name: str) -> None:
+        raise ValueError(name)
+
+    async def run() -> list[str]:
+        done: list[str] = []
+        over = asyncio.Event()
+        own = Turns(reported.append)
+        own.run(steps("a", 3, []), refuse, fail)
+        own.run(steps("b", 3, []), done.append, fail)
+        own.run(steps("c", 3, []), lambda name: (done.append(name), over.set()), fail)
+        await asyncio.wait_for(over.wait(), 300)
+        return done
+
+    assert asyncio.run(run()) == ["b", "c"]
+    assert repr(reported) == "[ValueError('a')]"
+
+
+def test_a_result_that_cannot_be_taken_is_a_failure_of_who_asked() -> None:
+    failed: list[BaseException] = []
+    assert Turns(fail).run(steps("a", 1, []), lambda name: [][len(name)], failed.append)
+    assert repr(failed) == "[IndexError('list index out of range')]"
+
+
+@pytest.mark.usefixtures("short_turns")
+def test_closing_finishes_all_although_one_fails() -> None:
+    reported: list[BaseException] = []
+
+    async def run() -> list[str]:
+        done: list[str] = []
+        own = Turns(reported.append)
+        own.run(steps("a", 3, []), lambda name: fail(KeyError(name)), fail)
+        own.run(steps("b", 3, []), done.append, fail)
+        own.close()
+        return done
+
+    assert asyncio.run(run()) == ["b"]
+    assert repr(reported) == "[KeyError('a')]"
