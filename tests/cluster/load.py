@@ -328,7 +328,7 @@ class Load:
                 await self._trouble()
             self._check()
         faults.rules.clear()
-        await self._until_everything_is_processed(until + 60)
+        await self._until_everything_is_processed(until + 300)
         for member in self.members:
             await member.kill()
         await asyncio.sleep(0.1)  # until connections know that they are closed

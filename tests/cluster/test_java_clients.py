@@ -99,7 +99,7 @@ def test_kafkas_verifiable_clients_send_each_number_once_and_read_it_once_in_bot
     with ThreadPoolExecutor() as pool:
         counts = (len(ours), len(offsets))
         rows, printed = pool.map(lambda options, count: consumed(at, options, count), (AS_BYTES, AS_OFFSETS), counts)
-    by_place = {place: (key, value) for place, key, value in (row.rsplit(" ", 2) for row in rows)}
+    by_place = {f"{at} {offset}": (key, value) for at, offset, key, value in (row.split(_BETWEEN) for row in rows)}
     assert by_place.keys() == ours.keys()
     assert {one["name"] for one in ours.values()} >= {"OffsetCommit", "GroupMetadata", "ConsumerGroupMetadata"}
     pairs = "".join(f"{as_hex(key)} {as_hex(value)}\n" for key, value in by_place.values())
@@ -112,7 +112,8 @@ def test_kafkas_verifiable_clients_send_each_number_once_and_read_it_once_in_bot
 
 
 BYTES = "org.apache.kafka.common.serialization.BytesDeserializer"
-_SHOWN = ("print.key=true", "print.partition=true", "print.offset=true", "key.separator= ")
+_BETWEEN = " <-> "  # a blank alone may be in a key or value
+_SHOWN = ("print.key=true", "print.partition=true", "print.offset=true", f"key.separator={_BETWEEN}")
 _FORMAT = (*_SHOWN, *(f"{part}.deserializer={BYTES}" for part in ("key", "value")))
 AS_BYTES = tuple(piece for one in _FORMAT for piece in ("--formatter-property", one))
 """Partition, offset, key and value, in which Kafka escapes what is not printable ASCII, the blank aside."""

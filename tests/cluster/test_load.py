@@ -92,7 +92,7 @@ def test_every_record_is_processed_none_is_owned_twice_and_offsets_never_go_back
             assert producer.flush(300) == 0
             ends = {one.index: one.log.next_offset for one in load.partitions}
             everything = {(index, offset) for index, end in ends.items() for offset in range(end)}
-            for _ in range(150):
+            for _ in range(1500):
                 if all(found >= everything for found in clients.read.values()):
                     break
                 threading.Event().wait(0.2)
