@@ -43,6 +43,7 @@ PROPERTIES = {
     "group.consumer.assignment.interval.ms": 0,
     "group.initial.rebalance.delay.ms": 0,
 }
+_TROUBLES = ("kill", "kill", "leave", "rack", "cut", "broker")
 _BEAT_S = 0.5
 _WAIT_MS = 300
 _REJOIN = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH})
@@ -321,7 +322,7 @@ class Load:
         faults.add(Error(ErrorCode.REQUEST_TIMED_OUT, applied=True), api="OffsetCommit", probability=0.01, seed=2)
         until = loop.time() + seconds
         next_trouble = loop.time() + 1
-        while loop.time() < until:
+        while loop.time() < until or self.troubles.keys() < set(_TROUBLES):  # a busy machine has fewer
             await produce()
             if loop.time() >= next_trouble:
                 next_trouble += 0.2
@@ -343,7 +344,7 @@ class Load:
                 member.task.result()
 
     async def _trouble(self) -> None:
-        kind = self.random.choice(("kill", "kill", "leave", "rack", "cut", "broker"))
+        kind = self.random.choice(_TROUBLES)
         self.troubles[kind] = self.troubles.get(kind, 0) + 1
         loop = asyncio.get_running_loop()
         if kind in ("kill", "leave", "rack"):
