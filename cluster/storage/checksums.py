@@ -13,7 +13,7 @@ import google_crc32c
 
 from quorate.cluster.storage.files import BadFileError
 
-__all__ = ["CHECKSUMS", "Checksums", "SegmentSum", "decode_checksums", "encode_checksums", "encode_end"]
+__all__ = ["CHECKSUMS", "Checksums", "SegmentSum", "decode_checksums", "encode_checksums", "end_line"]
 
 CHECKSUMS = "segment-checksums"
 _VERSION = 1
@@ -59,9 +59,9 @@ class Checksums:
         return [found for base in sorted({*self.closed, self.end.base_offset}) if (found := self.of(base)) is not None]
 
 
-def encode_end(end: SegmentSum) -> bytes:
+def end_line(base_offset: int, next_offset: int, size: int, crc: int) -> bytes:
     """The first line, which has the same length for all values."""
-    return _with_crc(b"%020d %020d %020d %08x" % (end.base_offset, end.next_offset, end.size, end.crc))
+    return _with_crc(b"%020d %020d %020d %08x" % (base_offset, next_offset, size, crc))
 
 
 def encode_checksums(of: Checksums) -> bytes:
@@ -79,7 +79,8 @@ def encode_checksums(of: Checksums) -> bytes:
             ],
         }
     ).encode()
-    return encode_end(of.end) + _with_crc(body)
+    end = of.end
+    return end_line(end.base_offset, end.next_offset, end.size, end.crc) + _with_crc(body)
 
 
 def decode_checksums(data: bytes) -> Checksums:

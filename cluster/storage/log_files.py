@@ -17,7 +17,7 @@ import google_crc32c
 from quorate.cluster.flushing import Unflushed
 from quorate.cluster.producers import Producers
 from quorate.cluster.storage.atomic import write_atomically
-from quorate.cluster.storage.checksums import CHECKSUMS, Checksums, SegmentSum, encode_checksums, encode_end
+from quorate.cluster.storage.checksums import CHECKSUMS, Checksums, SegmentSum, encode_checksums, end_line
 from quorate.cluster.storage.files import (
     AbortedTransaction,
     decode_properties,
@@ -72,6 +72,7 @@ class LogFiles:
         self._has_gaps = False
         self._closed: dict[int, SegmentSum] = {}
         self._snapshot = (0, 0)
+        self._checksums = self.home / CHECKSUMS
         for folder in self.folders:
             folder.mkdir(parents=True, exist_ok=True)
         if topic_id_of(self.home) != topic_id:
@@ -82,10 +83,6 @@ class LogFiles:
     def home(self) -> Path:
         """The folder that is written to."""
         return self.folders[0]
-
-    @property
-    def _checksums(self) -> Path:
-        return self.home / CHECKSUMS
 
     # ---- links
 
@@ -134,6 +131,7 @@ class LogFiles:
         gone = [one for one in self.folders if one not in folders]
         # Where there are links it does not matter which folder is written to; where there are none, it is to be one that has everything.
         self.folders = sorted(folders, key=lambda one: one != self.home)
+        self._checksums = self.home / CHECKSUMS
         self._share_all()
         for folder in gone:
             self.descriptors.close(folder / CHECKSUMS)
@@ -347,11 +345,14 @@ class LogFiles:
         self._write(CHECKSUMS, encode_checksums(sums))
 
     def appended(self, segment: Segment) -> None:
-        """The segment that is written to has become longer."""
+        """The segment that is written to has become longer. Called for each batch: no objects are made for it."""
         if self._has_checksums:
+            store = segment.store
+            assert isinstance(store, FileStore)
+            line = end_line(segment.base_offset, segment.last_offset + 1, store.size, store.crc)
             # Where this fails, the file says less than there is, which is what a crash leaves, too.
             with suppress(OSError):
-                os.pwrite(self.descriptors.of(self._checksums), encode_end(_sum_of(segment)), 0)
+                os.pwrite(self.descriptors.of(self._checksums), line, 0)
 
     # ---- what goes
 
