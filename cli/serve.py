@@ -126,7 +126,7 @@ def serve(
     if password is not None and not security.startswith("SASL"):
         raise UserError(f"--password: clients need none with --security {security}", "use SASL_SSL or SASL_PLAINTEXT")
     if accept_data_loss and data is None:
-        raise UserError("--accept-data-loss: nothing is kept that could be lost", "name the directory: --data DIR")
+        raise UserError("--accept-data-loss works only with a data directory", "name it: --data DIR")
     options: dict[str, Any] = {"version": kafka_version} if kafka_version is not None else {}
     began = time.monotonic()
     with ExitStack() as stack:

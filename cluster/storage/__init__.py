@@ -1,4 +1,4 @@
-"""What the embedded cluster keeps, in memory or on the disk: segments with indexes, the files beside them in Kafka's own form, and the cluster's metadata.
+"""What the embedded cluster keeps, in memory or on the disk: segments with indexes, the files next to them in Kafka's own form, and the cluster's metadata.
 
 - `segment`, `stores`: batches and where their bytes are;
 - `files`, `log_files`, `recovery`: a partition's folder, and what is made of it after a stop or a crash;

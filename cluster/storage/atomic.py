@@ -10,12 +10,12 @@ __all__ = ["write_atomically"]
 
 def write_atomically(path: Path, data: bytes, *, durable: bool = False) -> None:
     """Replace a file. `durable`: it is on the disk before it has the name, and the name before this returns. Raises `OSError`, and then the old one is there."""
-    beside = path.with_name(path.name + ".tmp")
-    with beside.open("wb") as file:
+    made = path.with_name(path.name + ".tmp")
+    with made.open("wb") as file:
         file.write(data)
         if durable:
             file.flush()
             os.fsync(file.fileno())
-    beside.replace(path)
+    made.replace(path)
     if durable:
         sync_folder(path.parent)

@@ -1,4 +1,4 @@
-"""The small files beside segments, in Kafka's own form: indexes, producers, checkpoints, properties. Bytes and text to values and back, nothing else.
+"""The small files next to segments, in Kafka's own form: indexes, producers, checkpoints, properties. Bytes and text to values and back, nothing else.
 
 Kafka's classes, whose forms these are: OffsetIndex, TimeIndex, AbortedTxn, ProducerSnapshot (its schema is in Kafka's jars), CheckpointFile,
 PartitionMetadataFile, PropertiesUtils.

@@ -226,7 +226,7 @@ def _judged(problem: BatchProblem, header: bytes, found: tuple[bytes, int] | Non
         else:
             if reason is ProblemReason.TORN_TAIL:
                 reason = ProblemReason.BAD_LENGTH
-            detail += f"; a whole batch begins {place - position:,} bytes behind, at {place:,}"
+            detail += f"; a whole batch begins {place - position:,} bytes later, at {place:,}"
         size = place - position if resynchronise else size
         return BatchProblem(position=position, size_bytes=size, reason=reason, detail=detail)
     plausible = header[0] == 0 and magic <= 2

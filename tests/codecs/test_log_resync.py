@@ -55,7 +55,7 @@ def test_a_length_beyond_the_file_with_whole_batches_behind_is_damage(read):
     offsets, (problem,) = read(data)
     assert (offsets, problem.reason) == ([0], ProblemReason.BAD_LENGTH)
     assert (problem.position, problem.size_bytes) == (len(batch(0)), 3 * len(batch(0)))
-    assert problem.detail.endswith(f"a whole batch begins {len(batch(1))} bytes behind, at {2 * len(batch(0))}")
+    assert problem.detail.endswith(f"a whole batch begins {len(batch(1))} bytes later, at {2 * len(batch(0))}")
 
 
 @pytest.mark.parametrize("left", [17, 61, 100])
