@@ -1,4 +1,4 @@
-"""`segment-checksums`: what a partition's log consists of, in a file beside its segments, so that a start notices what is missing or has changed.
+"""`segment-checksums`: what a partition's log consists of, in a file next to its segments, so that a start notices what is missing or has changed.
 
 Batches have CRCs, but these cover neither base offsets nor leader epochs, and a segment that is gone has none. Kafka has replicas for that; here they share
 files. The first line is the segment that is written to. It is replaced in place with each append, after the batch: of a process that was killed it says at
@@ -22,13 +22,13 @@ _CRC_BYTES = 10  # a space, eight digits, a line feed
 
 @dataclass(frozen=True, slots=True)
 class SegmentSum:
-    """A segment: offsets from `base_offset` up to `next_offset`, excluded, in `size` bytes. `beside`: CRCs of the files next to it, by suffix, once it is closed."""
+    """A segment: offsets from `base_offset` up to `next_offset`, excluded, in `size` bytes. `index_crcs`: of its indexes, by suffix, once it is closed."""
 
     base_offset: int
     next_offset: int
     size: int
     crc: int
-    beside: Mapping[str, int] = field(default_factory=dict)
+    index_crcs: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -75,7 +75,8 @@ def encode_checksums(of: Checksums) -> bytes:
             "snapshot": of.snapshot,
             "has_gaps": of.has_gaps,
             "segments": [
-                [one.base_offset, one.next_offset, one.size, one.crc, dict(one.beside)] for one in of.closed.values()
+                [one.base_offset, one.next_offset, one.size, one.crc, dict(one.index_crcs)]
+                for one in of.closed.values()
             ],
         }
     ).encode()

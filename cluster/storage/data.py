@@ -21,8 +21,9 @@ from quorate.cluster.log_config import LogConfig
 from quorate.cluster.storage.atomic import write_atomically
 from quorate.cluster.storage.checksums import CHECKSUMS
 from quorate.cluster.storage.files import BadFileError, decode_checkpoint, encode_checkpoint
+from quorate.cluster.storage.findings import Found, Loss, Place
 from quorate.cluster.storage.identity import META, boot_id, cluster_id_of, identity, properties_of
-from quorate.cluster.storage.inspection import Found, Loss, Place, inspect
+from quorate.cluster.storage.inspection import inspect
 from quorate.cluster.storage.log_files import LogFiles, remove_folder, topic_id_of
 from quorate.cluster.storage.losses import Originals, refusal, repair
 from quorate.cluster.storage.metadata import MetadataLog, inspect_metadata
@@ -126,8 +127,8 @@ class DataDirectory:
     def _read_metadata(self) -> MetadataLog:
         """The log of metadata, if it is whole, or its loss is accepted. Raises `ClusterStateError`, `LogError` and `OSError`."""
         found = inspect_metadata(self._controller, clean=self.clean, same_boot=self._same_boot)
-        if self.new and not found.folder.exists():
-            found = Found(found.folder)
+        if self.new and all(one.suffix == ".tmp" for one in found.folder.glob("*")):
+            found = Found(found.folder)  # there was no cluster, or its first start got no further
         elif not any(one.sum.size for one in found.segments.values()) and self._has_partitions():
             names = {
                 key[0] for broker in self._broker_folders() for one in broker.iterdir() if (key := partition_of(one))

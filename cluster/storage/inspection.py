@@ -7,92 +7,29 @@ A torn tail is what a crash leaves of the last write: it is cut off, as Kafka's 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 import google_crc32c
 
-from quorate.cluster.storage.checksums import CHECKSUMS, Checksums, SegmentSum, decode_checksums
-from quorate.cluster.storage.files import BadFileError, decode_producers
-from quorate.cluster.storage.log_files import BESIDE, METADATA, topic_id_of
+from quorate.cluster.storage.checksums import CHECKSUMS, SegmentSum, decode_checksums
+from quorate.cluster.storage.files import BadFileError, decode_producers, decode_time_index
+from quorate.cluster.storage.findings import Found, FoundSegment, Loss, Place
+from quorate.cluster.storage.log_files import INDEXES, METADATA, topic_id_of
 from quorate.cluster.storage.segment import BatchFacts
 from quorate.codecs.batches import BatchProblem
 from quorate.codecs.batches.frames import frames, next_batch
 from quorate.codecs.batches.reader import check
+from quorate.codecs.batches.v2 import HEADER_BYTES, LOG_OVERHEAD
 from quorate.coordinator.log_segments import segment_path, segments_in
 
-__all__ = ["Found", "FoundSegment", "Loss", "Place", "inspect"]
+__all__ = ["inspect"]
 
 _BLOCK_BYTES = 1 << 20
 _MOST_OFFSETS = 1 << 31
 """Indexes have offsets as int32, relative to the segment's base offset."""
 _ENTRY_BYTES = 8  # of an index, at least
+_MAGIC_AT = 16
 _STOPPED = "were not on the disk when the machine stopped, and are lost"
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """What a folder does not have any more. `lost`: in words, as the subject of a sentence in the plural."""
-
-    path: Path
-    detail: str
-    lost: str
-    position: int | None = None
-
-    def __str__(self) -> str:
-        at = "" if self.position is None else f", position {self.position:,}"
-        return f"{self.path}{at}: {self.detail}"
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """What is known of a partition from elsewhere.
-
-    `start_offset`, `flushed_offset`: by the brokers' checkpoints; `clean`: the cluster was stopped in order; `same_boot`: the machine has not been restarted since,
-    so what was written is there whether it was flushed or not; `has_gaps`: compaction may have left gaps between offsets; `any_first`: the first batch may have any offset.
-    """
-
-    topic_id: str
-    _: KW_ONLY
-    start_offset: int = 0
-    flushed_offset: int = 0
-    clean: bool = False
-    same_boot: bool = True
-    has_gaps: bool = False
-    any_first: bool = False
-
-
-@dataclass(slots=True)
-class FoundSegment:
-    """A segment as it is: `keep`, positions of whole batches from and to, and what a log of them has. `beside`: whether the files next to it are as they were; `None`: not known."""
-
-    sum: SegmentSum
-    keep: list[tuple[int, int]]
-    beside: bool | None = None
-
-
-@dataclass(slots=True)
-class Found:
-    """What is in a folder. `checksums`: if they can be read; `end_offset`: where the log ended, as far as is known; `cut_bytes`: of torn tails.
-
-    `foreign`: the id of another topic, whose folder this is; `repaired`: the losses are accepted; `is_whole`: the checksums show that nothing is
-    missing.
-    """
-
-    folder: Path
-    checksums: Checksums | None = None
-    start_offset: int = 0
-    end_offset: int = 0
-    flushed_offset: int = 0
-    clean: bool = False
-    segments: dict[int, FoundSegment] = field(default_factory=dict)
-    losses: list[Loss] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    cut_bytes: int = 0
-    foreign: str | None = None
-    repaired: bool = False
-    has_gaps: bool = False
-    is_whole: bool = False
 
 
 def inspect(folder: Path, place: Place) -> Found:
@@ -164,7 +101,10 @@ def _read_checksums(found: Found, place: Place, bases: Sequence[int]) -> None:
         detail = f"the folder is of topic id {said}, the cluster's metadata has {place.topic_id} for this name"
         found.losses.append(Loss(metadata, detail, "its records"))
     elif said is None and sums is None and not bases:
-        found.losses.append(Loss(found.folder, "the folder is empty", "all its records"))
+        if place.same_boot or place.clean or place.flushed_offset:
+            found.losses.append(Loss(found.folder, "the folder is empty", "all its records"))
+        else:
+            found.notes.append(f"{found.folder}: the folder is empty; its records {_STOPPED}")
     if str(said) != place.topic_id and not found.losses:
         found.notes.append(f"{metadata}: does not have the topic's id, {place.topic_id}; it is written again")
 
@@ -175,7 +115,7 @@ def _look_for_orphans(found: Found, bases: Sequence[int]) -> None:
     named = {
         int(path.stem)
         for path in found.folder.iterdir()
-        if path.suffix in BESIDE and path.stat().st_size >= _ENTRY_BYTES
+        if path.suffix in INDEXES and path.stat().st_size >= _ENTRY_BYTES
     }
     for base in sorted(named.difference(there)):
         if base >= found.start_offset:
@@ -242,8 +182,8 @@ class _Segment:
             end, following, detail = self._walk(known.size, known.next_offset)
             if self.following is not None and end == known.size:
                 detail = None  # the rest of a write that failed before the segment was closed
-            later = self._later(end, following) if detail is not None else []
-            if detail is not None and later:
+            later = self._later(self._announced(end), following) if detail is not None else []
+            if detail is not None and (later or following < self.found.flushed_offset):
                 return self._lose(end, detail, [(0, end), *later] if end else later)
             self._keep(end, following, known.crc if end == known.size else None)
             self._cut(end)
@@ -287,8 +227,39 @@ class _Segment:
             and not (before is None and self.place.any_first)
         ):
             lost = _offsets(first, self.base)
+            if before is not None and self._is_cut_nowhere(before):
+                self._note_gap(first, self.base)
+                return
             where = segment_path(self.found.folder, first)
             self.found.losses.append(Loss(where, f"the records before {self.path.name} are missing", lost))
+
+    def _is_cut_nowhere(self, before: int) -> bool:
+        """Without checksums: whether the index of the segment before this one, too, has nothing after its last batch, as after compaction."""
+        base = max((one for one in self.found.segments if one < self.base), default=None)
+        if self.found.checksums is not None or base is None:
+            return False
+        index = segment_path(self.found.folder, base).with_suffix(".timeindex")
+        try:
+            _, named = decode_time_index(base, index.read_bytes())
+        except (BadFileError, FileNotFoundError):
+            return False
+        return max(named, default=-1) < before
+
+    def _note_gap(self, first: int, until: int) -> None:
+        """The topic may have been compacted before: an older directory does not have it written down."""
+        if not self.found.has_gaps:
+            self.found.has_gaps = True
+            offsets = f"offset {first:,}" if until == first + 1 else f"offsets {first:,} to {until - 1:,}"
+            self.found.notes.append(
+                f"{self.path}: no records at {offsets}; taken for compacted, as there is no {CHECKSUMS}"
+            )
+
+    @property
+    def _is_exact(self) -> bool:
+        """Whether each offset follows the one before it. The segment that is written to is never compacted."""
+        if self.found.checksums is not None:
+            return not self.found.has_gaps
+        return not self.place.has_gaps and self.following is None
 
     def _crc(self, *ranges: tuple[int, int]) -> int:
         crc = 0
@@ -303,7 +274,7 @@ class _Segment:
 
     def _walk(self, position: int, next_offset: int) -> tuple[int, int, str | None]:
         """From a position to where whole batches in their order end; the next offset there; and why they end, unless it is the end of the file."""
-        exact = not self.found.has_gaps and not (position == 0 and self.place.any_first)
+        exact = self._is_exact and not (position == 0 and self.place.any_first)
         for frame in self._frames(position):
             if isinstance(frame, BatchProblem):
                 return position, next_offset, frame.detail
@@ -316,16 +287,19 @@ class _Segment:
                 return position, next_offset, why
             if self.known is not None and position < self.known.size and facts.last_offset >= self.known.next_offset:
                 return position, next_offset, f"the batch has offset {facts.last_offset:,}, which is too large"
+            if facts.base_offset > next_offset and not (position == 0 and self.place.any_first):
+                self._note_gap(next_offset, facts.base_offset)
             position += stop - start
             next_offset = facts.last_offset + 1
-            exact = not self.found.has_gaps
+            exact = self._is_exact
         return position, next_offset, None if position == self.size else "the rest of the file is zeros"
 
     def _odd_epoch(self, known: SegmentSum) -> tuple[int, str]:
         """Position and description of a change that no CRC of a batch and no offset shows."""
         epochs = self.found.checksums.epochs if self.found.checksums is not None else []
-        for frame in self._frames(0, known.size):
-            assert not isinstance(frame, BatchProblem), frame.detail
+        for frame in self._frames(0, min(known.size, self.size)):
+            if isinstance(frame, BatchProblem):  # the segment is another one, whose batches end elsewhere
+                break
             facts = BatchFacts.of(frame[0], frame[1])
             led = next((epoch for epoch, start in reversed(epochs) if start <= facts.base_offset), facts.leader_epoch)
             if facts.leader_epoch != led:
@@ -347,6 +321,19 @@ class _Segment:
         with self.path.open("rb") as file:
             file.seek(position)
             yield from frames(file, self.size if end is None else end, position=position)
+
+    def _announced(self, position: int) -> int:
+        """The last byte of a batch by its header, or of the file; `position` if no header is there.
+
+        Records may hold whole batches, as those of an archive of segments do: these do not follow the torn batch.
+        """
+        with self.path.open("rb") as file:
+            file.seek(position)
+            header = file.read(HEADER_BYTES)
+        if len(header) < HEADER_BYTES or header[_MAGIC_AT] != 2:
+            return position
+        end = position + LOG_OVERHEAD + int.from_bytes(header[8:12], signed=True)
+        return max(position, min(end, self.size) - 1)
 
     def _later(self, position: int, next_offset: int) -> list[tuple[int, int]]:
         """Where there are whole batches behind damage, with offsets that may follow."""
@@ -379,11 +366,11 @@ class _Segment:
     def _keep(self, end: int, next_offset: int, crc: int | None) -> None:
         known = self.known
         summed = SegmentSum(self.base, next_offset, end, self._crc((0, end)) if crc is None else crc)
-        beside = None
+        unchanged = None
         if known is not None:
-            there = {suffix: _crc_of(self.path.with_suffix(suffix)) for suffix in BESIDE}
-            beside = crc is not None and there == known.beside
-        self.found.segments[self.base] = FoundSegment(summed, [(0, end)], beside)
+            there = {suffix: _crc_of(self.path.with_suffix(suffix)) for suffix in INDEXES}
+            unchanged = crc is not None and there == known.index_crcs
+        self.found.segments[self.base] = FoundSegment(summed, [(0, end)], unchanged)
 
     def _cut(self, end: int) -> None:
         if end < self.size:
@@ -395,6 +382,8 @@ class _Segment:
     def _lose(self, position: int, detail: str, keep: list[tuple[int, int]]) -> int:
         """Damage at a position. `keep`: what would be left of the segment. Returns the next offset."""
         until = self.known.next_offset if self.known is not None else self.following
+        if until is not None and self.following is None:
+            until = max(until, self.found.flushed_offset)
         lost = []
         at = self.base
         for begin, end in keep:

@@ -36,12 +36,12 @@ from quorate.coordinator.log_segments import segment_path, segments_in
 if TYPE_CHECKING:
     from quorate.cluster.log import PartitionLog
 
-__all__ = ["BESIDE", "EPOCHS", "METADATA", "LogFiles", "remove_folder", "topic_id_of"]
+__all__ = ["EPOCHS", "INDEXES", "METADATA", "LogFiles", "remove_folder", "topic_id_of"]
 
 EPOCHS = "leader-epoch-checkpoint"
 METADATA = "partition.metadata"
-BESIDE = (".index", ".timeindex", ".txnindex")
-_OF_SEGMENT = (".log", *BESIDE, ".snapshot")
+INDEXES = (".index", ".timeindex", ".txnindex")
+_OF_SEGMENT = (".log", *INDEXES, ".snapshot")
 
 
 def topic_id_of(folder: Path) -> Uuid | None:
@@ -200,7 +200,7 @@ class LogFiles:
         return self._path(segment.base_offset, ".log")
 
     def read(self, offset: int, suffix: str) -> bytes:
-        """A file beside a segment; empty if there is none."""
+        """A file next to a segment; empty if it does not exist."""
         try:
             return self._path(offset, suffix).read_bytes()
         except FileNotFoundError:
@@ -232,7 +232,7 @@ class LogFiles:
         self.sync_again()
 
     def cleaned(self, segment: Segment) -> FileStore:
-        """An empty file beside a segment, for what compaction leaves of it. Raises `OSError`."""
+        """An empty file next to a segment, for what compaction leaves of it. Raises `OSError`."""
         path = self._path(segment.base_offset, ".log.cleaned")
         self.descriptors.close(path)
         path.write_bytes(b"")
@@ -251,7 +251,7 @@ class LogFiles:
         self.write_indexes(made)
         self.sync_again()
 
-    # ---- beside segments
+    # ---- next to segments
 
     def write_producers(self, offset: int, producers: Producers) -> None:
         """What was known of producers when the log ended at `offset`. Raises `OSError`."""
@@ -306,10 +306,10 @@ class LogFiles:
         self._snapshot = (0, 0) if found is None else found.snapshot
 
     def seal(self, segment: Segment) -> None:
-        """A segment and the files beside it are finished: `write_checksums` is to say what is in them. Raises `OSError`."""
+        """A segment and its indexes are finished: `write_checksums` is to say what is in them. Raises `OSError`."""
         assert isinstance(segment.store, FileStore)
-        beside = {suffix: google_crc32c.value(self.read(segment.base_offset, suffix)) for suffix in BESIDE}
-        self._closed[segment.base_offset] = replace(_sum_of(segment), beside=beside)
+        crcs = {suffix: google_crc32c.value(self.read(segment.base_offset, suffix)) for suffix in INDEXES}
+        self._closed[segment.base_offset] = replace(_sum_of(segment), index_crcs=crcs)
 
     def unseal(self, log: "PartitionLog", *segments: Segment) -> None:
         """Segments are about to be deleted or replaced, and a crash may leave them as they are, or gone. Raises `OSError`."""

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from quorate.cluster.errors import ClusterStateError
-from quorate.cluster.storage.inspection import Found, Loss
-from quorate.cluster.storage.log_files import BESIDE
+from quorate.cluster.storage.findings import Found, Loss
+from quorate.cluster.storage.log_files import INDEXES
 from quorate.coordinator.log_segments import segment_path
 
 __all__ = ["Originals", "refusal", "repair"]
@@ -54,8 +54,8 @@ def repair(found: Found, originals: Originals) -> list[str]:
         notes.append(f"{loss}; {loss.lost} are lost{where}")
     for base, one in found.segments.items():
         path = segment_path(found.folder, base)
-        if one.beside is False:
-            for suffix in BESIDE:
+        if one.indexes_unchanged is False:
+            for suffix in INDEXES:
                 originals.keep(path.with_suffix(suffix))
         if len(one.keep) > 1 or (one.keep and one.keep[0][0] > 0):
             _rewrite(path, one.keep)

@@ -12,7 +12,8 @@ from pathlib import Path
 from quorate.cluster.flushing import Flusher, Unflushed
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.log_config import NEVER, LogConfig
-from quorate.cluster.storage.inspection import Found, Place, inspect
+from quorate.cluster.storage.findings import Found, Place
+from quorate.cluster.storage.inspection import inspect
 from quorate.cluster.storage.log_files import LogFiles
 from quorate.cluster.storage.metadata_state import MetadataState, difference
 from quorate.cluster.storage.recovery import load
@@ -179,16 +180,16 @@ class MetadataLog:
             BatchRecord(offset=offset, timestamp_ms=now_ms, key=None, value=_encoded(record))
             for offset, record in enumerate(difference(MetadataState(), self.state, first), first)
         ]
-        beside = self._folder / "compacted.tmp"
-        with beside.open("wb") as file:
+        made = self._folder / "compacted.tmp"
+        with made.open("wb") as file:
             for start in range(0, len(values), _MOST_RECORDS):
                 file.write(encode_batch(values[start : start + _MOST_RECORDS], partition_leader_epoch=1))
-        work = Unflushed(files=[os.open(beside, os.O_RDWR | os.O_CLOEXEC)])
+        work = Unflushed(files=[os.open(made, os.O_RDWR | os.O_CLOEXEC)])
         until = self.log.next_offset
 
         def put() -> None:
             if work.error is None and self.log.next_offset == until:
-                self._put(beside, now_ms)
+                self._put(made, now_ms)
 
         if self._flusher is None or not self._flusher.bring(work, put):
             work.flush()

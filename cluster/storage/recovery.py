@@ -13,7 +13,7 @@ from quorate.cluster.storage.files import (
     decode_producers,
     decode_time_index,
 )
-from quorate.cluster.storage.inspection import Found
+from quorate.cluster.storage.findings import Found
 from quorate.cluster.storage.log_files import EPOCHS, LogFiles
 from quorate.cluster.storage.segment import Batch, BatchFacts, Segment
 from quorate.codecs.batches import BatchProblem, BatchRecord, control_record, read_batches
@@ -33,7 +33,7 @@ def load(files: LogFiles, config: LogConfig, found: Found, *, now_ms: int) -> Pa
         segment = files.segment(base, now_ms, one.sum.size, one.sum.crc)
         segment.interval_bytes = config.index_interval_bytes
         files.cut(segment)
-        trusted = found.clean if one.beside is None else one.beside
+        trusted = found.clean if one.indexes_unchanged is None else one.indexes_unchanged
         if not (trusted and _indexed(files, segment)):
             trusted_until = base if trusted_until is None else trusted_until
             _scan(files, segment)

@@ -9,7 +9,8 @@ import pytest
 
 from quorate.cluster.log import PartitionLog, Refused
 from quorate.cluster.log_config import LogConfig
-from quorate.cluster.storage.inspection import Found, Place, inspect
+from quorate.cluster.storage.findings import Found, Place
+from quorate.cluster.storage.inspection import inspect
 from quorate.cluster.storage.log_files import LogFiles, topic_id_of
 from quorate.cluster.storage.recovery import load
 from quorate.cluster.storage.stores import Descriptors
