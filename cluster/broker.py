@@ -303,6 +303,7 @@ class Broker:
             client_id=header.client_id,
             client_host=connection.host,
             connection=connection,
+            large=header.large,
         )
         authorizer = self.cluster.authorizer
         try:

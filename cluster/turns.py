@@ -14,7 +14,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, TypeVar
 
-__all__ = ["Aside", "Turns", "Work", "at_once", "collect_rarely", "each"]
+__all__ = ["Aside", "Turns", "Work", "at_once", "collect_rarely", "each", "split"]
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -75,6 +75,15 @@ def collect_rarely() -> None:
     gc.collect()
     gc.freeze()  # what was imported
     gc.set_threshold(5_000, 10, 1_000)
+
+
+def split(items: Iterable[A], condition: Callable[[A], object]) -> Work[tuple[tuple[A, ...], tuple[A, ...]]]:
+    """The items that meet a condition, and the others, with turns for others in between."""
+    found: tuple[list[A], list[A]] = [], []
+    for item in items:
+        found[not condition(item)].append(item)
+        yield None
+    return tuple(found[0]), tuple(found[1])
 
 
 class Turns:

@@ -23,9 +23,10 @@ __all__ = ["ANSWERS", "Answer", "Context", "answers"]
 
 @dataclass(slots=True, kw_only=True)
 class Context(RequestContext):
-    """What a request comes with, beside its body: for the coordinators, and the connection that it came by. `access`: what its client may do, where there is an authorizer."""
+    """What a request comes with, beside its body: for the coordinators, and the connection that it came by. `access`: what its client may do, where there is an authorizer; `large`: the request is, so that what is computed from it belongs in the thread."""
 
     connection: "Connection"
+    large: bool = False
     access: "Access | None" = None
 
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
-from quorate.cluster.authorizer import Operation
+from quorate.cluster.authorizer import Operation, ResourceType
 from quorate.cluster.errors import Refusal
 from quorate.cluster.turns import Work
 from quorate.codecs import CONSUMER_OFFSETS
@@ -90,11 +90,10 @@ def _added(
     transactional_id, producer_id, epoch = producer
     where = [(topic.name, index) for topic in topics for index in topic.partitions]
     by_broker = context.api_version >= 4
-    allowed = (
-        None
-        if context.access is None or by_broker
-        else context.access.topics(Operation.WRITE, [topic.name for topic in topics])
-    )
+    allowed = None
+    if context.access is not None and not by_broker:
+        names = [topic.name for topic in topics]
+        allowed = yield from context.access.allowed(Operation.WRITE, ResourceType.TOPIC, names)
     errors = {}
     for one in where:
         if code := _not_to_be_added(cluster, *one, by_broker, allowed):
@@ -128,7 +127,7 @@ def _added(
 
 
 def _not_to_be_added(
-    cluster: "ClusterCore", topic: str, index: int, by_broker: bool, allowed: frozenset[str] | None
+    cluster: "ClusterCore", topic: str, index: int, by_broker: bool, allowed: set[str] | None
 ) -> ErrorCode:
     """Why a partition cannot be in a transaction: only brokers write to internal topics, and to others that are not there nobody does. `allowed`: topics that the client may write to, `None` for all."""
     if not by_broker and (

@@ -4,7 +4,8 @@ A rule refuses a request, takes parts out of it and tells in the response why, o
 where Kafka asks in the middle of its work, a handler asks `Context.access`. Without an authorizer none of this runs. What ACLs allow is known to `quorate.cluster.authorizer`.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
 
 from quorate.cluster.apis import Context
 from quorate.cluster.authorization import cluster as _cluster  # noqa: F401  # fills `RULES`
@@ -13,6 +14,7 @@ from quorate.cluster.authorization import topics as _topics  # noqa: F401
 from quorate.cluster.authorization.access import Access, Answered, Call
 from quorate.cluster.authorization.rules import RULES
 from quorate.cluster.authorizer import Authorizer
+from quorate.cluster.turns import Work
 from quorate.codecs.message import Message
 
 if TYPE_CHECKING:
@@ -25,4 +27,12 @@ def authorized(broker: "Broker", authorizer: Authorizer, request: Message, conte
     """Handle a request as far as its client may ask for it."""
     access = Access(authorizer, context.connection.user, context.client_host)
     context.access, context.principal = access, access.principal
-    return RULES[type(request)](Call(broker, request, context, access))
+    answered = RULES[type(request)](Call(broker, request, context, access))
+    return _flat(answered) if isinstance(answered, Generator) else answered
+
+
+def _flat(answered: Any) -> Work[Any]:
+    """Work whose result may be work, too: of a rule, then of the handler."""
+    while isinstance(answered, Generator):
+        answered = yield from answered
+    return answered

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from ipaddress import IPv6Address, ip_address
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from quorate.cluster.apis import ANSWERS, Context
 from quorate.cluster.authorizer import ANONYMOUS, CLUSTER_NAME, Authorizer, Operation, ResourceType
 from quorate.cluster.failing import failed_response
-from quorate.cluster.turns import Work
+from quorate.cluster.turns import Aside, Work, split
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import Message
 from quorate.coordinator.results import Pending
@@ -17,8 +17,9 @@ from quorate.coordinator.results import Pending
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
 
-__all__ = ["Access", "Answered", "Call", "after", "java_address"]
+__all__ = ["Access", "Answered", "Call", "java_address"]
 
+T = TypeVar("T")
 Answered = Message | Pending[Any] | Work[Any] | None
 """What a handler returns (`quorate.cluster.apis`)."""
 
@@ -48,6 +49,15 @@ class Access:
     def topics(self, operation: Operation, names: Iterable[str]) -> frozenset[str]:
         """The topics with which it may do something."""
         return frozenset(name for name in set(names) if self.may(operation, ResourceType.TOPIC, name))
+
+    def allowed(self, operation: Operation, resource_type: ResourceType, names: Iterable[str]) -> Work[set[str]]:
+        """The resources with which it may do something, of so many that others have turns in between."""
+        found: set[str] = set()
+        for name in names:
+            if name not in found and self.may(operation, resource_type, name):
+                found.add(name)
+            yield None
+        return found
 
     def operations(self, resource_type: ResourceType, name: str, among: int) -> int:
         """The operations that it may do with a resource, of those `among` (KIP-430): a bit for each."""
@@ -87,10 +97,35 @@ class Call:
         request = replace(self.request, **changes) if changes else self.request
         return ANSWERS[type(request)].function(self.broker, request, self.context)
 
-    def failed(self, code: ErrorCode, **changes: Any) -> Message:
+    def failed(self, code: ErrorCode, **changes: Any) -> Work[Any]:
         """A response that says only that the request failed, with other values in some fields."""
         request = replace(self.request, **changes) if changes else self.request
-        return failed_response(self.broker.cluster, request, self.context.api_version, code)
+        respond = partial(failed_response, self.broker.cluster, request, self.context.api_version, code)
+        if self.context.large:
+            return (yield Aside(respond))
+        return respond()
+
+    def after(self, answered: Answered, change: Callable[[Any], Message | Work[Any]]) -> Answered:
+        """What a handler returned, with a change of the response, whenever that is there."""
+        if answered is None:
+            return None
+        if isinstance(answered, Pending):
+            changed: Pending[Any] = Pending()
+            answered.on_complete(lambda response: self._complete(changed, change(response)))
+            return changed
+        if isinstance(answered, Generator):
+            return self._later(answered, change)
+        return change(answered)
+
+    def _later(self, work: Work[Any], change: Callable[[Any], Message | Work[Any]]) -> Work[Any]:
+        return self.after((yield from work), change)
+
+    def _complete(self, pending: Pending[Any], response: Message | Work[Any]) -> None:
+        if not isinstance(response, Generator):
+            pending.complete(response)
+            return
+        failed = partial(self.broker.failed, self.context.connection, type(self.request).__name__)
+        self.broker.cluster.turns.run(response, pending.complete, failed)
 
     def without_topics(
         self,
@@ -102,26 +137,23 @@ class Call:
         name_of: Callable[[Any], str | None] = lambda topic: topic.name,
         failed: Callable[[tuple[Any, ...]], tuple[Any, ...]] | None = None,
         only_with: str | None = None,
-    ) -> Answered:
+    ) -> Work[Any]:
         """Have the request handled without the topics that the client may not do an operation with, each of which has an error in the response instead.
 
         `field`, `response`: the arrays with the topics; `name_of`: a topic's name, or `None` for one that the handler is to refuse; `failed`: gives the entries of refused topics; `only_with`: the array that an
         entry has to have something in.
         """
         topics = getattr(self.request, field)
-        named = {name for one in topics if (name := name_of(one)) is not None}
-        refused_names = named - self.access.topics(operation, named)
-        if not refused_names:
+        left, refused = yield from self.split_topics(operation, topics, name_of)
+        if not refused:
             return self.answer()
-        refused = tuple(one for one in topics if name_of(one) in refused_names)
-        left = tuple(one for one in topics if name_of(one) not in refused_names)
         if failed is None:
-            whole: Any = self.failed(code, **{field: refused})
+            whole = yield from self.failed(code, **{field: refused})
             entries = getattr(whole, response)
             if only_with is not None:
-                entries = tuple(one for one in entries if getattr(one, only_with))
+                entries, _ = yield from split(entries, lambda one: getattr(one, only_with))
             if not left:
-                return replace(whole, **{response: entries})  # type: ignore[no-any-return]
+                return replace(whole, **{response: entries})
         else:
             entries = failed(refused)
 
@@ -131,21 +163,12 @@ class Call:
             merged: Message = replace(answer, **{response: getattr(answer, response) + entries})
             return merged
 
-        return after(self.answer(**{field: left}), merge)
+        return self.after(self.answer(**{field: left}), merge)
 
-
-def after(answered: Answered, change: Callable[[Any], Message]) -> Answered:
-    """What a handler returned, with a change of the response, whenever that is there."""
-    if answered is None:
-        return None
-    if isinstance(answered, Pending):
-        changed: Pending[Any] = Pending()
-        answered.on_complete(lambda response: changed.complete(change(response)))
-        return changed
-    if isinstance(answered, Generator):
-        return _later(answered, change)
-    return change(answered)
-
-
-def _later(work: Work[Any], change: Callable[[Any], Message]) -> Work[Any]:
-    return after((yield from work), change)
+    def split_topics(
+        self, operation: Operation, topics: Iterable[T], name_of: Callable[[T], str | None]
+    ) -> Work[tuple[tuple[T, ...], tuple[T, ...]]]:
+        """The topics that the client may do an operation with, or that have no name, and the others."""
+        named = (name for one in topics if (name := name_of(one)) is not None)
+        allowed = yield from self.access.allowed(operation, ResourceType.TOPIC, named)
+        return (yield from split(topics, lambda one: (name := name_of(one)) is None or name in allowed))

@@ -3,10 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
-from quorate.cluster.authorization.access import Answered, Call, after
+from quorate.cluster.authorization.access import Answered, Call
 from quorate.cluster.authorization.rules import RULES, by_handler, free, needs, of_cluster
 from quorate.cluster.authorized import UNKNOWN
 from quorate.cluster.authorizer import Operation, ResourceType
+from quorate.cluster.turns import Work, each, split
 from quorate.codecs.api.broker import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
@@ -87,7 +88,7 @@ def _describe(call: Call) -> Answered:
             return response
         return replace(response, cluster_authorized_operations=call.access.cluster_operations(operations))
 
-    return after(call.answer(), narrow)
+    return call.after(call.answer(), narrow)
 
 
 # ---- transactions
@@ -114,21 +115,25 @@ def _find_coordinator(call: Call) -> Answered:
         if call.access.may(Operation.DESCRIBE, kind, request.key):
             return call.answer()
         return call.failed(code)
-    allowed = tuple(key for key in request.coordinator_keys if call.access.may(Operation.DESCRIBE, kind, key))
+    return _keys(call, kind, code)
 
-    def merge(response: Any) -> Any:
+
+def _keys(call: Call, kind: ResourceType, code: ErrorCode) -> Work[Any]:
+    keys = call.request.coordinator_keys
+    allowed = yield from call.access.allowed(Operation.DESCRIBE, kind, keys)
+    left, _ = yield from split(keys, allowed.__contains__)
+
+    def merge(response: Any) -> Work[Any]:
         found = iter(response.coordinators)
-        return replace(
-            response,
-            coordinators=tuple(
-                next(found)
-                if key in allowed
-                else Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message="")
-                for key in request.coordinator_keys
-            ),
-        )
 
-    return after(call.answer(coordinator_keys=allowed), merge)
+        def one(key: str) -> Coordinator:
+            if key in allowed:
+                return next(found)  # type: ignore[no-any-return]
+            return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message="")
+
+        return replace(response, coordinators=(yield from each(keys, one)))
+
+    return call.after(call.answer(coordinator_keys=left), merge)
 
 
 @needs(InitProducerIdRequest)
@@ -172,39 +177,37 @@ def _end(call: Call) -> Answered:
 
 
 @needs(DescribeTransactionsRequest)
-def _describe_transactions(call: Call) -> Answered:
+def _describe_transactions(call: Call) -> Work[Any]:
     """DESCRIBE of each transactional id, and of the topics that are told."""
     access, ids = call.access, call.request.transactional_ids
-    allowed = tuple(one for one in ids if access.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, one))
+    allowed = yield from access.allowed(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, ids)
+    left, _ = yield from split(ids, allowed.__contains__)
     code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
-    def merge(response: Any) -> Any:
+    def merge(response: Any) -> Work[Any]:
         found = iter(response.transaction_states)
-        return replace(
-            response,
-            transaction_states=tuple(
-                _with_topics(next(found)) if one in allowed else TransactionState(error_code=code, transactional_id=one)
-                for one in ids
-            ),
-        )
 
-    def _with_topics(state: Any) -> Any:
+        def one(transactional_id: str) -> TransactionState:
+            if transactional_id in allowed:
+                return with_topics(next(found))
+            return TransactionState(error_code=code, transactional_id=transactional_id)
+
+        return replace(response, transaction_states=(yield from each(ids, one)))
+
+    def with_topics(state: TransactionState) -> TransactionState:
         seen = access.topics(Operation.DESCRIBE, [one.topic for one in state.topics])
         return replace(state, topics=tuple(one for one in state.topics if one.topic in seen))
 
-    return after(call.answer(transactional_ids=allowed), merge)
+    return call.after(call.answer(transactional_ids=left), merge)
 
 
 @needs(ListTransactionsRequest)
 def _list_transactions(call: Call) -> Answered:
-    def visible(response: Any) -> Any:
-        return replace(
-            response,
-            transaction_states=tuple(
-                one
-                for one in response.transaction_states
-                if call.access.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, one.transactional_id)
-            ),
+    def visible(response: Any) -> Work[Any]:
+        seen, _ = yield from split(
+            response.transaction_states,
+            lambda one: call.access.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, one.transactional_id),
         )
+        return replace(response, transaction_states=seen)
 
-    return after(call.answer(), visible)
+    return call.after(call.answer(), visible)

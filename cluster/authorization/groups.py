@@ -5,10 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 from quorate.cluster.apis.groups import lacks_feature, lacks_protocol, share_member_id_is_too_long
-from quorate.cluster.authorization.access import Access, Answered, Call, after
+from quorate.cluster.authorization.access import Access, Answered, Call
 from quorate.cluster.authorization.rules import RULES, Rule, needs, of_group
 from quorate.cluster.authorized import UNKNOWN
 from quorate.cluster.authorizer import Operation, ResourceType
+from quorate.cluster.turns import Work, each, split
 from quorate.codecs.api import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
@@ -57,18 +58,19 @@ def _sync(call: Call) -> Answered:
 
 @needs(ConsumerGroupHeartbeatRequest)
 @needs(ShareGroupHeartbeatRequest)
-def _heartbeat(call: Call) -> Answered:
+def _heartbeat(call: Call) -> Work[Any]:
     """Each topic that is subscribed to by name has to be describable. Those that a regex matches are filtered by the coordinator."""
     request, access = call.request, call.access
     if lacks_feature(call.broker, request):
         return call.answer()
     if not access.may(Operation.READ, ResourceType.GROUP, request.group_id):
-        return call.failed(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return (yield from call.failed(ErrorCode.GROUP_AUTHORIZATION_FAILED))
     if share_member_id_is_too_long(request):
         return call.answer()
-    names = frozenset(request.subscribed_topic_names or ())
-    if access.topics(Operation.DESCRIBE, names) != names:
-        return call.failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    names = request.subscribed_topic_names or ()
+    allowed = yield from access.allowed(Operation.DESCRIBE, ResourceType.TOPIC, names)
+    if len(allowed) != len(set(names)):
+        return (yield from call.failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     return call.answer()
 
 
@@ -82,32 +84,33 @@ def _list(call: Call) -> Answered:
     if access.may_with_cluster(Operation.DESCRIBE):
         return call.answer()
 
-    def visible(response: Any) -> Any:
-        seen = (one for one in response.groups if access.may(Operation.DESCRIBE, ResourceType.GROUP, one.group_id))
-        return replace(response, groups=tuple(seen))
+    def visible(response: Any) -> Work[Any]:
+        seen, _ = yield from split(
+            response.groups, lambda one: access.may(Operation.DESCRIBE, ResourceType.GROUP, one.group_id)
+        )
+        return replace(response, groups=seen)
 
-    return after(call.answer(), visible)
+    return call.after(call.answer(), visible)
 
 
 def _each_group(operation: Operation, field: str, response: str) -> Rule:
     """Groups without the permission have an error of their own; the others are handled."""
 
-    def rule(call: Call) -> Answered:
+    def rule(call: Call) -> Work[Any]:
         if lacks_feature(call.broker, call.request):
             return call.answer()
         groups = getattr(call.request, field)
-        refused = tuple(one for one in groups if not call.access.may(operation, ResourceType.GROUP, one))
+        left, refused = yield from split(groups, lambda one: call.access.may(operation, ResourceType.GROUP, one))
         if not refused:
             return call.answer()
-        failed = call.failed(ErrorCode.GROUP_AUTHORIZATION_FAILED, **{field: refused})
-        left = tuple(one for one in groups if one not in refused)
+        failed = yield from call.failed(ErrorCode.GROUP_AUTHORIZATION_FAILED, **{field: refused})
         if not left:
             return failed
 
         def merge(answer: Any) -> Any:
             return replace(answer, **{response: getattr(failed, response) + getattr(answer, response)})
 
-        return after(call.answer(**{field: left}), merge)
+        return call.after(call.answer(**{field: left}), merge)
 
     return rule
 
@@ -126,12 +129,11 @@ def _described(field: str, topics_of: Callable[[Any], Iterator[str]]) -> Rule:
     each_group = _each_group(Operation.DESCRIBE, field, "groups")
 
     def rule(call: Call) -> Answered:
-        return after(
-            each_group(call),
-            lambda response: replace(
-                response, groups=tuple(_seen(one, call.access, topics_of) for one in response.groups)
-            ),
-        )
+        def visible(response: Any) -> Work[Any]:
+            groups = yield from each(response.groups, lambda one: _seen(one, call.access, topics_of))
+            return replace(response, groups=groups)
+
+        return call.after(each_group(call), visible)
 
     return rule
 
@@ -225,58 +227,58 @@ def _delete(call: Call) -> Answered:
 
 
 @needs(OffsetFetchRequest)
-def _fetch(call: Call) -> Answered:
+def _fetch(call: Call) -> Work[Any]:
     """Topics that may not be described have errors where they are named, and are left out where all are asked for."""
     if call.context.api_version < 8:
-        return _fetch_of_one(call)
+        return (yield from _fetch_of_one(call))
     groups, access = call.request.groups, call.access
-    refused = tuple(one for one in groups if not access.may(Operation.DESCRIBE, ResourceType.GROUP, one.group_id))
-    failed: Any = call.failed(ErrorCode.GROUP_AUTHORIZATION_FAILED, groups=refused)
+    left, refused = yield from split(
+        groups, lambda one: access.may(Operation.DESCRIBE, ResourceType.GROUP, one.group_id)
+    )
+    failed = yield from call.failed(ErrorCode.GROUP_AUTHORIZATION_FAILED, groups=refused)
     asked, errors = [], {}
-    for one in groups:
-        if one not in refused:
-            topics, errors[one.group_id] = _allowed_topics(call, one.topics)
-            asked.append(replace(one, topics=topics))
+    for one in left:
+        topics, errors[one.group_id] = yield from _allowed_topics(call, one.topics)
+        asked.append(replace(one, topics=topics))
+        yield None
     if not asked and refused:
-        return failed  # type: ignore[no-any-return]
+        return failed
 
-    def merge(response: Any) -> Any:
-        found = (
-            one
-            if one.error_code
-            else replace(one, topics=_described_topics(call, one.topics) + errors.get(one.group_id, ()))
-            for one in response.groups
-        )
+    def merge(response: Any) -> Work[Any]:
+        found = []
+        for one in response.groups:
+            if not one.error_code:
+                described = yield from _described_topics(call, one.topics)
+                one = replace(one, topics=described + errors.get(one.group_id, ()))
+            found.append(one)
+            yield None
         return replace(response, groups=(*found, *failed.groups))
 
-    return after(call.answer(groups=tuple(asked)), merge)
+    return call.after(call.answer(groups=tuple(asked)), merge)
 
 
-def _fetch_of_one(call: Call) -> Answered:
+def _fetch_of_one(call: Call) -> Work[Any]:
     if not call.access.may(Operation.DESCRIBE, ResourceType.GROUP, call.request.group_id):
-        return call.failed(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    topics, errors = _allowed_topics(call, call.request.topics)
+        return (yield from call.failed(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    topics, errors = yield from _allowed_topics(call, call.request.topics)
 
-    def merge(response: Any) -> Any:
+    def merge(response: Any) -> Work[Any]:
         if response.error_code:
             return response
-        return replace(response, topics=_described_topics(call, response.topics) + errors)
+        return replace(response, topics=(yield from _described_topics(call, response.topics)) + errors)
 
-    return after(call.answer(topics=topics), merge)
+    return call.after(call.answer(topics=topics), merge)
 
 
-def _allowed_topics(call: Call, topics: tuple[Any, ...] | None) -> tuple[tuple[Any, ...] | None, tuple[Any, ...]]:
+def _allowed_topics(call: Call, topics: tuple[Any, ...] | None) -> Work[tuple[tuple[Any, ...] | None, tuple[Any, ...]]]:
     """The topics of a request that may be described, and the response's entries for the others."""
     if topics is None:
         return None, ()
-    named = [(one, _name_of(call, one)) for one in topics]
-    allowed = call.access.topics(Operation.DESCRIBE, [name for _, name in named if name is not None])
-    left = tuple(one for one, name in named if name is None or name in allowed)
+    left, others = yield from call.split_topics(Operation.DESCRIBE, topics, lambda one: _name_of(call, one))
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     refused: list[Any] = []
-    for one, name in named:
-        if name is None or name in allowed:
-            continue
+    for one in others:
+        yield None
         if call.context.api_version < 8:
             refused.append(
                 OffsetFetchResponseTopic(
@@ -301,8 +303,7 @@ def _allowed_topics(call: Call, topics: tuple[Any, ...] | None) -> tuple[tuple[A
     return left, tuple(refused)
 
 
-def _described_topics(call: Call, topics: tuple[Any, ...]) -> tuple[Any, ...]:
+def _described_topics(call: Call, topics: tuple[Any, ...]) -> Work[tuple[Any, ...]]:
     """The topics of a response that may be described, and those of unknown ids."""
-    named = [(one, _name_of(call, one)) for one in topics]
-    allowed = call.access.topics(Operation.DESCRIBE, [name for _, name in named if name is not None])
-    return tuple(one for one, name in named if name is None or name in allowed)
+    left, _ = yield from call.split_topics(Operation.DESCRIBE, topics, lambda one: _name_of(call, one))
+    return left

@@ -7,13 +7,13 @@ from typing import Any
 
 from quorate.cluster.apis.configs import strange_type
 from quorate.cluster.apis.metadata import refused_as_a_whole
-from quorate.cluster.authorization.access import Answered, Call, after
+from quorate.cluster.authorization.access import Answered, Call
 from quorate.cluster.authorization.rules import RULES, by_handler, needs
 from quorate.cluster.authorized import UNKNOWN
 from quorate.cluster.authorizer import CLUSTER_NAME, Operation, ResourceType
 from quorate.cluster.batch_checks import NotTaken, is_transactional
 from quorate.cluster.topics import is_valid_name
-from quorate.cluster.turns import Work
+from quorate.cluster.turns import Work, each, split
 from quorate.codecs import Uuid
 from quorate.codecs.api.broker import (
     AlterConfigsRequest,
@@ -58,18 +58,18 @@ RULES |= {
 
 
 @needs(ProduceRequest)
-def _produce(call: Call) -> Answered:
+def _produce(call: Call) -> Work[Any]:
     """WRITE to each topic, and as the transactional id if a batch is transactional. Idempotence alone needs nothing more (KIP-679)."""
     request, by_id = call.request, call.context.api_version >= _PRODUCE_BY_ID
     transactional_id = request.transactional_id
     if (
         transactional_id is not None
         and not call.access.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
-        and _has_transactional_records(request)
+        and (yield from _has_transactional_records(request))
     ):
         if request.acks == 0:
             return _closing(call, None)
-        return call.failed(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return (yield from call.failed(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
 
     def name_of(topic: Any) -> str | None:
         if not by_id:
@@ -77,14 +77,12 @@ def _produce(call: Call) -> Answered:
         found = call.broker.cluster.topics_by_id.get(topic.topic_id)
         return None if found is None else found.name
 
-    if transactional_id is None and _has_transactional_records(request):
+    if transactional_id is None and (yield from _has_transactional_records(request)):
         return call.answer()  # which refuses all of it
-    named = {name for topic in request.topic_data if (name := name_of(topic)) is not None}
-    denied = named - call.access.topics(Operation.WRITE, named)
-    if request.acks != 0 or not denied:
+    if request.acks != 0:
         return call.without_topics(Operation.WRITE, field="topic_data", response="responses", name_of=name_of)
-    left = tuple(topic for topic in request.topic_data if name_of(topic) not in denied)
-    return _closing(call, call.answer(topic_data=left))
+    left, denied = yield from call.split_topics(Operation.WRITE, request.topic_data, name_of)
+    return _closing(call, call.answer(topic_data=left)) if denied else call.answer()
 
 
 def _closing(call: Call, answered: Answered) -> Answered:
@@ -100,17 +98,18 @@ def _closing_later(call: Call, work: Work[Any]) -> Work[Any]:
     call.context.connection.close()
 
 
-def _has_transactional_records(request: ProduceRequest) -> bool:
+def _has_transactional_records(request: ProduceRequest) -> Work[bool]:
     """Whether a batch is transactional. One that cannot be looked at is refused by the handler."""
-    try:
-        return any(
-            is_transactional(part.records)
-            for topic in request.topic_data
-            for part in topic.partition_data
-            if part.records
-        )
-    except NotTaken:
-        return False
+    for topic in request.topic_data:
+        yield None
+        for part in topic.partition_data:
+            yield None
+            try:
+                if part.records and is_transactional(part.records):
+                    return True
+            except NotTaken:
+                return False
+    return False
 
 
 @needs(OffsetForLeaderEpochRequest)
@@ -129,39 +128,40 @@ def _producers(call: Call) -> Answered:
 
 
 @needs(MetadataRequest)
-def _metadata(call: Call) -> Answered:
+def _metadata(call: Call) -> Work[Any]:
     """DESCRIBE to be told of a topic, and CREATE, of the topic or the cluster, to have one created."""
     request, access, cluster = call.request, call.access, call.broker.cluster
     asked = request.topics
     version = call.context.api_version
     if asked is None or (version == 0 and not asked):
-        return after(call.answer(), lambda response: _seen(call, response, ()))
+        return call.after(call.answer(), lambda response: _seen(call, response, ()))
     if refused_as_a_whole(asked, version) is not None:
         return call.answer()
     by_id = [one for one in asked if one.topic_id != Uuid.ZERO]
-    names = {one: _name_of(call, one) for one in by_id or asked}
-    allowed = access.topics(Operation.DESCRIBE, [name for name in names.values() if name is not None])
+    topics = tuple(dict.fromkeys(by_id or asked))
+    names = dict(zip(topics, (yield from each(topics, lambda one: _name_of(call, one))), strict=True))
+    named = [name for name in names.values() if name is not None]
+    allowed = yield from access.allowed(Operation.DESCRIBE, ResourceType.TOPIC, named)
     may_create = request.allow_auto_topic_creation or version < 4
     if may_create and cluster.settings.truth("auto.create.topics.enable"):
         new = {name for name in allowed if name not in cluster.topics}
         if new and not access.may_with_cluster(Operation.CREATE):
-            allowed -= new - access.topics(Operation.CREATE, new)
-    denied = [one for one, name in names.items() if name is not None and name not in allowed]
-    left = tuple(one for one in names if one not in denied)
-    entries = tuple(
-        MetadataResponseTopic(
+            allowed -= new - (yield from access.allowed(Operation.CREATE, ResourceType.TOPIC, new))
+    left, denied = yield from split(topics, lambda one: names[one] is None or names[one] in allowed)
+    entries = yield from each(
+        denied,
+        lambda one: MetadataResponseTopic(
             error_code=_DENIED,
             name=None if by_id else one.name,
             topic_id=one.topic_id,
             is_internal=one.name in _INTERNAL and access.may(Operation.DESCRIBE, ResourceType.TOPIC, one.name),
-        )
-        for one in denied
+        ),
     )
     if left:
-        return after(call.answer(topics=left), lambda response: _seen(call, response, entries))
+        return call.after(call.answer(topics=left), lambda response: _seen(call, response, entries))
     # In version 0 no topics stand for all of them.
     nothing = call.answer(topics=())
-    return after(nothing, lambda response: _seen(call, replace(response, topics=()), entries))
+    return call.after(nothing, lambda response: _seen(call, replace(response, topics=()), entries))
 
 
 def _name_of(call: Call, topic: MetadataRequestTopic) -> str | None:
@@ -171,22 +171,18 @@ def _name_of(call: Call, topic: MetadataRequestTopic) -> str | None:
     return None if found is None else found.name
 
 
-def _seen(call: Call, response: Any, denied: tuple[MetadataResponseTopic, ...]) -> Any:
+def _seen(call: Call, response: Any, denied: tuple[MetadataResponseTopic, ...]) -> Work[Any]:
     """A response with only what may be described, what may be done with it, and the topics that were denied."""
     access = call.access
-    allowed = access.topics(Operation.DESCRIBE, [one.name for one in response.topics if one.name is not None])
-    topics = tuple(
-        one
-        if one.name is None or one.topic_authorized_operations == UNKNOWN
-        else replace(
-            one,
-            topic_authorized_operations=access.operations(
-                ResourceType.TOPIC, one.name, one.topic_authorized_operations
-            ),
-        )
-        for one in response.topics
-        if one.name is None or one.name in allowed
-    )
+    described, _ = yield from call.split_topics(Operation.DESCRIBE, response.topics, lambda one: one.name)
+
+    def narrow(topic: MetadataResponseTopic) -> MetadataResponseTopic:
+        among = topic.topic_authorized_operations
+        if topic.name is None or among == UNKNOWN:
+            return topic
+        return replace(topic, topic_authorized_operations=access.operations(ResourceType.TOPIC, topic.name, among))
+
+    topics = yield from each(described, narrow)
     operations = response.cluster_authorized_operations
     if operations != UNKNOWN:
         operations = access.cluster_operations(operations)
@@ -194,38 +190,34 @@ def _seen(call: Call, response: Any, denied: tuple[MetadataResponseTopic, ...]) 
 
 
 @needs(CreateTopicsRequest)
-def _create(call: Call) -> Answered:
+def _create(call: Call) -> Work[Any]:
     """CREATE of the cluster or the topic; DESCRIBE_CONFIGS of the topic to be told how it was created."""
     request, access = call.request, call.access
     times = Counter(one.name for one in request.topics)
     once = {name for name, count in times.items() if count == 1}
-    denied = set() if access.may_with_cluster(Operation.CREATE) else once - access.topics(Operation.CREATE, once)
-    shown = access.topics(Operation.DESCRIBE_CONFIGS, once)
-
-    def hide(response: Any) -> Any:
-        return replace(
-            response,
-            topics=tuple(
-                one
-                if one.error_code or one.name in shown
-                else replace(one, topic_config_error_code=_DENIED, num_partitions=-1, replication_factor=-1, configs=())
-                for one in response.topics
-            ),
-        )
-
-    left = tuple(one for one in request.topics if one.name not in denied)
-    if not denied:
-        return after(call.answer(), hide)
-    refused = tuple(
-        CreatableTopicResult(name=name, error_code=_DENIED, error_message="Authorization failed.") for name in denied
+    denied: set[str] = set()
+    if not access.may_with_cluster(Operation.CREATE):
+        denied = once - (yield from access.allowed(Operation.CREATE, ResourceType.TOPIC, once))
+    shown = yield from access.allowed(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, once)
+    left, _ = yield from split(request.topics, lambda one: one.name not in denied)
+    refused = yield from each(
+        denied,
+        lambda name: CreatableTopicResult(name=name, error_code=_DENIED, error_message="Authorization failed."),
     )
-    return after(
-        call.answer(topics=left), lambda response: replace(hide(response), topics=hide(response).topics + refused)
-    )
+
+    def hidden(topic: CreatableTopicResult) -> CreatableTopicResult:
+        if topic.error_code or topic.name in shown:
+            return topic
+        return replace(topic, topic_config_error_code=_DENIED, num_partitions=-1, replication_factor=-1, configs=())
+
+    def hide(response: Any) -> Work[Any]:
+        return replace(response, topics=(yield from each(response.topics, hidden)) + refused)
+
+    return call.after(call.answer(topics=left) if denied else call.answer(), hide)
 
 
 @needs(DeleteTopicsRequest)
-def _delete(call: Call) -> Answered:
+def _delete(call: Call) -> Work[Any]:
     """DELETE of the cluster or the topic. The name of a topic is told only to whoever may describe it."""
     request, access, cluster = call.request, call.access, call.broker.cluster
     if access.may_with_cluster(Operation.DELETE):
@@ -235,6 +227,7 @@ def _delete(call: Call) -> Answered:
     denied: list[DeletableTopicResult] = []
     left = []
     for one in request.topics if named else request.topic_names:
+        yield None
         name, topic_id = (one.name, one.topic_id) if named else (one, Uuid.ZERO)
         found = cluster.topics_by_id.get(topic_id) if name is None else cluster.topics.get(name)
         known = name if found is None else found.name
@@ -250,7 +243,7 @@ def _delete(call: Call) -> Answered:
         denied.append(DeletableTopicResult(name=told, topic_id=topic_id, error_code=_DENIED, error_message=None))
     if not denied:
         return call.answer()
-    return after(
+    return call.after(
         call.answer(**{"topics" if named else "topic_names": tuple(left)}),
         lambda response: replace(response, responses=response.responses + tuple(denied)),
     )
@@ -268,12 +261,13 @@ def _add_partitions(call: Call) -> Answered:
 
 
 @needs(DescribeConfigsRequest)
-def _describe_configs(call: Call) -> Answered:
+def _describe_configs(call: Call) -> Work[Any]:
     """DESCRIBE_CONFIGS of each topic or group, or of the cluster for brokers and client metrics."""
     if strange_type(call.broker.cluster, call.request.resources) is not None:
         return call.answer()
     left, denied = [], []
     for one in call.request.resources:
+        yield None
         kind, code, name = _CONFIG_RESOURCES.get(one.resource_type, _OF_THE_CLUSTER)
         if call.access.may(Operation.DESCRIBE_CONFIGS, kind, name or one.resource_name):
             left.append(one)
@@ -286,7 +280,7 @@ def _describe_configs(call: Call) -> Answered:
                     resource_name=one.resource_name,
                 )
             )
-    return after(
+    return call.after(
         call.answer(resources=tuple(left)),
         lambda response: replace(response, results=response.results + tuple(denied)),
     )

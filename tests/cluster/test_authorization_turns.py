@@ -1,0 +1,151 @@
+"""Permissions for large requests: others are served while each of many names is looked up (issue 14).
+
+Each part of the work is a turn of its own here, so that what is counted does not depend on the machine.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from quorate.cluster import EmbeddedCluster, turns
+from quorate.cluster.authorizer import CLASS_NAME, Acl, Operation, PatternType, Permission, ResourceType
+from quorate.codecs.api import (
+    ConsumerGroupHeartbeatRequest,
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+)
+from quorate.codecs.api.broker import (
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DescribeConfigsRequest,
+    DescribeTransactionsRequest,
+    FindCoordinatorRequest,
+    ListOffsetsRequest,
+    MetadataRequest,
+)
+from quorate.codecs.api.broker.create_topics import CreatableTopic
+from quorate.codecs.api.broker.delete_topics import DeleteTopicState
+from quorate.codecs.api.broker.describe_configs import DescribeConfigsResource
+from quorate.codecs.api.broker.list_offsets import ListOffsetsPartition, ListOffsetsTopic
+from quorate.codecs.api.broker.metadata import MetadataRequestTopic
+from quorate.codecs.api.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from quorate.codecs.api.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from quorate.codecs.message import Message
+from tests.cluster.conftest import QUICK
+from tests.cluster.wire import Wire
+
+MANY = 300
+NAMES = tuple(f"n{number}" for number in range(MANY))
+_FETCHED = tuple(OffsetFetchRequestTopics(name=name, partition_indexes=(0,)) for name in NAMES)
+REQUESTS: list[tuple[Message, int]] = [
+    (MetadataRequest(topics=tuple(MetadataRequestTopic(name=name) for name in NAMES)), 9),
+    (DescribeGroupsRequest(groups=NAMES), 5),
+    (DeleteGroupsRequest(groups_names=NAMES), 2),
+    (FindCoordinatorRequest(key_type=0, coordinator_keys=NAMES), 4),
+    (DescribeTransactionsRequest(transactional_ids=NAMES), 0),
+    (
+        ListOffsetsRequest(
+            topics=tuple(ListOffsetsTopic(name=name, partitions=(ListOffsetsPartition(),)) for name in NAMES)
+        ),
+        7,
+    ),
+    (CreateTopicsRequest(topics=tuple(CreatableTopic(name=name) for name in NAMES)), 7),
+    (DeleteTopicsRequest(topics=tuple(DeleteTopicState(name=name) for name in NAMES)), 6),
+    (
+        DescribeConfigsRequest(
+            resources=tuple(DescribeConfigsResource(resource_type=2, resource_name=name) for name in NAMES)
+        ),
+        4,
+    ),
+    (OffsetFetchRequest(groups=tuple(OffsetFetchRequestGroup(group_id=name) for name in NAMES)), 8),
+    (OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id="g", topics=_FETCHED),)), 8),
+    (
+        OffsetCommitRequest(
+            group_id="g",
+            topics=tuple(
+                OffsetCommitRequestTopic(name=name, partitions=(OffsetCommitRequestPartition(),)) for name in NAMES
+            ),
+        ),
+        9,
+    ),
+    (
+        ConsumerGroupHeartbeatRequest(
+            group_id="g", member_id="AAAAAAAAAAAAAAAAAAAAAA", member_epoch=0, subscribed_topic_names=NAMES
+        ),
+        1,
+    ),
+]
+
+
+@pytest.fixture
+def cluster(short_turns: None) -> Iterator[EmbeddedCluster]:
+    rights = {"authorizer.class.name": CLASS_NAME, "super.users": "User:admin"}
+    with EmbeddedCluster(properties=QUICK | rights) as made:
+        yield made
+
+
+@pytest.fixture
+def count(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+    """How many turns large requests had."""
+    seen: list[None] = []
+    unwatched = turns.Turns._next
+
+    def watched(self: turns.Turns) -> None:
+        seen.append(None)
+        unwatched(self)
+
+    monkeypatch.setattr(turns.Turns, "_next", watched)
+    return lambda: len(seen)
+
+
+def allow(cluster: EmbeddedCluster, *resources: ResourceType) -> None:
+    core = cluster.core
+    for one in resources:
+        acl = Acl(
+            resource_type=one,
+            name="*",
+            pattern_type=PatternType.LITERAL,
+            principal="User:*",
+            host="*",
+            operation=Operation.ALL,
+            permission=Permission.ALLOW,
+        )
+        cluster.call(lambda acl=acl: core.acls.add(core.new_uuid(), acl))
+
+
+@pytest.mark.parametrize(
+    ("asked", "version"), REQUESTS, ids=[f"{type(one).__name__} {at}" for at, (one, _) in enumerate(REQUESTS)]
+)
+def test_permissions_are_denied_in_turns(
+    cluster: EmbeddedCluster, count: Callable[[], int], asked: Message, version: int
+) -> None:
+    with Wire(cluster.core.brokers[1].port) as wire:
+        if "group_id='g'" in repr(asked):
+            allow(cluster, ResourceType.GROUP)
+            wire.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=("g",)), 4)
+        found = wire.ask(asked, version)
+    assert re.search(r"error_code=(29|30|53)\b", repr(found))
+    assert count() >= MANY
+    assert not cluster.core.failures
+
+
+@pytest.mark.parametrize(
+    ("asked", "version", "field"),
+    [
+        (FindCoordinatorRequest(key_type=0, coordinator_keys=NAMES), 4, "coordinators"),
+        (DescribeTransactionsRequest(transactional_ids=NAMES), 0, "transaction_states"),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_responses_are_merged_in_turns(
+    cluster: EmbeddedCluster, count: Callable[[], int], asked: Message, version: int, field: str
+) -> None:
+    """Two passes over the names before the handler, which looks at each, and one after it."""
+    allow(cluster, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)
+    with Wire(cluster.core.brokers[1].port) as wire:
+        found = wire.ask(asked, version)
+    assert len(getattr(found, field)) == MANY
+    assert count() >= 4 * MANY
