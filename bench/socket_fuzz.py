@@ -3,6 +3,8 @@
 Three processes: the server, whose loop notes the CPU time of its longest turn; a client that sends heartbeats all the time and measures how long they take; and
 this one, which sends one hostile request after the other and asks both. A late heartbeat counts as far as the server used the CPU meanwhile, so that a busy machine finds nothing.
 
+Every second round has an authorizer: the client that is measured is a super user, and whoever sends hostile requests may do nothing.
+
 Prints the seed, and for each API the longest hold-up. Requests that took too long are kept as files, which `--replay` sends again. Ends with 1 if there is any, if the
 server failed, or if a request had no response. Each round has a server and a seed of its own: `--seed N --rounds 1` repeats one. Runs on Linux, on the loopback interface only.
 """
@@ -36,18 +38,20 @@ LAST = 0x7E57
 STEPS = 120
 """Requests of a round."""
 TICK_S = 0.002
+ADMIN, NOBODY = "admin", "nobody"
+"""Who logs in where there is an authorizer. Passwords are the same."""
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 # ---- the server's process
 
 
-def serve() -> None:
+def serve(*, authorizer: bool) -> None:
     """A cluster; on each line of the standard input, a line of JSON with what the loop's longest turn took since the last."""
     import asyncio
     import gc
 
-    from quorate.cluster import EmbeddedCluster
+    from quorate.cluster import EmbeddedCluster, Security
     from quorate.cluster.turns import collect_rarely
 
     longest = [0.0, "", 0.0]
@@ -77,7 +81,12 @@ def serve() -> None:
         "transaction.state.log.num.partitions": 2,
         "auto.create.topics.enable": True,
     }
-    with EmbeddedCluster(brokers=2, racks=["a", "b"], properties=properties, seed=1) as made:
+    security = None
+    if authorizer:
+        properties["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+        properties["super.users"] = f"User:{ADMIN}"
+        security = Security(users={ADMIN: ADMIN, NOBODY: NOBODY})
+    with EmbeddedCluster(brokers=2, racks=["a", "b"], properties=properties, security=security, seed=1) as made:
         core = made.core
         for name, config in TOPICS.items():
             made.call(lambda name=name, config=config: core.create_topic(name, partitions=PARTITIONS, config=config))
@@ -107,7 +116,7 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _CLOCK_TICKS
 
 
-def probe(port: int, pid: int) -> None:
+def probe(port: int, pid: int, user: str | None) -> None:
     """Heartbeats of a member, and ApiVersions, one after the other; on each line of the standard input, a line of JSON with the longest delay since the last."""
     from threading import Thread
 
@@ -117,7 +126,7 @@ def probe(port: int, pid: int) -> None:
     worst = {"held_ms": 0.0, "late_ms": 0.0, "count": 0}
 
     def heartbeats() -> None:
-        with Wire(port, timeout_s=NO_RESPONSE_S) as wire:
+        with Wire(port, timeout_s=NO_RESPONSE_S, user=user) as wire:
             member = "AAAAAAAAAAAAAAAAAAAAAA"
             joined = wire.ask(
                 ConsumerGroupHeartbeatRequest(
@@ -202,9 +211,11 @@ class Found:
     beats: int = 0
 
 
-def send(port: int, attack: Attack, open_for_good: list[socket.socket]) -> str | None:
+def send(port: int, attack: Attack, open_for_good: list[socket.socket], user: str | None = None) -> str | None:
     """Send it, and wait until each request has its response, or the connection is closed; what went wrong otherwise."""
-    connection = socket.create_connection(("127.0.0.1", port), timeout=NO_RESPONSE_S)
+    from tests.cluster.wire import Wire
+
+    connection = Wire(port, timeout_s=NO_RESPONSE_S, user=user).socket
     try:
         for at in range(0, len(attack.data), 1 << 20):
             connection.sendall(attack.data[at : at + (1 << 20)])
@@ -241,18 +252,20 @@ def play(
     seed: int, steps: list[Attack] | None, until: float, found: Found, folder: Path, limit_ms: float, count: int = STEPS
 ) -> None:
     """A round."""
-    server = Child("--serve")
+    authorizer = seed % 2 == 1
+    rights = ["--authorizer"] if authorizer else []
+    server = Child("--serve", *rights)
     beats = None
     idle: list[socket.socket] = []
     try:
         port = server.read()["ports"][0]
-        beats = Child("--probe", str(port), "--pid", str(server.process.pid))
+        beats = Child("--probe", str(port), "--pid", str(server.process.pid), *rights)
         time.sleep(0.5)
         server.ask(), beats.ask()
         for step, attack in enumerate(steps if steps is not None else attacks(Random(seed), count)):
             if time.monotonic() > until:
                 break
-            problem = send(port, attack, idle)
+            problem = send(port, attack, idle, NOBODY if authorizer else None)
             time.sleep(0.02)  # what the request left behind
             turn, late = server.ask(), beats.ask()
             held_ms = max(turn["turn_ms"], late["held_ms"])
@@ -325,25 +338,27 @@ def main() -> None:
         "--keep", type=Path, default=Path("build/socket-fuzz"), help="the folder for requests that took too long"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object at the end")
+    parser.add_argument("--authorizer", action="store_true", help="replay with an authorizer")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--probe", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--pid", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
-        serve()
+        serve(authorizer=options.authorizer)
         return
     if options.probe is not None:
-        probe(options.probe, options.pid)
+        probe(options.probe, options.pid, ADMIN if options.authorizer else None)
         return
     found = Found()
     minutes = 0.5 if options.quick else options.minutes
     if options.smoke:
-        minutes, options.rounds, options.seed = 5, 1, 1
+        minutes, options.rounds, options.seed = 5, 2, 1
     until = time.monotonic() + minutes * 60
     limit_ms = math.inf if options.smoke else LIMIT_MS
     first = int.from_bytes(os.urandom(3), "big") if options.seed is None else options.seed
     if options.replay:
-        play(0, [replayed(path) for path in options.replay], until, found, options.keep, limit_ms)
+        steps = [replayed(path) for path in options.replay]
+        play(int(options.authorizer), steps, until, found, options.keep, limit_ms)
     else:
         print(f"seeds from {first}; --seed {first} repeats this run", file=sys.stderr)
         number = 0
