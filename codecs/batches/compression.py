@@ -16,6 +16,8 @@ _XERIAL_BLOCK_BYTES = 32 * 1024
 _GZIP_BEGINNING = b"\x1f\x8b\x08"
 _GZIP_LEAST = 18
 """Java looks for a further member only in more bytes than header and trailer of one take."""
+_GZIP_STEP, _GZIP_MOST_STEP = 128, 1 << 16
+"""Bytes that are read of a member at first, and at most, at once."""
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_FLAGS = b"\x60\x40"  # frame version 1, independent blocks without checksums; blocks of at most 64 KiB
 _LZ4_BLOCK_BYTES = 64 * 1024
@@ -103,20 +105,28 @@ def _gzip(data: bytes, limit_bytes: int) -> bytes:
 
 
 def _gzip_size(data: bytes, limit_bytes: int) -> int | None:
-    """How many bytes whole members take, up to the first that does not begin like one; `None` where one is damaged."""
-    rest = data
-    while len(rest) == len(data) or (len(rest) > _GZIP_LEAST and rest.startswith(_GZIP_BEGINNING)):
+    """How many bytes whole members take, up to the first that does not begin like one; `None` where one is damaged.
+
+    Raises `TooLargeError`. Takes time linear in the sizes, however many members there are.
+    """
+    view = memoryview(data)
+    position = total = 0
+    while not position or (len(data) - position > _GZIP_LEAST and data.startswith(_GZIP_BEGINNING, position)):
         member = zlib.decompressobj(wbits=31)
-        try:
-            decompressed = member.decompress(rest, limit_bytes)
-            while not member.eof and decompressed:
-                decompressed = member.decompress(member.unconsumed_tail, limit_bytes)
-        except zlib.error:
-            return None
-        if not member.eof:
-            return None
-        rest = member.unused_data
-    return len(data) - len(rest)
+        step = _GZIP_STEP
+        while not member.eof:
+            part = view[position : position + step]
+            if not part:
+                return None
+            try:
+                total += len(member.decompress(part, limit_bytes - total + 1))
+            except zlib.error:
+                return None
+            if total > limit_bytes:
+                raise TooLargeError(f"more than {limit_bytes:,} bytes")
+            position += len(part) - len(member.unused_data)  # which is a copy: no longer than what the member took
+            step = min(2 * step, _GZIP_MOST_STEP)
+    return position
 
 
 def _snappy(data: bytes, limit_bytes: int) -> bytes:

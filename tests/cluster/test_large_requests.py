@@ -15,6 +15,7 @@ import google_crc32c
 import pytest
 
 from quorate.cluster import EmbeddedCluster, connection, record_checks, turns
+from quorate.cluster.apis import produce
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest
 from quorate.codecs.api.broker import (
     CreatePartitionsRequest,
@@ -30,6 +31,7 @@ from quorate.codecs.api.broker.delete_topics import DeleteTopicState
 from quorate.codecs.api.broker.metadata import MetadataRequestTopic
 from quorate.codecs.api.broker.produce import PartitionProduceData, TopicProduceData
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.batches import BatchRecord, encode_batch
 from quorate.codecs.batches.compression import compress
 from tests.cluster.conftest import QUICK
 from tests.cluster.test_limits import eventually
@@ -188,6 +190,30 @@ def test_what_a_batch_of_a_million_records_takes_is_done_in_a_thread(
         found = wire.ask(ProduceRequest(acks=1, timeout_ms=1_000, topic_data=(data,)), 9)
     # With offsets of their own, as a broker has to write them, they are more than a megabyte when they are compressed.
     assert found.responses[0].partition_responses[0].error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert threads
+    assert cluster.call(threading.get_ident) not in threads
+
+
+def test_a_batch_that_takes_long_to_decompress_is_checked_in_a_thread(
+    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A megabyte of empty gzip members took 5 s of the loop (issue 14)."""
+    threads: list[int] = []
+    unwatched = produce.validated
+
+    def checking(*arguments: Any) -> Any:
+        threads.append(threading.get_ident())
+        return unwatched(*arguments)
+
+    monkeypatch.setattr(produce, "validated", checking)
+    cluster.call(lambda: cluster.core.create_topic("t", partitions=1))
+    batch = encode_batch([BatchRecord(offset=0, timestamp_ms=0, key=None, value=b"x")], compression="gzip")
+    after_crc = batch[21:] + compress("gzip", b"") * 5_000
+    batch = pack(">qiibI", 0, 9 + len(after_crc), -1, 2, google_crc32c.value(after_crc)) + after_crc
+    data = TopicProduceData(name="t", partition_data=(PartitionProduceData(index=0, records=batch),))
+    with Wire(cluster.core.brokers[1].port) as wire:
+        found = wire.ask(ProduceRequest(acks=1, timeout_ms=1_000, topic_data=(data,)), 9)
+    assert found.responses[0].partition_responses[0].error_code == 0
     assert threads
     assert cluster.call(threading.get_ident) not in threads
 
