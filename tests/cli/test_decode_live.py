@@ -123,15 +123,13 @@ def test_a_refused_login_does_not_show_the_password(start, broker, monkeypatch):
     assert b"s3cret-pass" not in err
 
 
-def test_an_unreachable_broker_is_one_line_in_bounded_time(start):
-    began = time.monotonic()
+def test_an_unreachable_broker_is_one_line(start):
     process = start("decode", "-b", f"127.0.0.1:{free_ports(1)[0]}", "--connect-timeout-ms", 1000)
     out, err = process.communicate(timeout=300)
     assert (process.returncode, out) == (1, b"")
     assert err.startswith(b"error: 127.0.0.1:")
     assert b"within 1,000 ms" in err
     assert len(err.splitlines()) == 1
-    assert time.monotonic() - began < 120
 
 
 def test_options_are_named_as_kafka_python_names_them():
