@@ -54,6 +54,7 @@ _MOST_NOTE = 2_000
 _MOST_TRACE = 20_000
 _MOST_FAILURES = 100
 _TELL_AGAIN_MS = 1_000
+_MOST_KNOWN_CONFIGS = 1_000
 _PARTITIONS_AT_ONCE = 200
 """New partitions that are made without others having their turn."""
 _WRITTEN_AT_ONCE = 50
@@ -109,6 +110,7 @@ class ClusterCore:
         self.brokers = {broker: Broker(self, broker, rack) for broker, rack in sorted(racks.items())}
         self._leadership: dict[str, int] = {}
         self._log_configs: dict[str, tuple[dict[str, str], list[int]]] = {}
+        self._known_configs: dict[tuple[frozenset[tuple[str, str]], int], LogConfig] = {}
         self.image = MetadataImage.EMPTY
         self.groups = GroupCoordinators(self)
         self.transactions = Transactions(self)
@@ -347,6 +349,7 @@ class ClusterCore:
                 self._unequip(topic.partitions)
             else:
                 self._elect(topic.partitions)
+                self._equip(topic)  # leaders or their settings may be others since
                 self.enter(topic)
                 entered.append(topic)
         yield from self._publishing(entered)
@@ -453,6 +456,7 @@ class ClusterCore:
         self._elect(grown.partitions[have:])
         topic.partitions += grown.partitions[have:]
         self._partitions += len(chosen)
+        self._equip(topic)
         yield from self._publishing([topic])
 
     def reassign(self, partition: PartitionState, brokers: Sequence[int] | None) -> None:
@@ -522,7 +526,8 @@ class ClusterCore:
         leaders = [one.leader for one in topic.partitions]
         if self._log_configs.get(topic.name) == (topic.config, leaders):
             return
-        configs = {leader: LogConfig.of(self.settings, topic.config, leader) for leader in set(leaders)}
+        known = self._known_configs
+        configs = {leader: self._log_config(topic.config, leader) for leader in set(leaders)}
         now_ms = self.clock.now_ms()
         for partition in topic.partitions:
             config = configs[partition.leader]
@@ -533,7 +538,18 @@ class ClusterCore:
                 partition.log.on_failure = self._cannot_write
                 yield None
             partition.log.config = config
-        self._log_configs[topic.name] = (dict(topic.config), leaders)
+        if known is self._known_configs:  # else brokers were given other settings meanwhile
+            self._log_configs[topic.name] = (dict(topic.config), leaders)
+
+    def _log_config(self, own: Mapping[str, str], leader: int) -> LogConfig:
+        """What a topic's own settings and those of a leader come to, which is the same for most topics."""
+        key = (frozenset(own.items()), leader)
+        found = self._known_configs.get(key)
+        if found is None:
+            if len(self._known_configs) >= _MOST_KNOWN_CONFIGS:
+                self._known_configs.clear()
+            found = self._known_configs[key] = LogConfig.of(self.settings, own, leader)
+        return found
 
     def _cannot_write(self, why: str) -> None:
         """A log could not be written: the owner is told, too, who can do something about it; once a second, as clients try again and again."""
@@ -574,6 +590,7 @@ class ClusterCore:
         """Have a broker, or all of them, follow other settings than at the start (KIP-226); to be followed by `settings_changed`."""
         self.settings.change(broker, values)
         self._log_configs.clear()
+        self._known_configs = {}
         self.groups.settings_changed()
 
     def _keep(self, changed: Iterable[TopicState]) -> None:
@@ -676,6 +693,7 @@ class ClusterCore:
         parsed = KafkaVersion.parse(version)
         check_levels(self.features, parsed)
         self.settings.coordinator = replace(self.settings.coordinator, kafka_version=parsed)
+        self._known_configs = {}  # releases have defaults of their own
         for broker in self.brokers.values():
             broker.drop_clients()  # as brokers that restart do; clients ask for versions anew
         self.groups.restart()

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
+from quorate.cluster.turns import Work
 from quorate.codecs.api.broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from quorate.codecs.api.error_codes import ErrorCode
 
@@ -13,7 +14,9 @@ __all__: list[str] = []
 
 
 @answers(UnregisterBrokerRequest)
-def unregister_broker(broker: "Broker", request: UnregisterBrokerRequest, context: Context) -> UnregisterBrokerResponse:
+def unregister_broker(
+    broker: "Broker", request: UnregisterBrokerRequest, context: Context
+) -> Work[UnregisterBrokerResponse]:
     """Remove the registration of a broker; its replicas stay assigned to it, and others lead. One that runs stays up, unknown to clients."""
     found = broker.cluster.brokers.get(request.broker_id)
     if found is None or not found.registered:
@@ -23,5 +26,5 @@ def unregister_broker(broker: "Broker", request: UnregisterBrokerRequest, contex
         )
     found.registered = False
     broker.cluster.broker_changed()
-    broker.cluster.settings_changed()
+    yield from broker.cluster.changing_settings()
     return UnregisterBrokerResponse(error_message="")

@@ -118,6 +118,19 @@ def test_a_broker_that_is_frozen_meanwhile_sends_the_response_when_it_is_not(
         wire.receive(CreateTopicsRequest, 7)
 
 
+def test_topics_follow_what_brokers_are_told_while_they_are_created(
+    cluster: EmbeddedCluster, seen: Callable[[Callable[[], Any]], list[Any]]
+) -> None:
+    core = cluster.core
+    changes = iter([lambda: core.change_broker_settings(None, {"message.max.bytes": "1234"})])
+    seen(lambda: core._coming and next(changes, lambda: None)())
+    with Wire(core.brokers[1].port) as wire:
+        many = tuple(new(f"t{number}") for number in range(MANY))
+        wire.ask(CreateTopicsRequest(topics=many, timeout_ms=1000), 7)
+    assert not list(changes)
+    assert {topic.partitions[0].log.config.max_message_bytes for topic in core.topics.values()} == {1234}
+
+
 def test_a_name_is_taken_as_soon_as_a_request_creates_it(cluster: EmbeddedCluster) -> None:
     """Two requests at once: as Kafka's controller, which handles one after the other."""
     with Wire(cluster.core.brokers[1].port) as one, Wire(cluster.core.brokers[1].port) as two:
