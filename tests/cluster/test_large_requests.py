@@ -123,7 +123,7 @@ def test_topics_follow_what_brokers_are_told_while_they_are_created(
 ) -> None:
     core = cluster.core
     changes = iter([lambda: core.change_broker_settings(None, {"message.max.bytes": "1234"})])
-    seen(lambda: core._coming and next(changes, lambda: None)())
+    seen(lambda: core._log_configs and not core.topics and next(changes, lambda: None)())
     with Wire(core.brokers[1].port) as wire:
         many = tuple(new(f"t{number}") for number in range(MANY))
         wire.ask(CreateTopicsRequest(topics=many, timeout_ms=1000), 7)
