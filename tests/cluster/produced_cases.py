@@ -458,7 +458,7 @@ def _comparable(text: str | None) -> str:
 def _relative(time_ms: int) -> str:
     """A time as it was sent, or as the clock of the broker gave it, which is later than what cases send."""
     after = time_ms - NOW_MS
-    return "the broker's" if 50_000 < after < 900_000 else f"sent {after:+}" if abs(after) <= 10**11 else str(time_ms)
+    return "the broker's" if 50_000 < after < 10**9 else f"sent {after:+}" if abs(after) <= 10**11 else str(time_ms)
 
 
 class Player:
