@@ -1,7 +1,7 @@
 """AlterReplicaLogDirs v1–2. KIP-113. v2 flexible."""
 
 from quorate.codecs.api.declare import request, response
-from quorate.codecs.message import Message, struct
+from quorate.codecs.message import Message, field, struct
 from quorate.codecs.wire import Array, Int16, Int32, String
 
 __all__ = ["AlterReplicaLogDirsRequest", "AlterReplicaLogDirsResponse"]
@@ -11,7 +11,7 @@ __all__ = ["AlterReplicaLogDirsRequest", "AlterReplicaLogDirsResponse"]
 class AlterReplicaLogDirTopic(Message):
     """A topic with the partitions that move."""
 
-    name: String = ""
+    name: String = field(default="", map_key=True)
     partitions: Array[Int32] = ()
 
 
@@ -19,7 +19,7 @@ class AlterReplicaLogDirTopic(Message):
 class AlterReplicaLogDir(Message):
     """A log directory of the broker, by its absolute path, and the replicas to move there."""
 
-    path: String = ""
+    path: String = field(default="", map_key=True)
     topics: Array[AlterReplicaLogDirTopic] = ()
 
 
