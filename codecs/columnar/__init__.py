@@ -1,6 +1,4 @@
-"""Records as Arrow columns. Needs NumPy and pyarrow (`pip install quorate[arrow]`)."""
+"""Records as columns. `quorate.codecs` has the public names; what gives Arrow tables needs `pip install quorate[arrow]`.
 
-from quorate.codecs.columnar.columns import decode_columns
-from quorate.codecs.columnar.schema import PROBLEMS, PROBLEMS_SCHEMA, message_schema, record_schema
-
-__all__ = ["PROBLEMS", "PROBLEMS_SCHEMA", "decode_columns", "message_schema", "record_schema"]
+Nothing is imported here: the broker reads records with the modules that need NumPy only.
+"""

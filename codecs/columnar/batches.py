@@ -15,8 +15,9 @@ from quorate.codecs.batches.reader import Batch, check, header_at, payload
 from quorate.codecs.columnar.crc import all_intact
 from quorate.codecs.columnar.frame import Array, Bools, Buffer, Frame, Ints
 from quorate.codecs.columnar.slots import Slots
+from quorate.codecs.columnar.varints import deltas, zigzag
 
-__all__ = ["Batches", "Records", "crc_mismatches", "deltas", "headers_of", "some_records_of", "zigzag"]
+__all__ = ["Batches", "Records", "crc_mismatches", "headers_of", "some_records_of"]
 
 
 @dataclass(slots=True)
@@ -256,39 +257,6 @@ def _record_starts(data: Array, body: Ints, body_end: Ints, counts: Ints) -> tup
     return starts, at
 
 
-def zigzag(frame: Frame) -> Ints:
-    """A zigzag varint (or varlong) at each place; moves on behind it. One that takes more bytes than it needs is doubtful."""
-    (byte,) = frame.fetch(["u1"])
-    value = byte.astype(np.int64)
-    shift = 0
-    while frame.count and int(byte.min()) > 127 and shift < 63:  # all go on, as places do that are evenly spaced
-        (byte,) = frame.fetch(["u1"])
-        value &= (1 << shift + 7) - 1
-        shift += 7
-        value |= byte.astype(np.int64) << shift
-        _doubt_padded(frame, byte)
-    more = np.flatnonzero(byte > 127)
-    if len(more):
-        value[more] &= (1 << shift + 7) - 1
-        at = frame.own_positions()
-        while len(more) and shift < 63:
-            shift += 7
-            rest = frame.select(more)
-            (byte,) = rest.fetch(["u1"])
-            at[more] += 1
-            value[more] |= (byte.astype(np.int64) & 0x7F) << shift
-            _doubt_padded(rest, byte)
-            more = more[byte > 127]
-        frame.buffer.doubtful[more if frame.owner is None else frame.owner[more]] = True
-    return (value >> 1 & 0x7FFFFFFFFFFFFFFF) ^ -(value & 1)
-
-
-def _doubt_padded(frame: Frame, last: Array) -> None:
-    """Doubt varints whose last byte adds nothing."""
-    if not int(last.min()):
-        frame.doubt(last == 0)
-
-
 def _fields(
     data: Array, start: Ints, owner: Ints, body_end: Ints, batches: Batches, *, alone: bool
 ) -> tuple[Records, Ints]:
@@ -327,20 +295,6 @@ def _fields(
         timestamp,
     )
     return records, np.flatnonzero(doubtful)
-
-
-def deltas(frame: Frame) -> tuple[Array, Ints, Ints, Ints]:
-    """The attributes, which no release has used, and after them timestamp delta, offset delta and key length, nearly always of one byte each."""
-    ahead = frame.fork()
-    attributes, *short = ahead.fetch(["u1", "u1", "u1", "u1"])
-    if frame.count and max(int(values.max()) for values in short) < 0x80:
-        frame.advance(4)
-        timestamp_delta, offset_delta, key_length = (
-            (values >> 1).astype(np.int64) ^ -(values & 1).astype(np.int64) for values in short
-        )
-        return attributes, timestamp_delta, offset_delta, key_length
-    frame.advance(1)
-    return attributes, zigzag(frame), zigzag(frame), zigzag(frame)
 
 
 def _with_unusual(

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quorate.codecs.columnar.batches import deltas, zigzag
 from quorate.codecs.columnar.frame import Array, Bools, Buffer, Frame, Ints
+from quorate.codecs.columnar.varints import deltas, zigzag
 
 __all__ = ["RecordFacts", "record_facts"]
 

@@ -21,11 +21,12 @@ from quorate.codecs import (
     decode_columns,
     decode_record,
     encode_record,
+    record_schema,
 )
-from quorate.codecs.columnar import PROBLEMS, record_schema
 from quorate.codecs.columnar import values as values_module
 from quorate.codecs.columnar.columns import SAMPLE
 from quorate.codecs.columnar.rows import facts_of
+from quorate.codecs.columnar.schema import PROBLEMS
 from quorate.codecs.columnar.values import CHUNK, CHUNK_BYTES, SMALLEST_CHUNK
 from quorate.codecs.generate import uvarint
 from quorate.codecs.messages import (

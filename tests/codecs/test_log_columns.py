@@ -22,11 +22,11 @@ from quorate.codecs import (
 )
 from quorate.codecs.batches.model import BatchRecord, ControlRecord
 from quorate.codecs.batches.writer import encode_batch
-from quorate.codecs.columnar import PROBLEMS
 from quorate.codecs.columnar.batches import CRC_BYTES
 from quorate.codecs.columnar.crc import all_intact
 from quorate.codecs.columnar.hop import batch_starts
 from quorate.codecs.columnar.log import CONTROL_RECORDS
+from quorate.codecs.columnar.schema import PROBLEMS
 from quorate.codecs.log_model import LogError
 from quorate.codecs.messages import OffsetCommitKey, OffsetCommitValue
 from tests.codecs.captures import CAPTURES, PARTITIONS

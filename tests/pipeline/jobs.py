@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
 
-from quorate.codecs import CoordinatorRecord, LogEntry, encode_record
-from quorate.codecs.columnar import decode_columns
+from quorate.codecs import CoordinatorRecord, LogEntry, decode_columns, encode_record
 from quorate.codecs.columnar.log import read_columns
 from quorate.coordinator.runtime import StoredMarker, StoredRecord
 from quorate.coordinator.state import CoordinatorState
