@@ -1,9 +1,9 @@
 """All ways in which members go: they leave, are removed, or do not come back in time."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from quorate.assignors.java_order import JavaHashMap
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from quorate.coordinator.consumer import records as write
@@ -89,7 +89,10 @@ def removal(
     """The records that remove members: theirs, those of expressions that nobody else subscribes by, and the group's new epoch."""
     group_id = group.group_id
     records = [one for member in members for one in write.member_tombstones(group_id, member.member_id)]
-    subscribers = Counter(regex for member in members if (regex := member.metadata.subscribed_topic_regex))
+    subscribers: JavaHashMap[str, int] = JavaHashMap()
+    for member in members:
+        if regex := member.metadata.subscribed_topic_regex:
+            subscribers.put(regex, subscribers.compute_if_absent(regex, int) + 1)
     dropped = [regex for regex, count in subscribers.items() if group.regex_subscribers.get(regex) == count]
     records += [write.regex_tombstone(group_id, regex) for regex in dropped]
     computed = 0

@@ -6,7 +6,7 @@
 A sensible request needs what the coordinator knows: members, epochs, owned partitions. It is read from our side's shard. Replaced fields are drawn as
 any_values.py says.
 
-Not drawn: LeaveGroup of several members of a consumer group, whose order Kafka leaves to chance, and StreamsGroupHeartbeat, which has no handler.
+Not drawn: StreamsGroupHeartbeat, which has no handler.
 """
 
 import json
@@ -83,10 +83,6 @@ class AnyRequests(AnyValues):
         if api == "JoinGroup" and body.get("rebalanceTimeoutMs", -1) < 1:
             body["rebalanceTimeoutMs"] = 5000  # with others Kafka's own timers never rest
         body = in_version(spec, body, version)
-        if api == "LeaveGroup" and isinstance(self.state.get(body.get("groupId", "")), ConsumerGroup):
-            body["members"] = body["members"][:1] if "members" in body else body.pop("members", [])
-            if version < 3:
-                del body["members"]
         if api == "ConsumerGroupHeartbeat" and version == 0 and rng.random() < 0.5:
             body["memberId"] = "" if not body.get("memberEpoch") else body.get("memberId", "")
         return self._request(api, version, body)
@@ -213,7 +209,11 @@ class AnyRequests(AnyValues):
         member, instance, _ = self._identity(group)
         if version < 3:
             return {"groupId": group, "memberId": member}
-        return {"groupId": group, "members": [{"memberId": member, "groupInstanceId": instance}]}
+        leaving = [(member, instance)]
+        while self.rng.random() < 0.3:
+            member, instance, _ = self._identity(group)
+            leaving.append((member, instance))
+        return {"groupId": group, "members": [{"memberId": one, "groupInstanceId": name} for one, name in leaving]}
 
     def _topics(self, version_of_ids: bool, partition: Callable[[], Any]) -> list[Answer]:
         rng = self.rng

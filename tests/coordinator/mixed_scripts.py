@@ -1,8 +1,7 @@
 """Random histories of groups whose members use both protocols: they upgrade, downgrade, and are served while they are mixed (KIP-848, "Migration").
 
 Members behave like clients most of the time: they send back generations, epochs and partitions that they were told, leaders assign, and who is told to join
-again does. Writes fail only at the end; and of several members that leave with one request at most one is in a consumer group, as there Kafka's order is left to
-chance.
+again does. Writes fail only at the end.
 
 Longer than a module should be, as it is one machine: any step may go on from whatever the steps before it left with a member.
 """
@@ -389,7 +388,7 @@ class MixedHistory:
             by_name = member.instance_id is not None and self.rng.random() < 0.4
             one = {"memberId": "" if by_name else member.member_id, "groupInstanceId": member.instance_id}
             others = [{"memberId": "nobody", "groupInstanceId": None}] if self.rng.random() < 0.2 else []
-            if isinstance(self.duel.ours.shard.state.groups.get(self.group), LiveGroup) and self.rng.random() < 0.2:
+            if self.rng.random() < 0.2:
                 others += [{"memberId": other, "groupInstanceId": None} for other in list(self.members)[:2]]
             version = 3 if member.instance_id is not None else self.rng.choice([0, 3])
             if version == 0:

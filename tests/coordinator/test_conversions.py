@@ -344,13 +344,19 @@ class TestDowngrade:
     def test_several_members_leave_a_group_that_stays(self, oracle: Oracle) -> None:
         scene, member = self.mixed(oracle)
         scene.join("y", protocols=offers())
-        leaving = [{"memberId": one} for one in ("y", member, "y")]
-        # Asked of ours only, as Kafka removes them in an order that is left to chance.
-        request = {"op": "request", "api": "LeaveGroup", "version": 5, "body": {"groupId": "g", "members": leaving}}
-        answer = scene.duel.ours.run(request)
+        answer = scene.leave(*({"memberId": one} for one in ("y", member, "y")))
         assert [one["errorCode"] for one in answer["response"]["members"]] == [NONE, NONE, NONE]
         gone = ["-ConsumerGroupCurrentMemberAssignment", "-ConsumerGroupTargetAssignmentMember"]
         assert names(answer) == [*[*gone, "-ConsumerGroupMemberMetadata"] * 2, "ConsumerGroupMetadata"]
+
+    def test_several_members_with_regexes_leave_at_once(self, oracle: Oracle) -> None:
+        """The regexes are dropped in the order of Kafka's HashMap of them, whatever the order of the members."""
+        scene, _ = self.mixed(oracle)
+        members = [f"m{number}" for number in range(8)]
+        for number, name in enumerate(members):
+            scene.beat(name, 0, subscribedTopicNames=None, subscribedTopicRegex=f"t{number % 4}*")
+        dropped = names(scene.leave(*({"memberId": name} for name in members)))[24:]
+        assert dropped == ["-ConsumerGroupRegularExpression"] * 4 + ["ConsumerGroupMetadata"]
 
     def test_a_group_is_not_downgraded_when_everybody_leaves_at_once(self, oracle: Oracle) -> None:
         scene = Migration(oracle)
