@@ -14,6 +14,8 @@ from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches import BatchRecord, encode_batch
 from quorate.codecs.message import TRANSACTION_STATE
 from quorate.coordinator.runtime import StoredRecord
+from tests.cluster.damage import crash
+from tests.cluster.test_killed import Steps
 from tests.cluster.test_restart import quiet_core
 
 MINUTE_MS = 60_000
@@ -130,37 +132,28 @@ def test_a_transaction_that_nobody_ends_is_aborted_in_time_and_its_producer_fenc
     assert refusal.value.code is ErrorCode.INVALID_TXN_STATE
 
 
-def test_what_was_about_to_be_committed_when_the_process_ended_is_committed_by_the_next(tmp_path: Path) -> None:
+def test_what_was_about_to_be_committed_when_the_process_was_killed_is_committed_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = ManualClock()
-    core = with_topics(tmp_path, clock)
+    core = with_topics(tmp_path / "data", clock)
     producer_id, epoch = begin(core)
-    core.transactions.end("t", producer_id, epoch, commit=True, raise_epoch=True)
-    assert core.data is not None
-    core.data.release()
-    partition = core.transactions.partition_for("t")
-    assert partition is not None
-    # The crash was before the marker, and before the record that everything is done.
-    for folder, cut in ((f"{TRANSACTION_STATE}-{partition.index}", 1), ("orders-0", 1)):
-        for path in list(tmp_path.glob(f"*/{folder}/{0:020}.log"))[:1]:
-            content = path.read_bytes()
-            (*_, last) = _positions(content)
-            with path.open("r+b") as file:
-                file.truncate(last)
-            assert cut
-    again = quiet_core(tmp_path, clock)
-    assert stable(again) == (2, 2)
-    log = again.topics["orders"].partitions[0].log
-    assert log.producers.aborted == []
-    found = again.transactions.find("t")
-    assert found is not None
-    assert (found.status, found.epoch) == (Status.COMPLETE_COMMIT, epoch + 1)
-
-
-def _positions(content: bytes) -> list[int]:
-    found = [0]
-    while found[-1] < len(content):
-        found.append(found[-1] + 12 + int.from_bytes(content[found[-1] + 8 : found[-1] + 12]))
-    return found[:-1]
+    with monkeypatch.context() as patched:
+        steps = Steps(tmp_path / "data", tmp_path / "copies", patched)
+        core.transactions.end("t", producer_id, epoch, commit=True, raise_epoch=True)
+    crash(core)
+    ends = []
+    for copy, _, _ in steps.copies:
+        again = quiet_core(copy, clock)
+        found = again.transactions.find("t")
+        assert found is not None
+        assert (found.status, found.epoch) == (Status.COMPLETE_COMMIT, epoch + 1)
+        assert again.topics["orders"].partitions[0].log.producers.aborted == []
+        ends.append(stable(again))
+        crash(again)
+    # Twice each, before and after the checksum: killed after the record that it is prepared, after the
+    # marker, which is written once more, and after the record that everything is done.
+    assert ends == [(2, 2)] * 2 + [(3, 3)] * 2 + [(2, 2)] * 2
 
 
 def test_the_last_epoch_is_followed_by_another_producer_id_and_the_markers_close_what_the_old_one_wrote() -> None:
