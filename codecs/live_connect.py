@@ -198,4 +198,8 @@ def likely_reason(said: "deque[str]") -> str:
 
 def _weight(reason: str) -> int:
     """How much a reason tells: the last attempt often just runs out of time, and many brokers say nothing when they refuse."""
-    return 0 if reason.startswith("Request timed out") else 1 if reason.startswith("socket disconnected") else 2
+    if reason.startswith("socket disconnected"):
+        return 2
+    if reason == "KafkaTimeoutError":  # without a text
+        return 0
+    return 1 if "timed out" in reason or reason.startswith("Timeout") else 3
