@@ -19,7 +19,7 @@ from tests.assignors.smaller_cases import minimise, show
 from tests.differential.ops_assign import client_assign
 from tests.oracle.client import Oracle
 
-__all__ = ["Difference", "Outcome", "histories", "invalid", "run", "verdict"]
+__all__ = ["Difference", "Outcome", "histories", "invalid", "is_odd", "run", "verdict"]
 
 Answer = Mapping[str, Any]
 
@@ -132,9 +132,14 @@ def case_of(assignor: str, seed: int) -> Case:
     """The case of a seed: every fifth one has odd things in it."""
     rng, owned = Random(seed), kinds(assignor)
     case = client_case(rng, assignor, owned=owned[seed % len(owned)], size=_size(seed))
-    if seed % 5 == 2:
+    if is_odd(seed):
         odd(rng, case)
     return case
+
+
+def is_odd(seed: int) -> bool:
+    """Whether the case of a seed has odd things in it, or those of its history may."""
+    return seed % 5 == 2
 
 
 def run(oracle: Oracle, assignor: str, seeds: Iterable[int]) -> Outcome:
@@ -163,7 +168,7 @@ def histories(oracle: Oracle, assignor: str, seeds: Iterable[int], *, rounds: in
         cases = [
             (
                 f"{seed}, round {number + 1}",
-                _following(rng, case, answer["assignment"], number + 1, odd_too=seed % 5 == 2),
+                _following(rng, case, answer["assignment"], number + 1, odd_too=is_odd(seed)),
             )
             for (seed, rng), case, answer in going_on
         ]

@@ -6,47 +6,50 @@ CI repeats the same seeds; elsewhere each run takes new ones. A difference is pr
 
 import json
 import os
+from collections.abc import Callable
 from random import Random
 
 import pytest
 
 from tests.assignors.cases import client_case, next_round
-from tests.assignors.client_differential import Outcome, histories, invalid, kafka, ours, run, verdict
+from tests.assignors.client_differential import Outcome, histories, invalid, is_odd, kafka, ours, run, verdict
 from tests.assignors.smaller_cases import minimise
 from tests.conftest import CI
 from tests.oracle.client import Oracle
 
 START = 0 if CI else int.from_bytes(os.urandom(4), "big")
 
-# Cases, histories (of five rounds each), and the share of cases to which Kafka has no answer.
+# Cases, histories (of five rounds each), and below what share of the cases Kafka has no answer.
 ASSIGNORS = {
     "range": (4000, 100, 0.01),
     "roundrobin": (3000, 100, 0.05),
     "sticky": (3000, 200, 0.05),
     "cooperative-sticky": (3000, 200, 0.05),
 }
+ODD = 0.2
+"""The same share of odd cases, which have on purpose what Kafka's assignors fail on (of cooperative-sticky 14 %)."""
 
 
-def settle(outcome: Outcome, oracle: Oracle, unanswered: float) -> None:
-    assert not outcome.differences, (
-        f"{len(outcome.differences)} of {outcome.cases} differ; the first:\n{outcome.differences[0].report(oracle)}"
-    )
-    # Otherwise the comparison would have compared nothing.
-    assert outcome.unanswered.total() <= unanswered * outcome.cases + 5, outcome.unanswered
+def settle(compare: Callable[[Oracle, str, list[int]], Outcome], oracle: Oracle, assignor: str, count: int) -> None:
+    for odd, unanswered in ((False, ASSIGNORS[assignor][2]), (True, ODD)):
+        outcome = compare(oracle, assignor, [seed for seed in range(START, START + count) if is_odd(seed) == odd])
+        assert not outcome.differences, (
+            f"{len(outcome.differences)} of {outcome.cases} differ; the first:\n{outcome.differences[0].report(oracle)}"
+        )
+        # Otherwise the comparison would have compared nothing.
+        assert outcome.unanswered.total() <= unanswered * outcome.cases + 5, outcome.unanswered
 
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("assignor", ASSIGNORS)
 def test_generated_groups_get_kafkas_lists_in_kafkas_order(oracle: Oracle, assignor: str) -> None:
-    count, _, unanswered = ASSIGNORS[assignor]
-    settle(run(oracle, assignor, range(START, START + count)), oracle, unanswered)
+    settle(run, oracle, assignor, ASSIGNORS[assignor][0])
 
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("assignor", ASSIGNORS)
 def test_groups_that_members_join_and_leave_get_kafkas_lists_in_kafkas_order(oracle: Oracle, assignor: str) -> None:
-    _, count, unanswered = ASSIGNORS[assignor]
-    settle(histories(oracle, assignor, range(START, START + count)), oracle, unanswered)
+    settle(histories, oracle, assignor, ASSIGNORS[assignor][1])
 
 
 # ---- the comparison sees what it is there for
