@@ -21,7 +21,7 @@ def tree_files() -> list[Path]:
     found = []
     for folder, names, files in os.walk(ROOT):
         names[:] = [name for name in names if not any(fnmatch(name, pattern) for pattern in ignored)]
-        found += [Path(folder, name) for name in files]
+        found += [Path(folder, name) for name in files if name != ".git"]  # a file in a worktree
     return found
 
 
