@@ -18,15 +18,14 @@ expect_large_arrays()
 
 
 class Subscription:
-    """Topics that one or several members subscribe to: `topics` in the topology's numbers, as listed; `unknown` names are not in the topology."""
+    """Topics that one or several members subscribe to: `topics` in the topology's numbers, as listed, without names that it does not have; `key`: all names."""
 
-    __slots__ = ("key", "topics", "unknown")
+    __slots__ = ("key", "topics")
 
     def __init__(self, names: tuple[str, ...], topology: Topology) -> None:
-        names = tuple(dict.fromkeys(names))
         self.key = frozenset(names)
-        self.topics: Ints = np.array([topology.index[name] for name in names if name in topology.index], np.int64)
-        self.unknown = tuple(name for name in names if name not in topology.index)
+        known = dict.fromkeys(filter(topology.index.__contains__, names))
+        self.topics: Ints = np.array([topology.index[name] for name in known], np.int64)
 
 
 class Group:

@@ -58,6 +58,9 @@ _MANY: dict[type[Message], tuple[str, str, Callable[[Any], str]]] = {
 """Requests about several groups: the field of the request with the groups, that of the response, and how to get an id."""
 
 
+_NAMES_AT_ONCE = 2_000
+"""Names of a subscription that are looked at in one turn."""
+
 _GROUPS_AT_ONCE = 200
 """Groups of a request that a coordinator is asked about in one turn."""
 
@@ -283,6 +286,21 @@ class GroupCoordinators:
             return self._nobody.failed(request, context, ErrorCode.NOT_COORDINATOR, "")
         return self._ask(running, request, context)
 
+    def bounded(self, group_id: str, names: Sequence[str]) -> Work[tuple[str, ...]]:
+        """The different names of a subscription, cut off where it is certain that no record has room for them: what becomes of the request is the same."""
+        partition = self.partition_for(group_id)
+        most = 0 if partition is None else partition.log.config.max_message_bytes
+        found: dict[str, None] = {}
+        size = 0
+        for first in range(0, len(names), _NAMES_AT_ONCE):
+            some = dict.fromkeys(name for name in names[first : first + _NAMES_AT_ONCE] if name not in found)
+            size += sum(map(len, some)) + len(some)  # in UTF-8, with a byte or more for its length
+            found.update(some)
+            if size > most:
+                break
+            yield None
+        return tuple(found)
+
     def request_many(self, broker: int, request: Message, context: RequestContext) -> Work[Message]:
         """Answer a request about several groups, each by its coordinator."""
         asked, answered, id_of = _MANY[type(request)]
@@ -310,6 +328,7 @@ class GroupCoordinators:
         if not answers:
             nothing: Message = api_of(type(request)).response.cls()
             return nothing
+        yield None  # so that a response that took long is encoded in the thread
         responses: list[Any] = [one.response if isinstance(one, Pending) else one for one in answers]
         everything = [group for one in responses for group in getattr(one, answered)]
         whole: Message = replace(responses[0], **{answered: tuple(everything)})

@@ -83,7 +83,7 @@ class _Writing:
         self.version = version
         self.flexible = flexible
         self.source = Source()
-        self.source.names.update(Inexact=Inexact, join=b"".join)
+        self.source.names.update(Inexact=Inexact, join=b"".join, encode=str.encode)
         self.pieces: list[str] = []
         self.pending: list[tuple[str, str]] = []
 
@@ -193,6 +193,9 @@ class _Writing:
             case StructType(spec):
                 writer = source.bind("r", _encoder(spec, self.version, self.flexible))
                 return f"join([{writer}(item) for item in {x}])"
+            case StringType():  # of which a subscription may have 100,000
+                name = self.length_alone("h")
+                return f"join([{name}[len(item)] + item for item in map(encode, {x})])"
         parts, item = self.local("l", "[]"), source.fresh("item")
         source.add(f"for {item} in {x}:")
         source.depth += 1

@@ -131,12 +131,13 @@ class CoordinatorShard:
         self.tasks: deque[Task] = deque()
         self.group_configs: dict[str, GroupConfig] = {}
         self.topic_hashes: dict[str, int] = {}
-        self.state.topics.on_last = self.forget_topic_hash
+        self.state.topics.on_last = self.forget_topic_hashes
         self.new_topics_version = -1
 
-    def forget_topic_hash(self, topic: str) -> None:
-        """The topic has changed, or no group subscribes to it any more."""
-        self.topic_hashes.pop(topic, None)
+    def forget_topic_hashes(self, topics: Collection[str]) -> None:
+        """The topics have changed, or no group subscribes to them any more."""
+        for topic in self.topic_hashes.keys() & topics:
+            del self.topic_hashes[topic]
 
     def handle(self, request: Message, context: RequestContext) -> Result[Any]:
         """Answer a request. Raises `ApiError` where the whole answer is an error, and `KeyError` for a request that nothing handles."""
@@ -187,8 +188,7 @@ class CoordinatorShard:
         """The cluster's metadata has changed: how, and what is to be written for it. Hashes of topics that changed are forgotten."""
         delta = MetadataDelta.between(self.image, image)
         self.image = image
-        for name in (*delta.changed, *(topic.name for topic in delta.deleted)):
-            self.forget_topic_hash(name)
+        self.forget_topic_hashes([*delta.changed, *(topic.name for topic in delta.deleted)])
         return delta, [listener(self, delta, now_ms) for listener in ON_IMAGE]
 
 

@@ -24,6 +24,7 @@ from quorate.assignors.java_order.hash_map import (
 from quorate.assignors.java_order.hashes import (
     Ints,
     UInts,
+    in_java_order,
     java_hash,
     partition_hashes,
     spread,
@@ -34,8 +35,10 @@ from quorate.assignors.java_order.hashes import (
 )
 from quorate.assignors.java_order.orders import (
     computed_map_order,
+    copied_set,
     hash_map_capacity,
     hash_map_order,
+    placed,
     timeline_order,
 )
 from quorate.assignors.java_order.timeline_map import TimelineMap
@@ -48,6 +51,7 @@ __all__ = [
     "UInts",
     "computed_map_order",
     "copied_map_capacity",
+    "copied_set",
     "copied_set_capacities",
     "copied_set_capacity",
     "crowded_maps",
@@ -55,9 +59,11 @@ __all__ = [
     "grown",
     "hash_map_capacity",
     "hash_map_order",
+    "in_java_order",
     "java_hash",
     "nested_order",
     "partition_hashes",
+    "placed",
     "set_order",
     "spread",
     "string_hash",

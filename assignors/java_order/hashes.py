@@ -9,7 +9,7 @@
 | `(Uuid, int)` | `TopicIdPartition` |
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ __all__ = [
     "Ints",
     "UInts",
     "comparable",
+    "in_java_order",
     "java_hash",
     "partition_hashes",
     "spread",
@@ -33,8 +34,10 @@ __all__ = [
 UInts = npt.NDArray[np.uint32]
 Ints = npt.NDArray[np.int64]
 
-_MATRIX_LIMIT = 1 << 24
+_MOST_TOGETHER = 1 << 24
 """Characters up to which strings are hashed together."""
+
+_INVERSE = pow(31, -1, 1 << 32)
 
 _MASK = 0xFFFFFFFF
 
@@ -49,25 +52,35 @@ def string_hash(text: str) -> int:
 
 def string_hashes(texts: Sequence[str]) -> UInts:
     """`String.hashCode()` of each text."""
-    longest = max(map(len, texts), default=0)
-    if len(texts) < 8 or longest * len(texts) > _MATRIX_LIMIT:
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    ends = np.cumsum(lengths)
+    if len(texts) < 8 or not 0 < ends[-1] <= _MOST_TOGETHER:
         return np.fromiter(map(string_hash, texts), np.uint32, len(texts))
-    # Leading zeros do not change a hash, so texts of different length become rows of one matrix.
-    units = np.frombuffer(
-        "".join(text.rjust(longest, "\0") for text in texts).encode("utf-16-le", "surrogatepass"), "<u2"
-    )
-    if len(units) != longest * len(texts):  # some character takes two units
+    units = np.frombuffer("".join(texts).encode("utf-16-le", "surrogatepass"), "<u2")
+    if len(units) != ends[-1]:  # some character takes two units
         return np.fromiter(map(string_hash, texts), np.uint32, len(texts))
-    powers = np.ones(longest, np.uint32)
-    powers[1:] = 31
-    powers = np.multiply.accumulate(powers, dtype=np.uint32)[::-1]
-    hashes: UInts = (units.reshape(len(texts), longest) * powers).sum(axis=1, dtype=np.uint32)
-    return hashes
+    # 31 has an inverse modulo 2 to the 32nd: with units multiplied by its powers, the sum of a text is a difference of two sums from the start on.
+    sums = np.zeros(len(units) + 1, np.uint32)
+    np.cumsum(units * _powers(_INVERSE, len(units)), dtype=np.uint32, out=sums[1:])
+    found: UInts = (sums[ends] - sums[ends - lengths]) * _powers(31, len(units))[np.maximum(ends, 1) - 1]
+    return found
+
+
+def _powers(base: int, count: int) -> UInts:
+    powers = np.full(count, base, np.uint32)
+    powers[0] = 1
+    return np.multiply.accumulate(powers, dtype=np.uint32)
 
 
 def string_key(text: str) -> bytes:
     """Sorts texts as `String.compareTo` does: by UTF-16 units, which differs from code points only beyond U+FFFF."""
     return text.encode("utf-16-be", "surrogatepass")
+
+
+def in_java_order(texts: Iterable[str]) -> list[str]:
+    """Texts as `String.compareTo` sorts them."""
+    given = list(texts)
+    return sorted(given) if all(map(str.isascii, given)) else sorted(given, key=string_key)
 
 
 def partition_hashes(topic_hash: int, partitions: Ints) -> UInts:

@@ -7,15 +7,26 @@ buckets of the last table, and within a bucket that of insertion (`put`: last; `
 which make small tables grow and become trees in large ones; where some may occur, the keys go through `JavaHashMap`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypedDict
 
 import numpy as np
 
-from quorate.assignors.java_order.hash_map import TREE_FROM, JavaHashMap, JavaHashSet
-from quorate.assignors.java_order.hashes import Ints, UInts, comparable, spread
+from quorate.assignors.java_order.hash_map import TREE_FROM, JavaHashMap, JavaHashSet, copied_set_capacity
+from quorate.assignors.java_order.hashes import Ints, UInts, comparable, spread, string_hashes
 
-__all__ = ["computed_map_order", "crowded", "hash_map_capacity", "hash_map_order", "timeline_order"]
+__all__ = [
+    "computed_map_order",
+    "copied_set",
+    "crowded",
+    "hash_map_capacity",
+    "hash_map_order",
+    "placed",
+    "timeline_order",
+]
+
+_FEW = 50
+"""Fewer keys are put one after the other, which takes less time than arrays."""
 
 _TIMELINE_FACTOR = np.uint64((-7046029254386353131) % (1 << 64))
 
@@ -43,6 +54,23 @@ def hash_map_order(hashes: UInts, capacity: int | None = None, *, keys: Sequence
         return np.array(list(made), np.int64)
     buckets = spreaded & np.uint32(hash_map_capacity(len(hashes), initial) - 1)
     return np.argsort(buckets.astype(np.uint16) if len(buckets) < 1 << 15 else buckets, kind="stable")
+
+
+def placed(texts: Collection[str], capacity: int) -> list[str] | None:
+    """Texts as a HashMap of so many buckets, at least 64, iterates them, whatever else is in it. `None` if two are in one bucket: then it matters how they came there."""
+    given = list(texts)
+    buckets = (spread(string_hashes(given)) & np.uint32(capacity - 1)).tolist()
+    places = dict(zip(buckets, given, strict=True))
+    return [places[bucket] for bucket in sorted(places)] if len(places) == len(given) else None
+
+
+def copied_set(texts: Sequence[str], jdk: int = 17) -> list[str]:
+    """Texts as `new HashSet(collection)` iterates them on that JDK: as `JavaHashSet.of`, but fast where they are many."""
+    if len(texts) < _FEW:
+        return list(JavaHashSet.of(texts, jdk=jdk))
+    keys = list(dict.fromkeys(texts))
+    order = hash_map_order(string_hashes(keys), copied_set_capacity(len(texts), jdk), keys=keys)
+    return list(map(keys.__getitem__, order.tolist()))
 
 
 def computed_map_order(

@@ -12,6 +12,8 @@ from quorate.assignors.topology import Ints, Topology
 
 __all__ = ["id_hashes", "need_ids", "subscribed_in_order", "subscribed_set", "tell_order"]
 
+_MANY = 256
+
 
 def need_ids(topology: Topology, topics: Ints) -> None:
     """Raise `AssignorError` if one of the topics has no id."""
@@ -34,10 +36,13 @@ def subscribed_in_order(group: Group, listing: int, jdk: int) -> Ints:
     if key not in made:
         names = group.listings[listing]
         index = group.topology.index
-        different = list(dict.fromkeys(names))
+        known = dict.fromkeys(filter(index.__contains__, names))
         capacity = java_order.copied_set_capacity(len(names), jdk)
-        order = java_order.hash_map_order(java_order.string_hashes(different), capacity, keys=different)
-        walked = [index[name] for name in (different[place] for place in order.tolist()) if name in index]
+        # Where many names do not exist, the others can be put into order without them.
+        walk = java_order.placed(known, capacity) if 2 * len(known) < len(names) > _MANY else None
+        if walk is None:
+            walk = java_order.copied_set(names, jdk)
+        walked = [index[name] for name in walk if name in known]
         need_ids(group.topology, topics := np.array(walked, np.int64))
         made[key] = topics
     found: Ints = made[key]

@@ -42,6 +42,8 @@ __all__ = ["lacks_feature", "lacks_protocol", "share_member_id_is_too_long"]
 _SYNC_SAYS_PROTOCOL = 5
 _LONGEST_SHARE_MEMBER_ID = 36
 """Characters, those of a UUID. A broker looks at this before its coordinator sees the request (KIP-932)."""
+_MOST_NAMES = 100_000
+"""A subscription of more topics is looked at in turns before its coordinator is. Repeats among fewer are left: the order of Kafka's sets depends on them."""
 _NEED_NAMES = (ConsumerGroupDescribeRequest, ShareGroupDescribeRequest, StreamsGroupDescribeRequest)
 """Where a group without a name is an error, and not just one that is not there."""
 _FEATURES: dict[type[Message], str] = {
@@ -62,6 +64,19 @@ def _of_one(broker: "Broker", request: Any, context: Context) -> Message | Pendi
     if share_member_id_is_too_long(request):
         return broker.cluster.groups.failed(request, context, ErrorCode.INVALID_REQUEST)
     return broker.cluster.groups.request(broker.id, request.group_id, request, context)
+
+
+def _of_subscriber(broker: "Broker", request: Any, context: Context) -> "Message | Pending[Any] | Work[Any]":
+    """A heartbeat, which may name many topics."""
+    names = request.subscribed_topic_names
+    if names is None or len(names) <= _MOST_NAMES:
+        return _of_one(broker, request, context)
+    return _bounded(broker, request, context)
+
+
+def _bounded(broker: "Broker", request: Any, context: Context) -> Work[Any]:
+    names = yield from broker.cluster.groups.bounded(request.group_id, request.subscribed_topic_names)
+    return _of_one(broker, replace(request, subscribed_topic_names=names), context)
 
 
 def _of_many(broker: "Broker", request: Any, context: Context) -> Work[Message]:
@@ -113,11 +128,10 @@ _ABOUT_ONE: tuple[type[Message], ...] = (
     SyncGroupRequest,
     HeartbeatRequest,
     LeaveGroupRequest,
-    ConsumerGroupHeartbeatRequest,
     ConsumerGroupPrepareAssignmentRequest,
     ConsumerGroupInstallAssignmentRequest,
-    ShareGroupHeartbeatRequest,
 )
+_SUBSCRIBERS: tuple[type[Message], ...] = (ConsumerGroupHeartbeatRequest, ShareGroupHeartbeatRequest)
 _ABOUT_MANY: tuple[type[Message], ...] = (
     DescribeGroupsRequest,
     DeleteGroupsRequest,
@@ -126,6 +140,7 @@ _ABOUT_MANY: tuple[type[Message], ...] = (
     StreamsGroupDescribeRequest,
 )
 ANSWERS.update({one: Answer(api=api_of(one), function=_of_one) for one in _ABOUT_ONE})
+ANSWERS.update({one: Answer(api=api_of(one), function=_of_subscriber) for one in _SUBSCRIBERS})
 ANSWERS.update({one: Answer(api=api_of(one), function=_of_many) for one in _ABOUT_MANY})
 
 

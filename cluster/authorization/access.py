@@ -59,6 +59,14 @@ class Access:
             yield None
         return found
 
+    def may_with_all(self, operation: Operation, resource_type: ResourceType, names: Iterable[str]) -> Work[bool]:
+        """Whether it may do something with each of so many resources that others have turns in between."""
+        for name in names:
+            if not self.may(operation, resource_type, name):
+                return False
+            yield None
+        return True
+
     def operations(self, resource_type: ResourceType, name: str, among: int) -> int:
         """The operations that it may do with a resource, of those `among` (KIP-430): a bit for each."""
         return sum(1 << one for one in Operation if among & (1 << one) and self.may(one, resource_type, name))

@@ -68,8 +68,7 @@ def _heartbeat(call: Call) -> Work[Any]:
     if share_member_id_is_too_long(request):
         return call.answer()
     names = request.subscribed_topic_names or ()
-    allowed = yield from access.allowed(Operation.DESCRIBE, ResourceType.TOPIC, names)
-    if len(allowed) != len(set(names)):
+    if not (yield from access.may_with_all(Operation.DESCRIBE, ResourceType.TOPIC, names)):
         return (yield from call.failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     return call.answer()
 

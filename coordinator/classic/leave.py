@@ -31,14 +31,7 @@ def leave_group(
     if not isinstance(there, ClassicGroup):
         return handle_on_consumer_group(shard, there, request, context)
     group = alive(shard, there, context.now_ms)
-    told = []
-    for identity in identities(request, context.api_version):
-        try:
-            _leave(shard, group, identity)
-        except ApiError as error:
-            told.append((identity, error.code))
-        else:
-            told.append((identity, ErrorCode.NONE))
+    told = [(identity, _left(shard, group, identity)) for identity in identities(request, context.api_version)]
     result: Result[None] = Result()
     if any(code == ErrorCode.NONE for _, code in told):
         if group.phase is ClassicState.PREPARING_REBALANCE:
@@ -46,6 +39,17 @@ def leave_group(
         elif group.phase in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
             result = rebalance_if_possible(shard, group, context.now_ms)
     return Result(response=left(told, context.api_version), records=result.records, replay=result.replay)
+
+
+def _left(shard: CoordinatorShard, group: LiveGroup, identity: MemberIdentity) -> ErrorCode:
+    member_id = identity.member_id
+    if identity.group_instance_id is None and member_id not in group.members and member_id not in group.pending:
+        return ErrorCode.UNKNOWN_MEMBER_ID  # an exception for each of 100,000 takes long
+    try:
+        _leave(shard, group, identity)
+    except ApiError as error:
+        return error.code
+    return ErrorCode.NONE
 
 
 def _leave(shard: CoordinatorShard, group: LiveGroup, identity: MemberIdentity) -> None:

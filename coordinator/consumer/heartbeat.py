@@ -13,7 +13,7 @@ from quorate.coordinator.consumer.at_rest import answer_at_rest
 from quorate.coordinator.consumer.checks import JOIN, LEAVE, LEAVE_STATIC, check_not_full, check_request
 from quorate.coordinator.consumer.conversion import group_for
 from quorate.coordinator.consumer.leaving import leave
-from quorate.coordinator.consumer.members import announced, find_or_join
+from quorate.coordinator.consumer.members import announced, find_or_join, same_names
 from quorate.coordinator.consumer.owned import Order
 from quorate.coordinator.consumer.progress import Progress
 from quorate.coordinator.consumer.regexes import RegexChange, update_regex
@@ -60,7 +60,7 @@ def _beat(
     if metadata is not before.metadata:
         member = replace(before, metadata=metadata)
         records.append(write.member_metadata(group.group_id, member_id, metadata))
-        names_changed = set(metadata.subscribed_topic_names) != set(before.metadata.subscribed_topic_names)
+        names_changed = not same_names(metadata.subscribed_topic_names, before.metadata.subscribed_topic_names)
         assignors_changed = client_assignors and metadata.client_assignors != before.metadata.client_assignors
     regex = update_regex(shard, group, before.metadata, metadata, records, context)
     bump = (

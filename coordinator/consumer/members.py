@@ -1,8 +1,9 @@
 """The member that sends a heartbeat: found, made, or put into the place of a static member that comes back; and what it announces."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from quorate.assignors.java_order import string_key
+from quorate.assignors.java_order import in_java_order
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest
 from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue
@@ -15,7 +16,7 @@ from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import RequestContext
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 
-__all__ = ["announced", "find_or_join", "in_writing", "replaced", "static_member"]
+__all__ = ["announced", "find_or_join", "in_writing", "replaced", "same_names", "static_member"]
 
 
 def find_or_join(
@@ -130,7 +131,7 @@ def announced(
     if client_assignors:
         assignors = announced_assignors(assignors, request.client_assignors)
     if (
-        (names is None or set(names) == set(old.subscribed_topic_names))
+        (names is None or same_names(names, old.subscribed_topic_names))
         and old.client_id == context.client_id
         and old.client_host == context.client_host
         and request.instance_id in (None, old.instance_id)
@@ -163,7 +164,12 @@ def announced(
     )
 
 
+def same_names(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether both are the same topics, in any order, each once or more often."""
+    return one == other or set(one) == set(other)
+
+
 def in_writing(metadata: ConsumerGroupMemberMetadataValue) -> ConsumerGroupMemberMetadataValue:
     """As it is written: topic names sorted, each once."""
-    names = tuple(sorted(set(metadata.subscribed_topic_names), key=string_key))
+    names = tuple(in_java_order(dict.fromkeys(metadata.subscribed_topic_names)))
     return metadata if names == metadata.subscribed_topic_names else replace(metadata, subscribed_topic_names=names)

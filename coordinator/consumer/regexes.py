@@ -7,7 +7,7 @@ topics costs one rebalance.
 from collections.abc import Generator, Mapping, Sequence
 from enum import Enum
 
-from quorate.assignors.java_order import JavaHashMap, copied_map_capacity, string_key
+from quorate.assignors.java_order import JavaHashMap, copied_map_capacity, in_java_order
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue
 from quorate.coordinator.consumer import records as write
@@ -152,7 +152,7 @@ def matching(regexes: Sequence[str], image: MetadataImage) -> Generator[None, No
                 if pattern.matches(name):
                     names.append(name)
                 yield
-            found.put(regex, sorted(names, key=string_key))
+            found.put(regex, in_java_order(names))
     again: JavaHashMap[str, list[str]] = JavaHashMap(len(regexes))
     for regex, topics in found.items():
         again.put(regex, topics)
@@ -188,7 +188,7 @@ def resolved(
         before = () if old is None else old.topics
         if set(before) != set(topics):
             changed = True
-            add_topics(counts, set(before), -1, regex=True)
+            add_topics(counts, before, -1, regex=True)
             add_topics(counts, topics, 1, regex=True)
             if subscriptions is not None:
                 subscriptions.match(regex, topics)

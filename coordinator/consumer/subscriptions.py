@@ -1,6 +1,6 @@
 """What a group subscribes to when a member changes or goes: its topics, their hash (KIP-1101), the kind of subscription, and the group epoch that follows."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from quorate.assignors.server import SubscriptionType
@@ -12,6 +12,7 @@ from quorate.coordinator.metadata_hash import group_hash, topic_hash
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember, subscribe_alike
 from quorate.coordinator.state.modern import ModernGroup
+from quorate.coordinator.state.topic_counts import changed, recounted
 
 __all__ = [
     "REFRESH_INTERVAL_MS",
@@ -84,10 +85,7 @@ def refresh(
 
 def with_member(group: ConsumerGroup, old: ConsumerMember, new: ConsumerMember) -> Counts:
     """The group's topics after `old` became `new`. What an expression matched goes with its last subscriber."""
-    counts: Counts = dict(group.topic_subscribers)
-    before, after = set(old.metadata.subscribed_topic_names), set(new.metadata.subscribed_topic_names)
-    add_topics(counts, before - after, -1, regex=False)
-    add_topics(counts, after - before, 1, regex=False)
+    counts = _with_names(group, old.metadata.subscribed_topic_names, new.metadata.subscribed_topic_names)
     regex = old.metadata.subscribed_topic_regex
     if regex and regex != new.metadata.subscribed_topic_regex and group.regex_subscribers.get(regex) == 1:
         resolved = group.regexes.get(regex)
@@ -95,11 +93,22 @@ def with_member(group: ConsumerGroup, old: ConsumerMember, new: ConsumerMember) 
     return counts
 
 
+def _with_names(group: ConsumerGroup, before: tuple[str, ...], after: tuple[str, ...]) -> Counts:
+    counts: Counts = dict(group.topic_subscribers)
+    found = group.recount_names(before, after)
+    for topic in found.down.gone:
+        del counts[topic]
+    counts.update(found.down.fewer)
+    counts.update(found.more)
+    return counts
+
+
 def without_members(group: ConsumerGroup, members: Iterable[ConsumerMember], regexes: Iterable[str]) -> Counts:
     """The group's topics without these members and these expressions."""
-    counts: Counts = dict(group.topic_subscribers)
-    for member in members:
-        add_topics(counts, set(member.metadata.subscribed_topic_names), -1, regex=False)
+    first, *others = members
+    counts = _with_names(group, first.metadata.subscribed_topic_names, ())
+    for member in others:
+        add_topics(counts, member.metadata.subscribed_topic_names, -1, regex=False)
     for regex in regexes:
         resolved = group.regexes.get(regex)
         add_topics(counts, () if resolved is None else resolved.topics, -1, regex=True)
@@ -108,24 +117,19 @@ def without_members(group: ConsumerGroup, members: Iterable[ConsumerMember], reg
 
 def add_topics(counts: Counts, topics: Iterable[str], change: int, *, regex: bool) -> None:
     """Count topics up or down."""
-    for topic in topics:
-        by_name, by_regex = counts.get(topic, (0, 0))
-        count = (by_name, max(by_regex + change, 0)) if regex else (max(by_name + change, 0), by_regex)
-        if count == (0, 0):
-            counts.pop(topic, None)
-        else:
-            counts[topic] = count
+    new = recounted(counts, dict.fromkeys(topics), (0, 0), lambda count: changed(count, change, regex=regex))
+    counts.update(new)
+    for topic in [topic for topic, count in new.items() if count == (0, 0)]:
+        del counts[topic]
 
 
-def hash_of(shard: CoordinatorShard, topics: Iterable[str]) -> int:
-    """The hash of those of the topics that exist, from the hashes that are still known."""
+def hash_of(shard: CoordinatorShard, topics: Mapping[str, Any]) -> int:
+    """The hash of those of the topics that exist, from the hashes that are still known. Takes no step for each of those that do not exist."""
     known = shard.topic_hashes
     hashes: dict[str, int] = {}
-    for name in topics:
-        topic = shard.image.topics.get(name)
-        if topic is None:
-            continue
+    for name in shard.image.topics.keys() & topics.keys():
         if name not in known:
+            topic = shard.image.topics[name]
             known[name] = topic_hash(topic.id, name, shard.image.racks(topic), shard.config.hash_algorithm)
         hashes[name] = known[name]
     return group_hash(hashes, shard.config.hash_algorithm)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from quorate.assignors import Group, Member, Topic, Topology
-from quorate.assignors.java_order import JavaHashMap, JavaHashSet, copied_map_capacity
+from quorate.assignors.java_order import JavaHashMap, copied_map_capacity, copied_set
 from quorate.assignors.model import AssignorError
 from quorate.assignors.server import ServerAssignor, ServerRangeAssignor, SubscriptionType, UniformAssignor
 from quorate.assignors.server.ids import tell_order
@@ -163,7 +163,7 @@ def _group(image: MetadataImage, request: Request, *, ignore_own: bool, jdk: int
             if topics:
                 union = unions[member.member_id] = _union(topics, resolved.topics, jdk)
                 listed = (*union, union[0])  # with a repeat, no list of names alone is equal to it
-        names.update(dict.fromkeys(listed))
+        names.update(dict.fromkeys(filter(image.topics.__contains__, listed)))  # what does not exist costs nothing more
         owned: list[tuple[str, int]] = []
         for one in target:
             topic = image.topics_by_id.get(one.topic_id)
@@ -216,7 +216,7 @@ def _numbers(image: MetadataImage, topology: Topology, target: tuple[TopicPartit
 
 def _union(names: tuple[str, ...], resolved: tuple[str, ...], jdk: int) -> tuple[str, ...]:
     """Names and what an expression matched, as Kafka goes through both: the larger set first."""
-    both = JavaHashSet.of(names, jdk=jdk), JavaHashSet.of(resolved, jdk=jdk)
+    both = copied_set(names, jdk), copied_set(resolved, jdk)
     large, small = both if len(both[0]) > len(both[1]) else (both[1], both[0])
     return tuple(dict.fromkeys((*large, *small)))
 

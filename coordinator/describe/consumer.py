@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 
-from quorate.assignors.java_order import JavaHashMap, JavaHashSet
+from quorate.assignors.java_order import JavaHashMap, copied_set
 from quorate.codecs import Uuid
 from quorate.codecs.api import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from quorate.codecs.api.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
@@ -55,7 +55,7 @@ def _member(shard: CoordinatorShard, group: ConsumerGroup, member: ConsumerMembe
         member_epoch=member.epoch,
         client_id=metadata.client_id,
         client_host=metadata.client_host,
-        subscribed_topic_names=tuple(JavaHashSet.of(metadata.subscribed_topic_names)),
+        subscribed_topic_names=tuple(copied_set(metadata.subscribed_topic_names)),
         subscribed_topic_regex=metadata.subscribed_topic_regex,
         assignment=_current(shard, member),
         target_assignment=_assignment(image, ((topic.topic_id, topic.partitions) for topic in target)),

@@ -1,6 +1,6 @@
 """ShareGroupDescribe v1 (KIP-932)."""
 
-from quorate.assignors.java_order import JavaHashSet
+from quorate.assignors.java_order import copied_set
 from quorate.codecs.api import ShareGroupDescribeRequest, ShareGroupDescribeResponse
 from quorate.codecs.api.share_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
 from quorate.coordinator.describe.each import each_described
@@ -46,7 +46,7 @@ def _member(image: MetadataImage, member: ShareMember) -> Member:
         member_epoch=member.epoch,
         client_id=metadata.client_id,
         client_host=metadata.client_host,
-        subscribed_topic_names=tuple(JavaHashSet.of(metadata.subscribed_topic_names)),
+        subscribed_topic_names=tuple(copied_set(metadata.subscribed_topic_names)),
         assignment=Assignment(
             topic_partitions=tuple(
                 TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=tuple(partitions))

@@ -5,7 +5,7 @@ A broker tells the topology with its topics' partitions once a member has sent a
 
 from collections.abc import Iterable, Mapping
 
-from quorate.assignors.java_order import JavaHashMap, string_key
+from quorate.assignors.java_order import JavaHashMap, in_java_order, string_key
 from quorate.codecs.api import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
 from quorate.codecs.api.streams_group_describe import Assignment, DescribedGroup, Member, Subtopology, Topology
 from quorate.codecs.api.streams_group_heartbeat import Endpoint, KeyValue, TaskIds, TopicInfo
@@ -64,7 +64,7 @@ def _topology(topology: stored.StreamsGroupTopologyValue, image: MetadataImage) 
 
 
 def _sorted(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted(names, key=string_key))
+    return tuple(in_java_order(names))
 
 
 def _topics(topics: Iterable[stored.InternalTopic], counts: Mapping[str, int] | None) -> tuple[TopicInfo, ...]:

@@ -1,11 +1,13 @@
 """ShareGroupHeartbeat v1 (KIP-932): a member joins, lives, and leaves."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from quorate.codecs.api.share_group_heartbeat import Assignment, TopicPartitions
+from quorate.coordinator.consumer.members import same_names
 from quorate.coordinator.consumer.owned import Partitions, as_target
 from quorate.coordinator.consumer.subscriptions import REFRESH_INTERVAL_MS, hash_of, is_stale
 from quorate.coordinator.errors import ApiError, ErrorCode
@@ -16,7 +18,7 @@ from quorate.coordinator.share.checks import JOIN, LEAVE, check_epoch, check_not
 from quorate.coordinator.share.initialisation import initialize, without_state
 from quorate.coordinator.share.leaving import heartbeat_interval_ms, leave, start_session
 from quorate.coordinator.share.states import reached
-from quorate.coordinator.share.subscriptions import announced, subscribers, subscription_type_of
+from quorate.coordinator.share.subscriptions import announced, in_map_order, subscribers, subscription_type_of
 from quorate.coordinator.share.target import Request, may_assign, next_target, of_subscribed, waits_for_target
 from quorate.coordinator.state.share import ShareGroup, ShareMember
 
@@ -49,14 +51,16 @@ def _beat(
     topics = old_names if request.subscribed_topic_names is None else tuple(request.subscribed_topic_names)
     if metadata is not before.metadata:
         records.append(write.member_metadata(group_id, member_id, metadata))
-    bump = set(topics) != set(old_names)
+    bump = not same_names(topics, old_names)
     if group.assignment_epoch >= group.epoch or not shard.behaviour.assignment_interval:
         bump = waits_for_target(shard, group) or bump
     epoch = group.epoch
     size = len(group.members) + (member_id not in group.members)
-    counts = dict(group.topic_subscribers.ordered())
+    counts: Mapping[str, int] = group.topic_subscribers
+    in_order: Callable[[Collection[str]], list[str]] = group.topic_subscribers.in_order
     if bump or is_stale(group, now_ms):
-        counts = dict(subscribers(group, old_names, topics, jdk=jdk))
+        counts = subscribers(group, old_names, topics)
+        in_order = partial(in_map_order, group, old_names, topics, size=len(counts), jdk=jdk)
         computed = hash_of(shard, counts)
         bump = bump or computed != group.metadata_hash
         if bump:
@@ -98,7 +102,7 @@ def _beat(
 
     # 4. Partitions that are to get share state.
     on_appended: Callable[[], None] | None = None
-    missing = without_state(shard, group, counts, now_ms)
+    missing = without_state(shard, group, counts, now_ms, in_order)
     if missing:
         ask = initialize(shard, group_id, missing, records)
         on_appended = lambda: ask(now_ms)  # noqa: E731

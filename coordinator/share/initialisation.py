@@ -4,7 +4,7 @@ A heartbeat writes what is about to get state ("initializing"), the share coordi
 share coordinator keeps is in another topic, and no part of this: here, as with Kafka's `NoOpStatePersister`, it has done what it is asked for at once.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from quorate.assignors.java_order import JavaHashMap, JavaHashSet
@@ -30,8 +30,17 @@ __all__ = ["forget_topics", "initialize", "without_state"]
 TIMER = "initialize-share-group-state-{}"
 
 
-def without_state(shard: CoordinatorShard, group: ShareGroup, topics: Iterable[str], now_ms: int) -> NamedPartitions:
-    """The partitions of these topics that have no share state, and have not been about to get it for less than the retry interval."""
+def without_state(
+    shard: CoordinatorShard,
+    group: ShareGroup,
+    topics: Mapping[str, int],
+    now_ms: int,
+    in_order: Callable[[Collection[str]], Iterable[str]],
+) -> NamedPartitions:
+    """The partitions of these topics that have no share state, and have not been about to get it for less than the retry interval.
+
+    `in_order`: puts some of the topics into the order in which Kafka goes through them. Takes no step for each topic that does not exist.
+    """
     jdk = shard.config.jdk
     state = shard.state.share_states.get(group.group_id)
     there: NamedPartitions = {}
@@ -39,15 +48,16 @@ def without_state(shard: CoordinatorShard, group: ShareGroup, topics: Iterable[s
         there = read(state.initialized_topics, jdk=jdk)
         if now_ms - group.initializing_since_ms < shard.config.group_share_initialize_retry_interval_ms:
             there = combined(there, read(state.initializing_topics, jdk=jdk), jdk=jdk)
-    missing: JavaHashMap[Uuid, tuple[str, Sequence[int]]] = JavaHashMap()
-    for name in topics:
-        topic = shard.image.topics.get(name)
-        if topic is None:
-            continue
+    without: dict[str, tuple[Uuid, Sequence[int]]] = {}
+    for name in shard.image.topics.keys() & topics.keys():
+        topic = shard.image.topics[name]
         _, numbers = there.get(topic.id, ("", ()))
         if not numbers or len(numbers) < topic.partitions:
-            left = tuple(one for one in range(topic.partitions) if one not in numbers)
-            missing.compute_if_absent(topic.id, partial(_pair, name, left))
+            without[name] = topic.id, tuple(one for one in range(topic.partitions) if one not in numbers)
+    missing: JavaHashMap[Uuid, tuple[str, Sequence[int]]] = JavaHashMap()
+    for name in in_order(without.keys()) if len(without) > 1 else without:
+        topic_id, left = without[name]
+        missing.compute_if_absent(topic_id, partial(_pair, name, left))
     return dict(missing.items())
 
 

@@ -41,7 +41,7 @@ def leave(shard: CoordinatorShard, request: ShareGroupHeartbeatRequest) -> Resul
 
 def _fence(shard: CoordinatorShard, group: ShareGroup, member: ShareMember) -> Result[None]:
     """Remove a member; the group gets another epoch."""
-    topics = subscribers(group, member.metadata.subscribed_topic_names, (), jdk=shard.config.jdk)
+    topics = subscribers(group, member.metadata.subscribed_topic_names, ())
     records = write.member_tombstones(group.group_id, member.member_id)
     records.append(write.group_epoch(group.group_id, group.epoch + 1, hash_of(shard, topics)))
     shard.timers.cancel(SESSION_TIMER.format(group.group_id, member.member_id))

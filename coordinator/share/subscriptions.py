@@ -1,42 +1,87 @@
 """What a share group subscribes to when a member changes or goes: topics, in the order of Kafka's map of them, and the kind of subscription."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from quorate.assignors.java_order import JavaHashMap, JavaHashSet, copied_map_capacity, string_key
+from quorate.assignors.java_order import (
+    JavaHashMap,
+    JavaHashSet,
+    copied_map_capacity,
+    copied_set,
+    hash_map_capacity,
+    in_java_order,
+    placed,
+)
 from quorate.assignors.server import SubscriptionType
 from quorate.codecs.api import ShareGroupHeartbeatRequest
 from quorate.codecs.messages.share_group import ShareGroupMemberMetadataValue
+from quorate.coordinator.consumer.members import same_names
 from quorate.coordinator.results import RequestContext
 from quorate.coordinator.state.share import ShareGroup
+from quorate.coordinator.state.topic_counts import recounted
 
-__all__ = ["announced", "subscribers", "subscription_type_of"]
+__all__ = ["announced", "in_map_order", "subscribers", "subscription_type_of"]
+
+_LARGE = 256
+"""Smaller maps are gone through step by step."""
 
 
 def announced(
     old: ShareGroupMemberMetadataValue, request: ShareGroupHeartbeatRequest, context: RequestContext
 ) -> ShareGroupMemberMetadataValue:
     """What is known of the member after this heartbeat; the same object if nothing is new. What the request leaves out stays as it was."""
-    names = set(
-        old.subscribed_topic_names if request.subscribed_topic_names is None else request.subscribed_topic_names
-    )
+    names = old.subscribed_topic_names if request.subscribed_topic_names is None else request.subscribed_topic_names
     rack = old.rack_id if request.rack_id is None else request.rack_id
-    if (names, rack, context.client_id, context.client_host) == (
-        set(old.subscribed_topic_names),
-        old.rack_id,
-        old.client_id,
-        old.client_host,
-    ):
+    client = (rack, context.client_id, context.client_host)
+    if client == (old.rack_id, old.client_id, old.client_host) and same_names(names, old.subscribed_topic_names):
         return old
     return ShareGroupMemberMetadataValue(
         rack_id=rack,
         client_id=context.client_id,
         client_host=context.client_host,
-        subscribed_topic_names=tuple(sorted(names, key=string_key)),
+        subscribed_topic_names=tuple(in_java_order(dict.fromkeys(names))),
     )
 
 
-def subscribers(group: ShareGroup, old: Iterable[str], new: Iterable[str], *, jdk: int) -> Mapping[str, int]:
-    """Topic → how many members name it, after a member that named the `old` topics names the `new` ones; in the order of Kafka's copy of the group's map."""
+def subscribers(group: ShareGroup, old: Iterable[str], new: Iterable[str]) -> Mapping[str, int]:
+    """Topic → how many members name it, after a member that named the `old` topics names the `new` ones; in no certain order."""
+    counts: dict[str, int] = dict(group.topic_subscribers)
+    before, after = dict.fromkeys(old), dict.fromkeys(new)
+    left, came = [name for name in before if name not in after], [name for name in after if name not in before]
+    fewer = recounted(counts, left, 0, lambda count: count - 1)
+    counts.update(fewer)
+    counts.update(recounted(counts, came, 0, lambda count: count + 1))
+    for name in [name for name, count in fewer.items() if count <= 0]:
+        del counts[name]
+    return counts
+
+
+def in_map_order(
+    group: ShareGroup, old: Sequence[str], new: Sequence[str], names: Collection[str], *, size: int, jdk: int
+) -> list[str]:
+    """Some of the names of `subscribers`, which are `size`, in the order of Kafka's copy of the group's map."""
+    capacity = _capacity(group, old, new, size, jdk)
+    if capacity >= _LARGE:
+        found = placed(names, capacity)
+        if found is not None:
+            return found
+    return [name for name in _counted(group, old, new, jdk) if name in names]
+
+
+def _capacity(group: ShareGroup, old: Sequence[str], new: Sequence[str], size: int, jdk: int) -> int:
+    """Buckets of the map that `_counted` makes, if they are `_LARGE`: a small map also grows when a bucket holds too many names."""
+    before = group.topic_subscribers
+    capacity = copied_map_capacity(len(before), jdk) if before else 16
+    grown = hash_map_capacity(size, capacity)
+    if new and grown != hash_map_capacity(size - 1, capacity):
+        # It grows before a name is looked up: not for the last one, unless that was there.
+        last = copied_set(new, jdk)[-1]
+        if before.get(last, 0) - (last in old) <= 0:
+            return hash_map_capacity(size - 1, capacity)
+    return grown
+
+
+def _counted(group: ShareGroup, old: Iterable[str], new: Iterable[str], jdk: int) -> Iterable[str]:
+    """The names of `subscribers` in the order of Kafka's copy of the group's map, step by step."""
     before = dict(group.topic_subscribers.ordered())
     counts: JavaHashMap[str, int] = JavaHashMap(copied_map_capacity(len(before), jdk) if before else None)
     for name, count in before.items():
@@ -50,10 +95,10 @@ def subscribers(group: ShareGroup, old: Iterable[str], new: Iterable[str], *, jd
             counts.remove(name)
     for name in JavaHashSet.of(new, jdk=jdk):
         counts.put(name, counts.compute_if_absent(name, int) + 1)
-    return dict(counts.items())
+    return counts
 
 
 def subscription_type_of(counts: Iterable[int], members: int) -> SubscriptionType:
     """Whether every member names every topic."""
-    alike = all(count == members for count in counts)
+    alike = set(counts) <= {members}
     return SubscriptionType.HOMOGENEOUS if alike else SubscriptionType.HETEROGENEOUS

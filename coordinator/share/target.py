@@ -114,7 +114,7 @@ def _group(image: MetadataImage, request: Request) -> Group:
         own = member_id == updated.member_id
         topics = request.topics if own else member.metadata.subscribed_topic_names
         owned = _owned(image, group.targets.get(member_id, ()))
-        names.update(dict.fromkeys(topics))
+        names.update(dict.fromkeys(filter(image.topics.__contains__, topics)))  # what does not exist costs nothing more
         names.update(dict.fromkeys(name for name, _ in owned))
         prepared[member_id] = Member(topics=topics, rack=member.metadata.rack_id, owned=owned)
     topology = Topology(
@@ -137,10 +137,11 @@ def _owned(image: MetadataImage, target: tuple[TopicPartition, ...]) -> list[tup
 
 def of_subscribed(target: Partitions, image: MetadataImage, topics: tuple[str, ...], *, jdk: int) -> Partitions:
     """The target without topics that are gone, or that the member does not subscribe to: itself if there are none, else what is left of a copy."""
+    subscribed = frozenset(topics) if target else ()
     gone = [
         topic_id
         for topic_id in target
-        if (topic := image.topics_by_id.get(topic_id)) is None or topic.name not in topics
+        if (topic := image.topics_by_id.get(topic_id)) is None or topic.name not in subscribed
     ]
     if not gone:
         return target

@@ -1,6 +1,6 @@
 """Consumer groups of KIP-848, as their records tell them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import ClassVar
@@ -19,6 +19,7 @@ from quorate.codecs.messages.consumer_group import (
 from quorate.coordinator.state.computation import IDLE, Computation
 from quorate.coordinator.state.groups import CONSUMER_PROTOCOL, GroupKind, ReplayError
 from quorate.coordinator.state.modern import ModernGroup
+from quorate.coordinator.state.topic_counts import Recount, recount
 
 __all__ = [
     "ConsumerGroup",
@@ -110,6 +111,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
 
     __slots__ = (
         "_alike",
+        "_recounted",
         "assignor_votes",
         "classic_members",
         "classic_protocols",
@@ -143,6 +145,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
         self.computation: Computation = IDLE
         self.partition_metadata: ConsumerGroupPartitionMetadataValue | None = None
         self._alike: bool | None = None
+        self._recounted: tuple[tuple[str, ...], tuple[str, ...], Recount] | None = None
 
     @property
     def protocol_type(self) -> str:
@@ -165,12 +168,24 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
         """The epoch of the member that has a partition; -1 if it is free."""
         return self.partition_epochs.get(topic_id, {}).get(partition, -1)
 
-    def subscribed_topics(self, metadata: ConsumerGroupMemberMetadataValue) -> Iterator[str]:
+    def subscribed_topics(self, metadata: ConsumerGroupMemberMetadataValue) -> Sequence[str]:
         """The topics that a member with this metadata subscribes to, by name or by what its expression matched. May repeat."""
-        yield from metadata.subscribed_topic_names
         resolved = self.regexes.get(metadata.subscribed_topic_regex or "")
-        if resolved is not None:
-            yield from resolved.topics
+        return (
+            metadata.subscribed_topic_names
+            if resolved is None
+            else (*metadata.subscribed_topic_names, *resolved.topics)
+        )
+
+    def recount_names(self, before: tuple[str, ...], after: tuple[str, ...]) -> Recount:
+        """What becomes of `topic_subscribers` when a member names the topics `after` in the place of those `before`.
+
+        A heartbeat needs this, and so does the replay of what it wrote; it is found out once.
+        """
+        known = self._recounted
+        if known is None or known[0] is not before or known[1] is not after:
+            known = self._recounted = before, after, recount(self.topic_subscribers, before, after, regex=False)
+        return known[2]
 
     # What replay does
 
@@ -209,14 +224,14 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
         old = self.regexes.pop(regex, None)  # so that it is the newest, as in Kafka's map
         self._keep_alike()
         self.regexes[regex] = value
-        self.told(*_count_topics(self.topic_subscribers, () if old is None else old.topics, value.topics, regex=True))
+        self._count(recount(self.topic_subscribers, () if old is None else old.topics, value.topics, regex=True))
 
     def remove_regex(self, regex: str) -> None:
         """Forget what an expression matched, if it is there."""
         old = self.regexes.pop(regex, None)
         if old is not None:
             self._keep_alike()
-            self.told(*_count_topics(self.topic_subscribers, old.topics, (), regex=True))
+            self._count(recount(self.topic_subscribers, old.topics, (), regex=True))
 
     def _keep_alike(self) -> None:
         """Find out now, before what expressions match is counted otherwise."""
@@ -225,14 +240,10 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
     def _recount(
         self, old: ConsumerGroupMemberMetadataValue | None, new: ConsumerGroupMemberMetadataValue | None
     ) -> None:
-        self.told(
-            *_count_topics(
-                self.topic_subscribers,
-                () if old is None else old.subscribed_topic_names,
-                () if new is None else new.subscribed_topic_names,
-                regex=False,
-            )
-        )
+        before = () if old is None else old.subscribed_topic_names
+        after = () if new is None else new.subscribed_topic_names
+        if before is not after:
+            self._count(self.recount_names(before, after))
         for metadata, change in ((old, -1), (new, 1)):
             if metadata is None:
                 continue
@@ -248,6 +259,12 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
                 self.classic_members += change
                 for protocol in metadata.classic_member_metadata.supported_protocols:
                     _count(self.classic_protocols, protocol.name, change)
+
+    def _count(self, found: Recount) -> None:
+        self._recounted = None
+        found.down.apply(self.topic_subscribers)
+        self.topic_subscribers.put_all(found.more)
+        self.told(found.new, found.down.gone)
 
     def _take(self, owned: Owned, epoch: int) -> None:
         """Raises `ReplayError` where somebody has a partition at the same or a later epoch (KAFKA-19862: an earlier one is overwritten)."""
@@ -284,11 +301,10 @@ def subscribe_alike(regexes: Mapping[str, int], topics: Mapping[str, tuple[int, 
 
     `regexes`: subscribers per expression; `topics`: as `ConsumerGroup.topic_subscribers`.
     """
+    counts = set(topics.values())  # few, of many topics
     if not regexes:
-        return all(by_name == members for by_name, _ in topics.values())
-    return next(iter(regexes.values())) == members and all(
-        by_regex == 1 and by_name == 0 for by_name, by_regex in topics.values()
-    )
+        return all(by_name == members for by_name, _ in counts)
+    return next(iter(regexes.values())) == members and counts <= {(0, 1)}
 
 
 def owned_of(topics: Iterable[TopicPartitions], member_epoch: int) -> Owned:
@@ -308,25 +324,3 @@ def _count(counts: TimelineMap[str, int], name: str, change: int) -> None:
         counts[name] = count
     else:
         counts.pop(name, None)
-
-
-def _count_topics(
-    counts: TimelineMap[str, tuple[int, int]], old: Iterable[str], new: Iterable[str], *, regex: bool
-) -> tuple[list[str], list[str]]:
-    """Counts, and returns the topics that are there for the first time, and those that are gone."""
-    before, after = set(old), set(new)
-    appeared: list[str] = []
-    vanished: list[str] = []
-    for change, names in ((-1, old), (1, new)):
-        for name in dict.fromkeys(names):
-            if name in before and name in after:
-                continue
-            by_name, by_regex = counts.get(name, (0, 0))
-            count = (by_name, by_regex + change) if regex else (by_name + change, by_regex)
-            if count > (0, 0):
-                if (by_name, by_regex) == (0, 0):
-                    appeared.append(name)
-                counts[name] = count
-            elif counts.pop(name, None) is not None:
-                vanished.append(name)
-    return appeared, vanished

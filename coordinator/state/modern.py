@@ -3,7 +3,7 @@
 These classes hold what the log says. Handlers read them and return records; `replay` changes them. A member is immutable, a change is another member.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Generic, Protocol, TypeVar
 
 from quorate.assignors.java_order import TimelineMap
@@ -102,11 +102,9 @@ class ModernGroup(Group, Generic[M, T]):
         last_ms = self.assignment_timestamp_ms
         return last_ms == 0 or interval_ms == 0 or now_ms >= last_ms + interval_ms
 
-    def told(self, appeared: Iterable[str], vanished: Iterable[str]) -> None:
+    def told(self, appeared: Collection[str], vanished: Collection[str]) -> None:
         """Tell `index` of topics that the group now subscribes to, and of those that it no longer does."""
         if self.index is None:
             return
-        for topic in vanished:
-            self.index.unsubscribe(topic, self.group_id)
-        for topic in appeared:
-            self.index.subscribe(topic, self.group_id)
+        self.index.unsubscribe(vanished, self.group_id)
+        self.index.subscribe(appeared, self.group_id)

@@ -1,15 +1,15 @@
 """Share groups (KIP-932), as their records in `__consumer_offsets` tell them."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from quorate.assignors.java_order import JavaHashSet, TimelineMap
+from quorate.assignors.java_order import TimelineMap, copied_set
 from quorate.codecs.messages.consumer_group import TopicPartition
 from quorate.codecs.messages.share_group import ShareGroupMemberMetadataValue
 from quorate.coordinator.state.consumer import MemberState
 from quorate.coordinator.state.groups import GroupKind
 from quorate.coordinator.state.modern import ModernGroup
+from quorate.coordinator.state.topic_counts import counted_down, recounted
 
 __all__ = ["ShareGroup", "ShareMember"]
 
@@ -38,7 +38,7 @@ class ShareGroup(ModernGroup[ShareMember, tuple[TopicPartition, ...]]):
     `initializing_since_ms` is in no record: when the partitions that are about to get share state were last written, or loaded.
     """
 
-    __slots__ = ("initializing_since_ms", "topic_subscribers")
+    __slots__ = ("_counted_last", "initializing_since_ms", "topic_subscribers")
 
     kind: ClassVar[GroupKind] = GroupKind.SHARE
 
@@ -46,6 +46,7 @@ class ShareGroup(ModernGroup[ShareMember, tuple[TopicPartition, ...]]):
         super().__init__(group_id)
         self.topic_subscribers: TimelineMap[str, int] = TimelineMap()
         self.initializing_since_ms = 0
+        self._counted_last: tuple[str, ...] = ()
 
     @property
     def protocol_type(self) -> str:
@@ -76,20 +77,19 @@ class ShareGroup(ModernGroup[ShareMember, tuple[TopicPartition, ...]]):
         old = self.members.pop(member_id)
         self._recount(old.metadata.subscribed_topic_names, ())
 
-    def _recount(self, old: Iterable[str], new: Iterable[str]) -> None:
+    def _recount(self, old: tuple[str, ...], new: tuple[str, ...]) -> None:
         """Count the names, as Kafka does: all old ones down, then all new ones up, also where they are the same. The order of its map tells."""
-        before, after = JavaHashSet.of(old), JavaHashSet.of(new)
         counts = self.topic_subscribers
-        gone: list[str] = []
-        for name in before:
-            if counts[name] > 1:
-                counts[name] -= 1
-            else:
-                del counts[name]
-                gone.append(name)
-        appeared: list[str] = []
-        for name in after:
-            if name not in counts and name not in before:
-                appeared.append(name)
-            counts[name] = counts.get(name, 0) + 1
-        self.told(appeared, [name for name in gone if name not in after])
+        may_grow = (len(counts) + 1) * 3 > counts.slots * 4
+        if old is new and self._counted_last is new and not may_grow:
+            return  # the newest are the same names in the same order already
+        after = copied_set(new)
+        appeared = [name for name in after if name not in counts]
+        # What goes in which order does not matter, unless the map grows meanwhile.
+        down = counted_down(
+            counts, copied_set(old) if may_grow else tuple(dict.fromkeys(old)), 0, lambda count: count - 1
+        )
+        down.apply(counts)
+        counts.put_all(recounted(counts, after, 0, lambda count: count + 1))
+        self.told(appeared, [name for name in down.gone if name not in counts])
+        self._counted_last = new

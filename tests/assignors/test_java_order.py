@@ -58,6 +58,8 @@ def test_hashes_of_many_partitions_are_those_of_each(topic: str, partitions: lis
 def test_strings_sort_by_utf_16_units() -> None:
     texts = ["\U0001f680", "\uff5e", "z", "a"]
     assert sorted(texts, key=java_order.string_key) == ["a", "z", "\U0001f680", "\uff5e"]
+    assert java_order.in_java_order(texts) == ["a", "z", "\U0001f680", "\uff5e"]
+    assert java_order.in_java_order({"b": 1, "a": 2}) == ["a", "b"]
 
 
 # ---- known orders
@@ -238,6 +240,44 @@ def test_keys_of_a_timeline_map(texts: list[str]) -> None:
         found[text] = 1
     order = java_order.timeline_order(java_order.string_hashes(texts)).tolist()
     assert [texts[place] for place in order] == [text for text, _ in found.ordered()]
+
+
+@given(
+    st.lists(
+        st.tuples(st.lists(st.text("abc", max_size=4), max_size=60), st.lists(st.text("abc", max_size=4), max_size=60))
+    )
+)
+def test_keys_that_are_put_together_leave_the_order_of_keys_that_are_put_one_by_one(
+    steps: list[tuple[list[str], list[str]]],
+) -> None:
+    together: TimelineMap[str, int] = TimelineMap()
+    alone: TimelineMap[str, int] = TimelineMap()
+    for number, (put, removed) in enumerate(steps):
+        together.put_all(dict.fromkeys(put, number))
+        for text in dict.fromkeys(put):
+            alone[text] = number
+        for text in removed:
+            together.pop(text, None)
+            alone.pop(text, None)
+        assert (together.slots, list(together.ordered())) == (alone.slots, list(alone.ordered()))
+    some = {text for put, _ in steps for text in put[::2]}
+    assert together.in_order(some) == [text for text, _ in alone.ordered() if text in some]
+
+
+@given(st.randoms(use_true_random=False), st.integers(0, 400), st.sampled_from([17, 21]))
+def test_many_texts_in_a_copied_set_are_in_the_order_of_few(random: Random, count: int, jdk: int) -> None:
+    texts = [random.choice(["t", "topic-", "Aa", "BB"]) + str(random.randrange(500)) for _ in range(count)]
+    order = list(JavaHashSet.of(texts, jdk=jdk))
+    assert java_order.copied_set(texts, jdk) == order
+    some = set(random.sample(order, min(len(order), 5)))
+    capacity = java_order.copied_set_capacity(len(texts), jdk)
+    if capacity >= 64:
+        assert java_order.placed(some, capacity) in (None, [text for text in order if text in some])
+
+
+def test_texts_that_share_a_bucket_have_no_place_of_their_own() -> None:
+    assert java_order.placed(["Aa", "BB"], 1024) is None
+    assert java_order.placed(["x", "Aa"], 1024) == ["Aa", "x"]
 
 
 @given(some_hashes, capacities)

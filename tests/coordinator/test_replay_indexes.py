@@ -20,7 +20,7 @@ from tests.coordinator.single_records import Log, member
 def test_topics_find_the_groups_that_subscribe_by_name_or_by_expression() -> None:
     state = CoordinatorState()
     last: list[str] = []
-    state.topics.on_last = last.append
+    state.topics.on_last = last.extend
     log = Log(state=state)
     log.group_at(1)
     log.write("MemberMetadata", member(subscribed_topic_names=("a", "b")), "g", "m")
@@ -45,7 +45,7 @@ def test_topics_find_the_groups_that_subscribe_by_name_or_by_expression() -> Non
 def test_share_groups_are_found_by_their_topics_until_the_last_member_goes() -> None:
     log = Log("share")
     last: list[str] = []
-    log.state.topics.on_last = last.append
+    log.state.topics.on_last = last.extend
 
     def subscribe(member_id: str, *names: str) -> None:
         value = share.ShareGroupMemberMetadataValue(
@@ -68,14 +68,14 @@ def test_share_groups_are_found_by_their_topics_until_the_last_member_goes() -> 
 
 def test_an_index_knows_every_group_of_a_topic() -> None:
     index = TopicIndex()
-    index.subscribe("t", "g")
-    index.subscribe("t", "h")
-    index.subscribe("u", "i")
+    index.subscribe(["t"], "g")
+    index.subscribe(["t"], "h")
+    index.subscribe(["u"], "i")
     assert index.groups(["t", "nothing", "u"]) == {"g", "h", "i"}
-    index.unsubscribe("t", "g")
-    index.unsubscribe("nothing", "g")
+    index.unsubscribe(["t"], "g")
+    index.unsubscribe(["nothing"], "g")
     assert index.groups(["t"]) == {"h"}
-    index.unsubscribe("t", "h")
+    index.unsubscribe(["t"], "h")
     assert index.groups_by_topic == {"u": {"i"}}
 
 
