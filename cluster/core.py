@@ -19,6 +19,7 @@ from quorate.assignors.kafka_version import KafkaVersion
 from quorate.cluster.apis.versions import check_levels, finalized
 from quorate.cluster.authorizer import Acls, Authorizer
 from quorate.cluster.broker import Broker
+from quorate.cluster.changes import Changes
 from quorate.cluster.clock import Clock, RealClock
 from quorate.cluster.errors import ClusterStateError, Refusal
 from quorate.cluster.faults import Faults
@@ -57,8 +58,6 @@ _TELL_AGAIN_MS = 1_000
 _MOST_KNOWN_CONFIGS = 1_000
 _PARTITIONS_AT_ONCE = 200
 """New partitions that are made without others having their turn."""
-_WRITTEN_AT_ONCE = 50
-"""Topics that are written down in one turn."""
 
 
 class ClusterCore:
@@ -98,8 +97,6 @@ class ClusterCore:
         self.topics_by_id: dict[Uuid, TopicState] = {}
         self._partitions = 0  # of all topics
         self._metric_names: dict[str, set[str]] = {}  # topics that come together may share one
-        self._coming: dict[str, object] = {}  # names of topics that are being created, and by whom
-        self._coming_metrics: dict[str, set[str]] = {}
         self.group_configs: dict[str, GroupConfig] = {}
         self.client_metrics: dict[str, dict[str, str]] = {}  # subscriptions by name
         self.client_metrics_version = 0  # how often they have changed
@@ -117,6 +114,7 @@ class ClusterCore:
         self.maintenance = Maintenance(self)
         self.flusher = Flusher()
         self.turns = Turns(partial(self.failed, "a large request"))
+        self.changes = Changes()
         self.data: DataDirectory | None = None
         self._has_started = False
         self._told_ms: int | None = None
@@ -218,6 +216,7 @@ class ClusterCore:
 
     def remove_broker(self, broker: int) -> None:
         """Stop a broker and forget it. Raises `ClusterStateError`, and leaves it as it is, while it has replicas, or if it is the last one."""
+        self.changes.finish()  # new partitions may have replicas on it
         found = self.need_broker(broker)
         replicas = sum(broker in one.replicas for topic in self.topics.values() for one in topic.partitions)
         if replicas:
@@ -234,6 +233,10 @@ class ClusterCore:
         """A partition, if there is one."""
         found = self.topics.get(topic)
         return found.partitions[index] if found is not None and 0 <= index < len(found.partitions) else None
+
+    def has(self, partition: PartitionState) -> bool:
+        """Whether a partition still exists: another topic may have the name by now."""
+        return self.partition(partition.topic, partition.index) is partition
 
     def placed(self, partitions: int, replicas: int) -> list[tuple[int, ...]]:
         """Brokers for new partitions. Raises `Refusal` if there are fewer brokers than replicas."""
@@ -252,30 +255,13 @@ class ClusterCore:
             told = f"the cluster has {self._partitions:,} partitions, and may have {most:,}; raise {MOST_PARTITIONS}"
             raise Refusal(ErrorCode.POLICY_VIOLATION, told)
 
-    def reserve(self, name: str, owner: object) -> None:
-        """Have nobody else create a topic of this name, until `release`: it takes `owner` several turns to create it."""
-        self._coming[name] = owner
-        self._coming_metrics.setdefault(_metric_name(name), set()).add(name)
-
-    def release(self, names: Iterable[str]) -> None:
-        """Reserve these names no longer."""
-        for name in names:
-            del self._coming[name]
-            same = self._coming_metrics[_metric_name(name)]
-            same.discard(name)
-            if not same:
-                del self._coming_metrics[_metric_name(name)]
-
-    def check_new_name(self, name: str, owner: object = None) -> None:
-        """Raises `Refusal` if no topic may have this name, or one has it, or one that metrics could not tell from it. `owner`: by whom names are reserved that do not count."""
+    def check_new_name(self, name: str) -> None:
+        """Raises `Refusal` if no topic may have this name, or one has it, or one that metrics could not tell from it."""
         if not is_valid_name(name):
             raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"a topic cannot be named {brief(name)!r}")
-        if name in self.topics or self._coming.get(name, owner) is not owner:
+        if name in self.topics:
             raise Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {name} already")
-        clash = self._metric_names.get(_metric_name(name)) or {
-            one for one in self._coming_metrics.get(_metric_name(name), ()) if self._coming[one] is not owner
-        }
-        if clash:
+        if clash := self._metric_names.get(_metric_name(name)):
             told = f"{name} could not be told from {min(clash)} in metrics' names"
             raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, told)
 
@@ -290,11 +276,12 @@ class ClusterCore:
         only_check: bool = False,
     ) -> TopicState:
         """Make a topic at once. -1: the brokers' default. Raises `Refusal`."""
-        self.check_new_name(name)
-        topic = at_once(self.new_topic(name, partitions, replicas, assignment, config))
-        if not only_check and (refused := at_once(self.enter_topics([topic]))):
-            raise refused[name]
-        return topic
+        with self.changes.at_once():
+            self.check_new_name(name)
+            topic = at_once(self.new_topic(name, partitions, replicas, assignment, config))
+            if not only_check and (refused := at_once(self.enter_topics([topic]))):
+                raise refused[name]
+            return topic
 
     def new_topic(
         self,
@@ -325,34 +312,53 @@ class ClusterCore:
         return topic
 
     def enter_topics(self, topics: Sequence[TopicState]) -> Work[dict[str, Refusal]]:
-        """Have new topics exist, all from the same moment on, as KRaft's controller writes them in one atomic batch.
+        """Have new topics exist, all from the same moment on, as KRaft's controller writes one atomic batch.
 
-        Returns why some do not: there is no room left for them, or their logs cannot be made.
+        They are written down before they are visible. Returns why some are refused: there is no room
+        for them, their logs cannot be made, or the disk is full.
         """
         refused: dict[str, Refusal] = {}
         for topic in topics:
             try:
                 yield from self._equipping(topic)
                 yield None
+            except Refusal as refusal:
+                refused[topic.name] = refusal
             except OSError as error:
                 refused[topic.name] = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror)
         if self.turns.closing:  # some of the request may have been refused for want of brokers: all of it is
             refused = {topic.name: Refusal(ErrorCode.BROKER_NOT_AVAILABLE, "the cluster stops") for topic in topics}
+        for name in [topic.name for topic in topics if topic.name not in refused]:
+            try:
+                self.check_new_name(name)  # an internal topic may have been created since
+            except Refusal as refusal:
+                refused[name] = refusal
         entered = []
         for topic in topics:
+            if topic.name in refused:
+                continue
             try:
-                if topic.name not in refused:
-                    self._check_room(len(topic.partitions))
+                self._check_room(len(topic.partitions))
+                self._elect(topic.partitions)
+                self._equip(topic)  # leaders or their configs may have changed since
             except Refusal as refusal:
                 refused[topic.name] = refusal
-            if topic.name in refused:
-                self._unequip(topic.partitions)
+            except OSError as error:
+                refused[topic.name] = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror)
             else:
-                self._elect(topic.partitions)
-                self._equip(topic)  # leaders or their settings may be others since
                 self.enter(topic)
                 entered.append(topic)
-        yield from self._publishing(entered)
+        try:
+            self._commit(entered)
+        except Refusal as refusal:
+            for topic in entered:
+                self._leave(topic)
+                refused[topic.name] = refusal
+        else:
+            self._show(entered)
+        for topic in topics:
+            if topic.name in refused:
+                yield from self._unequipping(topic.partitions)
         return refused
 
     def enter(self, topic: TopicState) -> None:
@@ -375,29 +381,36 @@ class ClusterCore:
         replicas = min(self.settings.number(f"{prefix}.replication.factor"), len(self.alive))
         partitions = self.settings.number(f"{prefix}.num.partitions")
         config = {**config, "segment.bytes": self.settings.get(f"{prefix}.segment.bytes")}
-        return self.create_topic(name, partitions=partitions, replicas=replicas, config=config)
+        with self.changes.between():  # it is for a small request, which does not wait for large ones
+            return self.create_topic(name, partitions=partitions, replicas=replicas, config=config)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic at once. Raises `Refusal` if there is none."""
-        topic = self.topics.get(name)
-        if topic is None:
-            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        at_once(self.delete_topics([topic]))
+        """Delete a topic at once. Raises `Refusal` if it does not exist, or on a full disk."""
+        with self.changes.at_once():
+            topic = self.topics.get(name)
+            if topic is None:
+                raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            at_once(self.delete_topics([topic]))
 
     def delete_topics(self, topics: Sequence[TopicState]) -> Work[None]:
-        """Delete topics that exist, all at the same moment."""
+        """Delete topics, all at the same moment, then their folders. Raises `Refusal` on a full disk, and deletes nothing."""
         for topic in topics:
             self._leave(topic)
+        try:
+            self._commit(topics)
+        except Refusal:
+            for topic in topics:
+                self.enter(topic)
+            raise
+        for topic in topics:
             self._log_configs.pop(topic.name, None)
             self._leadership.pop(topic.name, None)
-        written = self._publishing(topics)
-        next(written, None)
+        self._show(topics)
         self._leaders_changed()  # coordinators of its partitions have nothing to do any more
-        yield from written
         for topic in topics:
             for partition in topic.partitions:
                 if self.data is not None:
-                    self.data.remove(topic.name, partition.index)
+                    self.data.remove(topic.name, partition.index, partition.log)
                 self._wake([partition])
                 yield None
 
@@ -410,7 +423,8 @@ class ClusterCore:
         only_check: bool = False,
     ) -> None:
         """Raise a topic's number of partitions at once. Raises `Refusal`."""
-        at_once(self.grow(name, count, assignment, only_check=only_check))
+        with self.changes.at_once():
+            at_once(self.grow(name, count, assignment, only_check=only_check))
 
     def grow(
         self,
@@ -443,37 +457,56 @@ class ClusterCore:
         for start in range(0, len(chosen), _PARTITIONS_AT_ONCE):
             grown.add_partitions(chosen[start : start + _PARTITIONS_AT_ONCE], self.alive)
             yield None
+        added = grown.partitions[have:]
         try:
             yield from self._equipping(grown)
-            if self.topics.get(name) is not topic or len(topic.partitions) != have:
-                raise Refusal(ErrorCode.INVALID_PARTITIONS, f"{name} was changed by another request")
-            self._check_room(count - have)
+            self._elect(added)
+            topic.partitions += added
+            self._partitions += len(added)
+            self._equip(topic)  # leaders or the topic's configs may have changed since
+            try:
+                self._commit([topic])
+            except Refusal:
+                del topic.partitions[have:]
+                self._partitions -= len(added)
+                raise
         except (OSError, Refusal) as error:
-            self._unequip(grown.partitions[have:])
+            yield from self._unequipping(added)
             if isinstance(error, Refusal):
                 raise
             raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror) from None
-        self._elect(grown.partitions[have:])
-        topic.partitions += grown.partitions[have:]
-        self._partitions += len(chosen)
-        self._equip(topic)
-        yield from self._publishing([topic])
+        self._show([topic])
 
     def reassign(self, partition: PartitionState, brokers: Sequence[int] | None) -> None:
         """Give a partition other replicas; it has them at once, as replicas share a log. Raises `Refusal`."""
+        with self.changes.at_once():
+            self._reassign(partition, brokers)
+
+    def _reassign(self, partition: PartitionState, brokers: Sequence[int] | None) -> None:
+        if not self.has(partition):
+            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        topic = self.topics[partition.topic]
         if brokers is None:
             raise Refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
         (replicas,) = self.check_assignment([brokers])
-        if self.data is not None:
-            try:
+        before = replace(partition)
+        try:
+            if self.data is not None:
                 self.data.spread(partition.topic, partition.index, replicas)
-            except OSError as error:
-                raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror) from None
-        partition.replicas = replicas
-        partition.in_sync = ()
-        partition.elect(self.alive)
+            partition.replicas = replicas
+            partition.in_sync = ()
+            partition.elect(self.alive)
+            self._commit([topic])
+        except (OSError, Refusal) as error:
+            partition.replicas, partition.in_sync = before.replicas, before.in_sync
+            partition.leader, partition.leader_epoch = before.leader, before.leader_epoch
+            if self.data is not None:
+                self.data.not_spread(partition.topic, partition.index, replicas)
+            if isinstance(error, Refusal):
+                raise
+            raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror) from None
         self._leadership[partition.topic] = self._leadership.get(partition.topic, 0) + 1
-        self._publish(self.topics[partition.topic])
+        self._show([topic])
         if self.data is not None:
             self.data.moved(partition.topic, partition.index, partition.replicas)
         self._leaders_changed()
@@ -522,16 +555,23 @@ class ClusterCore:
         at_once(self._equipping(topic))
 
     def _equipping(self, topic: TopicState) -> Work[None]:
-        """Give each partition its log, and the log the topic's settings."""
+        """Give each partition its log, and the log the topic's configs.
+
+        Raises `Refusal` if another topic has the name by now, and `OSError`.
+        """
         leaders = [one.leader for one in topic.partitions]
-        if self._log_configs.get(topic.name) == (topic.config, leaders):
+        own = dict(topic.config)
+        if self._log_configs.get(topic.name) == (own, leaders):
             return
         known = self._known_configs
-        configs = {leader: self._log_config(topic.config, leader) for leader in set(leaders)}
+        configs = {leader: self._log_config(own, leader) for leader in set(leaders)}
         now_ms = self.clock.now_ms()
-        for partition in topic.partitions:
-            config = configs[partition.leader]
-            if self.data is not None and partition.log.files is None:
+        for partition, leader in zip(topic.partitions, leaders, strict=True):  # leaders may change meanwhile
+            config = configs[leader]
+            files = partition.log.files
+            if self.data is not None and (files is None or files.deleted):
+                if self.topics.get(topic.name, topic).id != topic.id:
+                    raise Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {topic.name} already")
                 partition.log = self.data.log(topic.name, partition.index, topic.id, partition.replicas, config, now_ms)
                 partition.log.on_unflushed = self.maintenance.unflushed
                 partition.log.on_due = self.flusher.ask
@@ -539,7 +579,7 @@ class ClusterCore:
                 yield None
             partition.log.config = config
         if known is self._known_configs:  # else brokers were given other settings meanwhile
-            self._log_configs[topic.name] = (dict(topic.config), leaders)
+            self._log_configs[topic.name] = (own, leaders)
 
     def _log_config(self, own: Mapping[str, str], leader: int) -> LogConfig:
         """What a topic's own settings and those of a leader come to, which is the same for most topics."""
@@ -558,17 +598,18 @@ class ClusterCore:
             self._told_ms = now_ms
             self.note(why)
 
-    def _unequip(self, partitions: Sequence[PartitionState]) -> None:
-        """New partitions that are not to be after all."""
-        if self.data is not None:
-            for one in partitions:
-                if one.log.files is not None:
-                    self.data.remove(one.topic, one.index)
-            self._log_configs.pop(partitions[0].topic, None)
+    def _unequipping(self, partitions: Sequence[PartitionState]) -> Work[None]:
+        """Delete the logs of new partitions that are not to be after all."""
+        self._log_configs.pop(partitions[0].topic, None)
+        for one in partitions:
+            if self.data is not None:
+                self.data.remove(one.topic, one.index, one.log)
+                yield None
 
     def settings_changed(self) -> None:
         """Metadata has changed, such as settings of topics or groups: they count, and are written down. Raises `OSError` if new partitions cannot have logs."""
-        at_once(self.changing_settings())
+        with self.changes.at_once():
+            at_once(self.changing_settings())
 
     def changing_settings(self) -> Work[None]:
         """The same in turns."""
@@ -593,30 +634,44 @@ class ClusterCore:
         self._known_configs = {}
         self.groups.settings_changed()
 
-    def _keep(self, changed: Iterable[TopicState]) -> None:
-        """Partitions of topics have logs, and what changed is written down; topics that are gone have nothing to be kept. Raises `OSError`."""
+    def keep(self) -> None:
+        """Write down what changed in addition to topics, or could not be written before. Raises `OSError`."""
+        self._keep(())
+
+    def _keep(self, changed: Sequence[TopicState]) -> None:
+        """Give new partitions logs, and write down what changed, now or when there is room. Raises `OSError`."""
         for topic in changed:
             if topic.id in self.topics_by_id:
                 self._equip(topic)
+        try:
+            self._write(changed)
+        except Refused as refused:  # it is tried again with the next change, from time to time, and at the end
+            if self._unwritten is not None:
+                self._unwritten.update(topic.id for topic in changed)
+            self.note(_not_written(refused))
+
+    def _commit(self, changed: Sequence[TopicState]) -> None:
+        """Write down a change before it is visible. Raises `Refusal` if that fails: the caller undoes it."""
+        try:
+            self._write(changed)
+        except Refused as refused:
+            self.note(_not_written(refused))
+            raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, refused.message) from None
+        except OSError as error:
+            raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror) from None
+
+    def _write(self, changed: Sequence[TopicState]) -> None:
+        """Write down changed and deleted topics, earlier ones that failed, and all else. Raises `Refused`."""
         if self.data is None or not self._has_started:
             return
-        self._write(set())
-
-    def _write(self, changed: set[Uuid]) -> None:
-        """Write down what changed: the topics with some ids, those that could not be written before, and what is not of topics."""
-        assert self.data is not None
-        only = None if self._unwritten is None else self._unwritten | changed
-        try:
-            self.data.metadata.become(state_of(self, self.data, only=only), self.clock.now_ms(), only=only)
-            self._unwritten = set()
-        except Refused as refused:  # it is tried again with the next change, from time to time, and at the end
-            self._unwritten = only
-            self.note(f"the cluster's metadata could not be written: {refused}; free some space")
+        only = None if self._unwritten is None else self._unwritten.union(topic.id for topic in changed)
+        self.data.metadata.become(state_of(self, self.data, only=only), self.clock.now_ms(), only=only)
+        self._unwritten = set()
 
     def catch_up(self) -> None:
         """What could not be written down is, if there is room for it by now. Raises `OSError`."""
         if self._unwritten is None or self._unwritten:
-            self._keep(())
+            self.keep()
 
     def started(self) -> None:
         """All brokers are up, in a loop that runs: leaders are chosen, and logs are looked after. Raises `ClusterStateError` after `close`, and where the disk has no room."""
@@ -635,6 +690,7 @@ class ClusterCore:
         """Stop in order, after the brokers: everything is on the disk if there is one."""
         self.maintenance.stop()
         self.turns.close()
+        self.changes.finish()
         self.transactions.close()
         self.groups.close()
         self.flusher.close()
@@ -652,19 +708,8 @@ class ClusterCore:
 
         What it takes grows with what changed, not with what there is: there may be thousands of topics. Raises `OSError` if new partitions cannot have logs.
         """
-        if self._unwritten is not None:
-            self._unwritten.update(topic.id for topic in changed)
         self._keep(changed)
         self._show(changed)
-
-    def _publishing(self, changed: Sequence[TopicState]) -> Work[None]:
-        """Do the same for topics that have their logs, or none any more: all see them as they are now, then they are written down, some in each turn."""
-        self._show(changed)
-        for start in range(0, len(changed), _WRITTEN_AT_ONCE):
-            yield None
-            part = changed[start : start + _WRITTEN_AT_ONCE]
-            if self.data is not None and self._has_started:
-                self._write({topic.id for topic in part})
 
     def _show(self, changed: Iterable[TopicState]) -> None:
         """Have the coordinators see topics and brokers as they are now."""
@@ -711,6 +756,10 @@ class ClusterCore:
             known = ", ".join(map(str, self.brokers))
             raise ClusterStateError(f"there is no broker {broker}, only {known}")
         return found
+
+
+def _not_written(refused: Refused) -> str:
+    return f"the cluster's metadata could not be written: {refused}; free some space"
 
 
 def _metric_name(topic: str) -> str:

@@ -380,7 +380,7 @@ class PartitionLog:
 
     def _behind_the_disk(self) -> Unflushed:
         found = Unflushed(self.next_offset)
-        if self.files is None or self.flushed_offset >= self.next_offset:
+        if self.files is None or self.files.deleted or self.flushed_offset >= self.next_offset:
             return found
         try:
             for segment in self.segments[max(bisect_right(self._bases, self.flushed_offset) - 1, 0) :]:
@@ -426,6 +426,8 @@ class PartitionLog:
                 raise self._cannot_write(error) from None
 
     def _cannot_write(self, error: OSError) -> Refused:
+        if self.files is not None and self.files.deleted:
+            return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the topic was deleted")
         why = f"the log cannot be written: {error.strerror or error}"
         if self.on_failure is not None and self.files is not None:
             self.on_failure(f"{self.files.home}: {why}")

@@ -70,11 +70,12 @@ class Maintenance:
         clock = self.cluster.clock
         self._timers[key] = clock.call_at(clock.now_ms() + in_ms, action)
 
-    def _logs(self) -> Iterator[tuple[str, PartitionLog]]:
-        """All logs, also while topics come and go."""
+    def _logs(self) -> Iterator[tuple[str, PartitionLog, Callable[[], bool]]]:
+        """Each log whose partition exists when it is its turn: its name, and whether it still exists."""
         for topic in list(self.cluster.topics.values()):
             for one in list(topic.partitions):
-                yield f"{topic.name}-{one.index}", one.log
+                if self.cluster.has(one):
+                    yield f"{topic.name}-{one.index}", one.log, partial(self.cluster.has, one)
 
     # ---- tasks
 
@@ -84,12 +85,12 @@ class Maintenance:
 
     def _retaining(self) -> Work[None]:
         now_ms = self.cluster.clock.now_ms()
-        for name, log in self._logs():
-            yield None
+        for name, log, _ in self._logs():
             try:
                 expire(log, now_ms)
             except _TROUBLE as error:  # one log's trouble is not the others'
                 self.cluster.note(f"old records of {name} could not be deleted: {error}")
+            yield None
 
     def expire_producers(self) -> None:
         """Forget producers that wrote nothing for `producer.id.expiration.ms`, in turns."""
@@ -97,7 +98,7 @@ class Maintenance:
 
     def _expiring(self) -> Work[None]:
         before_ms = self.cluster.clock.now_ms() - self.cluster.settings.number("producer.id.expiration.ms")
-        for _, log in self._logs():
+        for _, log, _ in self._logs():
             log.producers.expire(before_ms)
             yield None
 
@@ -115,10 +116,13 @@ class Maintenance:
 
     def _pass(self) -> Iterator[Unflushed | None]:
         now_ms = self.cluster.clock.now_ms()
-        for name, log in self._logs():
+        for name, log, exists in self._logs():
             try:
                 if log.config.compact and is_due(log, now_ms):
-                    yield from clean(log, now_ms=now_ms)
+                    for work in clean(log, now_ms=now_ms):
+                        yield work
+                        if not exists():
+                            break
             except _TROUBLE as error:
                 self.cluster.note(f"{name} could not be compacted: {error}")
             yield None

@@ -133,7 +133,7 @@ class Transactions:
         if self._next_producer_id < 0 or self._next_producer_id == self.next_block:
             self._next_producer_id = self.next_block
             self.next_block += _BLOCK
-            self.cluster.settings_changed()
+            self.cluster.keep()
         self._next_producer_id += 1
         return self._next_producer_id - 1
 

@@ -13,6 +13,7 @@ from quorate.cluster.authorizer import (
     Permission,
     ResourceType,
 )
+from quorate.cluster.changes import changes_metadata
 from quorate.cluster.errors import Refusal
 from quorate.cluster.turns import Work
 from quorate.codecs import Uuid
@@ -69,6 +70,7 @@ def describe_acls(broker: "Broker", request: DescribeAclsRequest, context: Conte
 
 
 @answers(CreateAclsRequest)
+@changes_metadata
 def create_acls(broker: "Broker", request: CreateAclsRequest, context: Context) -> Work[CreateAclsResponse | None]:
     """Create each ACL that there is not yet."""
     if _is_malformed(broker, context, request.creations):
@@ -95,11 +97,10 @@ def create_acls(broker: "Broker", request: CreateAclsRequest, context: Context) 
         told = f"{len(new):,} ACLs in one request; at most {_MOST:,} are allowed"
         return _all(request, ErrorCode.POLICY_VIOLATION, told)
     for one in new:
-        if one not in cluster.acls:  # another request may have created it meanwhile
+        acl_id = cluster.new_uuid()
+        while acl_id in cluster.acls.by_id:  # with the same seed ids come again after a restart
             acl_id = cluster.new_uuid()
-            while acl_id in cluster.acls.by_id:  # with the same seed ids come again after a restart
-                acl_id = cluster.new_uuid()
-            cluster.acls.add(acl_id, one)
+        cluster.acls.add(acl_id, one)
         yield None
     if new:
         yield from cluster.changing_settings()
@@ -167,6 +168,7 @@ def _check(acl: Acl) -> None:
 
 
 @answers(DeleteAclsRequest)
+@changes_metadata
 def delete_acls(broker: "Broker", request: DeleteAclsRequest, context: Context) -> Work[DeleteAclsResponse | None]:
     """Delete the ACLs that match any of the filters, and tell them."""
     if _is_malformed(broker, context, request.filters):
@@ -194,8 +196,7 @@ def delete_acls(broker: "Broker", request: DeleteAclsRequest, context: Context) 
             request, ErrorCode.INVALID_REQUEST, f"Cannot remove more than {_MOST} acls in a single delete operation."
         )
     for acl_id in gone:
-        if acl_id in cluster.acls.by_id:  # another request may have deleted it meanwhile
-            cluster.acls.remove(acl_id)
+        cluster.acls.remove(acl_id)
         yield None
     if gone:
         yield from cluster.changing_settings()

@@ -23,6 +23,7 @@ from quorate.cluster.apis.configs import (
     topic_config,
 )
 from quorate.cluster.authorizer import CLUSTER_NAME, Operation, ResourceType
+from quorate.cluster.changes import changes_metadata
 from quorate.cluster.client_metrics import check_client_metrics
 from quorate.cluster.config_relations import group_problem
 from quorate.cluster.errors import Refusal
@@ -54,6 +55,7 @@ _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 
 
 @answers(AlterConfigsRequest)
+@changes_metadata
 def alter_configs(broker: "Broker", request: AlterConfigsRequest, context: Context) -> Work[AlterConfigsResponse]:
     """Replace all settings of each resource."""
 
@@ -75,6 +77,7 @@ def alter_configs(broker: "Broker", request: AlterConfigsRequest, context: Conte
 
 
 @answers(IncrementalAlterConfigsRequest)
+@changes_metadata
 def incremental_alter_configs(
     broker: "Broker", request: IncrementalAlterConfigsRequest, context: Context
 ) -> Work[IncrementalAlterConfigsResponse]:

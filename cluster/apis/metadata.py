@@ -57,7 +57,8 @@ def metadata(broker: "Broker", request: MetadataRequest, context: Context) -> Wo
         topics = yield from each(
             dict.fromkeys(by_id or asked), lambda one: _one(broker, one, missing if may_create else None)
         )
-        yield from _create(cluster, list(missing), owner=request)
+        if missing:
+            yield from cluster.changes.run(_create(cluster, list(missing)))
     allowed = TOPIC_OPERATIONS if request.include_topic_authorized_operations else UNKNOWN
     topics = yield from each(
         topics, lambda one: one if one.name is None else replace(one, topic_authorized_operations=allowed)
@@ -103,26 +104,20 @@ def _one(broker: "Broker", asked: MetadataRequestTopic, missing: dict[str, None]
     return MetadataResponseTopic(error_code=error, name=asked.name, topic_id=Uuid.ZERO)
 
 
-def _create(cluster: "ClusterCore", names: Sequence[str], owner: object) -> Work[None]:
+def _create(cluster: "ClusterCore", names: Sequence[str]) -> Work[None]:
     """Create topics that clients ask for. The response does not tell whether that can be: the broker sends it before its controller has done so."""
     if len(names) * cluster.settings.number("num.partitions") > MOST_PARTITIONS:
         return  # as the controller refuses all of the request
-    reserved = []
     made = []
-    try:
-        for name in names:
-            with suppress(Refusal):
-                if name in (CONSUMER_OFFSETS, TRANSACTION_STATE):
-                    cluster.internal_topic(name)
-                    continue
-                cluster.check_new_name(name, owner)
-                cluster.reserve(name, owner)
-                reserved.append(name)
-                made.append((yield from cluster.new_topic(name, -1, -1, None, None)))
-            yield None
-        yield from cluster.enter_topics(made)
-    finally:
-        cluster.release(reserved)
+    for name in names:
+        with suppress(Refusal):
+            if name in (CONSUMER_OFFSETS, TRANSACTION_STATE):
+                cluster.internal_topic(name)
+                continue
+            cluster.check_new_name(name)
+            made.append((yield from cluster.new_topic(name, -1, -1, None, None)))
+        yield None
+    yield from cluster.enter_topics(made)
 
 
 def _described(topic: TopicState, alive: Iterable[int]) -> MetadataResponseTopic:

@@ -69,13 +69,14 @@ def offset_commit(broker: "Broker", request: OffsetCommitRequest, context: Conte
     if context.api_version >= _BY_TOPIC_ID:
         by_id = broker.cluster.topics_by_id
         named = [replace(one, name=by_id[one.topic_id].name) for one in request.topics if one.topic_id in by_id]
+        ids = {one.name: one.topic_id for one in named}  # a topic may be deleted between turns
         unnamed: Refused = {
             one.topic_id: [(part.partition_index, ErrorCode.UNKNOWN_TOPIC_ID) for part in one.partitions]
             for one in request.topics
             if one.topic_id not in by_id
         }
         known, refused = yield from _sorted_out(broker, tuple(named))
-        refused = {broker.cluster.topics[name].id: parts for name, parts in refused.items()} | unnamed
+        refused = {ids[name]: parts for name, parts in refused.items()} | unnamed
     else:
         known, refused = yield from _sorted_out(broker, request.topics)
     form = _Form(

@@ -195,7 +195,7 @@ def _appended(
         if checked is None:
             checked = yield Aside(validate)
             # Much may have happened meanwhile.
-            if partition.leader != broker.id or cluster.partition(topic.name, partition.index) is not partition:
+            if partition.leader != broker.id or not cluster.has(partition):
                 raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             _check_transaction(broker, request, context, partition, batch)
         kept, latest_ms = checked

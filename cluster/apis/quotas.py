@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
+from quorate.cluster.changes import changes_metadata
 from quorate.cluster.errors import Refusal
 from quorate.cluster.quotas import CLIENT_ID, IP, USER, Entity, check_entity, check_quota
 from quorate.cluster.turns import Work
@@ -77,6 +78,7 @@ def _fits(entity: Entity, component: ComponentData) -> bool:
 
 
 @answers(AlterClientQuotasRequest, lacks=_NOT_FOLLOWED)
+@changes_metadata
 def alter_client_quotas(
     broker: "Broker", request: AlterClientQuotasRequest, context: Context
 ) -> Work[AlterClientQuotasResponse]:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
+from quorate.cluster.changes import changes_metadata
 from quorate.cluster.errors import Refusal
 from quorate.cluster.turns import Work, each
 from quorate.codecs.api.broker import (
@@ -35,6 +36,7 @@ _ELECTIONS = (0, 1)
 
 
 @answers(AlterPartitionReassignmentsRequest)
+@changes_metadata
 def alter_partition_reassignments(
     broker: "Broker", request: AlterPartitionReassignmentsRequest, context: Context
 ) -> Work[AlterPartitionReassignmentsResponse]:
@@ -79,6 +81,7 @@ def list_partition_reassignments(
 
 
 @answers(ElectLeadersRequest)
+@changes_metadata
 def elect_leaders(broker: "Broker", request: ElectLeadersRequest, context: Context) -> Work[ElectLeadersResponse]:
     """Have preferred replicas lead; an unclean election changes nothing, as no replica ever lacks anything."""
     cluster = broker.cluster

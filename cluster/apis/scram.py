@@ -4,6 +4,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
+from quorate.cluster.changes import changes_metadata
 from quorate.cluster.errors import Refusal
 from quorate.cluster.scram import ITERATIONS, MECHANISMS, Credential
 from quorate.cluster.turns import Work
@@ -53,6 +54,7 @@ def describe_user_scram_credentials(
 
 
 @answers(AlterUserScramCredentialsRequest)
+@changes_metadata
 def alter_user_scram_credentials(
     broker: "Broker", request: AlterUserScramCredentialsRequest, context: Context
 ) -> Work[AlterUserScramCredentialsResponse]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.apis.configs import check_topic_config, shown
+from quorate.cluster.changes import changes_metadata
 from quorate.cluster.errors import Refusal
 from quorate.cluster.producers import Refused
 from quorate.cluster.topics import TopicState
@@ -41,6 +42,7 @@ _MOST_COUNTED = 0x7FFFFFFF
 
 
 @answers(CreateTopicsRequest)
+@changes_metadata
 def create_topics(broker: "Broker", request: CreateTopicsRequest, context: Context) -> Work[CreateTopicsResponse]:
     """Make all topics at the same moment, or say why not."""
     cluster = broker.cluster
@@ -50,36 +52,30 @@ def create_topics(broker: "Broker", request: CreateTopicsRequest, context: Conte
     refused: dict[str, Refusal] = {}
     if MOST_PARTITIONS < sum(counts) <= _MOST_COUNTED:
         refused = dict.fromkeys(times, Refusal(ErrorCode.POLICY_VIOLATION, told))
-    reserved: list[str] = []
-    try:
-        # All of them before any is made: topics that come together may have names that metrics confuse.
-        for name in [name for name in times if name not in refused]:
-            try:
-                if times[name] > 1:
-                    raise Refusal(ErrorCode.INVALID_REQUEST, f"{brief(name)} is in the request twice")
-                cluster.check_new_name(name, request)
-                cluster.reserve(name, request)
-                reserved.append(name)
-            except Refusal as refusal:
-                refused[name] = refusal
-            yield None
-        # Where the partitions are more than an int counts, Kafka does not see that, and fails over the topic that has them as soon as it makes it.
-        if any(
-            count > MOST_PARTITIONS and topic.name not in refused and _is_made(cluster, topic)
-            for topic, count in zip(request.topics, counts, strict=True)
-        ):
-            refused = dict.fromkeys(times, Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, told))
-        made: dict[str, TopicState] = {}
-        for asked in {topic.name: topic for topic in request.topics if topic.name not in refused}.values():
-            try:
-                made[asked.name] = yield from _new_topic(cluster, asked)
-            except Refusal as refusal:
-                refused[asked.name] = refusal
-            yield None
-        if not request.validate_only:
-            refused |= yield from cluster.enter_topics(list(made.values()))
-    finally:
-        cluster.release(reserved)
+    # All of them before any is made: topics that come together may have names that metrics confuse.
+    for name in [name for name in times if name not in refused]:
+        try:
+            if times[name] > 1:
+                raise Refusal(ErrorCode.INVALID_REQUEST, f"{brief(name)} is in the request twice")
+            cluster.check_new_name(name)
+        except Refusal as refusal:
+            refused[name] = refusal
+        yield None
+    # Where the partitions are more than an int counts, Kafka does not see that, and fails over the topic that has them as soon as it makes it.
+    if any(
+        count > MOST_PARTITIONS and topic.name not in refused and _is_made(cluster, topic)
+        for topic, count in zip(request.topics, counts, strict=True)
+    ):
+        refused = dict.fromkeys(times, Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, told))
+    made: dict[str, TopicState] = {}
+    for asked in {topic.name: topic for topic in request.topics if topic.name not in refused}.values():
+        try:
+            made[asked.name] = yield from _new_topic(cluster, asked)
+        except Refusal as refusal:
+            refused[asked.name] = refusal
+        yield None
+    if not request.validate_only:
+        refused |= yield from cluster.enter_topics(list(made.values()))
     results = []
     settings: dict[tuple[tuple[str, str], ...], tuple[CreatableTopicConfigs, ...]] = {}
     for name in times:
@@ -147,6 +143,7 @@ def _created(
 
 
 @answers(DeleteTopicsRequest)
+@changes_metadata
 def delete_topics(broker: "Broker", request: DeleteTopicsRequest, context: Context) -> Work[DeleteTopicsResponse]:
     """Delete each topic, by name or id."""
     cluster = broker.cluster
@@ -157,7 +154,7 @@ def delete_topics(broker: "Broker", request: DeleteTopicsRequest, context: Conte
     )
     times = Counter(asked)
     results = []
-    named: dict[Uuid, DeletableTopicResult] = {}
+    named: dict[Uuid, tuple[TopicState, DeletableTopicResult]] = {}
     # First those that are named by their ids, as in Kafka; who then names one of them, too, may have meant another one, and it is not deleted.
     for one in sorted(times, key=lambda each: each[0] is not None):
         name, topic_id = one
@@ -174,20 +171,21 @@ def delete_topics(broker: "Broker", request: DeleteTopicsRequest, context: Conte
             if topic.id in named or times[None, topic.id] > 1:
                 named.pop(topic.id, None)
                 raise Refusal(ErrorCode.INVALID_REQUEST, "a topic is named by its id, too")
-            named[topic.id] = found
+            named[topic.id] = topic, found
         except Refusal as refusal:
             results.append(replace(found, error_code=refusal.code, error_message=refusal.message))
         yield None
-    # While the others had their turn some may have been deleted.
-    there = {topic_id: cluster.topics_by_id.get(topic_id) for topic_id in named}
-    for topic_id, found in named.items():
-        gone = there[topic_id] is None
-        results.append(replace(found, error_code=ErrorCode.UNKNOWN_TOPIC_ID) if gone else found)
-    yield from cluster.delete_topics([topic for topic in there.values() if topic is not None])
+    error, message = ErrorCode.NONE, None
+    try:
+        yield from cluster.delete_topics([topic for topic, _ in named.values()])
+    except Refusal as refusal:
+        error, message = refusal.code, refusal.message
+    results += [replace(found, error_code=error, error_message=message) for _, found in named.values()]
     return DeleteTopicsResponse(responses=tuple(results))
 
 
 @answers(CreatePartitionsRequest)
+@changes_metadata
 def create_partitions(
     broker: "Broker", request: CreatePartitionsRequest, context: Context
 ) -> Work[CreatePartitionsResponse]:

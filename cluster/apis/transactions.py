@@ -151,7 +151,10 @@ def _verified(
 def add_offsets_to_txn(broker: "Broker", request: AddOffsetsToTxnRequest, context: Context) -> AddOffsetsToTxnResponse:
     """The partition of the group's offsets becomes part of the transaction."""
     cluster = broker.cluster
-    cluster.internal_topic(CONSUMER_OFFSETS)
+    try:
+        cluster.internal_topic(CONSUMER_OFFSETS)
+    except Refusal:
+        return AddOffsetsToTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
     partition = cluster.groups.partition_for(request.group_id)
     assert partition is not None
     try:

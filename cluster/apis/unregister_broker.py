@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
+from quorate.cluster.changes import changes_metadata
 from quorate.cluster.turns import Work
 from quorate.codecs.api.broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from quorate.codecs.api.error_codes import ErrorCode
@@ -14,6 +15,7 @@ __all__: list[str] = []
 
 
 @answers(UnregisterBrokerRequest)
+@changes_metadata
 def unregister_broker(
     broker: "Broker", request: UnregisterBrokerRequest, context: Context
 ) -> Work[UnregisterBrokerResponse]:

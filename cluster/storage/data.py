@@ -9,6 +9,7 @@ A little longer than a module should be: a start looks at everything first, and 
 import errno
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -24,7 +25,7 @@ from quorate.cluster.storage.files import BadFileError, decode_checkpoint, encod
 from quorate.cluster.storage.findings import Found, Loss, Place
 from quorate.cluster.storage.identity import META, boot_id, cluster_id_of, identity, properties_of
 from quorate.cluster.storage.inspection import inspect
-from quorate.cluster.storage.log_files import LogFiles, remove_folder, topic_id_of
+from quorate.cluster.storage.log_files import LogFiles, remove_folder, topic_id_of, with_suffix
 from quorate.cluster.storage.losses import Originals, refusal, repair
 from quorate.cluster.storage.metadata import MetadataLog, inspect_metadata
 from quorate.cluster.storage.recovery import load
@@ -42,6 +43,8 @@ _FLUSHED = "recovery-point-offset-checkpoint"
 _HIGH_WATERMARKS = "replication-offset-checkpoint"
 _CLEANED = "cleaner-offset-checkpoint"
 _CONTROLLER_ID = 1000
+_DELETED = re.compile(r"(-[0-9]+|\.[0-9a-f]{32})-delete$")
+"""How the name of a deleted partition's folder ends. Earlier releases gave it no id."""
 
 Key = tuple[str, int]
 
@@ -147,7 +150,7 @@ class DataDirectory:
                 self._originals.keep(path)
             for text in repair(found, self._originals):
                 self._note(text)
-        log = MetadataLog(self._controller, self.descriptors, found, durable=self._durable)
+        log = MetadataLog(self._controller, self.descriptors, found, self._note, durable=self._durable)
         for text in log.dropped:
             self._note(text)
         return log
@@ -302,6 +305,8 @@ class DataDirectory:
         for broker in replicas:
             self.broker(broker)
         key = (topic, index)
+        if key in self._logs:  # of another topic with this name, deleted or not created yet: its folders go now
+            self.remove(topic, index, self._logs[key][0])
         found = self._found.pop(key, None) or self._begun(topic, index, topic_id, replicas)
         folders = sorted(self._folders(topic, index, replicas), key=lambda one: one != found.folder)
         files = LogFiles(folders, topic_id, self.descriptors, self._write_start_offsets)
@@ -328,6 +333,12 @@ class DataDirectory:
                 self.broker(broker)
             log.files.spread(self._folders(topic, index, replicas))
 
+    def not_spread(self, topic: str, index: int, replicas: Sequence[int]) -> None:
+        """They will not, after all. Raises `OSError`."""
+        log, _ = self._logs[topic, index]
+        if log.files is not None:
+            log.files.remove_others(self._folders(topic, index, replicas))
+
     def moved(self, topic: str, index: int, replicas: Sequence[int]) -> None:
         """They have them now, and others have not. Raises `OSError`."""
         log, was = self._logs[topic, index]
@@ -335,18 +346,20 @@ class DataDirectory:
             log.files.move(self._folders(topic, index, replicas), log)
             self._logs[topic, index] = (log, tuple(replicas))
 
-    def remove(self, topic: str, index: int) -> None:
-        """A partition is gone, with what was noted of it: a later topic may have its name."""
-        log, _ = self._logs.pop((topic, index))
+    def remove(self, topic: str, index: int, log: PartitionLog) -> None:
+        """Delete the log of a partition, unless it is deleted already, and its checkpoints."""
+        if log.files is None or log.files.deleted:
+            return
+        del self._logs[topic, index]
         for noted in self._checkpoints.values():
             noted.pop((topic, index), None)
-        if log.files is not None:
-            try:
-                log.files.delete(log)
-                if log.start_offset:
-                    self._write_start_offsets()
-            except OSError as error:
-                self._note(f"{log.files.home} could not be deleted: {error}; the next start tries it again")
+        home = log.files.home
+        try:
+            log.files.delete(log)
+            if log.start_offset:
+                self._write_start_offsets()
+        except OSError as error:
+            self._note(f"{home} could not be deleted: {error}; the next start tries it again")
 
     def _folders(self, topic: str, index: int, replicas: Iterable[int]) -> list[Path]:
         return [self.path / f"broker-{one}" / f"{topic}-{index}" for one in replicas]
@@ -354,12 +367,12 @@ class DataDirectory:
     def _delete_removed(self) -> None:
         """Delete what was to be deleted before a crash."""
         for broker in self._broker_folders():
-            for folder in broker.glob("*-delete"):
-                if folder.is_dir() and partition_of(folder.with_name(folder.name.removesuffix("-delete"))) is not None:
+            for folder in broker.iterdir():
+                if _DELETED.search(folder.name) and folder.is_dir():
                     remove_folder(folder)
 
     def _set_aside(self, folder: Path) -> None:
-        stray = folder.with_name(f"{folder.name}.{uuid4().hex}-stray")
+        stray = with_suffix(folder, f".{uuid4().hex}-stray")
         folder.rename(stray)
         self._note(f"{folder} is of no partition of this cluster; it is {stray.name} now, and may be deleted")
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import google_crc32c
 
@@ -36,11 +37,12 @@ from quorate.coordinator.log_segments import segment_path, segments_in
 if TYPE_CHECKING:
     from quorate.cluster.log import PartitionLog
 
-__all__ = ["EPOCHS", "INDEXES", "METADATA", "LogFiles", "remove_folder", "topic_id_of"]
+__all__ = ["EPOCHS", "INDEXES", "METADATA", "LogFiles", "remove_folder", "topic_id_of", "with_suffix"]
 
 EPOCHS = "leader-epoch-checkpoint"
 METADATA = "partition.metadata"
 INDEXES = (".index", ".timeindex", ".txnindex")
+_MOST_NAME = 255
 _OF_SEGMENT = (".log", *INDEXES, ".snapshot")
 
 
@@ -63,26 +65,27 @@ class LogFiles:
         descriptors: Descriptors,
         on_start_offset: Callable[[], object] = lambda: None,
     ) -> None:
-        self.folders = list(folders)
+        self._take_folders(folders)
         self.descriptors = descriptors
         self._on_start_offset = on_start_offset
+        self.deleted = False
         self._is_synced = False
         self._topic_id = str(topic_id)
         self._has_checksums = False
         self._has_gaps = False
         self._closed: dict[int, SegmentSum] = {}
         self._snapshot = (0, 0)
-        self._checksums = self.home / CHECKSUMS
         for folder in self.folders:
             folder.mkdir(parents=True, exist_ok=True)
         if topic_id_of(self.home) != topic_id:
             write_atomically(self.home / METADATA, encode_partition_metadata(topic_id))
         self._share_all()
 
-    @property
-    def home(self) -> Path:
-        """The folder that is written to."""
-        return self.folders[0]
+    def _take_folders(self, folders: Iterable[Path]) -> None:
+        """Be in other folders from now on. `home`: the one that is written to."""
+        self.folders = list(folders)
+        self.home = self.folders[0]
+        self._checksums = self.home / CHECKSUMS
 
     # ---- links
 
@@ -129,27 +132,37 @@ class LogFiles:
     def move(self, folders: Sequence[Path], log: "PartitionLog") -> None:
         """Other brokers have the replicas from now on; their folders have the files already (`spread`). Raises `OSError`."""
         gone = [one for one in self.folders if one not in folders]
+        self._close(log)
         # Where there are links it does not matter which folder is written to; where there are none, it is to be one that has everything.
-        self.folders = sorted(folders, key=lambda one: one != self.home)
-        self._checksums = self.home / CHECKSUMS
+        self._take_folders(sorted(folders, key=lambda one: one != self.home))
         self._share_all()
-        for folder in gone:
-            self.descriptors.close(folder / CHECKSUMS)
-        for segment in log.segments:
-            assert isinstance(segment.store, FileStore)
-            self.descriptors.close(segment.store.path)
-            segment.store.path = self._path(segment.base_offset, ".log")
         for folder in dict.fromkeys(gone):
             remove_folder(folder)
 
-    def delete(self, log: "PartitionLog") -> None:
-        """The topic is gone. Folders are renamed first, as brokers do it, so that a crash in between leaves nothing that looks like a log."""
+    def _close(self, log: "PartitionLog") -> None:
+        """Close the files that are open: the folder is about to be another one."""
         for segment in log.segments:
             segment.store.delete()
-        self.descriptors.close(self.home / CHECKSUMS)
-        for folder in self.folders:
-            renamed = folder.with_name(f"{folder.name}-delete")
-            remove_folder(renamed)
+        self.descriptors.close(self._checksums)
+
+    def remove_others(self, folders: Sequence[Path]) -> None:
+        """Delete the folders that `spread` made, after all. Raises `OSError`."""
+        for folder in folders:
+            if folder not in self.folders:
+                remove_folder(folder)
+
+    def delete(self, log: "PartitionLog") -> None:
+        """Delete the folders of a deleted topic. Raises `OSError`.
+
+        They are renamed first, as brokers do it: a crash in between leaves nothing that looks like a
+        log. From then on every write fails, as the renamed folders do not exist: the folders of a
+        later topic of the same name are not touched.
+        """
+        folders, suffix = self.folders, f".{uuid4().hex}-delete"
+        self._close(log)
+        self._take_folders(with_suffix(folder, suffix) for folder in folders)
+        self.deleted = True
+        for folder, renamed in zip(folders, self.folders, strict=True):
             with suppress(FileNotFoundError):
                 folder.rename(renamed)
             remove_folder(renamed)
@@ -182,7 +195,7 @@ class LogFiles:
 
     def segment(self, base_offset: int, now_ms: int, size: int = 0, crc: int = 0) -> Segment:
         """A segment that is there, of which so many bytes count, with nothing in its indexes yet."""
-        store = FileStore(self._path(base_offset, ".log"), self.descriptors, size, crc)
+        store = FileStore(self, self._path(base_offset, ".log").name, self.descriptors, size, crc)
         return Segment(base_offset, store, created_ms=now_ms)
 
     def unsynced(self) -> list[Path]:
@@ -236,16 +249,14 @@ class LogFiles:
         path = self._path(segment.base_offset, ".log.cleaned")
         self.descriptors.close(path)
         path.write_bytes(b"")
-        return FileStore(path, self.descriptors)
+        return FileStore(self, path.name, self.descriptors)
 
     def replace_segment(self, old: Segment, made: Segment, aborted: Iterable[AbortedTransaction]) -> None:
         """Put what compaction left, in a file that `cleaned` gave, in the segment's place. Raises `OSError`."""
         assert isinstance(made.store, FileStore)
         path = self.path(old)
         self.descriptors.close(path)
-        self.descriptors.close(made.store.path)
-        made.store.path.replace(path)
-        made.store.path = path
+        made.store.rename(path.name)
         self._share(path.name)
         self.write_aborted(old.base_offset, aborted)
         self.write_indexes(made)
@@ -384,6 +395,11 @@ def _link(source: Path, target: Path) -> None:
             return
         target.unlink()
     os.link(source, target)
+
+
+def with_suffix(folder: Path, suffix: str) -> Path:
+    """The path of a renamed folder. A long name is cut to 255 bytes, as in `LocalLog.logDeleteDirName`."""
+    return folder.with_name(folder.name[: _MOST_NAME - len(suffix)] + suffix)
 
 
 def remove_folder(folder: Path) -> None:

@@ -5,13 +5,14 @@ so that offsets never go back.
 """
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from quorate.cluster.flushing import Flusher, Unflushed
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.log_config import NEVER, LogConfig
+from quorate.cluster.producers import Refused
 from quorate.cluster.storage.findings import Found, Place
 from quorate.cluster.storage.inspection import inspect
 from quorate.cluster.storage.log_files import LogFiles
@@ -67,6 +68,7 @@ class MetadataLog:
         directory: Path,
         descriptors: Descriptors,
         found: Found,
+        on_note: Callable[[str], object],
         *,
         durable: bool = False,
     ) -> None:
@@ -80,6 +82,7 @@ class MetadataLog:
         self.removed: set[Uuid] = set()
         self.dropped: list[str] = []
         self._found = found
+        self._note = on_note
         for segment in found.segments.values():
             self._read(segment_path(self._folder, segment.sum.base_offset), segment.sum.size)
 
@@ -121,7 +124,7 @@ class MetadataLog:
                     raise LogError(record.detail)
                 offset = record.offset
                 self._apply(decode_metadata(record.value or b""), record.offset)
-            except (DecodeError, LogError, KeyError, IndexError, StopIteration) as error:
+            except (DecodeError, LogError, KeyError, IndexError) as error:
                 if self._found.repaired:
                     self.dropped.append(f"offset {offset:,} of the cluster's metadata is about something that is lost")
                     continue
@@ -139,15 +142,19 @@ class MetadataLog:
             self.removed.discard(record.topic_id)
 
     def become(self, state: MetadataState, now_ms: int, *, only: Collection[Uuid] | None = None) -> int:
-        """Write down what differs from what is known; returns how many records that took. Raises `Refused` if it cannot be written.
+        """Write down what differs from what is known, all of it or nothing; returns the number of records.
+
+        Raises `Refused` if it cannot be written.
 
         `only`: ids of the topics that can differ; `state` need not have the others.
         """
         records = list(difference(self.state, state, self.log.next_offset, only=only))
-        for start in range(0, len(records), _MOST_RECORDS):
-            self._append(records[start : start + _MOST_RECORDS], now_ms)
         if records:
-            self._compact_if_worth(now_ms)
+            self._append(records, now_ms)
+            try:
+                self._compact_if_worth(now_ms)
+            except OSError as error:  # the change is written down; the next one tries this again
+                self._note(f"{self._folder} could not be compacted: {error}")
         return len(records)
 
     def _append(self, records: Sequence[Message], now_ms: int) -> None:
@@ -159,7 +166,13 @@ class MetadataLog:
             ],
             partition_leader_epoch=1,
         )
-        self.log.append_own(batch, now_ms)
+        try:
+            self.log.append_own(batch, now_ms)
+        except Refused as refused:
+            if self.log.next_offset == first:
+                raise
+            # It is in the log, so it counts; only a machine that fails before the next flush may lose it.
+            self._note(f"{self._folder}: {refused}")
         for index, record in enumerate(records):
             self._apply(record, first + index)
 

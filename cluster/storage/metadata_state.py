@@ -83,6 +83,8 @@ class MetadataState:
     credentials: dict[tuple[str, int], Credential] = field(default_factory=dict)
     quotas: Quotas = field(default_factory=dict)
     acls: dict[Uuid, Acl] = field(default_factory=dict)
+    _ids: dict[str, Uuid] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Topics by name, as far as records were applied."""
 
     def apply(self, record: object, offset: int) -> None:
         """What the record at an offset says. Records of other kinds change nothing. Raises `KeyError` or `IndexError` if it is about what is not there."""
@@ -108,8 +110,11 @@ class MetadataState:
                 del self.brokers[record.broker_id]
             case TopicRecord():
                 self.topics[record.topic_id] = TopicFacts(record.name)
+                self._ids[record.name] = record.topic_id
             case RemoveTopicRecord():
-                del self.topics[record.topic_id]
+                name = self.topics.pop(record.topic_id).name
+                if self._ids[name] == record.topic_id:  # another topic has the name where records are lost
+                    del self._ids[name]
             case PartitionRecord():
                 partition = PartitionFacts(record.replicas, record.isr, record.leader, record.leader_epoch)
                 partitions = self.topics[record.topic_id].partitions
@@ -164,7 +169,7 @@ class MetadataState:
 
     def _configure(self, record: ConfigRecord) -> None:
         if record.resource_type == TOPIC_CONFIG:
-            config = next(one for one in self.topics.values() if one.name == record.resource_name).config
+            config = self.topics[self._ids[record.resource_name]].config
         elif (kept := self._named(record.resource_type)) is not None:
             config = kept.setdefault(record.resource_name, {})
             if record.value is None and config.keys() <= {record.name}:

@@ -94,16 +94,42 @@ class Descriptors:
             os.close(self._open.popitem()[1])
 
 
+class Home(Protocol):
+    """`home`: the folder of a log. It can become another one; that of a deleted log does not exist."""
+
+    home: Path
+
+
 class FileStore:
-    """Bytes in a file, up to `size`, with their CRC-32C; what is behind that is the rest of a write that failed, and is overwritten."""
+    """Bytes in a file, up to `size`, with their CRC-32C; what is behind that is the rest of a write that failed, and is overwritten.
 
-    __slots__ = ("crc", "descriptors", "path", "size")
+    `files`: in whose folder the file is, called `name`.
+    """
 
-    def __init__(self, path: Path, descriptors: Descriptors, size: int = 0, crc: int = 0) -> None:
-        self.path = path
+    __slots__ = ("_home", "_path", "crc", "descriptors", "files", "name", "size")
+
+    def __init__(self, files: Home, name: str, descriptors: Descriptors, size: int = 0, crc: int = 0) -> None:
+        self.files = files
+        self.name = name
+        self._home = files.home
+        self._path = self._home / name
         self.descriptors = descriptors
         self.size = size
         self.crc = crc
+
+    @property
+    def path(self) -> Path:
+        """Where it is now."""
+        home = self.files.home
+        if home is not self._home:  # else the same object, as each append looks for it
+            self._home, self._path = home, home / self.name
+        return self._path
+
+    def rename(self, name: str) -> None:
+        """Have the file take the place of another one in the folder. Raises `OSError`."""
+        self.descriptors.close(self.path)
+        self.path.replace(self._home / name)
+        self.name, self._path = name, self._home / name
 
     def append(self, data: bytes) -> None:
         """Write behind the end. After an `OSError` the file is as before, or at least what counts of it."""

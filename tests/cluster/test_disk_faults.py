@@ -277,21 +277,23 @@ def test_a_coordinator_whose_log_is_damaged_while_it_runs_is_none_and_does_not_f
 
 
 @pytest.mark.parametrize("end", ["stop", "checkpoint"])
-def test_a_topic_that_there_was_no_room_to_write_down_is_once_there_is(
+def test_a_config_that_there_was_no_room_to_write_down_is_written_once_there_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
     def full(*_: object) -> None:
         raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, "No space left on device")
 
     with opened(tmp_path) as core:
+        topic = core.create_topic("t", partitions=1, replicas=1)
         with monkeypatch.context() as patch:
             patch.setattr(PartitionLog, "append_own", full)
-            core.create_topic("t", partitions=1, replicas=1)
+            topic.config["retention.ms"] = "7"
+            core.settings_changed()
         if end == "checkpoint":
             core.maintenance.checkpoint()
             crash(core)
     with opened(tmp_path) as core:
-        assert core.topics.keys() == {"t"}
+        assert core.topics["t"].config == {"retention.ms": "7"}
 
 
 @pytest.mark.parametrize(

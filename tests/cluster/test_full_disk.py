@@ -48,22 +48,53 @@ def test_metadata_that_could_not_be_written_is_with_the_next_change(
 ) -> None:
     clock = ManualClock()
     core = quiet_core(tmp_path, clock)
-    core.create_topic("old", partitions=1)
-    core.create_topic("grows", partitions=1)
-
-    def full(log: PartitionLog, data: bytes, now_ms: int) -> None:
-        raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, "No space left on device")
-
+    topic = core.create_topic("old", partitions=1)
     with monkeypatch.context() as patched:
-        patched.setattr(PartitionLog, "append_own", full)
-        core.create_topic("made", partitions=2)
-        core.delete_topic("old")
-        core.add_partitions("grows", 3)
+        patched.setattr(PartitionLog, "append_own", no_room)
+        topic.config["retention.ms"] = "7"
+        core.settings_changed()
+        core.brokers[2].serving = False
+        core.broker_changed()
         assert "No space left on device; free some space" in core.notes[-1]
+    epoch = topic.partitions[0].leader_epoch
     core.create_topic("last", partitions=1)
     core.data.release()  # a crash
     again = quiet_core(tmp_path, clock)
-    assert {one.name: len(one.partitions) for one in again.topics.values()} == {"grows": 3, "made": 2, "last": 1}
+    assert {one.name: one.config for one in again.topics.values()} == {"old": {"retention.ms": "7"}, "last": {}}
+    assert again.topics["old"].partitions[0].leader_epoch == epoch + 1
+
+
+def no_room(log: PartitionLog, data: bytes, now_ms: int) -> None:
+    raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, "No space left on device")
+
+
+def test_changes_of_topics_that_cannot_be_written_down_are_refused_and_leave_everything_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Issue 14: the folders of a deleted topic were gone, the topic was not, and the next start was refused."""
+    clock = ManualClock()
+    core = quiet_core(tmp_path, clock)
+    topic = core.create_topic("a", partitions=1, assignment=[[1]])
+    topic.partitions[0].log.append(batch(3), leader_epoch=0, now_ms=0)
+    with monkeypatch.context() as patched:
+        patched.setattr(PartitionLog, "append_own", no_room)
+        for change in (
+            lambda: core.create_topic("b", partitions=2),
+            lambda: core.delete_topic("a"),
+            lambda: core.add_partitions("a", 3),
+            lambda: core.reassign(topic.partitions[0], [2]),
+        ):
+            with pytest.raises(Refusal, match="No space left") as refusal:
+                change()
+            assert refusal.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+            assert sorted(path.name for path in tmp_path.glob("broker-*/*-*") if path.is_dir()) == ["a-0"]
+    core.data.release()  # a crash
+    again = quiet_core(tmp_path, clock)
+    (same,) = again.topics.values()
+    (only,) = same.partitions
+    assert (same.name, same.id, only.replicas, only.log.next_offset) == ("a", topic.id, (1,), 3)
+    again.delete_topic("a")
+    assert not list(tmp_path.glob("broker-*/a-*"))
 
 
 def test_a_full_disk_is_noted_once_in_a_while_and_keeps_a_cluster_from_starting(
