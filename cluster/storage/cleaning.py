@@ -71,7 +71,9 @@ def _read(segment: Segment) -> Iterator[Batch]:
 
 
 def clean(log: PartitionLog, *, now_ms: int) -> Iterator[Unflushed | None]:
-    """Compact a log, in steps between which it may be written to, and deleted from. Raises `LogError` and `OSError`.
+    """Compact a log, in steps between which it may be written to. Raises `LogError` and `OSError`.
+
+    It ends early if the oldest segments are deleted meanwhile.
 
     A step may be something that is to be on the disk before the next: whoever goes on without having brought it there waits for it.
     """
@@ -85,6 +87,8 @@ def clean(log: PartitionLog, *, now_ms: int) -> Iterator[Unflushed | None]:
     newest = (batch for segment in behind for batch in _read(segment))
     for _ in cleaning.look([_Closed(one) for one in closed], newest, behind[0].base_offset):
         yield None
+        if log.segments[0].base_offset != closed[0].base_offset:
+            return
     for one in cleaning.segments:
         assert isinstance(one, _Closed)
         store = MemoryStore() if log.files is None else log.files.cleaned(one.segment)
@@ -95,6 +99,9 @@ def clean(log: PartitionLog, *, now_ms: int) -> Iterator[Unflushed | None]:
             facts = BatchFacts.of(data)
             made.append(data, facts.last_offset, facts.max_timestamp_ms)
             yield None
+            if log.segments[0].base_offset != closed[0].base_offset:
+                _discard(log, made)
+                return
         if isinstance(store, FileStore) and log.files is not None:  # what takes its place is to be as safe as it was
             work = log.files.unsealed(log, one.segment)
             if made.size:

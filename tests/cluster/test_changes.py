@@ -90,7 +90,7 @@ def in_process(core: ClusterCore) -> Iterator[Any]:
 FIRST = (create, delete, grow)
 SECOND = (*FIRST, delete_and_create, in_process)
 MAINTENANCE = (retention, compaction)
-PAIRS = [*product(FIRST, (*SECOND, *MAINTENANCE)), *product(MAINTENANCE, SECOND)]
+PAIRS = [*product(FIRST, (*SECOND, *MAINTENANCE)), *product(MAINTENANCE, SECOND), (compaction, retention)]
 
 
 class Meeting:
