@@ -304,23 +304,23 @@ class GroupCoordinators:
     def request_many(self, broker: int, request: Message, context: RequestContext) -> Work[Message]:
         """Answer a request about several groups, each by its coordinator."""
         asked, answered, id_of = _MANY[type(request)]
-        parts: dict[int, list[Any]] = {}
+        parts: dict[int, tuple[PartitionState | None, list[Any]]] = {}
         for group in getattr(request, asked):
             partition = self.partition_for(id_of(group))
-            parts.setdefault(-1 if partition is None else partition.index, []).append(group)
+            index = -1 if partition is None else partition.index
+            parts.setdefault(index, (partition, []))[1].append(group)
             yield None
         answers: list[Any] = []
         some = (
-            (index, groups[first : first + _GROUPS_AT_ONCE])
-            for index, groups in parts.items()
+            (partition, groups[first : first + _GROUPS_AT_ONCE])
+            for partition, groups in parts.values()
             for first in range(0, len(groups), _GROUPS_AT_ONCE)
         )
-        for index, groups in some:
+        for partition, groups in some:
             yield None
             part = replace(request, **{asked: tuple(groups)})
-            topic = self.cluster.topics.get(CONSUMER_OFFSETS)  # it may be deleted meanwhile
-            partition = None if index < 0 or topic is None else topic.partitions[index]
-            running = self._of(partition, broker)
+            there = partition is not None and self.cluster.has(partition)  # the topic may be deleted meanwhile
+            running = self._of(partition, broker) if there else None
             if running is None:
                 answers.append(self._nobody.failed(part, context, ErrorCode.NOT_COORDINATOR, ""))
             else:

@@ -23,7 +23,7 @@ from quorate.cluster.log import PartitionLog
 from quorate.cluster.producers import Refused
 from quorate.cluster.turns import Work, at_once
 from quorate.codecs import CONSUMER_OFFSETS, Uuid
-from quorate.codecs.api import OffsetCommitRequest
+from quorate.codecs.api import DescribeGroupsRequest, OffsetCommitRequest
 from quorate.codecs.api.broker import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
 from quorate.codecs.api.broker.create_partitions import CreatePartitionsTopic
 from quorate.codecs.api.broker.create_topics import CreatableTopic, CreatableTopicConfig
@@ -332,6 +332,20 @@ def test_an_internal_topic_is_created_while_a_client_creates_or_deletes_it(
         again = quiet_core(data, ManualClock())
         assert shape(again) == shape(core)
         again.data.release()  # type: ignore[union-attr]
+
+
+def test_groups_have_no_coordinator_once_their_offsets_topic_is_another_one() -> None:
+    """A request about many groups failed where the new topic had fewer partitions."""
+    core = quiet_core(None, ManualClock())
+    core.internal_topic(CONSUMER_OFFSETS)
+    groups = tuple(f"group-{number}" for number in range(20))
+    work = ask(core, DescribeGroupsRequest(groups=groups), 5)
+    for _ in range(len(groups) + 1):  # their partitions are known by then
+        next(work)
+    core.delete_topic(CONSUMER_OFFSETS)
+    core.create_topic(CONSUMER_OFFSETS, partitions=1, assignment=[[1]])
+    found = at_once(work).groups
+    assert {one.group_id: one.error_code for one in found} == dict.fromkeys(groups, ErrorCode.NOT_COORDINATOR)
 
 
 def test_offsets_of_a_topic_that_is_deleted_between_turns_are_refused_by_its_id() -> None:
