@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager
 from random import Random
 
 from quorate.cluster import EmbeddedCluster
+from quorate.codecs.api import ShareGroupHeartbeatRequest
 from quorate.codecs.api.broker import (
     ApiVersionsRequest,
     DeleteTopicsRequest,
@@ -20,13 +21,15 @@ from tests.cluster.features import switch_on
 from tests.cluster.pair import READ_AGAIN_S, Difference, Ids, Pair
 from tests.cluster.pair_gaps import undeclared
 from tests.cluster.pair_requests import Requests
+from tests.cluster.pair_share import ShareStates
 from tests.cluster.pair_tables import SETS, SETS_ONCE
 from tests.cluster.wire import Wire
 
 __all__ = ["SETTINGS", "Differs", "Duel", "duel"]
 
+_OFFSETS_PARTITIONS = 3
 SETTINGS: Mapping[str, object] = {
-    "offsets.topic.num.partitions": 3,
+    "offsets.topic.num.partitions": _OFFSETS_PARTITIONS,
     "offsets.topic.replication.factor": 1,
     "transaction.state.log.num.partitions": 2,
     "transaction.state.log.replication.factor": 1,
@@ -74,7 +77,7 @@ class Differs(AssertionError):
 
 
 class Duel:
-    """The embedded cluster and a real broker. `requests`: how many were compared."""
+    """The embedded cluster and a real broker. `requests`: how many were compared; `share_states`: of the real broker."""
 
     def __init__(
         self, ours: EmbeddedCluster, port: int, *, sets: frozenset[str] = SETS, user: str | None = None
@@ -87,6 +90,7 @@ class Duel:
         self.ids = Ids()
         self.requests = 0
         self.pair = Pair(*self.ports, ids=self.ids, sets=sets, user=user)
+        self.share_states = ShareStates(port, _OFFSETS_PARTITIONS, user)
         for key_type in (0, 1):  # has both make their internal topics
             self._until_equal(FindCoordinatorRequest(coordinator_keys=("g",), key_type=key_type), 4)
         self._until_equal(InitProducerIdRequest(transactional_id="first", transaction_timeout_ms=1000), 4)
@@ -121,6 +125,8 @@ class Duel:
                 self._check(found, seed, step, request, "")
                 if isinstance(ours, Message):
                     requests.observe(request, ours)
+                if isinstance(request, ShareGroupHeartbeatRequest):
+                    self.share_states.wait(request.group_id)
                 if requests.api.name in CHANGES:
                     self._check(pair.settle(), seed, step, request, "afterwards: ")
         finally:

@@ -1,6 +1,7 @@
 """The embedded cluster beside a real broker: the same raw requests, answered the same, field by field. `bench/cluster_differential.py` goes on with other seeds."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -244,6 +245,21 @@ def test_the_id_of_a_share_groups_member_is_no_longer_than_a_uuid(pair: Pair, le
     ours, _, found = pair.ask(request, 1)
     assert not found
     assert ours.error_code == (ErrorCode.GROUP_ID_NOT_FOUND if length <= 36 else ErrorCode.INVALID_REQUEST)
+
+
+def test_a_share_group_has_its_next_epoch_once_partitions_have_share_state(both: Duel, pair: Pair) -> None:
+    """Seed 14304949 of the sweep: a broker makes the state after the first response (issue 14)."""
+    _make_topic(pair, "share-states")
+    join = ShareGroupHeartbeatRequest(
+        group_id="share-states", member_id="m", member_epoch=0, subscribed_topic_names=("share-states",)
+    )
+    ours, _, found = pair.ask(join, 1)
+    assert not found
+    assert (ours.member_epoch, ours.assignment.topic_partitions) == (2, ())
+    both.share_states.wait("share-states")
+    ours, _, found = pair.ask(replace(join, member_epoch=2, subscribed_topic_names=None), 1)
+    assert not found
+    assert (ours.member_epoch, len(ours.assignment.topic_partitions)) == (3, 1)
 
 
 @pytest.mark.parametrize("version", [3, 4])
