@@ -162,6 +162,7 @@ def test_groups_of_features_that_are_off_are_listed_as_none_and_refused(
             assert wire.ask(joins, 1).error_code == 0
             assert told(share, "--list") == "shares\n"
             assert re.search("\nshares +m +/127.0.0.1 ", told(share, "--describe", "--group", "shares", "--members"))
+            assert re.search("\nshares +", told(share, "--describe", "--group", "shares", "--state"))
             for arguments in (
                 ("--describe", "--group", "shares"),
                 ("--delete-offsets", "--group", "shares", "--topic", "t"),
@@ -187,6 +188,14 @@ def test_who_looks_after_a_cluster_is_told_what_there_is(
     assert cluster_id["out"] == f"Cluster ID: {running.core.cluster_id}\n"
     told = tools("BrokerApiVersionsCommand", "--bootstrap-server", running.bootstrap_servers)
     assert "AlterUserScramCredentials(51): 0 [usable: 0]" in told["out"]
+
+
+def test_a_broker_is_unregistered(tools: Callable[..., dict[str, Any]]) -> None:
+    with EmbeddedCluster(brokers=2, properties=QUICK, seed=1) as made:
+        unregister = ("ClusterTool", "unregister", "--bootstrap-server", made.bootstrap_servers, "--id")
+        assert tools(*unregister, 2)["out"] == "Broker 2 is no longer registered.\n"
+        assert made.call(lambda: sorted(made.core.alive)) == [1]
+        assert tools(*unregister, 3)["status"] == 1
 
 
 def test_offsets_of_groups_are_set_and_taken_back(ok: Run) -> None:
