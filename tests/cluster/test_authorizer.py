@@ -4,11 +4,12 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from quorate.cluster.authorizer import (
     CLASS_NAME,
+    WILDCARD,
     Acl,
     AclFilter,
     Acls,
@@ -84,6 +85,17 @@ def as_json(one: Acl | AclFilter) -> dict[str, Any]:
     }
 
 
+def kafka_fails(acl: Acl, action: dict[str, Any]) -> bool:
+    """Whether Kafka 4.3.1 may throw or never return when it checks this ACL.
+
+    Names that sort before "*" are met when it looks for ACLs of "*". From one that only begins like the resource, it goes
+    back to `"*".substring(0, n)` for n common characters: for 1 that is the same place again, and beyond 1 it is out of bounds.
+    """
+    name = action.get("name", "")
+    begins_like_it = acl.name[0] == name[:1] and not name.startswith(acl.name)
+    return acl.resource_type == action["resourceType"] and acl.name < WILDCARD and begins_like_it
+
+
 @pytest.mark.oracle
 @given(
     entries=st.lists(acls, max_size=8, unique=True),
@@ -100,6 +112,7 @@ def test_generated_acls_allow_what_kafkas_authorizer_allows(
     super_users: str,
     allow_everyone: str,
 ) -> None:
+    assume(not any(kafka_fails(acl, action) for acl in entries for action in asked))
     theirs = oracle.call(
         "authorize",
         acls=[as_json(one) for one in entries],
@@ -114,6 +127,20 @@ def test_generated_acls_allow_what_kafkas_authorizer_allows(
     assert [ours(authorizer, one) for one in asked] == theirs["results"]
     found = [[list(asdict(acl).values()) for _, acl in authorizer.acls.matching(one)] for one in wanted]
     assert [sorted(one) for one in found] == [sorted(one) for one in theirs["found"]]
+
+
+@pytest.mark.oracle
+def test_an_acl_whose_name_sorts_before_the_wildcard_refuses_nobody_else(oracle: Oracle) -> None:
+    """Where Kafka throws. With "#b" and "#a", of which one character is common, it would never return."""
+    other = replace(READ_A, resource_type=ResourceType.GROUP, name="#team-b")
+    own = replace(other, name="#team-a")
+    action = {"principal": "User:alice", "host": "127.0.0.1", "operation": 3, "resourceType": 3, "name": "#team-a"}
+    entries = [as_json(other), as_json(own)]
+    theirs = oracle.call("authorize", acls=entries, actions=[action], filters=[])
+    assert kafka_fails(other, action)
+    assert theirs["results"] == ["StringIndexOutOfBoundsException"]
+    assert ours(authorizer_with(other, own), action) == "ALLOWED"
+    assert ours(authorizer_with(other), action) == "DENIED"
 
 
 @pytest.mark.oracle

@@ -26,6 +26,9 @@ OLDER = {"4.0": HERE.parent / "oracle_4_0"}
 
 REMEDY = "`make test` installs what is missing and builds it; or run {folder}/build with a JDK (17 or newer) and Maven on the PATH"
 
+LIMIT_S = 600
+"""How long the answers to one exchange may take. Kafka has loops that never end, and a test that waits for one hides all others."""
+
 Answer = dict[str, Any]
 
 
@@ -104,7 +107,7 @@ class Oracle:
         return answers
 
     def exchange(self, lines: Iterable[str]) -> list[Answer]:
-        """Raw lines in, one answer for each out, refusals included. Raises `OracleError` if the program ends before the last answer."""
+        """Raw lines in, one answer for each out, refusals included. Raises `OracleError` if the program ends before the last answer, or takes `LIMIT_S`."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -121,12 +124,19 @@ class Oracle:
         # From a thread of its own: with both pipes full, writing everything first would never end.
         writer = threading.Thread(target=write, daemon=True)
         writer.start()
+        watchdog = threading.Timer(LIMIT_S, self._process.kill)
+        watchdog.daemon = True
+        watchdog.start()
         answers: list[Answer] = []
-        for line in sent:
-            text = stdout.readline()
-            if not text:
-                raise OracleError(f"the program ended at line {len(answers) + 1}: {line[:2000]}\n{self.stderr()}")
-            answers.append(json.loads(text))
+        try:
+            for line in sent:
+                text = stdout.readline()
+                if not text:
+                    how = "ended" if watchdog.is_alive() else f"was killed after {LIMIT_S} s"
+                    raise OracleError(f"the program {how} at line {len(answers) + 1}: {line[:2000]}\n{self.stderr()}")
+                answers.append(json.loads(text))
+        finally:
+            watchdog.cancel()
         writer.join()
         return answers
 
