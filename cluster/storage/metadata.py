@@ -152,7 +152,8 @@ class MetadataLog:
         if records:
             self._append(records, now_ms)
             try:
-                self._compact_if_worth(now_ms)
+                if len(records) < _MOST_RECORDS:  # a larger change leaves it to the next one
+                    self._compact_if_worth(now_ms)
             except OSError as error:  # the change is written down; the next one tries this again
                 self._note(f"{self._folder} could not be compacted: {error}")
         return len(records)

@@ -89,6 +89,25 @@ class MetadataState:
     def apply(self, record: object, offset: int) -> None:
         """What the record at an offset says. Records of other kinds change nothing. Raises `KeyError` or `IndexError` if it is about what is not there."""
         match record:
+            # Those that large changes consist of come first.
+            case TopicRecord():
+                self.topics[record.topic_id] = TopicFacts(record.name)
+                self._ids[record.name] = record.topic_id
+            case RemoveTopicRecord():
+                name = self.topics.pop(record.topic_id).name
+                if self._ids.get(name) == record.topic_id:  # another topic has the name where records are lost
+                    del self._ids[name]
+            case PartitionRecord():
+                partition = PartitionFacts(record.replicas, record.isr, record.leader, record.leader_epoch)
+                partitions = self.topics[record.topic_id].partitions
+                if record.partition_id < len(partitions):
+                    partitions[record.partition_id] = partition
+                elif record.partition_id == len(partitions):
+                    partitions.append(partition)
+                else:
+                    raise IndexError(record.partition_id)
+            case ConfigRecord():
+                self._configure(record)
             case FeatureLevelRecord(feature_level=0):
                 self.features.pop(record.name, None)
             case FeatureLevelRecord():
@@ -108,26 +127,8 @@ class MetadataState:
                 self.brokers[record.broker_id] = replace(known, fenced=record.fenced > 0)
             case UnregisterBrokerRecord():
                 del self.brokers[record.broker_id]
-            case TopicRecord():
-                self.topics[record.topic_id] = TopicFacts(record.name)
-                self._ids[record.name] = record.topic_id
-            case RemoveTopicRecord():
-                name = self.topics.pop(record.topic_id).name
-                if self._ids[name] == record.topic_id:  # another topic has the name where records are lost
-                    del self._ids[name]
-            case PartitionRecord():
-                partition = PartitionFacts(record.replicas, record.isr, record.leader, record.leader_epoch)
-                partitions = self.topics[record.topic_id].partitions
-                if record.partition_id < len(partitions):
-                    partitions[record.partition_id] = partition
-                elif record.partition_id == len(partitions):
-                    partitions.append(partition)
-                else:
-                    raise IndexError(record.partition_id)
             case PartitionChangeRecord():
                 self._change(record)
-            case ConfigRecord():
-                self._configure(record)
             case ProducerIdsRecord():
                 self.next_producer_id = record.next_producer_id
             case ClientQuotaRecord():
