@@ -8,6 +8,7 @@ Knows the protocol, not the ops; these are described in README.md. Standard libr
 
 import contextlib
 import json
+import select
 import shutil
 import subprocess
 import tempfile
@@ -108,36 +109,46 @@ class Oracle:
 
     def exchange(self, lines: Iterable[str]) -> list[Answer]:
         """Raw lines in, one answer for each out, refusals included. Raises `OracleError` if the program ends before the last answer, or takes `LIMIT_S`."""
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
         sent = list(lines)
-
-        def write() -> None:
-            try:
-                for line in sent:
-                    stdin.write(line + "\n")
-                stdin.flush()
-            except (BrokenPipeError, ValueError):
-                return  # it has ended: the reader below says so, with its stderr
-
+        if len(sent) == 1:  # as nearly always: two threads would take longer than most ops
+            self._write(sent)
+            stdout = self._process.stdout
+            assert stdout is not None
+            if not select.select([stdout], [], [], LIMIT_S)[0]:
+                self._process.kill()
+            return self._read(sent)
         # From a thread of its own: with both pipes full, writing everything first would never end.
-        writer = threading.Thread(target=write, daemon=True)
-        writer.start()
+        writer = threading.Thread(target=self._write, args=(sent,), daemon=True)
         watchdog = threading.Timer(LIMIT_S, self._process.kill)
         watchdog.daemon = True
+        writer.start()
         watchdog.start()
-        answers: list[Answer] = []
         try:
-            for line in sent:
-                text = stdout.readline()
-                if not text:
-                    how = "ended" if watchdog.is_alive() else f"was killed after {LIMIT_S} s"
-                    raise OracleError(f"the program {how} at line {len(answers) + 1}: {line[:2000]}\n{self.stderr()}")
-                answers.append(json.loads(text))
+            answers = self._read(sent)
         finally:
             watchdog.cancel()
         writer.join()
+        return answers
+
+    def _write(self, lines: Sequence[str]) -> None:
+        stdin = self._process.stdin
+        assert stdin is not None
+        with contextlib.suppress(BrokenPipeError, ValueError):  # it has ended: the reader says so, with its stderr
+            stdin.write("".join(line + "\n" for line in lines))
+            stdin.flush()
+
+    def _read(self, sent: Sequence[str]) -> list[Answer]:
+        stdout = self._process.stdout
+        assert stdout is not None
+        answers: list[Answer] = []
+        for line in sent:
+            text = stdout.readline()
+            if not text:
+                killed = f", or was killed after {LIMIT_S} s," if self._process.wait() < 0 else ""
+                raise OracleError(
+                    f"the program ended{killed} at line {len(answers) + 1}: {line[:2000]}\n{self.stderr()}"
+                )
+            answers.append(json.loads(text))
         return answers
 
     def stderr(self) -> str:
