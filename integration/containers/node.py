@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from quorate.integration.containers.engine import Session, engine, engine_errors
 from quorate.integration.containers.plan import DATA
 from quorate.integration.errors import ClusterError
+from quorate.integration.waiting import wait_for
 
 if TYPE_CHECKING:
     from docker.models.containers import Container
@@ -41,6 +42,8 @@ _ENVIRONMENT = {
     "KAFKA_JVM_PERFORMANCE_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto",
 }
 
+
+_FREEZE_MS = 60_000
 
 _WRONG = (" ERROR ", " FATAL ", "Exception", "Caused by")
 
@@ -181,9 +184,24 @@ class Node:
         self.wanted = False
 
     def pause(self) -> None:
-        """Freeze the process."""
+        """Freeze the process.
+
+        Tried again where runc gives up: with cgroups v1 it may fail to freeze on a busy machine
+        (moby#48205). Raises `ClusterError`.
+        """
         with engine_errors(f"{self.name} cannot be paused"):
+            wait_for(f"{self.name} can be frozen by the container engine", self._freeze, _FREEZE_MS)
+
+    def _freeze(self) -> bool:
+        from docker.errors import APIError
+
+        try:
             self.container.pause()
+        except APIError as error:
+            if "unable to freeze" not in str(error):
+                raise
+            return False
+        return True
 
     def resume(self) -> None:
         """Let it go on, if it is frozen."""

@@ -1,0 +1,41 @@
+"""What a node does when the container engine refuses something; no engine is needed."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from docker.errors import APIError
+
+from quorate.integration import ClusterError
+from quorate.integration.containers.node import Node
+
+pytestmark = pytest.mark.without_containers
+
+FREEZE = "Cannot pause container a021: OCI runtime pause failed: unable to freeze: unknown"
+
+
+def node_that_refuses(*reasons: str) -> tuple[Node, list[str]]:
+    """A node whose container refuses to be paused for these reasons, and then is; what is left of them."""
+    left = list(reasons)
+
+    def pause() -> None:
+        if left:
+            raise APIError("500 Server Error", explanation=left.pop(0))
+
+    given: Any = {"session": SimpleNamespace(name="test"), "network": None, "ports": {}, "environment": {}}
+    node = Node(number=1, name="broker-1", heap_mb=1, version="4.3.1", rack=None, **given)
+    node._container = SimpleNamespace(pause=pause)  # type: ignore[assignment]
+    return node, left
+
+
+def test_a_pause_is_repeated_where_a_busy_machine_does_not_freeze_at_once() -> None:
+    node, left = node_that_refuses(FREEZE, FREEZE)
+    node.pause()
+    assert not left
+
+
+def test_a_pause_that_the_engine_refuses_is_not_repeated() -> None:
+    node, left = node_that_refuses("container a021 is not running", FREEZE)
+    with pytest.raises(ClusterError, match="broker-1 cannot be paused: the container engine refuses: container a021"):
+        node.pause()
+    assert left == [FREEZE]
