@@ -78,6 +78,7 @@ class ClassicHistory:
         self.asked: dict[int, str] = {}
         self.producers: set[int] = set()
         self.topics: dict[str, str] = {}
+        self.replaced = False  # whether an empty consumer group has gone without a record
         # Not imported: any_requests.py needs this module.
         self.anything = anything and anything(rng, duel, groups=self.groups, first_name=1000, op=self.op)
 
@@ -105,7 +106,7 @@ class ClassicHistory:
         """A log that cannot be written: not before the end, as Kafka's maps keep the size that they had before the change was taken back, and then
         list a group twice that was to be deleted."""
         error = self.rng.choice(["NOT_LEADER_OR_FOLLOWER", "NOT_ENOUGH_REPLICAS", "MESSAGE_TOO_LARGE"])
-        self.duel.op("failNextAppend", error=error)
+        self.op("failNextAppend", error=error)
         for _ in range(4):
             self.rng.choice([self.all_sync, self.settle, self.join_static, self.all_join, self.leave, self.advance])()
             self.duel.op("timers")
@@ -180,8 +181,16 @@ class ClassicHistory:
     def op(self, op: str, **fields: Any) -> Answer:
         ours = self.duel.ours
         fails = op != "failNextAppend" and ours.log.fail_next is not None
+        consumer = [name for name, group in ours.shard.state.groups.items() if isinstance(group, ConsumerGroup)]
         answer = self.duel.op(op, **fields)
-        groups = ours.shard.state.groups.values()
+        by_id = ours.shard.state.groups
+        if op == "reload":
+            self.replaced = False
+        elif not answer.get("records") and any(not isinstance(by_id.get(name), ConsumerGroup) for name in consumer):
+            self.replaced = True
+        if self.replaced and ours.log.fail_next is not None:
+            self.op("reload")  # as Kafka takes that back when any write fails
+        groups = by_id.values()
         if fails and ours.log.fail_next is None and any(isinstance(group, ConsumerGroup) for group in groups):
             # As docs/explanation/consumer-groups.md says, Kafka's maps of members are in another order now.
             self.op("reload")

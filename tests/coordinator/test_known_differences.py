@@ -54,6 +54,25 @@ KNOWN = {
             {"op": "advance", "ms": 2_000_000},
         ],
     ),
+    "a refused join that a failed write takes back": (
+        # bench/coordinator_differential.py, classic, seed 14001439. The join removed an empty consumer group without a record.
+        "consumer-groups.md",
+        "an empty consumer group is there again",
+        [
+            {"op": "config", "group.initial.rebalance.delay.ms": 1000},
+            {"op": "request", "api": "ConsumerGroupHeartbeat", "version": 1, "body": {**CONSUMER, "memberId": "m"}},
+            {"op": "advance", "ms": 300_000},
+            {"op": "request", "api": "JoinGroup", "version": 8, "body": {"groupId": "g0", **JOIN}, "names": "$1"},
+            {
+                "op": "request",
+                "api": "JoinGroup",
+                "version": 5,
+                "body": {"groupId": "g", **JOIN, "memberId": "nobody", "groupInstanceId": None},
+            },
+            {"op": "failNextAppend", "error": "NOT_LEADER_OR_FOLLOWER"},
+            {"op": "advance", "ms": 300_000},
+        ],
+    ),
     "a subscription whose lengths contradict each other": (
         # Kafka catches SchemaException only: the timer that ends the rebalance fails with another one, each time.
         "classic-groups.md",
