@@ -19,21 +19,40 @@ TOPICS = [(f"t{number}", f"AAAAAAAAAAEAAAAAAAAA{letter}Q") for number, letter in
 
 
 class NamedDuel(Duel):
-    """A duel whose script has names instead of ids that Kafka makes up. `script`: the lines with names."""
+    """A duel whose script has names instead of ids that Kafka makes up. `script`: the lines with names.
 
-    def __init__(self, oracle: Any, *, note: str = "") -> None:
+    `rereads`: whether both read their log again where a failed write is known to leave traces in Kafka
+    (docs/explanation/consumer-groups.md): its maps have another order, and changes without a record are taken back.
+    """
+
+    def __init__(self, oracle: Any, *, note: str = "", rereads: bool = True) -> None:
         super().__init__(oracle, note=note)
         self.script: list[Answer] = []
         self.ids: dict[str, str] = {}
+        self.rereads = rereads
+        self._removed = False  # whether an empty consumer group has gone without a record
 
     def op(self, op: str, *, names: str | None = None, **fields: Any) -> Answer:
         """Ask both. `names`: what is to be called whom this line makes up."""
         self.script.append({"op": op, **({"names": names} if names else {}), **fields})
         asked = re.sub(r"\$\d+", lambda found: self.ids.get(found[0], found[0]), json.dumps(fields))
+        log, before = self.ours.log, self._consumer_groups()
+        fails = op != "failNextAppend" and log.fail_next is not None
         kafka = super().op(op, **json.loads(asked))
         if names and self.made_up:
             self.ids[names] = self.made_up[0]
+        after = self._consumer_groups()
+        if op == "reload":
+            self._removed = False
+        elif before - after and not kafka.get("records"):
+            self._removed = True
+        failed = fails and log.fail_next is None
+        if self.rereads and ((failed and after) or (self._removed and log.fail_next is not None)):
+            self.op("reload")
         return kafka
+
+    def _consumer_groups(self) -> set[str]:
+        return {name for name, group in self.ours.shard.state.groups.items() if isinstance(group, ConsumerGroup)}
 
 
 def subscription(*topics: str) -> str:
@@ -78,7 +97,6 @@ class ClassicHistory:
         self.asked: dict[int, str] = {}
         self.producers: set[int] = set()
         self.topics: dict[str, str] = {}
-        self.replaced = False  # whether an empty consumer group has gone without a record
         # Not imported: any_requests.py needs this module.
         self.anything = anything and anything(rng, duel, groups=self.groups, first_name=1000, op=self.op)
 
@@ -179,22 +197,8 @@ class ClassicHistory:
         return member_id
 
     def op(self, op: str, **fields: Any) -> Answer:
-        ours = self.duel.ours
-        fails = op != "failNextAppend" and ours.log.fail_next is not None
-        consumer = [name for name, group in ours.shard.state.groups.items() if isinstance(group, ConsumerGroup)]
         answer = self.duel.op(op, **fields)
-        by_id = ours.shard.state.groups
-        if op == "reload":
-            self.replaced = False
-        elif not answer.get("records") and any(not isinstance(by_id.get(name), ConsumerGroup) for name in consumer):
-            self.replaced = True
-        if self.replaced and ours.log.fail_next is not None:
-            self.op("reload")  # as Kafka takes that back when any write fails
-        groups = by_id.values()
-        if fails and ours.log.fail_next is None and any(isinstance(group, ConsumerGroup) for group in groups):
-            # As docs/explanation/consumer-groups.md says, Kafka's maps of members are in another order now.
-            self.op("reload")
-        for group in ours.shard.state.groups.values():
+        for group in self.duel.ours.shard.state.groups.values():
             if isinstance(group, LiveGroup):
                 check_counts(group)
         for one in answer.get("completed", ()):
