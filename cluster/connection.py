@@ -8,6 +8,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from ipaddress import IPv6Address, ip_address
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from quorate.codecs import Uuid
     from quorate.codecs.message import Message
 
-__all__ = ["Connection"]
+__all__ = ["Connection", "java_address"]
 
 _PAUSE_BYTES = 1 << 20
 """With so many bytes of requests waiting, nothing more is read from the client."""
@@ -88,7 +89,7 @@ class Connection(asyncio.Protocol):
             self.close(at_once=True)
             return
         peer = transport.get_extra_info("peername")
-        self.host = f"/{peer[0]}" if peer else "/127.0.0.1"
+        self.host = f"/{java_address(peer[0])}" if peer else "/127.0.0.1"
         self.port = peer[1] if peer else 0
         if not self.broker.admit(self):
             return
@@ -385,3 +386,15 @@ class Connection(asyncio.Protocol):
             self._send_gathered()
         if self._transport is not None:
             (self._transport.abort if at_once else self._transport.close)()
+
+
+def java_address(text: str) -> str:
+    """An IP address as Java writes it (InetAddress.getHostAddress): so it stands in groups' records and ACLs."""
+    address, _, scope = text.partition("%")
+    found = ip_address(address)
+    if not isinstance(found, IPv6Address):
+        return text
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    groups = ":".join(f"{int(group, 16):x}" for group in found.exploded.split(":"))
+    return f"{groups}%{scope}" if scope else groups

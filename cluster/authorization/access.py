@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
-from ipaddress import IPv6Address, ip_address
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from quorate.cluster.apis import ANSWERS, Context
@@ -17,7 +16,7 @@ from quorate.coordinator.results import Pending
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
 
-__all__ = ["Access", "Answered", "Call", "java_address"]
+__all__ = ["Access", "Answered", "Call"]
 
 T = TypeVar("T")
 Answered = Message | Pending[Any] | Work[Any] | None
@@ -25,14 +24,14 @@ Answered = Message | Pending[Any] | Work[Any] | None
 
 
 class Access:
-    """What one client may do. `user`: the name that it logged in by, if it did; `address`: where it is, such as "/127.0.0.1"."""
+    """What one client may do. `user`: the name that it logged in by, if it did; `address`: where it is, as Java writes it, such as "/127.0.0.1"."""
 
     __slots__ = ("_authorizer", "host", "principal")
 
     def __init__(self, authorizer: Authorizer, user: str | None, address: str) -> None:
         self._authorizer = authorizer
         self.principal = ANONYMOUS if user is None else f"User:{user}"
-        self.host = java_address(address.removeprefix("/"))
+        self.host = address.removeprefix("/")
 
     def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """Whether it may do something with a resource."""
@@ -76,19 +75,6 @@ class Access:
         if not self.may_with_cluster(Operation.DESCRIBE):
             return 0
         return self.operations(ResourceType.CLUSTER, CLUSTER_NAME, among)
-
-
-@lru_cache(maxsize=256)
-def java_address(text: str) -> str:
-    """An IP address as Java writes it (InetAddress.getHostAddress), which hosts of ACLs are compared with."""
-    address, _, scope = text.partition("%")
-    found = ip_address(address)
-    if not isinstance(found, IPv6Address):
-        return text
-    if found.ipv4_mapped is not None:
-        return str(found.ipv4_mapped)
-    groups = ":".join(f"{int(group, 16):x}" for group in found.exploded.split(":"))
-    return f"{groups}%{scope}" if scope else groups
 
 
 @dataclass(frozen=True, slots=True)

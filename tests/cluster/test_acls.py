@@ -29,7 +29,6 @@ from kafka.admin import (
 from kafka.admin import ResourceType as KafkaPythonResourceType
 
 from quorate.cluster import EmbeddedCluster, Security
-from quorate.cluster.authorization.access import java_address
 from quorate.cluster.authorizer import CLASS_NAME, Operation, Permission
 from quorate.cluster.authorizer import PatternType as Pattern
 from quorate.cluster.authorizer import ResourceType as Resource
@@ -126,19 +125,6 @@ def test_without_logins_clients_are_anonymous() -> None:
         with EmbeddedCluster(properties=properties) as cluster, Wire(port(cluster)) as wire:
             found = wire.ask(FindCoordinatorRequest(coordinator_keys=("g",), key_type=0), 4)
             assert found.coordinators[0].error_code == code
-
-
-@pytest.mark.parametrize(
-    ("address", "java"),
-    [
-        ("127.0.0.1", "127.0.0.1"),
-        ("::1", "0:0:0:0:0:0:0:1"),
-        ("::ffff:10.0.0.7", "10.0.0.7"),
-        ("fe80::a%lo", "fe80:0:0:0:0:0:0:a%lo"),
-    ],
-)
-def test_hosts_are_compared_as_java_writes_them(address: str, java: str) -> None:
-    assert java_address(address) == java
 
 
 # ---- what is kept

@@ -101,17 +101,19 @@ def count(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> Callable
     return lambda: len(seen)
 
 
-def allow(cluster: EmbeddedCluster, *resources: ResourceType) -> None:
+def allow(
+    cluster: EmbeddedCluster, *resources: ResourceType, name: str = "*", permission: Permission = Permission.ALLOW
+) -> None:
     core = cluster.core
     for one in resources:
         acl = Acl(
             resource_type=one,
-            name="*",
+            name=name,
             pattern_type=PatternType.LITERAL,
             principal="User:*",
             host="*",
             operation=Operation.ALL,
-            permission=Permission.ALLOW,
+            permission=permission,
         )
         cluster.call(lambda acl=acl: core.acls.add(core.new_uuid(), acl))
 
@@ -126,6 +128,9 @@ def test_permissions_are_denied_in_turns(
         if "group_id='g'" in repr(asked):
             allow(cluster, ResourceType.GROUP)
             wire.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=("g",)), 4)
+        if isinstance(asked, ConsumerGroupHeartbeatRequest):  # the first topic that it may not describe is enough
+            allow(cluster, ResourceType.TOPIC)
+            allow(cluster, ResourceType.TOPIC, name=NAMES[-1], permission=Permission.DENY)
         found = wire.ask(asked, version)
     assert re.search(r"error_code=(29|30|53)\b", repr(found))
     assert count() >= MANY

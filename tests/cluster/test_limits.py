@@ -15,10 +15,17 @@ import pytest
 
 from quorate.cluster import ClusterStateError, EmbeddedCluster, ManualClock
 from quorate.cluster.apis import ANSWERS
+from quorate.cluster.connection import java_address
 from quorate.cluster.meter import Meter, error_codes
 from quorate.codecs import CONSUMER_OFFSETS
-from quorate.codecs.api import ListGroupsRequest
-from quorate.codecs.api.broker import FetchRequest, FetchResponse, MetadataRequest, MetadataResponse
+from quorate.codecs.api import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest, ListGroupsRequest
+from quorate.codecs.api.broker import (
+    FetchRequest,
+    FetchResponse,
+    FindCoordinatorRequest,
+    MetadataRequest,
+    MetadataResponse,
+)
 from quorate.codecs.api.broker.fetch import FetchableTopicResponse, FetchPartition, FetchTopic, PartitionData
 from quorate.coordinator.results import RequestContext
 from tests.cluster.conftest import QUICK
@@ -283,6 +290,30 @@ def test_clients_are_told_the_name_that_is_advertised() -> None:
 def test_addresses_of_ipv6_are_in_brackets() -> None:
     made = EmbeddedCluster(brokers=2, ports=[9092, 9093], host="::1")
     assert made.bootstrap_servers == "[::1]:9092,[::1]:9093"
+
+
+@pytest.mark.parametrize(
+    ("address", "java"),
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("::1", "0:0:0:0:0:0:0:1"),
+        ("::ffff:10.0.0.7", "10.0.0.7"),
+        ("fe80::a%lo", "fe80:0:0:0:0:0:0:a%lo"),
+    ],
+)
+def test_addresses_are_written_as_java_writes_them(address: str, java: str) -> None:
+    assert java_address(address) == java
+
+
+def test_a_group_tells_a_members_address_as_java_writes_it() -> None:
+    with EmbeddedCluster(properties=QUICK, host="::1") as made, Wire(made.core.brokers[1].port, host="::1") as wire:
+        wire.ask(FindCoordinatorRequest(coordinator_keys=("g",)), 4)
+        joins = ConsumerGroupHeartbeatRequest(
+            group_id="g", member_id="m", rebalance_timeout_ms=60_000, subscribed_topic_names=("t",), topic_partitions=()
+        )
+        assert wire.ask(joins, 1).error_code == 0
+        (group,) = wire.ask(ConsumerGroupDescribeRequest(group_ids=("g",)), 1).groups
+    assert [one.client_host for one in group.members] == ["/0:0:0:0:0:0:0:1"]
 
 
 def test_requests_errors_bytes_and_times_are_counted() -> None:

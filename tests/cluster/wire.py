@@ -15,8 +15,15 @@ HEADER = Struct(">hhih")
 class Wire:
     """One connection. `user`: as whom to log in by SASL/PLAIN; the name is the password, too."""
 
-    def __init__(self, port: int, client_id: str = "wire", timeout_s: float = 300, user: str | None = None) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_s)
+    def __init__(
+        self,
+        port: int,
+        client_id: str = "wire",
+        timeout_s: float = 300,
+        user: str | None = None,
+        host: str = "127.0.0.1",
+    ) -> None:
+        self.socket = socket.create_connection((host, port), timeout=timeout_s)
         self.client_id = client_id.encode()
         self.correlation_id = 0
         if user is not None:
