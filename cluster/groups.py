@@ -32,7 +32,7 @@ from quorate.codecs.api import (
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches import BatchProblem, read_batches
 from quorate.codecs.message import Message
-from quorate.coordinator.log_batches import batch_of, blocks_of, stored_in
+from quorate.coordinator.log_batches import batch_of, blocks_of, in_batches, stored_in
 from quorate.coordinator.partitioning import partition_of
 from quorate.coordinator.results import Pending, RequestContext
 from quorate.coordinator.runtime import AppendError, CoordinatorRuntime, StoredMarker, StoredRecord
@@ -102,6 +102,10 @@ class PartitionCoordinatorLog:
         except Refused as refused:
             raise AppendError(refused.code) from None
         return first
+
+    def parts(self, records: Sequence[CoordinatorRecord]) -> Iterable[Sequence[CoordinatorRecord]]:
+        """The records in batches of at most the topic's `max.message.bytes`."""
+        return in_batches(records, self.partition.log.config.max_message_bytes)
 
     def append_marker(self, producer_id: int, producer_epoch: int, *, commit: bool, timestamp_ms: int) -> int:
         """Write the end of a transaction; returns its offset. Raises `AppendError`."""

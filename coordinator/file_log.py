@@ -8,7 +8,7 @@ being written. One `FileLog` writes to a folder at a time; that is the caller's 
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -17,7 +17,7 @@ from quorate.codecs import CoordinatorRecord
 from quorate.codecs.batches import encode_marker
 from quorate.codecs.message import CONSUMER_OFFSETS
 from quorate.coordinator.errors import ErrorCode
-from quorate.coordinator.log_batches import batch_of, blocks_of, stored_in
+from quorate.coordinator.log_batches import batch_of, blocks_of, in_batches, stored_in
 from quorate.coordinator.log_compaction import Compaction, compact
 from quorate.coordinator.log_segments import Fsync, batches, recovered, segment_path, segments_in, sync_folder
 from quorate.coordinator.runtime import AppendError, StoredMarker, StoredRecord
@@ -101,6 +101,10 @@ class FileLog:
             )
             self._write(batch, len(records))
         return first
+
+    def parts(self, records: Sequence[CoordinatorRecord]) -> Iterable[Sequence[CoordinatorRecord]]:
+        """The records in batches of at most `max_batch_bytes`."""
+        return in_batches(records, self.max_batch_bytes)
 
     def append_marker(self, producer_id: int, producer_epoch: int, *, commit: bool, timestamp_ms: int) -> int:
         """Write the end of a transaction; returns its offset. Raises `AppendError` as `append` does."""

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from quorate.codecs import CoordinatorRecord, LogError, decode_record, encode_record
 from quorate.codecs.batches import Batch, BatchProblem, BatchRecord, ProblemReason, control_record, encode_batch
+from quorate.codecs.batches.v2 import HEADER_BYTES
+from quorate.codecs.batches.writer import record_bytes
 from quorate.codecs.log_files import PartitionFiles, Segment
 from quorate.codecs.message import CONSUMER_OFFSETS
 from quorate.coordinator.log_segments import damaged
@@ -15,7 +17,7 @@ from quorate.coordinator.runtime import StoredMarker, StoredRecord
 if TYPE_CHECKING:
     from quorate.codecs.columnar.raw import RawBlock
 
-__all__ = ["batch_of", "blocks_of", "stored_in"]
+__all__ = ["batch_of", "blocks_of", "in_batches", "stored_in"]
 
 _MARKERS = {"COMMIT": True, "ABORT": False}
 
@@ -43,6 +45,25 @@ def batch_of(
         transactional=producer_id >= 0,
         partition_leader_epoch=leader_epoch,
     )
+
+
+def in_batches(records: Sequence[CoordinatorRecord], max_bytes: int) -> Iterator[Sequence[CoordinatorRecord]]:
+    """Records that need not be in one batch, in batches of at most `max_bytes`, each as full as it can be.
+
+    So Kafka's runtime writes what is not atomic: the offsets and groups whose time is over, and those of deleted topics.
+    One record that is larger alone is in a batch alone.
+    """
+    begin, size = 0, HEADER_BYTES
+    for index, record in enumerate(records):
+        key, value = encode_record(record)
+        here = BatchRecord(offset=0, timestamp_ms=0, key=key, value=value)
+        more = record_bytes(here, offset_delta=index - begin)
+        if size + more > max_bytes and index > begin:
+            yield records[begin:index]
+            begin, size = index, HEADER_BYTES
+            more = record_bytes(here, offset_delta=0)
+        size += more
+    yield records[begin:]
 
 
 def stored_in(batch: Batch, *, topic: str, place: object) -> Iterator[StoredRecord | StoredMarker]:

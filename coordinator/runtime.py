@@ -4,7 +4,7 @@ A request's records are written as one batch, then replayed, then the response i
 be rolled back, and the client gets the error (`MAPPED_ERRORS`: as Kafka's coordinator translates what a log says).
 """
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -87,6 +87,9 @@ class CoordinatorLog(Protocol):
     ) -> int:
         """Write one batch; returns the offset of its first record. Raises `AppendError`."""
 
+    def parts(self, records: Sequence[CoordinatorRecord]) -> Iterable[Sequence[CoordinatorRecord]]:
+        """The records in as few batches as the log has room for; one that is too large alone is in a batch alone."""
+
     def append_marker(self, producer_id: int, producer_epoch: int, *, commit: bool, timestamp_ms: int) -> int:
         """Write the end of a transaction; returns its offset. Raises `AppendError`."""
 
@@ -131,6 +134,10 @@ class MemoryLog:
             for index, record in enumerate(records)
         ]
         return first
+
+    def parts(self, records: Sequence[CoordinatorRecord]) -> Iterable[Sequence[CoordinatorRecord]]:
+        """All in one batch: there is no limit."""
+        return [records]
 
     def append_marker(self, producer_id: int, producer_epoch: int, *, commit: bool, timestamp_ms: int) -> int:
         """Write the end of a transaction; returns its offset. Raises `AppendError` if it was told to."""
@@ -346,30 +353,32 @@ class CoordinatorRuntime:
             self.shard.timers.schedule(timer.key, at_ms, timer.operation, retry_ms=timer.retry_ms)
 
     def _write(self, name: str, result: Result[Any]) -> ErrorCode | None:
-        """The error that clients get, if the records could not be written."""
+        """The error that clients get, if the records could not be written. Batches before the one that could not be stay."""
         if result.records:
             try:
-                first = self.log.append(
-                    result.records,
-                    timestamp_ms=self.now_ms,
-                    producer_id=result.producer_id,
-                    producer_epoch=result.producer_epoch,
-                )
+                for part in [result.records] if result.atomic else self.log.parts(result.records):
+                    self._append(part, result)
             except AppendError as error:
                 code = MAPPED_ERRORS.get(error.code, error.code)
                 self._tell(name, 0, error.code)
                 if result.on_failed is not None:
                     result.on_failed(code)
                 return code
-            self.shard.state.written()
-            if result.replay:
-                for index, record in enumerate(result.records):
-                    self.shard.replay(record, offset=first + index, producer_id=result.producer_id, strict=True)
         if self._on_event is not None:
             self._tell(name, len(result.records))
         if result.on_appended is not None:
             result.on_appended()
         return None
+
+    def _append(self, records: Sequence[CoordinatorRecord], result: Result[Any]) -> None:
+        """Write and replay one batch. Raises `AppendError`."""
+        first = self.log.append(
+            records, timestamp_ms=self.now_ms, producer_id=result.producer_id, producer_epoch=result.producer_epoch
+        )
+        self.shard.state.written()
+        if result.replay:
+            for index, record in enumerate(records):
+                self.shard.replay(record, offset=first + index, producer_id=result.producer_id, strict=True)
 
     def _tell(self, name: str, records: int, error: ErrorCode | None = None) -> None:
         if self._on_event is not None:

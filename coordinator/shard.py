@@ -193,5 +193,7 @@ class CoordinatorShard:
 
 
 def _together(results: Iterable[Result[None]]) -> Result[None]:
-    """One result of several that only write."""
-    return Result(records=[record for result in results for record in result.records])
+    """One result of several that only write, in one batch if one of them has to be."""
+    writing = [result for result in results if result.records]
+    records = [record for result in writing for record in result.records]
+    return Result(records=records, atomic=any(result.atomic for result in writing))

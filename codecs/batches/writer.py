@@ -20,7 +20,7 @@ from quorate.codecs.batches.v2 import (
     TRANSACTIONAL,
 )
 
-__all__ = ["encode_batch", "encode_like", "encode_marker"]
+__all__ = ["encode_batch", "encode_like", "encode_marker", "record_bytes"]
 
 _MARKER_KEY = Struct(">hh")
 _MARKER_VALUE = Struct(">hi")
@@ -196,6 +196,11 @@ def _varint(value: int) -> bytes:
 
 _ONE_BYTE = [bytes((value,)) for value in range(0x80)]
 _NULL = b"\x01"
+
+
+def record_bytes(record: BatchRecord, *, offset_delta: int) -> int:
+    """How many bytes a record takes in a batch of magic 2 whose first record has the same time."""
+    return len(_record(record, offset_delta, 0))
 
 
 def _record(record: BatchRecord, offset_delta: int, timestamp_delta: int) -> bytes:

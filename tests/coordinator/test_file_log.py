@@ -7,13 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quorate.codecs import CoordinatorRecord, LogEntry, LogError, read_log
-from quorate.codecs.batches import BatchRecord, encode_batch
+from quorate.codecs.batches import Batch, BatchRecord, encode_batch, read_batches
+from quorate.codecs.batches.v2 import HEADER_BYTES
 from quorate.codecs.messages.classic_group import GroupMetadataKey
 from quorate.codecs.record_encode import encode_record
 from quorate.coordinator import CoordinatorConfig, CoordinatorRuntime, CoordinatorShard
@@ -131,6 +133,26 @@ def test_a_coordinator_goes_on_from_its_files(tmp_path: Path) -> None:
         runtime.end_transaction(PRODUCER, 0, commit=True)
         assert runtime.shard.state.offsets.get("g", "t", 0) is not None
         assert isinstance(contents(log)[-1], StoredMarker)
+
+
+def test_what_expires_is_written_in_as_many_batches_as_it_needs(tmp_path: Path) -> None:
+    """As one batch it would be too large for ever: nothing would expire any more."""
+    with FileLog(tmp_path, fsync="never", max_batch_bytes=1000) as log:
+        log.append([empty_classic_group("g", NOW)], timestamp_ms=NOW)
+        for partition in range(200):
+            log.append([commit(5, partition=partition)], timestamp_ms=NOW)
+        runtime = CoordinatorRuntime(CoordinatorShard(new_id=uuid4), log, now_ms=NOW + 8 * 24 * 3_600_000)
+        runtime.load()
+        runtime.clean_up()
+        assert not runtime.shard.state.groups
+        found = contents(log)[201:]
+        (path,) = log.segments()
+        sizes = [len(batch.data) for batch in read_batches(path.read_bytes()) if isinstance(batch, Batch)][201:]
+    assert len(found) == 201
+    assert all(isinstance(one, StoredRecord) and one.record.value is None for one in found)
+    assert sum(sizes) > 1000 >= max(sizes)
+    most = max(sizes) - HEADER_BYTES
+    assert min(sizes[:-1]) + most // 20 > 1000, "each is as full as it can be"
 
 
 APPENDS = st.lists(
