@@ -97,7 +97,7 @@ def removal(
     records += [write.regex_tombstone(group_id, regex) for regex in dropped]
     computed = 0
     if shard.behaviour.metadata_hash:
-        computed = hash_of(shard, without_members(group, members, dropped))
+        computed = hash_of(shard, without_members(shard, group, members, dropped))
     else:
         subscriptions = Subscriptions(shard, group)
         for member in members:

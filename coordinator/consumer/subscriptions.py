@@ -85,7 +85,12 @@ def refresh(
 
 def with_member(group: ConsumerGroup, old: ConsumerMember, new: ConsumerMember) -> Counts:
     """The group's topics after `old` became `new`. What an expression matched goes with its last subscriber."""
-    counts = _with_names(group, old.metadata.subscribed_topic_names, new.metadata.subscribed_topic_names)
+    counts: Counts = dict(group.topic_subscribers)
+    found = group.recount_names(old.metadata.subscribed_topic_names, new.metadata.subscribed_topic_names)
+    for topic in found.down.gone:
+        del counts[topic]
+    counts.update(found.down.fewer)
+    counts.update(found.more)
     regex = old.metadata.subscribed_topic_regex
     if regex and regex != new.metadata.subscribed_topic_regex and group.regex_subscribers.get(regex) == 1:
         resolved = group.regexes.get(regex)
@@ -93,25 +98,18 @@ def with_member(group: ConsumerGroup, old: ConsumerMember, new: ConsumerMember) 
     return counts
 
 
-def _with_names(group: ConsumerGroup, before: tuple[str, ...], after: tuple[str, ...]) -> Counts:
-    counts: Counts = dict(group.topic_subscribers)
-    found = group.recount_names(before, after)
-    for topic in found.down.gone:
-        del counts[topic]
-    counts.update(found.down.fewer)
-    counts.update(found.more)
-    return counts
-
-
-def without_members(group: ConsumerGroup, members: Iterable[ConsumerMember], regexes: Iterable[str]) -> Counts:
-    """The group's topics without these members and these expressions."""
-    first, *others = members
-    counts = _with_names(group, first.metadata.subscribed_topic_names, ())
-    for member in others:
-        add_topics(counts, member.metadata.subscribed_topic_names, -1, regex=False)
+def without_members(
+    shard: CoordinatorShard, group: ConsumerGroup, members: Iterable[ConsumerMember], regexes: Iterable[str]
+) -> Counts:
+    """Those of the group's topics that exist, without these members and these expressions."""
+    names = shard.image.topics.keys() & group.topic_subscribers.keys()
+    counts: Counts = {name: group.topic_subscribers[name] for name in names}
+    for member in members:
+        add_topics(counts, filter(counts.__contains__, member.metadata.subscribed_topic_names), -1, regex=False)
     for regex in regexes:
         resolved = group.regexes.get(regex)
-        add_topics(counts, () if resolved is None else resolved.topics, -1, regex=True)
+        matched = () if resolved is None else resolved.topics
+        add_topics(counts, filter(counts.__contains__, matched), -1, regex=True)
     return counts
 
 

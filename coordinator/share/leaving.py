@@ -7,7 +7,6 @@ from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import Result
 from quorate.coordinator.shard import CoordinatorShard, when_loaded
 from quorate.coordinator.share import records as write
-from quorate.coordinator.share.subscriptions import subscribers
 from quorate.coordinator.state.share import ShareGroup, ShareMember
 
 __all__ = ["heartbeat_interval_ms", "leave", "restart_sessions", "session_timeout_ms", "start_session"]
@@ -41,7 +40,9 @@ def leave(shard: CoordinatorShard, request: ShareGroupHeartbeatRequest) -> Resul
 
 def _fence(shard: CoordinatorShard, group: ShareGroup, member: ShareMember) -> Result[None]:
     """Remove a member; the group gets another epoch."""
-    topics = subscribers(group, member.metadata.subscribed_topic_names, ())
+    names = shard.image.topics.keys() & group.topic_subscribers.keys()
+    left = frozenset(filter(names.__contains__, member.metadata.subscribed_topic_names))
+    topics = {name: 1 for name in names if group.topic_subscribers[name] > (name in left)}
     records = write.member_tombstones(group.group_id, member.member_id)
     records.append(write.group_epoch(group.group_id, group.epoch + 1, hash_of(shard, topics)))
     shard.timers.cancel(SESSION_TIMER.format(group.group_id, member.member_id))

@@ -81,8 +81,14 @@ class ShareGroup(ModernGroup[ShareMember, tuple[TopicPartition, ...]]):
         """Count the names, as Kafka does: all old ones down, then all new ones up, also where they are the same. The order of its map tells."""
         counts = self.topic_subscribers
         may_grow = (len(counts) + 1) * 3 > counts.slots * 4
-        if old is new and self._counted_last is new and not may_grow:
-            return  # the newest are the same names in the same order already
+        if old is new and not may_grow:
+            if self._counted_last is not new:  # otherwise the newest are these names in this order already
+                alone = [name for name in copied_set(new) if counts[name] == 1]
+                for name in alone:
+                    del counts[name]
+                counts.put_all(dict.fromkeys(alone, 1))
+                self._counted_last = new
+            return
         after = copied_set(new)
         appeared = [name for name in after if name not in counts]
         # What goes in which order does not matter, unless the map grows meanwhile.

@@ -36,8 +36,9 @@ class TopicIndex:
         """A group no longer subscribes to these topics."""
         fewer = recounted(self.groups_by_topic, topics, _NONE, lambda groups: groups - {group_id})
         gone = [topic for topic, groups in fewer.items() if not groups]
-        self.groups_by_topic.update(fewer)
+        if len(gone) < len(fewer):
+            self.groups_by_topic.update(fewer)
         for topic in gone:
-            del self.groups_by_topic[topic]
+            self.groups_by_topic.pop(topic, None)
         if gone and self.on_last is not None:
             self.on_last(gone)
