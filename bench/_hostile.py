@@ -8,7 +8,13 @@ from typing import Any
 
 from quorate.cluster.apis import ANSWERS
 from quorate.codecs import EncodeError, Uuid
-from quorate.codecs.api import APIS, ConsumerGroupHeartbeatRequest, JoinGroupRequest, encode_api
+from quorate.codecs.api import (
+    APIS,
+    ConsumerGroupHeartbeatRequest,
+    JoinGroupRequest,
+    ShareGroupHeartbeatRequest,
+    encode_api,
+)
 from quorate.codecs.api.broker import CreateTopicsRequest, ListOffsetsRequest, MetadataRequest, ProduceRequest
 from quorate.codecs.api.broker.create_topics import CreatableTopic
 from quorate.codecs.api.broker.list_offsets import ListOffsetsPartition, ListOffsetsTopic
@@ -273,10 +279,17 @@ def _offsets_by_time(random: Random) -> Attack:
 def _subscription(random: Random) -> Attack:
     count = int(10 ** random.uniform(2, 5))
     names = tuple(f"t\x1b[31m{number}" if random.random() < 0.01 else f"t{number}" for number in range(count))
+    names = (*names, *random.sample(tuple(TOPICS), random.randrange(3)))
+    group_id, member_id = random.choice((GROUP, "g1", "g2")), random.choice(("m1", "m2"))
+    if random.random() < 0.4:
+        share = ShareGroupHeartbeatRequest(
+            group_id=f"share-{group_id}", member_id=member_id, member_epoch=0, subscribed_topic_names=names
+        )
+        return Attack("ShareGroupHeartbeat", f"{count:,} topics", frame(share, 1))
     regex = random.random() < 0.3
     request = ConsumerGroupHeartbeatRequest(
-        group_id=random.choice((GROUP, "g1", "g2")),
-        member_id=random.choice(("m1", "m2")),
+        group_id=group_id,
+        member_id=member_id,
         member_epoch=0,
         rebalance_timeout_ms=1_000,
         subscribed_topic_names=names[:10] if regex else names,

@@ -53,6 +53,8 @@ def serve(*, authorizer: bool) -> None:
 
     from quorate.cluster import EmbeddedCluster, Security
     from quorate.cluster.turns import collect_rarely
+    from quorate.codecs.message import CONSUMER_OFFSETS, TRANSACTION_STATE
+    from tests.cluster.features import switch_on
 
     longest = [0.0, "", 0.0]
     collecting = [0.0, 0.0]  # since when, and how long in this turn
@@ -88,8 +90,13 @@ def serve(*, authorizer: bool) -> None:
         security = Security(users={ADMIN: ADMIN, NOBODY: NOBODY})
     with EmbeddedCluster(brokers=2, racks=["a", "b"], properties=properties, security=security, seed=1) as made:
         core = made.core
+        switch_on(made)  # so that requests about share groups are handled
         for name, config in TOPICS.items():
             made.call(lambda name=name, config=config: core.create_topic(name, partitions=PARTITIONS, config=config))
+        for name in (CONSUMER_OFFSETS, TRANSACTION_STATE):
+            # All groups and transactions have their coordinator on the broker that is asked.
+            for partition in made.call(lambda name=name: core.internal_topic(name)).partitions:
+                made.call(lambda partition=partition: core.reassign(partition, [1]))
         print(json.dumps({"ports": [broker.port for broker in core.brokers.values()]}), flush=True)
         collect_rarely()  # as `quorate serve` does
         for _ in sys.stdin:
@@ -139,9 +146,8 @@ def probe(port: int, pid: int, user: str | None) -> None:
                 ),
                 1,
             )
-            beat = ConsumerGroupHeartbeatRequest(
-                group_id=GROUP, member_id=member, member_epoch=max(joined.member_epoch, 0)
-            )
+            assert joined.error_code == 0, joined
+            beat = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id=member, member_epoch=joined.member_epoch)
             while True:
                 for request, version in ((beat, 1), (ApiVersionsRequest(), 4)):
                     used, began = cpu_s(pid), time.perf_counter()
