@@ -36,7 +36,7 @@ from quorate.cluster.scram import Credentials
 from quorate.cluster.security import Security
 from quorate.cluster.settings import MOST_PARTITIONS, Settings
 from quorate.cluster.storage.data import DataDirectory, why_unusable
-from quorate.cluster.topics import PartitionState, TopicState, is_valid_name
+from quorate.cluster.topics import Elections, PartitionState, TopicState, is_valid_name
 from quorate.cluster.transactions import Transactions
 from quorate.cluster.turns import Turns, Work, at_once
 from quorate.codecs import Uuid
@@ -194,13 +194,16 @@ class ClusterCore:
 
     def broker_changed(self) -> None:
         """A broker came, went, or is in another rack: partitions get leaders accordingly."""
-        up = self.alive
+        elections = Elections(self.alive)
         changed = []
         for topic in self.topics.values():
             moved = False
             for partition in topic.partitions:
-                before = partition.in_sync
-                moved |= partition.elect(up) or partition.in_sync != before
+                before = (partition.leader, partition.in_sync)
+                elected = elections[partition.replicas, partition.in_sync, partition.leader]
+                if elected != before:
+                    partition.lead(*elected)
+                    moved = True
             if moved:
                 self._leadership[topic.name] = self._leadership.get(topic.name, 0) + 1
                 changed.append(topic)

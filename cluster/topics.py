@@ -7,7 +7,7 @@ from quorate.cluster.log import PartitionLog
 from quorate.codecs import Uuid
 from quorate.codecs.api.error_codes import ErrorCode
 
-__all__ = ["NO_LEADER", "PartitionState", "TopicState", "is_valid_name", "leader_error"]
+__all__ = ["NO_LEADER", "Elections", "PartitionState", "TopicState", "is_valid_name", "leader_error"]
 
 NO_LEADER = -1
 _ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
@@ -28,19 +28,40 @@ class PartitionState:
     removing: tuple[int, ...] = ()
 
     def elect(self, alive: Iterable[int], *, preferred: bool = False) -> bool:
-        """Choose a leader among the replicas in sync that are alive: the present one if it can stay, else the first by preference. Returns whether it changed.
+        """Choose a leader among the replicas in sync that are alive: the present one if it can stay, else the first by preference. Returns whether it changed."""
+        leader = self.leader
+        self.lead(*_elected(frozenset(alive), self.replicas, self.in_sync, NO_LEADER if preferred else leader))
+        return self.leader != leader
 
-        The last replica in sync stays in sync without being alive: nobody else has everything (Kafka's rule; here it only decides who may lead).
-        """
-        up = set(alive)
-        in_sync = tuple(one for one in self.replicas if one in up) or self.in_sync[:1] or self.replicas[:1]
-        stays = self.leader in up and self.leader in self.replicas and not preferred
-        leader = self.leader if stays else next((one for one in self.replicas if one in up), NO_LEADER)
-        changed = leader != self.leader
-        if changed:
+    def lead(self, leader: int, in_sync: tuple[int, ...]) -> None:
+        """Have another leader, in the next epoch, or the same; and other replicas in sync."""
+        if leader != self.leader:
             self.leader_epoch += 1
         self.leader, self.in_sync = leader, in_sync
-        return changed
+
+
+class Elections(dict[tuple[tuple[int, ...], tuple[int, ...], int], tuple[int, tuple[int, ...]]]):
+    """Replicas, those in sync, and the leader of partitions → their leader and those in sync, with these brokers alive. Each is found out once: partitions are many."""
+
+    def __init__(self, alive: Iterable[int]) -> None:
+        super().__init__()
+        self._up = frozenset(alive)
+
+    def __missing__(self, key: tuple[tuple[int, ...], tuple[int, ...], int]) -> tuple[int, tuple[int, ...]]:
+        found = self[key] = _elected(self._up, *key)
+        return found
+
+
+def _elected(
+    up: frozenset[int], replicas: tuple[int, ...], in_sync: tuple[int, ...], leader: int
+) -> tuple[int, tuple[int, ...]]:
+    """The leader, and the replicas in sync.
+
+    The last replica in sync stays in sync without being alive: nobody else has everything (Kafka's rule; here it only decides who may lead).
+    """
+    there = tuple(one for one in replicas if one in up)
+    stays = leader in up and leader in replicas
+    return leader if stays else next(iter(there), NO_LEADER), there or in_sync[:1] or replicas[:1]
 
 
 @dataclass(slots=True)

@@ -287,27 +287,47 @@ def test_a_message_that_quotes_a_long_pattern_fits_in_the_response(cluster: Embe
     assert not cluster.core.failures
 
 
-def calls_of(cluster: EmbeddedCluster, request: Message) -> int:
-    """How many of Python's functions a coordinator calls for a request, and for what it writes."""
-    context = RequestContext(
-        api_version=api_of(type(request)).versions[-1], now_ms=cluster.call(cluster.core.clock.now_ms)
-    )
+def calls_in(cluster: EmbeddedCluster, function: Callable[[], Any]) -> tuple[int, Any]:
+    """How many of Python's functions are called when the cluster's loop calls this one, and what it returns."""
     calls = 0
 
     def count(frame: object, event: str, argument: object) -> None:
         nonlocal calls
         calls += event == "call"
 
-    def handle() -> Any:
+    def watched() -> Any:
         sys.setprofile(count)
         try:
-            return cluster.core.groups.request(1, "g", request, context)
+            return function()
         finally:
             sys.setprofile(None)
 
-    response = cluster.call(handle)
+    found = cluster.call(watched)
+    return calls, found
+
+
+def calls_of(cluster: EmbeddedCluster, request: Message) -> int:
+    """How many a coordinator calls for a request, and for what it writes."""
+    now_ms = cluster.call(cluster.core.clock.now_ms)
+    context = RequestContext(api_version=api_of(type(request)).versions[-1], now_ms=now_ms)
+    calls, response = calls_in(cluster, lambda: cluster.core.groups.request(1, "g", request, context))
     assert not getattr(getattr(response, "response", response), "error_code", 0)
     return calls
+
+
+def test_a_broker_that_goes_takes_one_call_at_most_for_each_partition_that_it_led() -> None:
+    """All at once, as a cluster has one leader for each at any time: 282 ms of the loop after some requests that created topics."""
+    with EmbeddedCluster(brokers=2, properties=QUICK) as made:
+        core = made.core
+        made.call(lambda: core.create_topic("t", partitions=2_000))
+
+        def unregister() -> None:
+            core.brokers[2].registered = False
+            core.broker_changed()
+
+        calls, _ = calls_in(made, unregister)
+        assert {one.leader for one in core.topics["t"].partitions} == {1, -1}
+        assert calls < 1_200
 
 
 def heartbeats(kind: type[Message], count: int) -> Iterator[Message]:
