@@ -725,7 +725,7 @@ class ClusterCore:
                 TopicImage(
                     name=topic.name,
                     id=topic.id,
-                    replicas=tuple(partition.replicas for partition in topic.partitions),
+                    replicas=tuple([partition.replicas for partition in topic.partitions]),
                     leadership=self._leadership.get(topic.name, 0),
                 )
                 for topic in there
