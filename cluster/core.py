@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from os import PathLike
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from quorate.assignors.kafka_version import KafkaVersion
@@ -28,7 +28,7 @@ from quorate.cluster.groups import GroupCoordinators
 from quorate.cluster.log_config import LogConfig
 from quorate.cluster.maintenance import Maintenance
 from quorate.cluster.meter import Meter
-from quorate.cluster.persistence import INTERNAL, restore, state_of
+from quorate.cluster.persistence import INTERNAL, facts_of, restore, state_of
 from quorate.cluster.placement import place
 from quorate.cluster.producers import Refused
 from quorate.cluster.quotas import Quotas
@@ -36,6 +36,8 @@ from quorate.cluster.scram import Credentials
 from quorate.cluster.security import Security
 from quorate.cluster.settings import MOST_PARTITIONS, Settings
 from quorate.cluster.storage.data import DataDirectory, why_unusable
+from quorate.cluster.storage.metadata import TopicsChange
+from quorate.cluster.storage.metadata_state import TopicFacts
 from quorate.cluster.topics import Elections, PartitionState, TopicState, is_valid_name
 from quorate.cluster.transactions import Transactions
 from quorate.cluster.turns import Turns, Work, at_once
@@ -46,6 +48,8 @@ from quorate.coordinator.config import GroupConfig
 from quorate.coordinator.image import MetadataImage, TopicImage
 
 __all__ = ["ClusterCore"]
+
+T = TypeVar("T")
 
 _MOST_NOTES = 10_000
 """A client that is refused over and over again must not fill the memory with what is said of it."""
@@ -58,6 +62,8 @@ _TELL_AGAIN_MS = 1_000
 _MOST_KNOWN_CONFIGS = 1_000
 _PARTITIONS_AT_ONCE = 200
 """New partitions that are made without others having their turn."""
+_TRIES = 3
+"""How often a change is prepared if something that it depends on changes meanwhile; the last time at once."""
 
 
 class ClusterCore:
@@ -118,6 +124,8 @@ class ClusterCore:
         self.data: DataDirectory | None = None
         self._has_started = False
         self._told_ms: int | None = None
+        self._version = 0  # goes up with all that a change in progress may depend on
+        self._unrecorded: list[Work[None]] = []  # waits until a change is on the disk
         self._unwritten: set[Uuid] | None = None  # topics that may differ from what is written down; `None`: all may
         if data is not None:
             durable = "log.flush.interval.messages" in self.settings.properties
@@ -329,40 +337,57 @@ class ClusterCore:
                 refused[topic.name] = refusal
             except OSError as error:
                 refused[topic.name] = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror)
+        equipped = [topic for topic in topics if topic.name not in refused]
+        try:
+            entered, change = yield from self._preparing(lambda: self._entering(equipped, refused))
+            if not self.turns.closing:
+                self._enter_all(entered, change)
+        except Refusal as refusal:
+            refused |= {topic.name: refusal for topic in equipped if topic.name not in refused}
         if self.turns.closing:  # some of the request may have been refused for want of brokers: all of it is
             refused = {topic.name: Refusal(ErrorCode.BROKER_NOT_AVAILABLE, "the cluster stops") for topic in topics}
-        for name in [topic.name for topic in topics if topic.name not in refused]:
-            try:
-                self.check_new_name(name)  # an internal topic may have been created since
-            except Refusal as refusal:
-                refused[name] = refusal
-        entered = []
         for topic in topics:
             if topic.name in refused:
-                continue
+                yield from self._unequipping(topic.partitions)
+        return refused
+
+    def _entering(
+        self, topics: Sequence[TopicState], refused: dict[str, Refusal]
+    ) -> Work[tuple[list[TopicState], TopicsChange | None]]:
+        """Check new topics once more, and encode that those exist which are not `refused`."""
+        entered = []
+        partitions = 0
+        up = self.alive
+        for topic in topics:
+            refused.pop(topic.name, None)
             try:
-                self._check_room(len(topic.partitions))
-                self._elect(topic.partitions)
-                self._equip(topic)  # leaders or their configs may have changed since
+                self.check_new_name(topic.name)  # an internal topic may have been created since
+                self._check_room(partitions + len(topic.partitions))
+                for partition in topic.partitions:
+                    partition.elect(up)  # brokers may have come or gone
+                yield from self._equipping(topic)  # their configs may have changed
             except Refusal as refusal:
                 refused[topic.name] = refusal
             except OSError as error:
                 refused[topic.name] = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror)
             else:
-                self.enter(topic)
                 entered.append(topic)
-        try:
-            self._commit(entered)
-        except Refusal as refusal:
-            for topic in entered:
-                self._leave(topic)
-                refused[topic.name] = refusal
-        else:
-            self._show(entered)
+                partitions += len(topic.partitions)
+            yield None
+        change = yield from self._encoding((topic.id, facts_of(topic)) for topic in entered)
+        return entered, change
+
+    def _enter_all(self, topics: Sequence[TopicState], change: TopicsChange | None) -> None:
+        """Have topics exist. Raises `Refusal` if that cannot be written down."""
         for topic in topics:
-            if topic.name in refused:
-                yield from self._unequipping(topic.partitions)
-        return refused
+            self.enter(topic)
+        try:
+            self._commit(topics, change)
+        except Refusal:
+            for topic in topics:
+                self._leave(topic)
+            raise
+        self._show(topics)
 
     def enter(self, topic: TopicState) -> None:
         """There is a topic from now on, which nobody is told yet."""
@@ -397,10 +422,11 @@ class ClusterCore:
 
     def delete_topics(self, topics: Sequence[TopicState]) -> Work[None]:
         """Delete topics, all at the same moment, then their folders. Raises `Refusal` on a full disk, and deletes nothing."""
+        change = yield from self._preparing(lambda: self._encoding((topic.id, None) for topic in topics))
         for topic in topics:
             self._leave(topic)
         try:
-            self._commit(topics)
+            self._commit(topics, change)
         except Refusal:
             for topic in topics:
                 self.enter(topic)
@@ -412,9 +438,35 @@ class ClusterCore:
         self._leaders_changed()  # coordinators of its partitions have nothing to do any more
         for topic in topics:
             for partition in topic.partitions:
-                if self.data is not None:
-                    self.data.remove(topic.name, partition.index, partition.log)
                 self._wake([partition])
+                yield None
+        yield from self._once_recorded(self._removing([one for topic in topics for one in topic.partitions]))
+
+    def _once_recorded(self, work: Work[None]) -> Work[None]:
+        """Remove folders when the change that was written last is on the disk, if it is to be.
+
+        A power failure that undoes the change must not find them missing.
+        """
+        if self.data is None or not self.data.metadata.is_flushing:
+            yield from work
+            return
+        self._unrecorded.append(work)
+
+        def go_on(arrived: bool) -> None:
+            if arrived:  # else they stay until the end
+                self._unrecorded.remove(work)
+                self.turns.run(work, lambda _: None, self._not_removed)
+
+        self.flusher.after(go_on)
+
+    def _not_removed(self, error: BaseException) -> None:
+        self.note(f"folders of partitions could not be removed: {error}; the next start tries it again")
+
+    def _removing(self, partitions: Sequence[PartitionState]) -> Work[None]:
+        """Delete the logs of partitions."""
+        for one in partitions:
+            if self.data is not None:
+                self.data.remove(one.topic, one.index, one.log)
                 yield None
 
     def add_partitions(
@@ -462,13 +514,11 @@ class ClusterCore:
             yield None
         added = grown.partitions[have:]
         try:
-            yield from self._equipping(grown)
-            self._elect(added)
+            change = yield from self._preparing(lambda: self._adding(grown, added))
             topic.partitions += added
             self._partitions += len(added)
-            self._equip(topic)  # leaders or the topic's configs may have changed since
             try:
-                self._commit([topic])
+                self._commit([topic], change)
             except Refusal:
                 del topic.partitions[have:]
                 self._partitions -= len(added)
@@ -479,6 +529,12 @@ class ClusterCore:
                 raise
             raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror) from None
         self._show([topic])
+
+    def _adding(self, grown: TopicState, added: Sequence[PartitionState]) -> Work[TopicsChange | None]:
+        """Give new partitions leaders and logs, and encode that they exist in a topic, which is `grown` then."""
+        self._elect(added)
+        yield from self._equipping(grown)
+        return (yield from self._encoding([(grown.id, facts_of(grown))]))
 
     def reassign(self, partition: PartitionState, brokers: Sequence[int] | None) -> None:
         """Give a partition other replicas; it has them at once, as replicas share a log. Raises `Refusal`."""
@@ -504,16 +560,22 @@ class ClusterCore:
             partition.replicas, partition.in_sync = before.replicas, before.in_sync
             partition.leader, partition.leader_epoch = before.leader, before.leader_epoch
             if self.data is not None:
-                self.data.not_spread(partition.topic, partition.index, replicas)
+                others = [one for one in replicas if one not in before.replicas]  # which may wait for the disk
+                self.data.not_spread(partition.topic, partition.index, others)
             if isinstance(error, Refusal):
                 raise
             raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror) from None
         self._leadership[partition.topic] = self._leadership.get(partition.topic, 0) + 1
         self._show([topic])
-        if self.data is not None:
-            self.data.moved(partition.topic, partition.index, partition.replicas)
+        at_once(self._once_recorded(self._moving(partition)))
         self._leaders_changed()
         self._wake([partition])
+
+    def _moving(self, partition: PartitionState) -> Work[None]:
+        """Remove the folders of replicas that a partition has no more."""
+        if self.data is not None and self.has(partition):
+            self.data.moved(partition.topic, partition.index, partition.replicas)
+        yield None
 
     def elect_preferred(self, partition: PartitionState) -> bool:
         """Have the first replica lead again. Returns whether the leader changed."""
@@ -604,10 +666,7 @@ class ClusterCore:
     def _unequipping(self, partitions: Sequence[PartitionState]) -> Work[None]:
         """Delete the logs of new partitions that are not to be after all."""
         self._log_configs.pop(partitions[0].topic, None)
-        for one in partitions:
-            if self.data is not None:
-                self.data.remove(one.topic, one.index, one.log)
-                yield None
+        yield from self._removing(partitions)
 
     def settings_changed(self) -> None:
         """Metadata has changed, such as settings of topics or groups: they count, and are written down. Raises `OSError` if new partitions cannot have logs."""
@@ -633,6 +692,7 @@ class ClusterCore:
     def change_broker_settings(self, broker: int | None, values: Mapping[str, str]) -> None:
         """Have a broker, or all of them, follow other settings than at the start (KIP-226); to be followed by `settings_changed`."""
         self.settings.change(broker, values)
+        self._version += 1
         self._log_configs.clear()
         self._known_configs = {}
         self.groups.settings_changed()
@@ -653,10 +713,37 @@ class ClusterCore:
                 self._unwritten.update(topic.id for topic in changed)
             self.note(_not_written(refused))
 
-    def _commit(self, changed: Sequence[TopicState]) -> None:
-        """Write down a change before it is visible. Raises `Refusal` if that fails: the caller undoes it."""
+    def _preparing(self, work: Callable[[], Work[T]]) -> Work[T]:
+        """Prepare a change in turns, again if what it depends on changes meanwhile. Raises `Refusal`.
+
+        `work` changes nothing that can be seen. The change is to be made before the next turn.
+        """
+        for _ in range(_TRIES - 1):
+            self._commit(())  # what could not be written before comes first
+            seen = self._version, self.alive
+            found = yield from work()
+            if seen == (self._version, self.alive):
+                return found
+        self._commit(())
+        return at_once(work())
+
+    def _encoding(self, topics: Iterable[tuple[Uuid, TopicFacts | None]]) -> Work[TopicsChange | None]:
+        """Encode a change of topics, `None` for deleted ones, for `_commit`, if it is to be written down."""
+        if self.data is None or not self._has_started:
+            return None
+        return (yield from self.data.metadata.preparing(topics, self.clock.now_ms()))
+
+    def _commit(self, changed: Sequence[TopicState], change: TopicsChange | None = None) -> None:
+        """Write down a change before it is visible. Raises `Refusal` if that fails: the caller undoes it.
+
+        `change`: the same, which `_preparing` has encoded.
+        """
         try:
-            self._write(changed)
+            if change is None or self.data is None:
+                self._write(changed)
+            else:
+                self._version += 1
+                self.data.metadata.write(change, self.clock.now_ms())
         except Refused as refused:
             self.note(_not_written(refused))
             raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, refused.message) from None
@@ -665,6 +752,7 @@ class ClusterCore:
 
     def _write(self, changed: Sequence[TopicState]) -> None:
         """Write down changed and deleted topics, earlier ones that failed, and all else. Raises `Refused`."""
+        self._version += 1
         if self.data is None or not self._has_started:
             return
         only = None if self._unwritten is None else self._unwritten.union(topic.id for topic in changed)
@@ -700,6 +788,8 @@ class ClusterCore:
         if self.data is not None:
             try:
                 self.catch_up()
+                for work in self._unrecorded:
+                    at_once(work)
                 self.data.close()
             except (OSError, Refused) as error:
                 self.note(f"{self.data.path} could not be closed in order: {error}; the next start recovers it")
@@ -741,6 +831,7 @@ class ClusterCore:
         parsed = KafkaVersion.parse(version)
         check_levels(self.features, parsed)
         self.settings.coordinator = replace(self.settings.coordinator, kafka_version=parsed)
+        self._version += 1
         self._known_configs = {}  # releases have defaults of their own
         for broker in self.brokers.values():
             broker.drop_clients()  # as brokers that restart do; clients ask for versions anew

@@ -17,7 +17,7 @@ from quorate.coordinator.config import ConfigError, GroupConfig
 if TYPE_CHECKING:
     from quorate.cluster.core import ClusterCore
 
-__all__ = ["INTERNAL", "restore", "state_of"]
+__all__ = ["INTERNAL", "facts_of", "restore", "state_of"]
 
 INTERNAL: Mapping[str, tuple[str, Mapping[str, str]]] = {
     CONSUMER_OFFSETS: ("offsets.topic", {"cleanup.policy": "compact", "compression.type": "producer"}),
@@ -69,6 +69,12 @@ def restore(cluster: "ClusterCore", data: DataDirectory) -> None:
         cluster.acls.add(acl_id, acl)
 
 
+def facts_of(topic: TopicState) -> TopicFacts:
+    """What is to be written down of a topic as it is now."""
+    partitions = [PartitionFacts(one.replicas, one.in_sync, one.leader, one.leader_epoch) for one in topic.partitions]
+    return TopicFacts(topic.name, partitions, dict(topic.config))
+
+
 def state_of(cluster: "ClusterCore", data: DataDirectory, *, only: Iterable[Uuid] | None = None) -> MetadataState:
     """What is to be written down of a cluster as it is now, with all topics, or `only` those with some ids, as far as they are there."""
     topics: Iterable[TopicState | None] = (
@@ -81,15 +87,7 @@ def state_of(cluster: "ClusterCore", data: DataDirectory, *, only: Iterable[Uuid
             for one in cluster.brokers.values()
             if one.registered
         },
-        topics={
-            topic.id: TopicFacts(
-                topic.name,
-                [PartitionFacts(one.replicas, one.in_sync, one.leader, one.leader_epoch) for one in topic.partitions],
-                topic.config,
-            )
-            for topic in topics
-            if topic is not None
-        },
+        topics={topic.id: facts_of(topic) for topic in topics if topic is not None},
         groups=cluster.group_settings,
         client_metrics=cluster.client_metrics,
         broker_configs={

@@ -19,6 +19,7 @@ from quorate.cluster.errors import ClusterStateError
 from quorate.cluster.flushing import Flusher
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.log_config import LogConfig
+from quorate.cluster.producers import Refused
 from quorate.cluster.storage.atomic import write_atomically
 from quorate.cluster.storage.checksums import CHECKSUMS
 from quorate.cluster.storage.files import BadFileError, decode_checkpoint, encode_checkpoint
@@ -340,14 +341,18 @@ class DataDirectory:
             log.files.remove_others(self._folders(topic, index, replicas))
 
     def moved(self, topic: str, index: int, replicas: Sequence[int]) -> None:
-        """They have them now, and others have not. Raises `OSError`."""
+        """They have them now, and others have not. Raises `OSError`, and `Refused` if that is not on the disk."""
         log, was = self._logs[topic, index]
         if tuple(replicas) != was and log.files is not None:
+            self.metadata.sync()
             log.files.move(self._folders(topic, index, replicas), log)
             self._logs[topic, index] = (log, tuple(replicas))
 
     def remove(self, topic: str, index: int, log: PartitionLog) -> None:
-        """Delete the log of a partition, unless it is deleted already, and its checkpoints."""
+        """Delete the log of a partition, unless it is deleted already, and its checkpoints.
+
+        Where metadata is to be `durable`, the record of the deletion is on the disk before.
+        """
         if log.files is None or log.files.deleted:
             return
         del self._logs[topic, index]
@@ -355,10 +360,11 @@ class DataDirectory:
             noted.pop((topic, index), None)
         home = log.files.home
         try:
+            self.metadata.sync()
             log.files.delete(log)
             if log.start_offset:
                 self._write_start_offsets()
-        except OSError as error:
+        except (OSError, Refused) as error:
             self._note(f"{home} could not be deleted: {error}; the next start tries it again")
 
     def _folders(self, topic: str, index: int, replicas: Iterable[int]) -> list[Path]:

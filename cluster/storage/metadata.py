@@ -5,8 +5,8 @@ so that offsets never go back.
 """
 
 import os
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from quorate.cluster.flushing import Flusher, Unflushed
@@ -16,11 +16,13 @@ from quorate.cluster.producers import Refused
 from quorate.cluster.storage.findings import Found, Place
 from quorate.cluster.storage.inspection import inspect
 from quorate.cluster.storage.log_files import LogFiles
-from quorate.cluster.storage.metadata_state import MetadataState, difference
+from quorate.cluster.storage.metadata_state import MetadataState, TopicFacts, difference, topic_difference
 from quorate.cluster.storage.recovery import load
 from quorate.cluster.storage.stores import Descriptors
+from quorate.cluster.turns import Work
 from quorate.codecs import LogError, Uuid
 from quorate.codecs.batches import Batch, BatchProblem, BatchRecord, encode_batch, read_batches
+from quorate.codecs.batches.writer import assemble_batch, encode_record
 from quorate.codecs.errors import DecodeError
 from quorate.codecs.message import Message
 from quorate.codecs.metadata_records import (
@@ -32,7 +34,7 @@ from quorate.codecs.metadata_records import (
 )
 from quorate.coordinator.log_segments import segment_path
 
-__all__ = ["MetadataLog", "inspect_metadata"]
+__all__ = ["MetadataLog", "TopicsChange", "inspect_metadata"]
 
 _TOPIC_ID = Uuid((1).to_bytes(16, "big"))
 """KRaft's log has this id in every cluster."""
@@ -45,6 +47,8 @@ _VERSIONS = {
 _AT_LEAST_BYTES = 1 << 20
 _TIMES = 8
 _MOST_RECORDS = 10_000
+_RECORDS_AT_ONCE = 200
+"""Records of a topic that are encoded without others having their turn."""
 _CONFIG = LogConfig(delete=False, segment_bytes=(1 << 31) - 1, segment_ms=NEVER, max_message_bytes=1 << 30)
 
 
@@ -52,6 +56,35 @@ def inspect_metadata(directory: Path, *, clean: bool = False, same_boot: bool = 
     """What is in the folder of the metadata log in a directory. Raises `OSError`."""
     place = Place(str(_TOPIC_ID), clean=clean, same_boot=same_boot, any_first=True)
     return inspect(directory / f"{CLUSTER_METADATA}-0", place)
+
+
+@dataclass(slots=True, eq=False)
+class TopicsChange:
+    """A change of topics, `None` for deleted ones, and its records, encoded for the offset at which they begin."""
+
+    first: int
+    timestamp_ms: int
+    topics: dict[Uuid, TopicFacts | None] = field(default_factory=dict)
+    count: int = 0
+    records: bytearray = field(default_factory=bytearray)
+
+    def add(self, record: Message) -> None:
+        """Encode one more record."""
+        made = BatchRecord(
+            offset=self.first + self.count, timestamp_ms=self.timestamp_ms, key=None, value=_encoded(record)
+        )
+        self.records += encode_record(made, self.count)
+        self.count += 1
+
+    def batch(self) -> bytes:
+        """All records as one batch."""
+        return assemble_batch(
+            bytes(self.records),
+            self.count,
+            base_offset=self.first,
+            timestamp_ms=self.timestamp_ms,
+            partition_leader_epoch=1,
+        )
 
 
 class MetadataLog:
@@ -150,23 +183,54 @@ class MetadataLog:
         """
         records = list(difference(self.state, state, self.log.next_offset, only=only))
         if records:
-            self._append(records, now_ms)
-            try:
-                if len(records) < _MOST_RECORDS:  # a larger change leaves it to the next one
-                    self._compact_if_worth(now_ms)
-            except OSError as error:  # the change is written down; the next one tries this again
-                self._note(f"{self._folder} could not be compacted: {error}")
+            change = TopicsChange(self.log.next_offset, now_ms)
+            for record in records:
+                change.add(record)
+            self._append(change.batch(), now_ms)
+            for offset, record in enumerate(records, change.first):
+                self._apply(record, offset)
+            self._compact_after(len(records), now_ms)
         return len(records)
 
-    def _append(self, records: Sequence[Message], now_ms: int) -> None:
+    def preparing(self, topics: Iterable[tuple[Uuid, TopicFacts | None]], now_ms: int) -> Work[TopicsChange]:
+        """Encode a change of topics in turns, for `write`. `None`: a topic is deleted."""
+        change = TopicsChange(self.log.next_offset, now_ms)
+        for topic_id, topic in topics:
+            for record in topic_difference(topic_id, self.state.topics.get(topic_id), topic, self.state.brokers):
+                change.add(record)
+                if not change.count % _RECORDS_AT_ONCE:
+                    yield None
+            change.topics[topic_id] = topic
+            yield None
+        return change
+
+    def write(self, change: TopicsChange, now_ms: int) -> None:
+        """Write down a change, all of it or nothing. Raises `Refused`. Nothing else was written since it was encoded."""
+        assert change.first == self.log.next_offset, "something else was written meanwhile"
+        if not change.count:
+            return
+        self._append(change.batch(), now_ms)
+        for topic_id, topic in change.topics.items():
+            self.state.replace_topic(topic_id, topic)
+            if topic is None:
+                self.removed.add(topic_id)
+        self._compact_after(change.count, now_ms)
+
+    def sync(self) -> None:
+        """Have what was written on the disk before others are changed, if it is `durable`. Raises `Refused`."""
+        if self._config.flush_messages == 1:
+            self.log.flush()
+
+    def _compact_after(self, written: int, now_ms: int) -> None:
+        if written >= _MOST_RECORDS:  # a large change leaves it to the next one
+            return
+        try:
+            self._compact_if_worth(now_ms)
+        except OSError as error:  # the change is written down; the next one tries this again
+            self._note(f"{self._folder} could not be compacted: {error}")
+
+    def _append(self, batch: bytes, now_ms: int) -> None:
         first = self.log.next_offset
-        batch = encode_batch(
-            [
-                BatchRecord(offset=first + index, timestamp_ms=now_ms, key=None, value=_encoded(record))
-                for index, record in enumerate(records)
-            ],
-            partition_leader_epoch=1,
-        )
         try:
             self.log.append_own(batch, now_ms)
         except Refused as refused:
@@ -174,8 +238,6 @@ class MetadataLog:
                 raise
             # It is in the log, so it counts; only a machine that fails before the next flush may lose it.
             self._note(f"{self._folder}: {refused}")
-        for index, record in enumerate(records):
-            self._apply(record, first + index)
 
     def _compact_if_worth(self, now_ms: int) -> None:
         """Write the log anew if it has become so large that what counts is but a small part of it. Looked at when it has doubled, as that takes a look at everything."""

@@ -3,7 +3,7 @@
 Applying the difference of two states to the first gives the second: so nothing in the cluster has to remember what it must write down.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from quorate.cluster.authorizer import Acl, Operation, PatternType, Permission, ResourceType
@@ -31,7 +31,16 @@ from quorate.codecs.metadata_records import (
     UserScramCredentialRecord,
 )
 
-__all__ = ["GROUP_CONFIG", "TOPIC_CONFIG", "BrokerFacts", "MetadataState", "PartitionFacts", "TopicFacts", "difference"]
+__all__ = [
+    "GROUP_CONFIG",
+    "TOPIC_CONFIG",
+    "BrokerFacts",
+    "MetadataState",
+    "PartitionFacts",
+    "TopicFacts",
+    "difference",
+    "topic_difference",
+]
 
 TOPIC_CONFIG, BROKER_CONFIG, CLIENT_METRICS_CONFIG, GROUP_CONFIG = 2, 4, 16, 32
 """Types of resources with settings (ConfigResource.Type)."""
@@ -158,6 +167,14 @@ class MetadataState:
             case RemoveAccessControlEntryRecord():
                 del self.acls[record.id]
 
+    def replace_topic(self, topic_id: Uuid, topic: TopicFacts | None) -> None:
+        """Do what the records of `topic_difference` do, all at once. The state keeps `topic`."""
+        if topic is not None:
+            self.topics[topic_id] = topic
+            self._ids[topic.name] = topic_id
+        elif (old := self.topics.pop(topic_id, None)) is not None and self._ids.get(old.name) == topic_id:
+            del self._ids[old.name]
+
     def _change(self, record: PartitionChangeRecord) -> None:
         partitions = self.topics[record.topic_id].partitions
         was = partitions[record.partition_id]
@@ -210,17 +227,10 @@ def _records(old: MetadataState, new: MetadataState, only: Collection[Uuid] | No
         yield FeatureLevelRecord(name=name, feature_level=0)
     yield from _brokers(old, new)
     for topic_id in old.topics if only is None else only:
-        if topic_id in old.topics and topic_id not in new.topics:
-            yield RemoveTopicRecord(topic_id=topic_id)
+        if topic_id not in new.topics:
+            yield from topic_difference(topic_id, old.topics.get(topic_id), None, new.brokers)
     for topic_id, topic in new.topics.items():
-        known = old.topics.get(topic_id)
-        if known is None:
-            yield TopicRecord(name=topic.name, topic_id=topic_id)
-        yield from _settings(TOPIC_CONFIG, topic.name, {} if known is None else known.config, topic.config)
-        for index, partition in enumerate(topic.partitions):
-            was = known.partitions[index] if known is not None and index < len(known.partitions) else None
-            if was != partition:
-                yield _partition(topic_id, index, was, partition, new)
+        yield from topic_difference(topic_id, old.topics.get(topic_id), topic, new.brokers)
     for kind, earlier, later in (
         (GROUP_CONFIG, old.groups, new.groups),
         (BROKER_CONFIG, old.broker_configs, new.broker_configs),
@@ -258,6 +268,23 @@ def _records(old: MetadataState, new: MetadataState, only: Collection[Uuid] | No
             )
     if old.next_producer_id != new.next_producer_id:
         yield ProducerIdsRecord(broker_id=min(new.brokers, default=0), next_producer_id=new.next_producer_id)
+
+
+def topic_difference(
+    topic_id: Uuid, old: TopicFacts | None, new: TopicFacts | None, brokers: Mapping[int, BrokerFacts]
+) -> Iterator[Message]:
+    """The records that lead a topic from one state to another. `None`: it does not exist."""
+    if new is None:
+        if old is not None:
+            yield RemoveTopicRecord(topic_id=topic_id)
+        return
+    if old is None:
+        yield TopicRecord(name=new.name, topic_id=topic_id)
+    yield from _settings(TOPIC_CONFIG, new.name, {} if old is None else old.config, new.config)
+    for index, partition in enumerate(new.partitions):
+        was = old.partitions[index] if old is not None and index < len(old.partitions) else None
+        if was != partition:
+            yield _partition(topic_id, index, was, partition, brokers)
 
 
 def _brokers(old: MetadataState, new: MetadataState) -> Iterator[Message]:
@@ -298,7 +325,7 @@ def _quotas(entity: Entity, old: dict[str, float], new: dict[str, float]) -> Ite
 
 
 def _partition(
-    topic_id: Uuid, index: int, old: PartitionFacts | None, new: PartitionFacts, state: MetadataState
+    topic_id: Uuid, index: int, old: PartitionFacts | None, new: PartitionFacts, brokers: Mapping[int, BrokerFacts]
 ) -> Message:
     # A record can raise the leader's epoch by one at a time: if it went up more often since, the partition is described anew.
     step = 0 if old is None else new.leader_epoch - old.leader_epoch
@@ -313,9 +340,7 @@ def _partition(
             leader=new.leader,
             leader_epoch=new.leader_epoch,
             partition_epoch=new.leader_epoch,
-            directories=tuple(
-                state.brokers[one].directory if one in state.brokers else Uuid.ZERO for one in new.replicas
-            ),
+            directories=tuple(brokers[one].directory if one in brokers else Uuid.ZERO for one in new.replicas),
         )
     return PartitionChangeRecord(
         partition_id=index,

@@ -20,7 +20,7 @@ from quorate.codecs.batches.v2 import (
     TRANSACTIONAL,
 )
 
-__all__ = ["encode_batch", "encode_like", "encode_marker", "record_bytes"]
+__all__ = ["assemble_batch", "encode_batch", "encode_like", "encode_marker", "encode_record", "record_bytes"]
 
 _MARKER_KEY = Struct(">hh")
 _MARKER_VALUE = Struct(">hi")
@@ -103,6 +103,25 @@ def encode_batch(
             base_sequence,
             count,
         ),
+    )
+
+
+def encode_record(record: BatchRecord, offset_delta: int) -> bytes:
+    """A record of the oldest time of its batch, for `assemble_batch`. Raises `ValueError` for what the format cannot hold."""
+    return _record(record, offset_delta, 0)
+
+
+def assemble_batch(
+    records: bytes, count: int, *, base_offset: int, timestamp_ms: int, partition_leader_epoch: int
+) -> bytes:
+    """The batch of records that `encode_record` encoded one by one: the bytes of `encode_batch`, which takes them at once.
+
+    Each has the time `timestamp_ms`; their offsets are `base_offset` and on. There is at least one.
+    """
+    return _assemble(
+        records,
+        (base_offset, HEADER_BYTES - LOG_OVERHEAD + len(records), partition_leader_epoch, 2),
+        (0, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count),
     )
 
 

@@ -4,6 +4,7 @@ More than 400 lines, as all of it needs that disk.
 """
 
 import os
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from quorate.cluster import EmbeddedCluster
+from quorate.cluster.core import ClusterCore
 from quorate.cluster.flushing import Unflushed
 from quorate.cluster.log_config import LogConfig
 from quorate.cluster.storage.checksums import CHECKSUMS
@@ -22,6 +24,7 @@ from quorate.codecs.api import OffsetCommitRequest, OffsetFetchRequest
 from quorate.codecs.api.broker import (
     CreateTopicsRequest,
     DeleteRecordsRequest,
+    DeleteTopicsRequest,
     EndTxnRequest,
     FetchRequest,
     InitProducerIdRequest,
@@ -31,6 +34,7 @@ from quorate.codecs.api.broker import (
 )
 from quorate.codecs.api.broker.create_topics import CreatableTopic
 from quorate.codecs.api.broker.delete_records import DeleteRecordsPartition, DeleteRecordsTopic
+from quorate.codecs.api.broker.delete_topics import DeleteTopicState
 from quorate.codecs.api.broker.fetch import FetchPartition, FetchTopic
 from quorate.codecs.api.broker.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from quorate.codecs.api.broker.produce import PartitionProduceData, TopicProduceData
@@ -94,8 +98,8 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
 def running(tmp_path: Path, disk: Disk) -> Iterator[Callable[..., EmbeddedCluster]]:
     clusters = []
 
-    def start(**properties: object) -> EmbeddedCluster:
-        made = EmbeddedCluster(data=tmp_path, properties={**QUICK, **properties}, seed=1)
+    def start(brokers: int = 1, **properties: object) -> EmbeddedCluster:
+        made = EmbeddedCluster(brokers=brokers, data=tmp_path, properties={**QUICK, **properties}, seed=1)
         made.__enter__()
         clusters.append(made)
         return made
@@ -395,6 +399,93 @@ def test_a_topic_is_made_when_it_is_written_down_on_the_disk_and_others_are_answ
         assert admin.receive(CreateTopicsRequest, 7).topics[0].error_code == ErrorCode.NONE
         assert not cluster.core.data.metadata.is_flushing  # type: ignore[union-attr]
     assert all(disk.done)
+
+
+def after_power_failure(data: Path, copy: Path, size: int) -> ClusterCore:
+    """A cluster with a copy of a directory, where the disk has `size` bytes of the metadata log."""
+    shutil.copytree(data, copy)
+    os.truncate(copy / "controller" / "__cluster_metadata-0" / f"{0:020}.log", size)
+    (copy / ".lock").write_text("the machine has started again since")
+    return ClusterCore({1: None, 2: None}, data=copy, properties=QUICK)
+
+
+@pytest.mark.parametrize("change", ["delete", "reassign"])
+def test_folders_of_partitions_stay_until_the_disk_has_the_change_that_removes_them(
+    running: Callable[..., EmbeddedCluster], disk: Disk, tmp_path: Path, change: str
+) -> None:
+    """After a power failure in between, the next start was refused or found the topic without its records."""
+    cluster = running(brokers=2, **{"log.flush.interval.messages": 1})
+    core = cluster.core
+    cluster.call(lambda: core.create_topic("t", assignment=[[1]]))
+    cluster.call(lambda: told_log(cluster).append(batch(3), leader_epoch=0, now_ms=NOW_MS))
+    disk.stall(cluster)
+    assert core.data is not None
+    noted = list(core.notes)
+    size = core.data.metadata.log.size_bytes
+    changes = {
+        "delete": lambda: core.delete_topic("t"),
+        "reassign": lambda: core.reassign(core.topics["t"].partitions[0], [2]),
+    }
+    cluster.call(changes[change])
+    disk.wait_begun()
+    again = after_power_failure(core.data.path, tmp_path.with_name(f"{tmp_path.name}-copy"), size)
+    assert again.topics["t"].partitions[0].replicas == (1,)
+    assert again.topics["t"].partitions[0].log.next_offset == 3
+    again.close()
+    disk.done.clear()
+    disk.free.set()
+    with wire_to(cluster) as other:
+        while (core.data.path / "broker-1" / "t-0").exists():
+            other.ask(MetadataRequest(), 12)
+    assert all(disk.done)
+    assert core.notes == noted
+
+
+def test_folders_of_a_deleted_topic_are_removed_in_the_end_where_the_disk_was_busy(
+    running: Callable[..., EmbeddedCluster], disk: Disk
+) -> None:
+    cluster = running(**{"log.flush.interval.messages": 1})
+    core = cluster.core
+    assert core.data is not None
+    with_topic(cluster)
+    disk.stall(cluster)
+    with wire_to(cluster) as admin:
+        admin.send(DeleteTopicsRequest(topics=(DeleteTopicState(name="t"),), timeout_ms=1_000), 6)
+        disk.wait_begun()
+        threading.Timer(0.05, disk.free.set).start()
+        cluster.close()
+        cluster.close = lambda **_: None  # type: ignore[method-assign]
+    assert not list(core.data.path.glob("broker-1/t-0*"))
+
+
+def test_a_topic_of_the_same_name_waits_for_the_disk_to_have_the_deletion(
+    running: Callable[..., EmbeddedCluster], disk: Disk, tmp_path: Path
+) -> None:
+    cluster = running(**{"log.flush.interval.messages": 1})
+    core = cluster.core
+    with_topic(cluster)
+    disk.stall(cluster)
+    noted = list(core.notes)
+
+    def change() -> int:
+        core.delete_topic("t")
+        assert core.data is not None
+        deleted = core.data.metadata.log.next_offset
+        core.create_topic("t", partitions=1)
+        return core.data.metadata.log.flushed_offset - deleted
+
+    assert cluster.call(change) == 0
+    disk.free.set()
+    with wire_to(cluster) as other:
+        assert other.ask(CreateTopicsRequest(topics=(CreatableTopic(name="t"),)), 7).topics[0].error_code == (
+            ErrorCode.TOPIC_ALREADY_EXISTS
+        )
+    assert core.notes == noted
+    cluster.close()
+    cluster.close = lambda **_: None  # type: ignore[method-assign]
+    with EmbeddedCluster(data=tmp_path) as again:
+        assert again.core.start_notes == ()
+        assert list(again.core.topics) == ["t"]
 
 
 def test_where_a_log_begins_is_on_the_disk_when_records_count_as_deleted(

@@ -28,6 +28,7 @@ from quorate.codecs.batches import (
     read_batches,
 )
 from quorate.codecs.batches.compression import DecompressionError, TooLargeError, compress, decompress
+from quorate.codecs.batches.writer import assemble_batch, encode_record
 from tests.codecs.batch_strategies import batches
 
 RECORDS = [BatchRecord(offset=10 + n, timestamp_ms=1_000 + n, key=b"k%d" % n, value=b"value" * 20) for n in range(3)]
@@ -115,6 +116,13 @@ def test_sequence_numbers_start_again_at_zero():
     batch = only(encode_batch(RECORDS, producer_id=1, producer_epoch=0, base_sequence=0x7FFFFFFF))
     assert [record.sequence for record in batch.records()] == [0x7FFFFFFF, 0, 1]
     assert batch.header.last_sequence == 1
+
+
+def test_records_that_are_encoded_one_by_one_make_the_same_batch():
+    records = [BatchRecord(offset=70 + n, timestamp_ms=1_000, key=None, value=b"v" * n) for n in range(300)]
+    encoded = b"".join(encode_record(one, delta) for delta, one in enumerate(records))
+    made = assemble_batch(encoded, 300, base_offset=70, timestamp_ms=1_000, partition_leader_epoch=3)
+    assert made == encode_batch(records, partition_leader_epoch=3)
 
 
 def test_a_batch_emptied_by_compaction():
