@@ -32,6 +32,7 @@ from quorate.codecs.api import (
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches import BatchProblem, read_batches
 from quorate.codecs.message import Message
+from quorate.coordinator.image import MetadataDelta, MetadataImage
 from quorate.coordinator.log_batches import batch_of, blocks_of, in_batches, stored_in
 from quorate.coordinator.partitioning import partition_of
 from quorate.coordinator.results import Pending, RequestContext
@@ -255,9 +256,16 @@ class GroupCoordinators:
 
     def image_changed(self) -> None:
         """The cluster's metadata has changed."""
+        image = self.cluster.image
+        before: MetadataImage | None = None
+        delta: MetadataDelta | None = (
+            None  # most coordinators had the same image before; with 17,000 topics it takes 20 ms
+        )
         for running in list(self._running.values()):
             self._advance(running)
-            running.runtime.take_image(self.cluster.image)
+            if running.runtime.shard.image is not before:
+                before, delta = running.runtime.shard.image, None
+            delta = running.runtime.take_image(image, delta)
             self._set_timer(running)
 
     def settings_changed(self) -> None:

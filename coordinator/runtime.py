@@ -255,9 +255,9 @@ class CoordinatorRuntime:
         self.settle()
         return answer
 
-    def take_image(self, image: MetadataImage) -> MetadataDelta:
-        """The cluster's metadata has changed."""
-        delta, results = self.shard.take_image(image, self.now_ms)
+    def take_image(self, image: MetadataImage, delta: MetadataDelta | None = None) -> MetadataDelta:
+        """The cluster's metadata has changed. `delta`: how, if that is known."""
+        delta, results = self.shard.take_image(image, self.now_ms, delta)
         for result in results:
             self._write("image", result)
         self.settle()

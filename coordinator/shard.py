@@ -184,9 +184,11 @@ class CoordinatorShard:
         """Expire what has expired: see `CLEAN_UP`."""
         return _together(listener(self, now_ms) for listener in CLEAN_UP)
 
-    def take_image(self, image: MetadataImage, now_ms: int) -> tuple[MetadataDelta, list[Result[None]]]:
-        """The cluster's metadata has changed: how, and what is to be written for it. Hashes of topics that changed are forgotten."""
-        delta = MetadataDelta.between(self.image, image)
+    def take_image(
+        self, image: MetadataImage, now_ms: int, delta: MetadataDelta | None = None
+    ) -> tuple[MetadataDelta, list[Result[None]]]:
+        """The cluster's metadata has changed: how (`delta`, if that is known), and what is to be written for it. Hashes of topics that changed are forgotten."""
+        delta = delta or MetadataDelta.between(self.image, image)
         self.image = image
         self.forget_topic_hashes([*delta.changed, *(topic.name for topic in delta.deleted)])
         return delta, [listener(self, delta, now_ms) for listener in ON_IMAGE]

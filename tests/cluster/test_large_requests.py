@@ -50,6 +50,7 @@ from quorate.codecs.api.leave_group import MemberIdentity
 from quorate.codecs.batches import BatchRecord, encode_batch
 from quorate.codecs.batches.compression import compress
 from quorate.codecs.message import Message
+from quorate.coordinator.image import MetadataDelta, MetadataImage
 from quorate.coordinator.results import RequestContext
 from tests.cluster.conftest import QUICK
 from tests.cluster.test_limits import eventually
@@ -388,6 +389,31 @@ def calls_in(cluster: EmbeddedCluster, function: Callable[[], Any]) -> tuple[int
 
     found = cluster.call(watched)
     return calls, found
+
+
+def test_coordinators_find_out_once_what_changed_in_the_metadata(
+    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 17,000 topics each took 25 ms for that, when a broker went."""
+    core = cluster.core
+    cluster.call(lambda: core.internal_topic("__consumer_offsets"))
+    for group_id in ("g", "h", "i", "j"):
+        context = RequestContext(api_version=1, now_ms=cluster.call(core.clock.now_ms))
+        request = replace(next(iter(heartbeats(ConsumerGroupHeartbeatRequest, 1))), group_id=group_id)
+        cluster.call(
+            lambda request=request, context=context: core.groups.request(1, request.group_id, request, context)
+        )
+    assert len(core.groups.runtimes()) > 1
+    found = []
+    between = MetadataDelta.between
+
+    def counted(old: MetadataImage, new: MetadataImage) -> MetadataDelta:
+        found.append(between(old, new))
+        return found[-1]
+
+    monkeypatch.setattr(MetadataDelta, "between", counted)
+    cluster.call(lambda: core.create_topic("t0", partitions=1))
+    assert [delta.created for delta in found] == [{"t0"}]
 
 
 def calls_of(cluster: EmbeddedCluster, request: Message) -> int:
