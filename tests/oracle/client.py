@@ -114,7 +114,9 @@ class Oracle:
             self._write(sent)
             stdout = self._process.stdout
             assert stdout is not None
-            if not select.select([stdout], [], [], LIMIT_S)[0]:
+            answered = select.poll()  # not select(), which knows no file descriptors above 1,023
+            answered.register(stdout, select.POLLIN)
+            if not answered.poll(LIMIT_S * 1000):
                 self._process.kill()
             return self._read(sent)
         # From a thread of its own: with both pipes full, writing everything first would never end.
