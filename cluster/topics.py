@@ -57,7 +57,7 @@ def _elected(
 ) -> tuple[int, tuple[int, ...]]:
     """The leader, and the replicas in sync.
 
-    The last replica in sync stays in sync without being alive: nobody else has everything (Kafka's rule; here it only decides who may lead).
+    The last replica in sync stays in sync without being alive: no other replica has every record (Kafka's rule; here it only decides who may lead).
     """
     there = tuple(one for one in replicas if one in up)
     stays = leader in up and leader in replicas

@@ -55,7 +55,10 @@ class Pending(Generic[R]):
 
 @dataclass(slots=True, kw_only=True)
 class Result(Generic[R]):
-    """`records`: to be written in this order, as one batch if `atomic`, otherwise in as few as the log has room for; then, unless `replay` is False because the state was changed already, to be replayed.
+    """What a handler or timer writes and responds.
+
+    `records` are written in this order: in one batch if `atomic`, otherwise in as many as the log needs.
+    They are then replayed, unless `replay` is False because the state was changed already.
 
     `response`: of the request, to be sent when the records are written; `None` for timers. `then`: gives what follows when they are written: another batch, and
     the response, or what follows that; it gets the time in ms. `on_appended` is called after the replay; `on_failed` with the error code if the records could

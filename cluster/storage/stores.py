@@ -101,7 +101,7 @@ class Home(Protocol):
 
 
 class FileStore:
-    """Bytes in a file, up to `size`, with their CRC-32C; what is behind that is the rest of a write that failed, and is overwritten.
+    """Bytes in a file, up to `size`, with their CRC-32C; what follows is the rest of a write that failed, and is overwritten.
 
     `files`: in whose folder the file is, called `name`.
     """

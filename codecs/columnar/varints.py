@@ -8,11 +8,11 @@ __all__ = ["deltas", "zigzag"]
 
 
 def zigzag(frame: Frame) -> Ints:
-    """A zigzag varint (or varlong) at each place; moves on behind it. One that takes more bytes than it needs is doubtful."""
+    """A zigzag varint (or varlong) at each place; moves the places past it. One that takes more bytes than it needs is doubtful."""
     (byte,) = frame.fetch(["u1"])
     value = byte.astype(np.int64)
     shift = 0
-    while frame.count and int(byte.min()) > 127 and shift < 63:  # all go on, as places do that are evenly spaced
+    while frame.count and int(byte.min()) > 127 and shift < 63:  # all continue, as evenly spaced places do
         (byte,) = frame.fetch(["u1"])
         value &= (1 << shift + 7) - 1
         shift += 7

@@ -31,14 +31,14 @@ def leave_group(
     if not isinstance(there, ClassicGroup):
         return handle_on_consumer_group(shard, there, request, context)
     group = alive(shard, there, context.now_ms)
-    told = [(identity, _left(shard, group, identity)) for identity in identities(request, context.api_version)]
+    outcomes = [(identity, _left(shard, group, identity)) for identity in identities(request, context.api_version)]
     result: Result[None] = Result()
-    if any(code == ErrorCode.NONE for _, code in told):
+    if any(code == ErrorCode.NONE for _, code in outcomes):
         if group.phase is ClassicState.PREPARING_REBALANCE:
             result = complete_join_if_all_are_there(shard, group, context.now_ms)
         elif group.phase in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
             result = rebalance_if_possible(shard, group, context.now_ms)
-    return Result(response=left(told, context.api_version), records=result.records, replay=result.replay)
+    return Result(response=left(outcomes, context.api_version), records=result.records, replay=result.replay)
 
 
 def _left(shard: CoordinatorShard, group: LiveGroup, identity: MemberIdentity) -> ErrorCode:
@@ -74,14 +74,14 @@ def identities(request: LeaveGroupRequest, version: int) -> tuple[MemberIdentity
     return tuple(request.members) if version >= SEVERAL else (MemberIdentity(member_id=request.member_id),)
 
 
-def left(told: list[tuple[MemberIdentity, ErrorCode]], version: int) -> LeaveGroupResponse:
+def left(outcomes: list[tuple[MemberIdentity, ErrorCode]], version: int) -> LeaveGroupResponse:
     """What became of whom; before version 3 the one member's error is the response's."""
     if version < SEVERAL:
-        return LeaveGroupResponse(error_code=told[0][1])
+        return LeaveGroupResponse(error_code=outcomes[0][1])
     return LeaveGroupResponse(
         members=tuple(
             MemberResponse(member_id=one.member_id, group_instance_id=one.group_instance_id, error_code=code)
-            for one, code in told
+            for one, code in outcomes
         )
     )
 

@@ -264,7 +264,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
         self._recounted = None
         found.down.apply(self.topic_subscribers)
         self.topic_subscribers.put_all(found.more)
-        self.told(found.new, found.down.gone)
+        self.topics_changed(found.new, found.down.gone)
 
     def _take(self, owned: Owned, epoch: int) -> None:
         """Raises `ReplayError` where somebody has a partition at the same or a later epoch (KAFKA-19862: an earlier one is overwritten)."""

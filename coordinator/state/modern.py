@@ -102,7 +102,7 @@ class ModernGroup(Group, Generic[M, T]):
         last_ms = self.assignment_timestamp_ms
         return last_ms == 0 or interval_ms == 0 or now_ms >= last_ms + interval_ms
 
-    def told(self, appeared: Collection[str], vanished: Collection[str]) -> None:
+    def topics_changed(self, appeared: Collection[str], vanished: Collection[str]) -> None:
         """Tell `index` of topics that the group now subscribes to, and of those that it no longer does."""
         if self.index is None:
             return

@@ -97,5 +97,5 @@ class ShareGroup(ModernGroup[ShareMember, tuple[TopicPartition, ...]]):
         )
         down.apply(counts)
         counts.put_all(recounted(counts, after, 0, lambda count: count + 1))
-        self.told(appeared, [name for name in down.gone if name not in counts])
+        self.topics_changed(appeared, [name for name in down.gone if name not in counts])
         self._counted_last = new

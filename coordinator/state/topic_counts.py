@@ -28,7 +28,7 @@ class Down(NamedTuple, Generic[C]):
     gone_first: int
 
     def apply(self, counts: TimelineMap[str, C]) -> None:
-        """Change the counts, one after the other: that tells in the size of Kafka's map."""
+        """Change the counts one after the other, as the size of Kafka's map depends on the order."""
         for name in self.gone[: self.gone_first]:
             del counts[name]
         counts.put_all(self.fewer)

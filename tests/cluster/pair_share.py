@@ -1,4 +1,4 @@
-"""When a real broker has made the share state of a group's partitions: it tells so in `__consumer_offsets` only.
+"""When a real broker has made the share state of a group's partitions: only `__consumer_offsets` shows it.
 
 A heartbeat writes which partitions are about to get state, and a broker answers it before their state is in `__share_group_state`; the embedded cluster has made
 it by then. The next heartbeat gives the group another epoch once the state is there, so random requests wait for that first.
