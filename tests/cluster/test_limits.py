@@ -16,6 +16,7 @@ import pytest
 from quorate.cluster import ClusterStateError, EmbeddedCluster, ManualClock
 from quorate.cluster.apis import ANSWERS
 from quorate.cluster.connection import java_address
+from quorate.cluster.groups import PartitionCoordinatorLog
 from quorate.cluster.meter import Meter, error_codes
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.api import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest, ListGroupsRequest
@@ -27,7 +28,9 @@ from quorate.codecs.api.broker import (
     MetadataResponse,
 )
 from quorate.codecs.api.broker.fetch import FetchableTopicResponse, FetchPartition, FetchTopic, PartitionData
+from quorate.coordinator.records import empty_classic_group
 from quorate.coordinator.results import RequestContext
+from quorate.coordinator.runtime import AppendError
 from tests.cluster.conftest import QUICK
 from tests.cluster.wire import Wire
 
@@ -282,6 +285,23 @@ def test_clients_are_told_the_name_that_is_advertised() -> None:
     with made, Wire(made.core.brokers[1].port) as wire:
         (told,) = wire.ask(WHO, 12).brokers
         assert (told.host, made.bootstrap_servers) == ("localhost", f"localhost:{made.core.brokers[1].port}")
+
+
+def test_what_need_not_be_in_one_batch_is_cut_to_the_offsets_topics_limit() -> None:
+    records = [empty_classic_group(f"g{number}", 0) for number in range(100)]
+    with cluster() as made:
+
+        def append() -> list[int]:
+            (partition, *_) = made.core.internal_topic(CONSUMER_OFFSETS).partitions
+            partition.log.config = replace(partition.log.config, max_message_bytes=1000)
+            log = PartitionCoordinatorLog(partition)
+            with pytest.raises(AppendError):
+                log.append(records, timestamp_ms=0)
+            return [log.append(part, timestamp_ms=0) for part in log.parts(records)] + [partition.log.next_offset]
+
+        first, second, *_, end = made.call(append)
+    assert (first, end) == (0, 100)
+    assert 1 < second < 100
 
 
 # ---- what is counted

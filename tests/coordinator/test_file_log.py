@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quorate.codecs import CoordinatorRecord, LogEntry, LogError, read_log
+from quorate.codecs import CoordinatorRecord, LogEntry, LogError, Uuid, read_log
 from quorate.codecs.batches import Batch, BatchRecord, encode_batch, read_batches
 from quorate.codecs.batches.v2 import HEADER_BYTES
 from quorate.codecs.messages.classic_group import GroupMetadataKey
@@ -21,6 +21,7 @@ from quorate.codecs.record_encode import encode_record
 from quorate.coordinator import CoordinatorConfig, CoordinatorRuntime, CoordinatorShard
 from quorate.coordinator.errors import ErrorCode
 from quorate.coordinator.file_log import FileLog
+from quorate.coordinator.image import MetadataImage, TopicImage
 from quorate.coordinator.log_segments import Fsync
 from quorate.coordinator.records import empty_classic_group, offset_commit, tombstone
 from quorate.coordinator.runtime import AppendError, CoordinatorLog, MemoryLog, StoredMarker, StoredRecord
@@ -153,6 +154,19 @@ def test_what_expires_is_written_in_as_many_batches_as_it_needs(tmp_path: Path) 
     assert sum(sizes) > 1000 >= max(sizes)
     most = max(sizes) - HEADER_BYTES
     assert min(sizes[:-1]) + most // 20 > 1000, "each is as full as it can be"
+
+
+def test_offsets_of_a_deleted_topic_are_removed_in_as_many_batches_as_it_needs(tmp_path: Path) -> None:
+    with FileLog(tmp_path, fsync="never", max_batch_bytes=1000) as log:
+        for partition in range(200):
+            log.append([commit(5, partition=partition)], timestamp_ms=NOW)
+        runtime = CoordinatorRuntime(CoordinatorShard(new_id=uuid4), log, now_ms=NOW)
+        runtime.load()
+        topic = TopicImage(name="t", id=Uuid(b"t" * 16), replicas=((1,),) * 200)
+        for topics in ([topic], []):
+            runtime.take_image(MetadataImage.EMPTY.with_topics(topics))
+        assert len(contents(log)) == 400
+        assert runtime.shard.state.offsets.get("g", "t", 0) is None
 
 
 APPENDS = st.lists(
