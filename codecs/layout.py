@@ -22,6 +22,7 @@ from construct import (
     StreamError,
     Subconstruct,
     stream_read,
+    stream_size,
     stream_tell,
     stream_write,
 )
@@ -224,7 +225,8 @@ class KafkaArray(_Sized):
         self.element = element
 
     def _parse_content(self, n: int, stream: Any, context: Any, path: Any) -> Any:
-        # A damaged count ends where the stream does.
+        if n > (left := stream_size(stream) - stream_tell(stream, path)):  # as Kafka does: no element is without a byte
+            raise LayoutError(Reason.TRUNCATED, f"{n} elements, {left} bytes are left")
         return tuple(_Located(f"[{index}]", self.element)._parse(stream, context, path) for index in range(n))
 
     def _build_content(self, obj: Any, stream: Any, context: Any, path: Any) -> None:

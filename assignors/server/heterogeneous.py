@@ -214,6 +214,7 @@ def _target(group: Group, usable: Bools, changes: _Changes, capacities: Ints, jd
     followed = np.zeros(len(group), np.bool_)
     if changes.moves.numbers:
         followed[_order_matters(group, gave & got, changes)] = True
+        followed[_owning_with_others(group, usable, changes.moves)] = True
     followed = followed[changing]
     if followed.any():
         single = ~followed[new_slots]
@@ -285,6 +286,24 @@ def _order_matters(group: Group, both: Bools, changes: _Changes) -> list[int]:
         if (owned < 0).any() or len(before | got[place]) > capacity * 3 // 4:
             followed.add(place)
     return sorted(followed)
+
+
+def _owning_with_others(group: Group, usable: Bools, moves: _Moves) -> Ints:
+    """The places of members that shared the ownership of a partition that moved.
+
+    A static member that takes another's place can leave a partition with two owners. Whoever gets the
+    partition may have it already, and the owner that did not give it keeps it.
+    """
+    numbers = group.owned[usable]
+    owners = np.bincount(numbers, minlength=group.topology.first[-1])
+    if not len(numbers) or owners.max() < 2:
+        return np.empty(0, np.int64)
+    moved = np.zeros(len(owners), np.bool_)
+    moved[moves.numbers] = True
+    place_of = np.empty(len(group), np.int64)
+    place_of[group.hash_order] = np.arange(len(group))
+    members = np.repeat(np.arange(len(group)), np.diff(group.owned_offsets))[usable]
+    return place_of[members[moved[numbers] & (owners[numbers] > 1)]]
 
 
 def _steps(

@@ -16,7 +16,15 @@ from quorate.coordinator.classic.group import Protocols
 from quorate.coordinator.consumer.owned import Partitions, copied_set, topics_in_order
 from quorate.coordinator.image import MetadataImage
 
-__all__ = ["CustomAssignment", "assignment_for", "classic_metadata", "owned_in", "partitions_in", "read_subscription"]
+__all__ = [
+    "CustomAssignment",
+    "assignment_for",
+    "classic_metadata",
+    "cut_off",
+    "owned_in",
+    "partitions_in",
+    "read_subscription",
+]
 
 NEWEST = 3
 """The newest version of the consumer protocol."""
@@ -31,6 +39,18 @@ def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
     found = decode_subscription(data).message
     assert isinstance(found, ConsumerProtocolSubscription)
     return found
+
+
+def cut_off(error: DecodeError, data: bytes) -> bool:
+    """Whether Kafka throws a SchemaException for these bytes: they end inside an integer, or have no version.
+
+    For a wrong length, and null where there may be none, its reader throws other exceptions.
+    """
+    if error.reason in (Reason.TOO_SHORT, Reason.UNKNOWN_VERSION):
+        return True
+    name = error.field.rpartition(".")[2]
+    length_bytes = 2 if name in ("topic", "rack_id") or name.startswith("topics[") else 4
+    return error.reason is Reason.TRUNCATED and len(data) - error.position < length_bytes
 
 
 def partitions_in(data: bytes, image: MetadataImage, jdk: int) -> Partitions:

@@ -3,6 +3,7 @@
 from quorate.codecs import CoordinatorRecord, DecodeError
 from quorate.codecs.messages.classic_group import GroupMetadataKey
 from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue, TopicPartition
+from quorate.codecs.messages.protocol import ConsumerProtocolSubscription
 from quorate.coordinator.classic.group import LiveGroup, LiveMember
 from quorate.coordinator.classic.groups import alive
 from quorate.coordinator.consumer import records as write
@@ -14,6 +15,7 @@ from quorate.coordinator.consumer.subscriptions import hash_of
 from quorate.coordinator.conversion.embedded import (
     CustomAssignment,
     classic_metadata,
+    cut_off,
     partitions_in,
     read_subscription,
 )
@@ -69,11 +71,16 @@ def _converted(shard: CoordinatorShard, group: LiveGroup) -> ConsumerGroup:
     made = ConsumerGroup(group.group_id)
     made.epoch = made.assignment_epoch = group.generation
     for member in group.ordered_members():
+        data = member.assignment
         try:
-            partitions = partitions_in(member.assignment, shard.image, shard.config.jdk)
-            metadata = _announced(group, member)
+            partitions = partitions_in(data, shard.image, shard.config.jdk)
+            data = _offered(group, member)
+            metadata = _announced(member, read_subscription(data))
         except DecodeError as error:
-            raise _refused(group, f"what {member.member_id} has or announced cannot be read: {error}") from None
+            why = f"what {member.member_id} has or announced cannot be read: {error}"
+            if not cut_off(error, data):
+                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, why) from None
+            raise _refused(group, why) from None
         except CustomAssignment:
             raise _refused(group, "its assignor keeps data of its own in assignments") from None
         made.targets[member.member_id] = tuple(
@@ -90,11 +97,14 @@ def _converted(shard: CoordinatorShard, group: LiveGroup) -> ConsumerGroup:
     return made
 
 
-def _announced(group: LiveGroup, member: LiveMember) -> ConsumerGroupMemberMetadataValue:
+def _offered(group: LiveGroup, member: LiveMember) -> bytes:
     if all(offered.name != group.protocol for offered in member.protocols):
         # While the group rebalances, members may have given up the protocol of the last generation.
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{member.member_id} does not offer {group.protocol}")
-    subscription = read_subscription(member.announced(group.protocol))
+    return member.announced(group.protocol)
+
+
+def _announced(member: LiveMember, subscription: ConsumerProtocolSubscription) -> ConsumerGroupMemberMetadataValue:
     return ConsumerGroupMemberMetadataValue(
         instance_id=member.group_instance_id,
         rack_id=subscription.rack_id or None,

@@ -5,8 +5,8 @@
 
 A case is plain JSON: the very line that the oracle gets. What a case can hold: equal and different subscriptions, in equal and different words, topics that do
 not exist, topic ids whose hashes meet, static members, members in the order of the coordinator's TimelineHashMap, and previous targets: what a round before
-this one may have given, or stripes of partitions, so that the buckets of hash sets get crowded. In share groups (`simple`) several members may have the
-same partition, and some partitions may not be assignable. `next_server_round` goes on from an answer.
+this one may have given, or stripes of partitions, so that the buckets of hash sets get crowded. Several members may have the
+same partition, and in share groups (`simple`) some partitions may not be assignable. `next_server_round` goes on from an answer.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -81,7 +81,8 @@ def server_case(rng: Random, assignor: str, *, size: Size = SMALL) -> Case:
             if rng.random() < 0.9
         }
     if rng.random() < 0.7:
-        _target(rng, case, owners=rng.choice((1, 1, 2, 4)) if share else 1)
+        # In a consumer group two members have a partition where a static one took another's place.
+        _target(rng, case, owners=rng.choice((1, 1, 2, 4) if share else (1,) * 14 + (2,)))
     return case
 
 
@@ -250,15 +251,22 @@ def smaller_server_cases(case: Case) -> Iterator[Case]:
             fewer = member["topics"][:number] + member["topics"][number + 1 :]
             yield case | {"members": members | {name: member | {"topics": fewer}}}
         for topic, partitions in member.get("target", {}).items():
-            for left in (None, *(partitions[:number] + partitions[number + 1 :] for number in range(len(partitions)))):
+            fewer_partitions = [partitions[:number] + partitions[number + 1 :] for number in range(len(partitions))]
+            for left in (None, *filter(None, fewer_partitions)):
                 target = {key: value for key, value in member["target"].items() if key != topic or left is not None}
                 if left is not None:
                     target[topic] = left
                 yield case | {"members": members | {name: member | {"target": target}}}
     for number, topic in enumerate(case["topics"]):
-        if topic["partitions"] > 1:
+        if topic["partitions"] > 1 and topic["partitions"] - 1 not in _targeted(case, topic["id"]):
             one_less = topic | {"partitions": topic["partitions"] - 1}
             yield case | {"topics": [*case["topics"][:number], one_less, *case["topics"][number + 1 :]]}
+
+
+def _targeted(case: Case, topic_id: str) -> set[int]:
+    """The partitions of a topic that are in anybody's previous target."""
+    targets = [member.get("target", {}) for member in case["members"].values()]
+    return {partition for target in targets for partition in target.get(topic_id, ())}
 
 
 def read_server_case(case: Case) -> Group:

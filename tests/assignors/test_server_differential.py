@@ -82,8 +82,7 @@ def test_cases_have_what_they_are_for(assignor: str) -> None:
         seen["the coordinator's order"] += case.get("order") == "timeline"
         seen["records left out"] += len(answer.get("records", members)) <= len(members)
     expected = {"HOMOGENEOUS", "HETEROGENEOUS", "static members", "unknown topics", "previous targets"}
-    expected |= {"topics that are gone", "the coordinator's order", "records left out"}
-    expected |= {"shared partitions"} if assignor == "simple" else set()
+    expected |= {"topics that are gone", "the coordinator's order", "records left out", "shared partitions"}
     assert {what for what, count in seen.items() if count >= 5} - {"refused"} == expected
 
 
@@ -150,7 +149,7 @@ def test_a_failing_case_is_made_small() -> None:
     assert [
         (member["topics"], [len(partitions) for partitions in member["target"].values()])
         for member in small["members"].values()
-    ] == [([], [0])] * 2
+    ] == [([], [1])] * 2
 
 
 # ---- what the sweeps found

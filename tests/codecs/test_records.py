@@ -125,7 +125,7 @@ def test_early_access_partition_metadata_with_racks() -> None:
         (KEY, VALUE[:12], MalformedRecord, Reason.TRUNCATED, "value", 9, "tagged fields.metadata_hash"),
         (KEY, VALUE[:6] + b"\xff\xff\xff\xff\xff\x00", MalformedRecord, Reason.BAD_VARINT, "value", 6, "tagged fields"),
         (KEY, VALUE[:6] + b"\x01\x09\xff\xff\xff\xff\x0f", MalformedRecord, Reason.BAD_TAG, "value", 7, "tagged fields"),
-        (b"\x00\x07\x00\x01g\x00\x01m", b"\x00\x00\x02" + bytes(16) + b"\x05", MalformedRecord, Reason.TRUNCATED, "value", 20, "topic_partitions[0].partitions[0]"),
+        (b"\x00\x07\x00\x01g\x00\x01m", b"\x00\x00\x02" + bytes(16) + b"\x05", MalformedRecord, Reason.TRUNCATED, "value", 19, "topic_partitions[0].partitions"),
         (KEY, b"\x05\x01\x03\x00\x00\x00abc", MalformedRecord, Reason.FOREIGN_VALUE, "value", 0, ""),
     ],
 )  # fmt: skip

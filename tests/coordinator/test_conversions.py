@@ -19,6 +19,21 @@ REBALANCING, NO_GROUP, MEMBER_ID_REQUIRED, FULL, FENCED = 27, 69, 79, 81, 82
 POLICY = "group.consumer.migration.policy"
 
 
+GIVEN = b"\0\3" + b"\0\0\0\2" + b"\0\2t0" + b"\0\0\0\1" + b"\0\0\0\1" + b"\0\1t" + b"\0\0\0\0" + b"\xff\xff\xff\xff"
+"""An assignment of two topics, of version 3."""
+DAMAGED = [
+    *(GIVEN[:end] for end in range(1, len(GIVEN))),
+    GIVEN[:2] + b"\xff\xff\xff\xff" + GIVEN[6:],  # null where there may be none
+    GIVEN[:6] + b"\xff\xff" + GIVEN[8:],
+    GIVEN[:10] + b"\xff\xff\xff\xff" + GIVEN[14:],
+    GIVEN[:2] + b"\0\0\0\x63" + GIVEN[6:],  # more topics than bytes
+    GIVEN[:-4] + b"\0\0\0\1",
+    b"\xff\xff" + GIVEN[2:],
+]
+ANNOUNCED = b"\0\3\0\0\0\1\0\2t0\xff\xff\xff\xff\0\0\0\1\0\2t0\0\0\0\1\0\0\0\1\0\0\0\7\0\1a"
+"""A subscription of version 3 with an owned partition, a generation and a rack."""
+
+
 def offers(*topics: str, **owned: Any) -> list[Answer]:
     return [{"name": "range", "metadata": subscription(*(topics or ("t0",)), **owned)}]
 
@@ -163,6 +178,24 @@ class TestUpgrade:
         scene.classic(given=given)
         assert scene.beat("new", 0)["response"]["errorCode"] == code
         assert scene.kind() == ("classic" if code else "consumer")
+
+    def test_an_assignment_that_is_cut_off_or_damaged_is_refused_as_by_kafka(self, oracle: Oracle) -> None:
+        codes = {self.refused(oracle, given=base64.b64encode(damaged).decode()) for damaged in DAMAGED}
+        assert codes == {UNKNOWN_SERVER, NO_GROUP}
+
+    def test_a_subscription_that_is_cut_off_is_refused_as_by_kafka(self, oracle: Oracle) -> None:
+        whole = len(ANNOUNCED) - len(ANNOUNCED.partition(b"\xff\xff\xff\xff")[2])  # what JoinGroup reads
+        cuts = [base64.b64encode(ANNOUNCED[:end]).decode() for end in range(whole, len(ANNOUNCED))]
+        codes = {self.refused(oracle, protocols=[{"name": "range", "metadata": cut}]) for cut in cuts}
+        assert codes == {UNKNOWN_SERVER, NO_GROUP}
+
+    def refused(self, oracle: Oracle, **classic: Any) -> int:
+        """The error code with which a classic group of one such member is not upgraded."""
+        scene = Migration(oracle)
+        scene.classic(**classic)
+        code: int = scene.beat("new", 0)["response"]["errorCode"]
+        assert scene.kind() == "classic"
+        return code
 
     def test_a_group_whose_leader_gave_a_partition_to_two_members_stays_classic(self, oracle: Oracle) -> None:
         scene = Migration(oracle)
