@@ -84,7 +84,7 @@ def check_epoch(
 def _has_all(assigned: Owned, owned: Sequence[TopicPartitions] | None) -> bool:
     if owned is None:
         return False
-    return all(partition in assigned.get(topic.topic_id, {}) for topic in owned for partition in topic.partitions)
+    return all(topic.topic_id in assigned and assigned[topic.topic_id].keys() >= {*topic.partitions} for topic in owned)
 
 
 def check_holder(holder: ConsumerMember | None, member_id: str, instance_id: str) -> ConsumerMember:
