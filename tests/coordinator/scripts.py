@@ -143,7 +143,7 @@ def _by_member(answer: Answer) -> Answer:
 
 
 def _removes_member(record: Answer) -> bool:
-    return record.get("value") is None and record["key"].startswith(_MEMBER_KEYS)
+    return record.get("value") is None and (record.get("key") or "").startswith(_MEMBER_KEYS)
 
 
 def _without_messages(value: Any) -> Any:
