@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from quorate.assignors.topology import Ints, TopicPartition, Topology
+from quorate.codecs.errors import QuorateError
 
 __all__ = ["Assignment", "AssignorError", "Member"]
 
 
-class AssignorError(ValueError):
+class AssignorError(QuorateError, ValueError):
     """The input cannot be assigned. The message says which member or topic, and what to do."""
 
 

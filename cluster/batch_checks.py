@@ -5,6 +5,7 @@ Sizes, CRCs and counts are checked in `quorate.cluster.produced`, records in `qu
 
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches.v2 import COMPRESSION_MASK, HEADER, HEADER_BYTES, LOG_OVERHEAD, TRANSACTIONAL
+from quorate.codecs.errors import QuorateError
 
 __all__ = ["SINCE_ZSTD", "NotTaken", "is_transactional", "one_batch"]
 
@@ -16,7 +17,7 @@ _SMALLEST = 14
 """The least length that a batch of any format may have."""
 
 
-class NotTaken(Exception):
+class NotTaken(QuorateError):
     """A batch that no partition would take."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:

@@ -8,6 +8,7 @@ from struct import Struct
 
 from quorate.codecs.api import APIS
 from quorate.codecs.api.declare import Api
+from quorate.codecs.errors import QuorateError
 from quorate.codecs.generate import read_uvarint
 from quorate.codecs.message import Message
 
@@ -22,7 +23,7 @@ _KNOWN: dict[tuple[int, int], tuple[Api, bool, bool]] = {}
 """Key and version → API, and whether the header of the request and that of the response have tagged fields; of those that were asked for once."""
 
 
-class FrameError(ValueError):
+class FrameError(QuorateError, ValueError):
     """Bytes that are no request: the connection is closed, as Kafka does, because nothing behind them can be trusted."""
 
 

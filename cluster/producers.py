@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from quorate.cluster.storage.files import AbortedTransaction, ProducerEntry
 from quorate.cluster.storage.segment import BatchFacts
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.errors import QuorateError
 
 __all__ = ["KnownBatch", "Producer", "Producers", "Refused"]
 
@@ -19,7 +20,7 @@ _REMEMBERED = 5
 _SEQUENCES = 0x7FFFFFFF
 
 
-class Refused(Exception):
+class Refused(QuorateError):
     """A batch that is not taken: `code` is Kafka's."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:

@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from quorate.cluster.scram import Credentials
+from quorate.codecs.errors import QuorateError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +25,7 @@ SASLprep (RFC 4013) takes microseconds for each character, before anybody has lo
 """
 
 
-class LoginFailed(Exception):
+class LoginFailed(QuorateError):
     """A login that is refused. The message goes to the client, as Kafka's does."""
 
 

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from quorate.codecs.consumer_protocol import decode_assignment, decode_subscription, encode_protocol, open_nested
-from quorate.codecs.errors import DecodeError, EncodeError, Reason
+from quorate.codecs.errors import DecodeError, EncodeError, QuorateError, Reason
 from quorate.codecs.json_form import from_json, to_json, to_kafka_json
 from quorate.codecs.records import (
     CONSUMER_OFFSETS,
@@ -70,6 +70,7 @@ __all__ = [
     "LogError",
     "LogProblem",
     "MalformedRecord",
+    "QuorateError",
     "Reason",
     "Record",
     "TaggedField",

@@ -4,7 +4,11 @@ from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
 
-__all__ = ["DecodeError", "EncodeError", "Reason"]
+__all__ = ["DecodeError", "EncodeError", "QuorateError", "Reason"]
+
+
+class QuorateError(Exception):
+    """The base of every exception that quorate raises."""
 
 
 class Reason(StrEnum):
@@ -24,7 +28,7 @@ class Reason(StrEnum):
     BAD_VALUE = "value of the wrong type or size"
 
 
-class DecodeError(ValueError):
+class DecodeError(QuorateError, ValueError):
     """Bytes that could not be read. `where` is "key", "value" or a name of the input; `position` counts bytes from its start."""
 
     def __init__(self, reason: Reason, *, where: str, position: int, field: str = "", detail: str = "") -> None:
@@ -52,5 +56,5 @@ class DecodeError(ValueError):
         return made, ()
 
 
-class EncodeError(ValueError):
+class EncodeError(QuorateError, ValueError):
     """A value that the message version cannot carry. The message names the field."""

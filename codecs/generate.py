@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from quorate.codecs.errors import QuorateError
 from quorate.codecs.wire import TaggedField
 
 __all__ = [
@@ -16,7 +17,7 @@ __all__ = [
 ]
 
 
-class Inexact(Exception):
+class Inexact(QuorateError):
     """The bytes are not exactly one message: too long, or not what the declaration says."""
 
 

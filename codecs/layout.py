@@ -27,7 +27,7 @@ from construct import (
     stream_write,
 )
 
-from quorate.codecs.errors import Reason
+from quorate.codecs.errors import QuorateError, Reason
 from quorate.codecs.generate import Inexact, merge_tags, uvarint
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, FieldSpec, Message, MessageSpec
 from quorate.codecs.wire import (
@@ -45,7 +45,7 @@ from quorate.codecs.wire import (
 __all__ = ["ConstructError", "LayoutError", "layout", "record_key_layout", "record_value_layout"]
 
 
-class LayoutError(ConstructError):  # type: ignore[misc]  # construct has no types
+class LayoutError(QuorateError, ConstructError):  # type: ignore[misc]  # construct has no types
     """Bytes or a value that do not fit. `field` is the path inside the message, `position` the stream position where that field starts (-1 when building)."""
 
     def __init__(self, reason: Reason, detail: str = "", position: int = -1, field: str = "") -> None:

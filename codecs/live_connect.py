@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 if TYPE_CHECKING:
     from kafka.net.compat import KafkaNetClient
 
+from quorate.codecs.errors import QuorateError
+
 __all__ = ["LiveError", "check_connection", "client_log", "connect", "explain_error", "likely_reason", "where_text"]
 
 T = TypeVar("T")
@@ -39,7 +41,7 @@ _HINTS: Final = (
 _OPTIONS: Final = "the options are those of kafka-python's KafkaConsumer"
 
 
-class LiveError(RuntimeError):
+class LiveError(QuorateError, RuntimeError):
     """The cluster cannot be read. The message says what was tried, what went wrong, and what to look at."""
 
 

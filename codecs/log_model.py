@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from quorate.codecs.batches.model import ControlRecord, ProblemReason, TimestampType
+from quorate.codecs.errors import QuorateError
 from quorate.codecs.records import CoordinatorRecord, MalformedRecord, UnknownRecord
 
 __all__ = ["IsolationLevel", "LogEntry", "LogError", "LogProblem", "check_isolation_level", "is_damage"]
@@ -74,7 +75,7 @@ def is_damage(problem: LogProblem, *, skip_corrupt: bool = False) -> bool:
     return problem.reason not in _HARMLESS
 
 
-class LogError(ValueError):
+class LogError(QuorateError, ValueError):
     """A log cannot be read, or not as strictly as asked. `problem` has the facts if they are about bytes of a segment."""
 
     def __init__(self, message: str, problem: LogProblem | None = None) -> None:

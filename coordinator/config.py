@@ -6,13 +6,14 @@ from enum import StrEnum
 from typing import Any, Self
 
 from quorate.assignors.kafka_version import KafkaVersion
+from quorate.codecs.errors import QuorateError
 from quorate.coordinator.behaviour import Behaviour
 from quorate.coordinator.metadata_hash import HashAlgorithm
 
 __all__ = ["ConfigError", "CoordinatorConfig", "GroupConfig", "MigrationPolicy"]
 
 
-class ConfigError(ValueError):
+class ConfigError(QuorateError, ValueError):
     """A setting that is not known, or has a value that it cannot have."""
 
 

@@ -1,6 +1,7 @@
 """Errors that are answers: a handler raises one, and the client gets its code."""
 
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.errors import QuorateError
 from quorate.codecs.printable import cut
 
 __all__ = ["LONGEST_MESSAGE", "ApiError", "ErrorCode"]
@@ -10,7 +11,7 @@ LONGEST_MESSAGE = 1_000
 """Characters: a message may quote what a client sent, which may be longer than a response has room for."""
 
 
-class ApiError(Exception):
+class ApiError(QuorateError):
     """What is wrong with a request, as Kafka's code; the message is for people."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:

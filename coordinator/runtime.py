@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from quorate.codecs import CoordinatorRecord, MalformedRecord, UnknownRecord
+from quorate.codecs.errors import QuorateError
 from quorate.codecs.message import Message
 from quorate.coordinator import handlers  # noqa: F401  # enters all handlers into the tables of the shard
 from quorate.coordinator.errors import ApiError, ErrorCode
@@ -44,7 +45,7 @@ MAPPED_ERRORS = {
 }
 
 
-class AppendError(Exception):
+class AppendError(QuorateError):
     """The log could not be written; `code` is Kafka's."""
 
     def __init__(self, code: ErrorCode) -> None:

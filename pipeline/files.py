@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from pyspark.sql.datasource import InputPartition
 
+from quorate.codecs.errors import QuorateError
 from quorate.codecs.log_files import PartitionFiles, find_partitions
 from quorate.codecs.log_isolation import Transactions
 from quorate.codecs.log_model import LogError
@@ -23,7 +24,7 @@ AT_ONCE: Final = 8
 """So many partitions are surveyed at once: that is mostly waiting for the file system."""
 
 
-class DataLoss(RuntimeError):
+class DataLoss(QuorateError, RuntimeError):
     """Offsets that were asked for are not in the log any more."""
 
 

@@ -14,6 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from quorate.codecs.columnar.schema import record_schema
+from quorate.codecs.errors import QuorateError
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, RecordType
 
 __all__ = [
@@ -74,7 +75,7 @@ LATEST_MS = 253_402_300_799_999
 CONTROL_STRUCT = pa.struct([pa.field("name", pa.string()), pa.field("coordinator_epoch", pa.int32())])
 
 
-class OptionError(ValueError):
+class OptionError(QuorateError, ValueError):
     """An option that cannot be; the message names it, and says what can."""
 
 

@@ -31,6 +31,7 @@ from quorate.assignors.adapters.membership import Membership, Strategy, subscrib
 from quorate.assignors.adapters.protocol import Joined, assignment_bytes, fenced, partitions_of
 from quorate.assignors.adapters.racks import ClusterView
 from quorate.codecs.consumer_protocol import decode_assignment
+from quorate.codecs.errors import QuorateError
 from quorate.codecs.messages import ConsumerProtocolAssignment
 from quorate.codecs.printable import some_of
 
@@ -44,7 +45,7 @@ LAST_COMMIT_MS = 5_000
 """How long a consumer tries to commit offsets before it joins anew, or ends: others wait for it."""
 
 
-class FencedInstanceIdError(KafkaError):  # type: ignore[misc]  # aiokafka has no types
+class FencedInstanceIdError(QuorateError, KafkaError):  # type: ignore[misc]  # aiokafka has no types
     """Another consumer joined the group with the same `group_instance_id` (KIP-345)."""
 
 

@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from types import CodeType
 
+from quorate.codecs.errors import QuorateError
+
 __all__ = ["Needs", "UnfitError", "check", "refusal", "unfit"]
 
 
-class UnfitError(ImportError):
+class UnfitError(QuorateError, ImportError):
     """The client that is installed is not one that the adapter knows."""
 
 

@@ -13,6 +13,7 @@ from struct import Struct, error, unpack_from
 import google_crc32c
 
 from quorate.codecs import Uuid
+from quorate.codecs.errors import QuorateError
 
 __all__ = [
     "AbortedTransaction",
@@ -34,7 +35,7 @@ __all__ = [
 ]
 
 
-class BadFileError(ValueError):
+class BadFileError(QuorateError, ValueError):
     """The file is none of its kind, or damaged: what it says can be found out anew from the segments."""
 
 

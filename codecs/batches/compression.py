@@ -8,6 +8,8 @@ import struct
 import zlib
 from collections.abc import Callable
 
+from quorate.codecs.errors import QuorateError
+
 __all__ = ["DecompressionError", "TooLargeError", "compress", "decompress"]
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
@@ -27,11 +29,11 @@ _INT32 = struct.Struct(">i")
 _UINT32_LE = struct.Struct("<I")
 
 
-class DecompressionError(ValueError):
+class DecompressionError(QuorateError, ValueError):
     """The bytes are not what the compression type says; the message tells what the library found."""
 
 
-class TooLargeError(ValueError):
+class TooLargeError(QuorateError, ValueError):
     """Decompressed, the bytes would exceed the limit."""
 
 

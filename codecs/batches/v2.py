@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from struct import Struct
 
 from quorate.codecs.batches.model import COMPRESSIONS, BatchHeader, TimestampType
+from quorate.codecs.errors import QuorateError
 
 __all__ = [
     "COMPRESSION_MASK",
@@ -51,7 +52,7 @@ RawRecord = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes |
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 
-class BadRecordsError(ValueError):
+class BadRecordsError(QuorateError, ValueError):
     """The records of a batch break the format. The message says what and where in the (decompressed) batch."""
 
 

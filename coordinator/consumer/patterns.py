@@ -11,6 +11,7 @@ from typing import Any
 
 import re2
 
+from quorate.codecs.errors import QuorateError
 from quorate.codecs.wire import readable
 
 __all__ = ["MAX_MEMORY_BYTES", "Pattern", "PatternError", "compiled"]
@@ -33,7 +34,7 @@ _TOKEN = re.compile(
 _MAX_REPEAT = "1000"
 
 
-class PatternError(ValueError):
+class PatternError(QuorateError, ValueError):
     """The pattern is not a regex in RE2 syntax, or it is too large."""
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from quorate.codecs import DecodeError, Uuid
 from quorate.codecs.api.consumer_group_heartbeat import TopicPartitions
 from quorate.codecs.consumer_protocol import decode_assignment, decode_subscription, encode_protocol
-from quorate.codecs.errors import Reason
+from quorate.codecs.errors import QuorateError, Reason
 from quorate.codecs.messages.consumer_group import ClassicMemberMetadata, ClassicProtocol
 from quorate.codecs.messages.protocol import (
     ConsumerProtocolAssignment,
@@ -30,7 +30,7 @@ NEWEST = 3
 """The newest version of the consumer protocol."""
 
 
-class CustomAssignment(Exception):
+class CustomAssignment(QuorateError):
     """An assignment has user data, so an assignor of its own made it, which the server would take away."""
 
 

@@ -5,13 +5,14 @@ Kafka counts them when members send heartbeats, and checks that the topics are t
 
 from collections.abc import Collection, Iterable, Mapping
 
+from quorate.codecs.errors import QuorateError
 from quorate.codecs.messages.streams_group import CopartitionGroup, StreamsGroupTopologyValue, Subtopology
 from quorate.coordinator.image import MetadataImage
 
 __all__ = ["TopologyProblem", "internal_topics", "needed_topics"]
 
 
-class TopologyProblem(Exception):
+class TopologyProblem(QuorateError):
     """Why the topology cannot run: topics are missing, have other numbers of partitions, or there is no telling how many they should have."""
 
 

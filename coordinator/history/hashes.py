@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from quorate.assignors import Topology
+from quorate.codecs.errors import QuorateError
 from quorate.codecs.messages.consumer_group import ConsumerGroupPartitionMetadataValue, TopicMetadata
 from quorate.coordinator.image import MetadataImage, TopicImage
 from quorate.coordinator.metadata_hash import HashAlgorithm, group_hash, topic_hash
@@ -103,7 +104,7 @@ def explain(
     return Explanation(change=None, tried=search.tried, complete=True)
 
 
-class _EnoughError(Exception):
+class _EnoughError(QuorateError):
     """So many partitions were hashed."""
 
 

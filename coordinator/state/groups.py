@@ -4,13 +4,15 @@ from abc import ABC, abstractmethod
 from enum import StrEnum
 from typing import ClassVar
 
+from quorate.codecs.errors import QuorateError
+
 __all__ = ["CONSUMER_PROTOCOL", "Group", "GroupKind", "ReplayError"]
 
 CONSUMER_PROTOCOL = "consumer"
 """The protocol type of consumers, classic or not."""
 
 
-class ReplayError(ValueError):
+class ReplayError(QuorateError, ValueError):
     """A record that contradicts those before it. Kafka's coordinator fails to load a partition with one."""
 
 
