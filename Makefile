@@ -50,7 +50,7 @@ fuzz: .venv/.dev java ## Long random runs (FUZZ_ARGS="--minutes 5" for those of 
 	@set -e; for fuzzer in $(FUZZERS); do echo "== $$fuzzer"; .venv/bin/python "$$fuzzer" $(FUZZ_ARGS); done
 
 coverage: .venv/.dev java ## Which lines and branches of coordinator/ the tests of coordinator/ run; fails below 95 %
-	.venv/bin/pytest tests/coordinator tests/differential tests/cli/test_groups.py --cov $(PYTEST_ARGS)
+	.venv/bin/pytest tests/coordinator tests/differential tests/cli/groups/test_groups.py --cov $(PYTEST_ARGS)
 
 mutate: .venv/.dev ## Which changes of the coordinator's core the tests do not notice (about half an hour; MUTANTS='quorate.coordinator.metadata_hash.*')
 	.venv/bin/python -P scripts/mutate.py $(MUTANTS)

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 import click
 
 from quorate.cli.columns import columns
+from quorate.cli.decode.output import Counts
 from quorate.cli.errors import show_error
-from quorate.cli.output import Counts
 from quorate.codecs.batches.model import ProblemReason
 from quorate.codecs.log_model import LogProblem
 

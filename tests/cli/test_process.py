@@ -71,7 +71,7 @@ def test_jsonl_of_a_healthy_log_needs_no_heavy_library(upgrade):
 
 def test_the_demo_needs_the_core_only():
     assert imported_by("demo", "decode") & {"construct", "kafka", "numpy", "pyarrow"} == set()
-    code = "import sys; from quorate.cli import demo_html, demo_play, demo_show; print(*sys.modules)"
+    code = "import sys; from quorate.cli.demo import html, play, show; print(*sys.modules)"
     command = [sys.executable, "-P", "-W", "ignore", "-c", code]
     imported = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
     extras = {"pyarrow", "pyspark", "aiokafka", "confluent_kafka", "docker", "prometheus_client", "scramp", "trustme"}
@@ -230,7 +230,7 @@ def test_ctrl_c_behind_the_last_record_does_not_cost_the_summary(quorate, monkey
     assert ended.err.endswith("1 shown\n")
 
 
-LOG = "cli/demo_data/kafka-logs"
+LOG = "cli/demo/data/kafka-logs"
 
 
 @pytest.mark.parametrize(

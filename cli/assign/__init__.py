@@ -1,0 +1,258 @@
+"""`quorate assign`: what an assignor would make of a group, without touching it.
+
+The options are read here; where the group comes from, what is changed, run and shown is in the other modules here, imported when they are needed.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quorate.cli.connection import CONNECTION_OPTIONS, WithConnection, connection_config, connection_options
+from quorate.cli.errors import UserError, note
+from quorate.cli.text_input import STDIN
+
+if TYPE_CHECKING:
+    from quorate.cli.assign.facts import Comparison
+
+__all__ = ["assign"]
+
+EXAMPLES = Path(__file__).parent / "examples"
+"""Descriptions that come with quorate; `quorate assign examples` lists them, `quorate assign examples/NAME` takes one."""
+
+ROWS = 20
+ROWS_OF_PAGE = 200
+
+HELP = """Try assignors on a group: who would get what, how much of it is local, and what would move.
+
+Nothing is changed: no group is joined, nothing is committed. The group is described by a FILE in YAML or JSON (- is standard input), read from a live
+cluster (-b), or from a copy of __consumer_offsets (--log). What members have now stands beside what assignors would give them.
+
+\b
+quorate assign group.yaml                                     the usual assignors, side by side
+quorate assign group.yaml --without worker-3 --add spare:b    who takes over?
+quorate assign -b broker:9092 --group web --explain           why is a partition remote?
+quorate assign --log kafka-logs --group web --topology t.yaml from a broker's disk
+quorate assign group.yaml --assignor lag-aware --html page.html
+quorate assign examples                                       descriptions to begin with
+"""
+
+
+@click.command(cls=WithConnection, help=HELP)
+@click.argument("file", required=False)
+@click.option("-b", "--bootstrap-servers", metavar="HOST:PORT[,...]", help="Read the group from this cluster.")
+@click.option(
+    "--log", "log", metavar="PATH", help="Read the group from a segment, a partition's folder or a log directory."
+)
+@click.option("--group", "group_id", metavar="NAME", help="The group, with -b and --log.")
+@click.option("--until", metavar="TIME", help="With --log: the group as it was then (as in `quorate decode`).")
+@click.option("--topology", metavar="FILE", help="With --log: topics with their partitions, racks and ids.")
+@click.option(
+    "--assignor",
+    "assignors",
+    multiple=True,
+    metavar="NAME[:OPTION=VALUE,...]",
+    help="Run this one; may be repeated.  [default: those that suit the group's protocol]",
+)
+@click.option(
+    "--side", type=click.Choice(["client", "server"]), help="Which one is meant where both sides have the name (range)."
+)
+@click.option("--without", multiple=True, metavar="MEMBER", help="As if this member had left.")
+@click.option("--add", multiple=True, metavar="MEMBER[:RACK[:TOPIC,...]]", help="As if this member had joined.")
+@click.option("--rack", "racks", multiple=True, metavar="MEMBER=RACK", help="As if this member were in that rack.")
+@click.option(
+    "--add-partitions", "partitions", multiple=True, metavar="TOPIC=N", help="As if the topic had N more partitions."
+)
+@click.option(
+    "--kafka-version",
+    metavar="X.Y.Z",
+    help="Answer as this release does, where it made a difference.  [default: the newest]",
+)
+@click.option("--explain", "why", is_flag=True, help="Say why partitions are remote.")
+@click.option("--json", "as_json", is_flag=True, help="Everything as JSON, with the description of the group.")
+@click.option("--html", "page", metavar="FILE", help="Write a page with a picture of it, besides.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help=f"Show this many members, 0 for all.  [default: {ROWS}; {ROWS_OF_PAGE} in pages]",
+)
+@click.option(
+    "--width", type=click.IntRange(min=40), metavar="N", help="Columns to use.  [default: those of the terminal]"
+)
+@click.option(
+    "--connect-timeout-ms",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=10_000,
+    show_default=True,
+    help="How long to try to reach a broker.",
+)
+@connection_options
+@click.pass_context
+def assign(
+    ctx: click.Context,
+    /,
+    file: str | None,
+    bootstrap_servers: str | None,
+    log: str | None,
+    group_id: str | None,
+    until: str | None,
+    topology: str | None,
+    assignors: tuple[str, ...],
+    side: Any,
+    without: tuple[str, ...],
+    add: tuple[str, ...],
+    racks: tuple[str, ...],
+    partitions: tuple[str, ...],
+    kafka_version: str | None,
+    why: bool,
+    as_json: bool,
+    page: str | None,
+    limit: int | None,
+    width: int | None,
+    connect_timeout_ms: int,
+    **connection: Any,
+) -> None:
+    """Read the options, then the group; change it, run assignors, show what they made of it."""
+    _check_sources(ctx, file, bootstrap_servers, log, group_id, until, topology)
+    if file in ("examples", "examples/") and not Path(file).exists():
+        _list_examples()
+        return
+    from quorate.assignors.kafka_version import KafkaVersion
+    from quorate.cli.assign.run import choices, outcome_now, outcomes
+    from quorate.cli.assign.what_if import Changes, changed
+
+    try:
+        version = KafkaVersion.NEWEST if kafka_version is None else KafkaVersion.parse(kafka_version)
+    except ValueError as error:
+        raise UserError(f"--kafka-version: {error}") from None
+    if version > KafkaVersion.NEWEST:
+        note(f"note: Kafka {version} is newer than what is known here; answers are those of {KafkaVersion.NEWEST}")
+    if bootstrap_servers is not None:
+        from quorate.cli.assign.live import read_group
+
+        assert group_id is not None
+        before = read_group(bootstrap_servers.split(","), group_id, connection_config(connection), connect_timeout_ms)
+    elif log is not None:
+        from quorate.cli.assign.capture import read_capture
+
+        assert group_id is not None
+        before = read_capture(log, group_id, until, topology)
+    else:
+        from quorate.cli.assign.describe import read_description
+
+        assert file is not None
+        before = read_description(_example(file), STDIN if file == "-" else file)
+    changes = Changes(without=without, add=add, racks=racks, partitions=partitions)
+    after = changed(before, changes)
+    chosen = choices(assignors, side, before)
+    now = outcome_now(before)
+    found = outcomes(chosen, after, version)
+
+    from quorate.cli.assign.facts import Comparison
+
+    comparison = Comparison(
+        before=before, after=after, told=changes.told, outcomes=found if now is None else [now, *found]
+    )
+    for one in before.notes:
+        note(f"note: {one}")
+    if page is not None:
+        _write_page(page, comparison, ROWS_OF_PAGE if limit is None else limit or None)
+    if as_json:
+        _print_json(comparison, why)
+    else:
+        _print_table(comparison, why, ROWS if limit is None else limit or None, width or _terminal_width())
+
+
+def _check_sources(
+    ctx: click.Context,
+    file: str | None,
+    bootstrap_servers: str | None,
+    log: str | None,
+    group_id: str | None,
+    until: str | None,
+    topology: str | None,
+) -> None:
+    given = [name for name, value in (("FILE", file), ("-b", bootstrap_servers), ("--log", log)) if value is not None]
+    if not given:
+        raise click.UsageError(
+            "no group: give a FILE that describes one, -b for a live cluster, or --log for a copy of its log", ctx
+        )
+    if len(given) > 1:
+        raise click.UsageError(f"give one of {', '.join(given)}, not all", ctx)
+    if file is None and group_id is None:
+        raise click.UsageError(f"{given[0]} needs --group", ctx)
+    for name, value, needs in (
+        ("--group", group_id, "-b or --log"),
+        ("--until", until, "--log"),
+        ("--topology", topology, "--log"),
+    ):
+        if value is not None and given[0] not in needs:
+            raise click.UsageError(f"{name} goes with {needs}", ctx)
+    if bootstrap_servers is None:
+        for name in CONNECTION_OPTIONS:
+            if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+                raise click.UsageError(f"--{name.replace('_', '-')} is for a live cluster (-b)", ctx)
+
+
+def _example(file: str) -> str:
+    """The path of a packaged example, if the name means one and no such file is here."""
+    if file.startswith("examples/") and not Path(file).exists():
+        name = file.removeprefix("examples/")
+        for path in sorted(EXAMPLES.glob("*.yaml")):
+            if name in (path.name, path.stem):
+                return str(path)
+        there = ", ".join(f"examples/{path.stem}" for path in sorted(EXAMPLES.glob("*.yaml")))
+        raise UserError(
+            f"{file}: there is no such file and no such example", f"examples that come with quorate: {there}"
+        )
+    return file
+
+
+def _list_examples() -> None:
+    from quorate.cli.columns import columns
+
+    rows = [
+        (f"quorate assign examples/{path.stem}", path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# "))
+        for path in sorted(EXAMPLES.glob("*.yaml"))
+    ]
+    for line in columns(rows):
+        click.echo(line)
+
+
+def _print_json(comparison: "Comparison", why: bool) -> None:
+    from quorate.cli.assign.as_json import as_plain
+
+    click.echo(
+        json.dumps(as_plain(comparison, remote=why), ensure_ascii=False, indent=2 if sys.stdout.isatty() else None)
+    )
+
+
+def _print_table(comparison: "Comparison", why: bool, limit: int | None, width: int | None) -> None:
+    from quorate.cli.assign.table import reason_lines, table_lines
+
+    for line in table_lines(comparison, limit=limit, width=width):
+        click.echo(line)
+    if why:
+        click.echo()
+        for line in reason_lines(comparison, limit=limit, width=width):
+            click.echo(line)
+
+
+def _write_page(path: str, comparison: "Comparison", limit: int | None) -> None:
+    from quorate.cli.assign.html import page
+
+    try:
+        Path(path).write_text(page(comparison, limit=limit), encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"--html {path}: cannot be written: {error.strerror or error}") from None
+    note(f"wrote {path}")
+
+
+def _terminal_width() -> int | None:
+    import shutil
+
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

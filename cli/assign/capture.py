@@ -1,0 +1,34 @@
+"""A group from a copy of `__consumer_offsets`: segments, a partition's folder, or a broker's log directory."""
+
+from datetime import UTC, datetime
+
+from quorate.cli.assign.describe import read_topology
+from quorate.cli.assign.replay import Known, Replay
+from quorate.cli.assign.situation import Situation
+from quorate.cli.decode.filters import read_time
+from quorate.cli.reporting import byte_progress, show_damage
+from quorate.cli.sources import LogFiles
+from quorate.codecs.log_model import LogEntry, LogProblem, is_damage
+from quorate.codecs.records import CONSUMER_OFFSETS
+
+__all__ = ["read_capture"]
+
+
+def read_capture(path: str, group_id: str, until: str | None, topology: str | None) -> Situation:
+    """The group at the end of the log, or as it was at a time. `topology`: a file that tells topics. Raises `UserError`."""
+    until_ms = None if until is None else read_time("--until", until, datetime.now(UTC))
+    known = Known()
+    if topology is not None:
+        of_file, lags = read_topology(topology)
+        known = Known(topology=of_file, lags=lags)
+    replay = Replay(group_id, known)
+    files = LogFiles([path], topics=(CONSUMER_OFFSETS,))
+    # Transactions do not touch membership: only committed offsets are written in them.
+    with byte_progress(files.size_bytes, wanted=True) as progress:
+        for entry in files.entries(until_ms=until_ms, skip_corrupt=True, progress=progress):
+            if isinstance(entry, LogProblem):
+                if is_damage(entry, skip_corrupt=False):
+                    show_damage(entry, skipped=True)
+            elif isinstance(entry, LogEntry):
+                replay.apply(entry.record, entry.timestamp_ms)
+    return replay.situation(path)

@@ -1,0 +1,192 @@
+"""The figures of several outcomes, as texts: what the table in the terminal and the page of `quorate assign` both show."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from quorate.assignors import Explanation
+from quorate.assignors.explain import MemberFacts, RackFacts
+from quorate.cli.assign.run import Outcome
+from quorate.cli.assign.situation import Situation
+
+__all__ = ["Comparison", "percent"]
+
+
+def percent(share: float | None) -> str:
+    """A share in whole percent, where only all is 100 % and only nothing 0 %; nothing for no share."""
+    if share is None:
+        return "–"
+    rounded = round(100 * share)
+    if rounded == 100 and share < 1:
+        rounded = 99
+    if rounded == 0 and share > 0:
+        rounded = 1
+    return f"{rounded}%"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Outcomes side by side: what the group has now comes first, if it is known. `told` are the changes, in words."""
+
+    before: Situation
+    after: Situation
+    told: Sequence[str]
+    outcomes: Sequence[Outcome]
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """What there is to say of each outcome."""
+        there = (("parts", True), ("local", self.racks), ("lag", self.lags), ("moved", self.moves))
+        return tuple(name for name, wanted in there if wanted)
+
+    @property
+    def racks(self) -> bool:
+        """Whether locality can be told: racks of replicas and of members are known."""
+        members = [*self.before.members.values(), *self.after.members.values()]
+        return self.before.racks_known and any(member.rack for member in members)
+
+    @property
+    def lags(self) -> bool:
+        """Whether lags are known."""
+        return self.before.lags is not None
+
+    @property
+    def moves(self) -> bool:
+        """Whether there is a present assignment to compare with."""
+        return any(one.explanation.moved is not None for one in self.outcomes)
+
+    @cached_property
+    def members(self) -> list[str]:
+        """Ids of all members, of before and after, by rack and then by what they are called."""
+        found = {**self.before.members, **self.after.members}
+        return sorted(found, key=lambda one: (not found[one].rack, found[one].rack or "", self.name_of(one), one))
+
+    @cached_property
+    def rack_names(self) -> list[str | None]:
+        """Racks of members, in order; `None` for members without one."""
+        found = {facts.rack for one in self.outcomes for facts in one.explanation.racks}
+        return sorted(found, key=lambda rack: (rack is None, rack or ""))
+
+    def name_of(self, member_id: str) -> str:
+        """What people call a member."""
+        return (self.after if member_id in self.after.members else self.before).name_of(member_id)
+
+    def rack_of(self, member_id: str) -> str:
+        """A member's rack; where it changed, both."""
+        racks = [
+            situation.members[member_id].rack or "–"
+            for situation in (self.before, self.after)
+            if member_id in situation.members
+        ]
+        return " → ".join(dict.fromkeys(racks)) if any(rack != "–" for rack in racks) else ""
+
+    @property
+    def heading(self) -> str:
+        """The group in one line."""
+        return f"{self.after.group_id or self.after.source}: {self.summary}"
+
+    @property
+    def summary(self) -> str:
+        """How many members, racks, partitions and topics; which protocol."""
+        situation = self.after
+        racks = len({member.rack for member in situation.members.values() if member.rack})
+        parts = [
+            _count(len(situation.members), "member") + (f" in {_count(racks, 'rack')}" if racks else ""),
+            f"{_count(int(situation.topology.first[-1]), 'partition')} of {_count(len(situation.topology), 'topic')}",
+        ]
+        protocol = {"classic": "classic protocol", "consumer": "consumer protocol (KIP-848)", None: ""}[
+            situation.protocol
+        ]
+        if protocol:
+            parts.append(protocol + (f", {situation.assignor}" if situation.assignor else ""))
+        return "; ".join(parts)
+
+    def member_cells(self, outcome: Outcome, member_id: str) -> list[str]:
+        """A member's figures in an outcome; empty if it is not in it."""
+        facts = outcome.explanation.members.get(member_id)
+        if facts is None:
+            return [""] * len(self.columns)
+        return self._cells(facts, _moved(facts) if outcome.choice is not None else "")
+
+    def rack_cells(self, outcome: Outcome, rack: str | None) -> list[str]:
+        """The figures of a rack's members together."""
+        facts = next((one for one in outcome.explanation.racks if one.rack == rack), None)
+        return [""] * len(self.columns) if facts is None else self._cells(facts, "")
+
+    def sum_cells(self, outcome: Outcome) -> list[str]:
+        """The figures of the whole group."""
+        facts = outcome.explanation
+        moved = "" if outcome.choice is None or facts.moved is None else f"{facts.moved:,}"
+        return self._cells(facts, moved)
+
+    def least_cells(self, outcome: Outcome) -> list[str]:
+        """The least that a member has."""
+        return self._spread_cells(outcome.explanation, "min")
+
+    def most_cells(self, outcome: Outcome) -> list[str]:
+        """The most that a member has."""
+        return self._spread_cells(outcome.explanation, "max")
+
+    def _spread_cells(self, facts: Explanation, which: str) -> list[str]:
+        lag = facts.lag_balance
+        cells = {
+            "parts": f"{getattr(facts.balance, which):,}",
+            "local": "",
+            "lag": "" if lag is None else f"{getattr(lag, which):,}",
+            "moved": "",
+        }
+        return [cells[column] for column in self.columns]
+
+    def _cells(self, facts: MemberFacts | RackFacts | Explanation, moved: str) -> list[str]:
+        cells = {
+            "parts": f"{facts.partitions:,}",
+            "local": percent(facts.local_share),
+            "lag": "" if facts.lag is None else f"{facts.lag:,}",
+            "moved": moved,
+        }
+        return [cells[column] for column in self.columns]
+
+    def remarks(self) -> list[str]:
+        """What the figures do not show."""
+        found = []
+        for outcome in self.outcomes:
+            facts = outcome.explanation
+            if outcome.rebalances > 1:
+                found.append(
+                    f"{outcome.label}: after {outcome.rebalances} rebalances; in between, what is to move belongs to nobody"
+                )
+            if facts.unassigned:
+                verb = "belongs" if facts.unassigned == 1 else "belong"
+                found.append(
+                    f"{outcome.label}: {_count(facts.unassigned, 'partition')} of subscribed topics {verb} to nobody"
+                )
+            if facts.first_assigned and outcome.choice is not None:
+                found.append(
+                    f"{outcome.label}: {_count(facts.first_assigned, 'partition')} that nobody had "
+                    f"{'is' if facts.first_assigned == 1 else 'are'} not counted as moved"
+                )
+            if not self.lags and outcome.choice is not None and outcome.choice.name == "lag-aware":
+                found.append(f"{outcome.label}: no lags are known, so it went by the numbers of partitions alone")
+        if self.before.racks_known and not self.racks:
+            found.append("no member tells a rack, so nothing is said of locality; --rack MEMBER=RACK tries one")
+        unknown = {one.explanation.lag_unknown for one in self.outcomes}
+        if self.lags and unknown != {0}:
+            found.append(f"lag: that of {_count(max(unknown), 'partition')} is not known and not in the sums")
+        topics = set(self.after.topology.index)
+        missing = sorted({topic for member in self.after.members.values() for topic in member.topics} - topics)
+        if missing:
+            found.append(
+                f"not among the topics, so nothing of {'it' if len(missing) == 1 else 'them'} is assigned: {', '.join(missing[:5])}{', …' if len(missing) > 5 else ''}"
+            )
+        return found
+
+
+def _moved(facts: MemberFacts) -> str:
+    """What came and what went: +2 -1."""
+    if facts.moved_in is None or facts.moved_out is None:
+        return ""
+    return " ".join(f"{sign}{number:,}" for sign, number in (("+", facts.moved_in), ("-", facts.moved_out)) if number)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,267 @@
+"""The page of `quorate assign --html`: where members read from, as a picture of members by racks.
+
+One file: no scripts, nothing fetched from elsewhere, light and dark as the reader has it. What is local and remote is told by words and by hatching as
+well as by colour. Names of groups, members, topics and racks are data: every text passes `_e`.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+
+from quorate.assignors.explain import WHY, MemberFacts, Reason
+from quorate.cli.assign.facts import Comparison, percent
+from quorate.cli.assign.run import Outcome
+from quorate.codecs.printable import printable
+
+__all__ = ["page"]
+
+MOST_CHIPS = 1_000
+"""Partitions up to which each gets a cell of its own."""
+
+UNKNOWN = "?"
+"""The column of replicas in racks that are not known."""
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def _e(text: object) -> str:
+    return escape(printable(str(text)), quote=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Partition:
+    """A partition of a member: `source` is the rack that it is read from, its own if there is a replica, else the leader's."""
+
+    name: str
+    source: str
+    kind: str
+    came: bool
+    racks: str
+    reason: Reason | None
+
+
+def page(comparison: Comparison, *, limit: int | None = None) -> str:
+    """The whole page. `limit` members at most in each picture, `None` for all."""
+    return "\n".join(_page(comparison, limit)) + "\n"
+
+
+def _page(comparison: Comparison, limit: int | None) -> Iterator[str]:
+    title = comparison.before.group_id or comparison.before.source
+    style = files("quorate.cli.assign").joinpath("page.css").read_text(encoding="utf-8")
+    yield "<!doctype html>"
+    yield '<html lang="en"><head><meta charset="utf-8">'
+    yield f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    yield f"<title>{_e(title)}: assignments</title>"
+    yield f"<style>\n{style}</style></head><body>"
+    yield f"<h1>{_e(title)}</h1>"
+    yield f"<p>{_e(comparison.summary)}</p>"
+    yield f'<p class="dim">from {_e(comparison.before.source)}</p>'
+    if comparison.told:
+        yield f"<p><strong>What if:</strong> {_e(', '.join(comparison.told))}</p>"
+    yield from _legend(comparison)
+    yield from _overview(comparison)
+    for number, outcome in enumerate(comparison.outcomes):
+        yield from _outcome(comparison, outcome, number, limit)
+    remarks = [*comparison.before.notes, *comparison.remarks()]
+    if remarks:
+        yield "<h2>Remarks</h2><ul>"
+        yield from (f"<li>{_e(one)}</li>" for one in remarks)
+        yield "</ul>"
+    yield '<p class="dim">Made by quorate assign.</p>'
+    yield "</body></html>"
+
+
+def _legend(comparison: Comparison) -> Iterator[str]:
+    yield '<ul class="legend">'
+    if comparison.racks:
+        yield '<li><span class="chip local">3 local</span> read in the member\'s own rack</li>'
+        yield '<li><span class="chip remote">3 remote</span> <span class="chip remote">orders-0 (b)</span> read from another rack, the leader\'s</li>'
+    yield '<li><span class="chip unknown">3</span> racks not known</li>'
+    if comparison.moves:
+        yield '<li><span class="chip unknown came">+orders-0</span> the member did not have it before</li>'
+    yield "</ul>"
+
+
+def _overview(comparison: Comparison) -> Iterator[str]:
+    yield '<div class="scroll"><table><caption>All assignments</caption><thead><tr><th>assignor</th>'
+    yield '<th class="n">partitions of a member</th>'
+    if comparison.racks:
+        yield "<th>local</th>"
+    if comparison.lags:
+        yield '<th class="n">lag of a member</th>'
+    if comparison.moves:
+        yield '<th class="n">moved</th>'
+    yield "</tr></thead><tbody>"
+    for number, outcome in enumerate(comparison.outcomes):
+        facts = outcome.explanation
+        yield f'<tr><th scope="row"><a href="#a{number}">{_e(outcome.label)}</a></th>'
+        yield f'<td class="n">{facts.balance.min:,} to {facts.balance.max:,}</td>'
+        if comparison.racks:
+            share = facts.local_share or 0.0
+            yield (
+                f'<td><span class="bar unknown"><span style="width:{100 * share:.1f}%"></span></span>{percent(facts.local_share)}</td>'
+            )
+        if comparison.lags:
+            lag = facts.lag_balance
+            yield f'<td class="n">{"" if lag is None else f"{lag.min:,} to {lag.max:,}"}</td>'
+        if comparison.moves:
+            moved = "–" if outcome.choice is None or facts.moved is None else f"{facts.moved:,} of {facts.partitions:,}"
+            yield f'<td class="n">{moved}</td>'
+        yield "</tr>"
+    yield "</tbody></table></div>"
+
+
+def _outcome(comparison: Comparison, outcome: Outcome, number: int, limit: int | None) -> Iterator[str]:
+    facts = outcome.explanation
+    there = [one for one in comparison.members if one in facts.members]
+    shown = there if limit is None else there[:limit]
+    reasons = _reasons_of(outcome)
+    read = {
+        member_id: list(_partitions(comparison, outcome, facts.members[member_id], reasons.get(member_id, {})))
+        for member_id in there
+    }
+    racks = _columns(read)
+    chips = facts.partitions <= MOST_CHIPS
+    yield f'<section><h2 id="a{number}">{_e(outcome.label)}</h2>'
+    yield f"<p>{_e(_sentence(comparison, outcome))}</p>"
+    yield '<div class="scroll"><table>'
+    yield f"<caption>{'Where each member reads from' if racks else 'What each member has'}</caption>"
+    yield '<thead><tr><th scope="col">member</th><th scope="col">rack</th>'
+    yield from (f'<th scope="col">{"from rack " + _e(one) if one != UNKNOWN else "not known"}</th>' for one in racks)
+    yield '<th scope="col" class="n">partitions</th>'
+    if comparison.lags:
+        yield '<th scope="col" class="n">lag</th>'
+    if comparison.moves and outcome.choice is not None:
+        yield '<th scope="col" class="n">moved</th>'
+    if chips:
+        yield '<th scope="col">which</th>'
+    yield "</tr></thead><tbody>"
+    for member_id in shown:
+        one = facts.members[member_id]
+        yield f'<tr><th scope="row" title="{_e(member_id)}">{_e(comparison.name_of(member_id))}</th><td>{_e(one.rack or "–")}</td>'
+        yield from _cells(read[member_id], racks)
+        yield from _figures(comparison, outcome, one.partitions, one.lag, _moved(one))
+        if chips:
+            yield f'<td><div class="chips">{"".join(map(_chip, read[member_id]))}</div></td>'
+        yield "</tr>"
+    yield "</tbody>"
+    if racks:
+        yield "<tfoot>"
+        for rack in facts.racks:
+            members = [one for one in there if facts.members[one].rack == rack.rack]
+            yield f'<tr><th scope="row">all {"without a rack" if rack.rack is None else "in " + _e(rack.rack)} ({rack.members:,})</th><td>{percent(rack.local_share)} local</td>'
+            yield from _cells([partition for member_id in members for partition in read[member_id]], racks)
+            yield from _figures(comparison, outcome, rack.partitions, rack.lag, "")
+            yield f"{'<td></td>' if chips else ''}</tr>"
+        yield "</tfoot>"
+    yield "</table></div>"
+    if len(shown) < len(there):
+        yield f'<p class="dim">{len(there) - len(shown):,} more members; --limit 0 shows all</p>'
+    yield from _reasons(comparison, outcome)
+    yield "</section>"
+
+
+def _sentence(comparison: Comparison, outcome: Outcome) -> str:
+    facts = outcome.explanation
+    parts = [f"{facts.partitions:,} partitions, {facts.balance.min:,} to {facts.balance.max:,} for each member"]
+    if comparison.racks:
+        parts.append(f"{percent(facts.local_share)} of them local")
+    if comparison.moves and outcome.choice is not None:
+        parts.append(f"{facts.moved or 0:,} moved")
+    return "; ".join(parts)
+
+
+def _partitions(
+    comparison: Comparison, outcome: Outcome, one: MemberFacts, reasons: Mapping[tuple[str, int], Reason]
+) -> Iterator[_Partition]:
+    assignment = outcome.assignment
+    topology = assignment.topology
+    numbers = assignment.numbers(one.member_id)
+    before = None
+    if comparison.moves and outcome.choice is not None:
+        before = set(map(tuple, comparison.before.current.get(one.member_id, ())))
+    for at, racks_number in zip(
+        topology.topic_partitions(numbers), topology.replica_racks_of[numbers].tolist(), strict=True
+    ):
+        racks = [rack for rack in topology.replica_racks[racks_number] if rack]
+        local = one.rack is not None and one.rack in racks
+        if local:
+            source, kind = one.rack or "", "local"
+        elif racks and one.rack:
+            source, kind = racks[0], "remote"
+        else:
+            source, kind = racks[0] if racks else UNKNOWN, "unknown"
+        yield _Partition(
+            name=f"{at.topic}-{at.partition}",
+            source=source,
+            kind=kind,
+            came=before is not None and tuple(at) not in before,
+            racks=", ".join(dict.fromkeys(racks)),
+            reason=reasons.get((at.topic, at.partition)),
+        )
+
+
+def _reasons_of(outcome: Outcome) -> dict[str, dict[tuple[str, int], Reason]]:
+    """Member → its remote partitions, with the reason."""
+    found: dict[str, dict[tuple[str, int], Reason]] = {}
+    for one in outcome.explanation.remote:
+        found.setdefault(one.member_id, {})[one.topic, one.partition] = one.reason
+    return found
+
+
+def _columns(read: dict[str, list[_Partition]]) -> list[str]:
+    """The racks that are read from, in order; none if no rack is known."""
+    sources = {partition.source for partitions in read.values() for partition in partitions}
+    known = sorted(sources - {UNKNOWN})
+    return [*known, UNKNOWN] if known and UNKNOWN in sources else known
+
+
+def _cells(partitions: Sequence[_Partition], racks: Sequence[str]) -> Iterator[str]:
+    counts = Counter((partition.source, partition.kind) for partition in partitions)
+    for rack in racks:
+        kinds = [kind for kind in ("local", "remote", "unknown") if counts[rack, kind]]
+        if not kinds:
+            yield '<td class="cell nothing">·</td>'
+            continue
+        words = " + ".join(
+            f'{counts[rack, kind]:,} <span class="w">{"" if kind == "unknown" else kind}</span>' for kind in kinds
+        )
+        yield f'<td class="cell {kinds[-1]}">{words}</td>'
+
+
+def _figures(comparison: Comparison, outcome: Outcome, partitions: int, lag: int | None, moved: str) -> Iterator[str]:
+    yield f'<td class="n">{partitions:,}</td>'
+    if comparison.lags:
+        yield f'<td class="n">{"" if lag is None else f"{lag:,}"}</td>'
+    if comparison.moves and outcome.choice is not None:
+        yield f'<td class="n">{moved}</td>'
+
+
+def _moved(one: MemberFacts) -> str:
+    pairs = (("+", one.moved_in), ("-", one.moved_out))
+    return " ".join(f"{sign}{number:,}" for sign, number in pairs if number)
+
+
+def _chip(partition: _Partition) -> str:
+    about = [f"{partition.name}: replicas in {partition.racks or 'racks that are not known'}"]
+    about.append(partition.kind if partition.kind != "unknown" else "locality not known")
+    if partition.came:
+        about.append("new to this member")
+    if partition.kind == "remote" and partition.reason is not None:
+        about.append(WHY[partition.reason])
+    came = (" came", "+") if partition.came else ("", "")
+    name = f"{came[1]}{partition.name}{f' ({partition.source})' if partition.kind == 'remote' else ''}"
+    return f'<span class="chip {partition.kind}{came[0]}" title="{_e("; ".join(about))}">{_e(name)}</span>'
+
+
+def _reasons(comparison: Comparison, outcome: Outcome) -> Iterator[str]:
+    facts = outcome.explanation
+    if not comparison.racks or not facts.reasons:
+        return
+    yield f"<p>Why {sum(facts.reasons.values()):,} are remote:</p><ul>"
+    for reason, number in facts.reasons.items():
+        yield f"<li>{number:,}: {_e(WHY[reason])}</li>"
+    yield "</ul>"

@@ -1,0 +1,224 @@
+"""Which assignors `quorate assign` runs, and what they make of a situation. Nothing is printed here."""
+
+import difflib
+import inspect
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Literal, TypeAlias
+
+from quorate.assignors import Assignment, Assignor, AssignorError, Explanation, Group, Topology, explain, java_order
+from quorate.assignors.kafka_version import KafkaVersion
+from quorate.assignors.registry import CLIENT_ASSIGNORS, SERVER_ASSIGNORS, client_assignor, server_assignor
+from quorate.cli.assign.options import arguments, split_options
+from quorate.cli.assign.situation import Situation
+from quorate.cli.errors import UserError
+from quorate.codecs import Uuid
+
+__all__ = ["CURRENT", "Choice", "Outcome", "Side", "choices", "outcome_now", "outcomes"]
+
+Side: TypeAlias = Literal["client", "server"]
+
+CURRENT = "current"
+"""What the column of the present assignment is called."""
+
+JAVA_NAMES = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
+"""Whose cooperation their names tell."""
+
+COOPERATIVE = "cooperative-sticky"
+"""The assignor that keeps back what another member still has."""
+
+MOST_REBALANCES = 5
+"""Two are enough; should one day more be needed, the page says that something belongs to nobody."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """An assignor to run: `text` as the user called it, `options` as texts (`None` for one without a value)."""
+
+    name: str
+    side: Side
+    options: Mapping[str, str | None]
+    text: str
+
+    @property
+    def label(self) -> str:
+        """The name; with the side, if there is another assignor of that name on the other."""
+        both = self.name in CLIENT_ASSIGNORS and self.name in SERVER_ASSIGNORS
+        return f"{self.text} ({self.side})" if both else self.text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """An assignment with its facts. `choice` is `None` for what the group has now; `took_ms` is how long the assignor took.
+
+    `rebalances`: how many it takes to get there. Cooperative members first give up what is to move, and get it in the rebalance after (KIP-429).
+    """
+
+    label: str
+    choice: Choice | None
+    situation: Situation
+    explanation: Explanation
+    took_ms: float | None
+    rebalances: int
+
+    @property
+    def assignment(self) -> Assignment:
+        """Who has what."""
+        return self.explanation.assignment
+
+
+def choices(names: Sequence[str], side: Side | None, situation: Situation) -> list[Choice]:
+    """The assignors that were asked for, or those that make sense for the situation, each once. Raises `UserError`."""
+    if names:
+        chosen = [_choice(name, side, situation) for name in names]
+    else:
+        chosen = [Choice(name=name, side=on, options={}, text=name) for name, on in _usual(side, situation)]
+    return list({(choice.text, choice.side): choice for choice in chosen}.values())
+
+
+def _usual(side: Side | None, situation: Situation) -> list[tuple[str, Side]]:
+    client: list[tuple[str, Side]] = [("range", "client"), ("cooperative-sticky", "client")]
+    if situation.lags is not None:
+        client.append(("lag-aware", "client"))
+    server: list[tuple[str, Side]] = [("uniform", "server"), ("range", "server")]
+    if situation.racks_known:
+        server.append(("rack-aware-uniform", "server"))
+    if side is None and situation.protocol is not None:
+        side = "client" if situation.protocol == "classic" else "server"
+    if side is None:
+        return [*client[:2], *[one for one in server if one[0] != "range"], *client[2:]]
+    found = client if side == "client" else server
+    return [*_of_group(situation.assignor or "", side), *found]
+
+
+def _of_group(name: str, side: Side) -> list[tuple[str, Side]]:
+    """The assignor that the group has, if there is one of that name; those of our adapters say `cooperative-` before theirs, and may be for brokers."""
+    known = CLIENT_ASSIGNORS if side == "client" else SERVER_ASSIGNORS
+    if name in known:
+        return [(name, side)]
+    name = name.removeprefix("cooperative-")
+    if side == "client" and name in CLIENT_ASSIGNORS.keys() - JAVA_NAMES:
+        return [(name, "client")]
+    if side == "client" and name == "rack-aware-uniform":
+        return [(name, "server")]
+    return []
+
+
+def _choice(text: str, side: Side | None, situation: Situation) -> Choice:
+    name, colon, rest = text.partition(":")
+    on: list[Side] = []
+    if name in CLIENT_ASSIGNORS:
+        on.append("client")
+    if name in SERVER_ASSIGNORS:
+        on.append("server")
+    if not on:
+        known = [*CLIENT_ASSIGNORS, *(one for one in SERVER_ASSIGNORS if one not in CLIENT_ASSIGNORS)]
+        close = difflib.get_close_matches(name, known, 1)
+        raise UserError(
+            f"--assignor {text}: there is no such assignor",
+            f"did you mean {close[0]}?" if close else f"use one of {', '.join(known)}",
+        )
+    if len(on) == 1:
+        chosen = on[0]
+    elif side is not None:
+        chosen = side
+    else:
+        chosen = "server" if situation.protocol == "consumer" else "client"
+    options = split_options(rest, text) if colon else {}
+    return Choice(name=name, side=chosen, options=options, text=text)
+
+
+def outcome_now(situation: Situation) -> Outcome | None:
+    """What the group has now, before any change; `None` if that is not known."""
+    assignment = situation.current_assignment
+    if assignment is None:
+        return None
+    members = {member_id: situation.members[member_id] for member_id in situation.current}
+    explanation = explain(members, situation.topology, assignment, lags=situation.lags, previous=assignment)
+    return Outcome(label=CURRENT, choice=None, situation=situation, explanation=explanation, took_ms=None, rebalances=0)
+
+
+def outcomes(
+    chosen: Sequence[Choice], situation: Situation, kafka_version: KafkaVersion = KafkaVersion.NEWEST
+) -> list[Outcome]:
+    """What each assignor makes of the situation, as in that release. Raises `UserError` for what cannot be assigned."""
+    prepared: dict[Side, tuple[Situation, Group]] = {}
+    found = []
+    for choice in chosen:
+        if choice.side not in prepared:
+            seen = situation if choice.side == "client" else _as_coordinator(situation)
+            prepared[choice.side] = seen, Group(seen.members, seen.topology)
+        found.append(_outcome(choice, *prepared[choice.side], kafka_version))
+    return found
+
+
+def _outcome(choice: Choice, situation: Situation, group: Group, kafka_version: KafkaVersion) -> Outcome:
+    try:
+        assignor = _made(choice, situation, kafka_version)
+        began = time.perf_counter()
+        assignment = assignor.assign_group(group)
+        took_ms = (time.perf_counter() - began) * 1000
+        assignment, rebalances = _settled(assignor, group, assignment)
+    except (AssignorError, ValueError) as error:
+        asked = () if kafka_version == KafkaVersion.NEWEST else (f"it was asked by --kafka-version {kafka_version}",)
+        raise UserError(f"{choice.label}: {error}", *asked) from error
+    explanation = explain(
+        group, situation.topology, assignment, lags=situation.lags, previous=situation.current_assignment
+    )
+    return Outcome(
+        label=choice.label,
+        choice=choice,
+        situation=situation,
+        explanation=explanation,
+        took_ms=took_ms,
+        rebalances=rebalances,
+    )
+
+
+def _made(choice: Choice, situation: Situation, kafka_version: KafkaVersion) -> Assignor:
+    """The assignor with its options. Raises `UserError` for options that it does not have, and what its constructor raises."""
+    try:
+        assignor = client_assignor(choice.name) if choice.side == "client" else server_assignor(choice.name)
+    except (ImportError, AttributeError) as error:
+        raise UserError(f"{choice.label}: is not there in this version of quorate: {error}") from error
+    kind = type(assignor)
+    there = inspect.signature(kind).parameters
+    options = arguments(kind, choice.options, choice.text)
+    if choice.name == "lag-aware":
+        options["lags"] = situation.lags
+    if kafka_version != KafkaVersion.NEWEST and "version" in there:  # those whose answers changed
+        options.setdefault("version", kafka_version)
+    return kind(**options)
+
+
+def _settled(assignor: Assignor, group: Group, first: Assignment) -> tuple[Assignment, int]:
+    """Where rebalances end, each beginning with what the one before gave: only then has everything found its owner."""
+    assignment, rebalances = first, 1
+    if assignor.name != COOPERATIVE:
+        return assignment, rebalances
+    generation = int(group.generations.max(initial=0))
+    while rebalances < MOST_REBALANCES:
+        then = assignor.assign_group(group.with_owned(assignment, generation=generation + rebalances))
+        if len(then.partitions) == len(assignment.partitions):
+            break
+        assignment, rebalances = then, rebalances + 1
+    return assignment, rebalances
+
+
+def _as_coordinator(situation: Situation) -> Situation:
+    """The group as a coordinator has it: members in the order of its map, every topic with an id.
+
+    Topics without one get an id that follows from their name: server-side assignors go by ids, and the same file shall give the same answer.
+    """
+    ids = list(situation.members)
+    order = java_order.timeline_order(java_order.string_hashes(ids))
+    topology = situation.topology
+    if any(topic.id is None for topic in topology.topics):
+        topology = Topology(
+            topic if topic.id is not None else replace(topic, id=Uuid(sha256(topic.name.encode()).digest()[:16]))
+            for topic in topology.topics
+        )
+    members = {ids[index]: situation.members[ids[index]] for index in order.tolist()}
+    return replace(situation, members=members, topology=topology)

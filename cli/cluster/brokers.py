@@ -1,0 +1,171 @@
+"""The commands of `quorate cluster` for single brokers: stop, start elsewhere, crash, freeze, cut off, look at the log."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from quorate.cli.cluster.options import NO_RACK, name_option, option_for, version_option
+from quorate.cli.errors import note
+
+if TYPE_CHECKING:
+    from quorate.cli.cluster.options import Lab
+
+__all__ = ["COMMANDS"]
+
+brokers_argument = click.argument("brokers", nargs=-1, required=True, type=int, metavar="BROKER...")
+broker_argument = click.argument("broker", type=int)
+rack_option = click.option("--rack", metavar="RACK", help=f"In this rack; {NO_RACK} is none.  [default: where it was]")
+
+
+@click.command()
+@name_option
+@broker_argument
+@rack_option
+@version_option("With this version of Kafka.  [default: the one it had]")
+def restart_broker(name: str, broker: int, rack: str | None, version: str | None) -> None:
+    """Restart a broker, in another rack if asked to.
+
+    Its address and its data stay.
+    """
+    from quorate.cli.cluster.run import do
+
+    def restart(lab: "Lab") -> str:
+        lab.restart_broker(broker, rack=_rack(rack), version=version)
+        return _is_up(lab, broker)
+
+    do(name, restart)
+
+
+@click.command()
+@name_option
+@brokers_argument
+@rack_option
+@version_option("With this version of Kafka.  [default: the one it had]")
+def start_broker(name: str, brokers: tuple[int, ...], rack: str | None, version: str | None) -> None:
+    """Start brokers that are stopped."""
+    from quorate.cli.cluster.run import check_majority, check_stopped, do
+
+    def start(lab: "Lab") -> str:
+        check_stopped(lab, brokers)
+        check_majority(lab, brokers)
+        lab.start_brokers(*brokers, rack=_rack(rack), version=version)
+        return "\n".join(_is_up(lab, broker) for broker in brokers)
+
+    do(name, start)
+
+
+@click.command()
+@name_option
+@brokers_argument
+def stop_broker(name: str, brokers: tuple[int, ...]) -> None:
+    """Shut brokers down; leaders move first."""
+    _each(name, brokers, "stop_broker", "stopped")
+
+
+@click.command()
+@name_option
+@brokers_argument
+def kill_broker(name: str, brokers: tuple[int, ...]) -> None:
+    """End brokers at once, as a crash would."""
+    _each(name, brokers, "kill_broker", "killed")
+
+
+@click.command()
+@name_option
+@brokers_argument
+def pause_broker(name: str, brokers: tuple[int, ...]) -> None:
+    """Freeze brokers; nothing answers."""
+    _each(name, brokers, "pause_broker", "paused")
+
+
+@click.command()
+@name_option
+@brokers_argument
+def resume_broker(name: str, brokers: tuple[int, ...]) -> None:
+    """Let frozen brokers go on."""
+    _each(name, brokers, "resume_broker", "going on")
+
+
+@click.command()
+@name_option
+@broker_argument
+@click.argument("others", nargs=-1, type=int, metavar="[OTHER]...")
+def cut(name: str, broker: int, others: tuple[int, ...]) -> None:
+    """Cut a broker off from others.
+
+    All packets between it and them are dropped; without others, those between it and this machine.
+    """
+    from quorate.cli.cluster.run import do
+
+    def divide(lab: "Lab") -> str:
+        lab.cut(broker, *others)
+        from_whom = f"broker {', '.join(map(str, others))}" if others else "clients on this machine"
+        return f"broker {broker} is cut off from {from_whom}; quorate cluster heal{option_for(lab)} undoes it"
+
+    do(name, divide)
+
+
+@click.command()
+@name_option
+def heal(name: str) -> None:
+    """Undo every cut."""
+    from quorate.cli.cluster.run import do
+
+    def join(lab: "Lab") -> str:
+        lab.heal()
+        return "no broker is cut off any more"
+
+    do(name, join)
+
+
+@click.command()
+@name_option
+@broker_argument
+@click.option("--lines", type=click.IntRange(min=1), metavar="N", help="Only the last N.")
+def logs(name: str, broker: int, lines: int | None) -> None:
+    """Print what a broker has logged since its latest start."""
+    from quorate.cli.cluster.run import attached, said_plainly
+
+    with said_plainly(name), attached(name) as lab:
+        logged = lab.logs(broker)
+    for line in logged.splitlines()[-lines if lines else 0 :]:
+        click.echo(line)
+
+
+def _each(name: str, brokers: Sequence[int], method: str, became: str) -> None:
+    from quorate.cli.cluster.run import do, do_to_each, majority_note
+
+    def act(lab: "Lab") -> str:
+        do_to_each(lab, brokers, method)
+        missing = majority_note(lab)
+        if missing:
+            note(missing)
+        return "\n".join(f"broker {broker} is {became}" for broker in brokers)
+
+    do(name, act)
+
+
+def _is_up(lab: "Lab", number: int) -> str:
+    (broker,) = [one for one in lab.brokers if one.id == number]
+    where = f"in rack {broker.rack}" if broker.rack is not None else "without a rack"
+    return f"broker {number} is up {where} at {broker.address}, Kafka {broker.version}"
+
+
+def _rack(text: str | None) -> str | None:
+    """As `start_broker` takes it: "" is none, `None` leaves it as it was."""
+    return "" if text == NO_RACK else text
+
+
+COMMANDS: tuple[click.Command, ...] = (
+    restart_broker,
+    start_broker,
+    stop_broker,
+    kill_broker,
+    pause_broker,
+    resume_broker,
+    cut,
+    heal,
+    logs,
+)
+"""In the order of the help text."""

@@ -1,0 +1,133 @@
+"""Writing entries to stdout in one of the formats, and counting them.
+
+Data goes to stdout and everything else to stderr. Lines are written in bundles, except where someone waits for each.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal, TypeAlias
+
+from quorate.cli.colour import stdout_has_colour
+from quorate.cli.entries import Entry
+from quorate.codecs.batches.model import ControlRecord
+from quorate.codecs.errors import Reason
+from quorate.codecs.log_model import LogProblem
+from quorate.codecs.message import Message
+from quorate.codecs.records import CoordinatorRecord
+
+__all__ = ["Counts", "Format", "Writer"]
+
+Format: TypeAlias = Literal["table", "jsonl", "kafka"]
+
+BUNDLE = 512
+
+
+class Writer:
+    """Entries out. `promptly` writes each line as soon as its entry has come.
+
+    `left_out` counts what the format has no line for, by reason. `learn` is to be given the entries that are not to be written: they may tell names that
+    others lack.
+    """
+
+    def __init__(self, form: Format, *, promptly: bool, width: int | None) -> None:
+        self.left_out: Counter[str] = Counter()
+        self._bundle = 1 if promptly else BUNDLE
+        self._waiting: list[str] = []
+        # JSON is UTF-8. A path that is not gets the escape that JSON has for it.
+        self._encoding, self._errors = "utf-8", "backslashreplace"
+        self._rest: Callable[[], Iterable[str]] = tuple
+        self.learn: Callable[[Entry], None] = lambda _: None
+        self._lines = self._make_lines(form, promptly, width)
+
+    def write(self, entry: Entry) -> None:
+        """Write what `entry` gives to write."""
+        self._waiting += self._lines(entry)
+        if len(self._waiting) >= self._bundle:
+            self._flush()
+
+    def finish(self) -> None:
+        """Write what was held back."""
+        self._waiting += self._rest()
+        self._flush()
+
+    def _flush(self) -> None:
+        if self._waiting:
+            text = "\n".join(self._waiting) + "\n"
+            self._waiting.clear()
+            sys.stdout.buffer.write(text.encode(self._encoding, self._errors))
+        sys.stdout.buffer.flush()
+
+    def _make_lines(self, form: Format, promptly: bool, width: int | None) -> Callable[[Entry], Iterable[str]]:
+        if form == "table":
+            from quorate.cli.decode.table import TableLines
+
+            self._encoding, self._errors = sys.stdout.encoding or "utf-8", "replace"
+            table = TableLines(width=width, colour=stdout_has_colour(), hold=not promptly)
+            self._rest, self.learn = table.rest, table.learn
+            return table.lines
+        if form == "jsonl":
+            from quorate.cli.decode.jsonl import JsonLines
+
+            line = JsonLines().line
+            return lambda entry: (line(entry),)
+        from quorate.cli.decode.kafka import KafkaLines
+
+        return self._kafka(KafkaLines().line)
+
+    def _kafka(self, line: Callable[[Entry], str | None]) -> Callable[[Entry], Iterable[str]]:
+        def lines(entry: Entry) -> Iterable[str]:
+            text = line(entry)
+            if text is not None:
+                return (text,)
+            if not isinstance(entry, LogProblem):  # those are reported on their own
+                self.left_out[_why(entry.record)] += 1
+            return ()
+
+        return lines
+
+
+def _why(record: object) -> str:
+    return "transaction marker" if isinstance(record, ControlRecord) else str(getattr(record, "reason", ""))
+
+
+class Counts:
+    """How many entries of which kind were shown, and how many the filters kept back."""
+
+    def __init__(self) -> None:
+        self.shown = 0
+        self.filtered = 0
+        self._records: Counter[tuple[type[Message], bool]] = Counter()
+        self._markers = 0
+        self._problems: Counter[str] = Counter()
+
+    def add(self, entry: Entry) -> None:
+        """Count an entry that was shown."""
+        self.shown += 1
+        if isinstance(entry, LogProblem):
+            self._problems[str(entry.reason)] += 1
+            return
+        record = entry.record
+        if isinstance(record, CoordinatorRecord):
+            self._records[type(record.key), record.value is None] += 1
+            if record.key_trailing or record.value_trailing:
+                self._problems[Reason.TRAILING] += 1
+        elif isinstance(record, ControlRecord):
+            self._markers += 1
+        else:
+            self._problems[record.reason] += 1
+
+    def rows(self) -> Iterator[tuple[str, int, int, bool]]:
+        """Name, number, how many of them are tombstones, whether it is a problem; types in the order of their numbers."""
+        from quorate.codecs.records import RECORD_TYPES
+
+        for types in RECORD_TYPES.values():
+            for _, record_type in sorted(types.items()):
+                tombstones = self._records[record_type.key.cls, True]
+                number = self._records[record_type.key.cls, False] + tombstones
+                if number:
+                    yield record_type.name, number, tombstones, False
+        if self._markers:
+            yield "transaction marker", self._markers, 0, False
+        for reason, number in self._problems.most_common():
+            yield reason, number, 0, True

@@ -1,0 +1,230 @@
+"""What `quorate encode` accepts, from text to records: our JSON lines, Kafka's formatter form, and objects written by hand.
+
+Knows the shapes around keys and values; these themselves are read by `quorate.codecs.json_form`.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from quorate.cli.decode.filters import close_types
+from quorate.cli.errors import UserError
+from quorate.cli.text_input import MOST_BYTES
+from quorate.codecs.errors import EncodeError
+from quorate.codecs.json_form import from_json
+from quorate.codecs.message import RecordType
+from quorate.codecs.records import RECORD_TYPES, CoordinatorRecord, encode_record
+
+__all__ = ["is_no_record", "json_documents", "record_bytes", "record_type_in"]
+
+Json = Any
+
+_OURS = {
+    "topic",
+    "partition",
+    "offset",
+    "timestamp_ms",
+    "producer_id",
+    "producer_epoch",
+    "type",
+    "name",
+    "version",
+    "key",
+    "value",
+    "value_hex",
+    "error",
+}
+"""Members of an object of `quorate decode`."""
+
+
+def json_documents(text: Iterator[str], source: str) -> Iterator[tuple[str, Json]]:
+    """The objects in `text`, with the place where each stands: one a line, or as many as there are in any layout. Raises `UserError`.
+
+    Lines are not held back, so a pipe may go on for ever. Arrays count as their elements.
+    """
+    lines = ((number, line) for number, line in enumerate(text, 1) if line.strip())
+    first_number, first_line = next(lines, (0, ""))
+    if not first_line:
+        raise UserError(f"{source}: holds no JSON", "`quorate records OffsetCommit` shows an example")
+    try:
+        with _within_limits(f"{source}, line {first_number}"):
+            first = json.loads(first_line)
+    except json.JSONDecodeError:
+        yield from _one_text(_whole(first_line, text, source), first_number, source)
+        return
+    yield from _elements(first, f"{source}, line {first_number}")
+    for number, line in lines:
+        place = f"{source}, line {number}"
+        try:
+            with _within_limits(place):
+                document = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise UserError(f"{place}: not JSON: {error.msg} at column {error.colno}") from None
+        yield from _elements(document, place)
+
+
+def _whole(first_line: str, rest: Iterator[str], source: str) -> str:
+    """A text of objects in any layout. Raises `UserError` for one that is too large to be read as a whole."""
+    lines, size = [first_line], len(first_line)
+    for line in rest:
+        lines.append(line)
+        size += len(line)
+        if size > MOST_BYTES:
+            raise UserError(
+                f"{source}: more than {MOST_BYTES >> 20} MiB that are not an object a line",
+                "put each object on a line: jq -c . does",
+            )
+    return "".join(lines)
+
+
+def _one_text(text: str, first_line: int, source: str) -> Iterator[tuple[str, Json]]:
+    decoder = json.JSONDecoder()
+    position = len(text) - len(text.lstrip())
+    while position < len(text):
+        place = f"{source}, line {first_line + text.count(chr(10), 0, position)}"
+        try:
+            with _within_limits(place):
+                found, position = decoder.raw_decode(text, position)
+        except json.JSONDecodeError as error:
+            raise UserError(
+                f"{source}, line {first_line + error.lineno - 1}: not JSON: {error.msg} at column {error.colno}"
+            ) from None
+        yield from _elements(found, place)
+        position += len(text[position:]) - len(text[position:].lstrip())
+
+
+@contextmanager
+def _within_limits(place: str) -> Iterator[None]:
+    """Python reads JSON to a certain depth, and numbers to a certain length."""
+    try:
+        yield
+    except json.JSONDecodeError:
+        raise
+    except RecursionError:
+        raise UserError(f"{place}: nested too deeply for a record") from None
+    except ValueError:
+        raise UserError(
+            f"{place}: a number has more than {sys.get_int_max_str_digits():,} digits; no field holds one"
+        ) from None
+
+
+def _elements(document: Json, place: str) -> Iterator[tuple[str, Json]]:
+    if isinstance(document, list):
+        yield from ((f"{place}, element {index}", element) for index, element in enumerate(document))
+    else:
+        yield place, document
+
+
+def is_no_record(document: Json) -> bool:
+    """Whether it is what `quorate decode` shows of something that is no record: a transaction marker, damaged bytes of a log."""
+    return isinstance(document, Mapping) and ("control" in document or ("path" in document and "error" in document))
+
+
+def record_bytes(document: Json, place: str, topic: str) -> tuple[bytes | None, bytes | None]:
+    """Key and value bytes of one object. Raises `UserError` saying where and what."""
+    try:
+        if not isinstance(document, Mapping):
+            raise EncodeError('an object is expected, such as {"type": "OffsetCommit", "key": {…}, "value": {…}}')
+        error = document.get("error")
+        if isinstance(error, Mapping) and "key_hex" in error:
+            return _bytes(error, "key_hex", "error."), _bytes(error, "value_hex", "error.")
+        return encode_record(_record(document, topic))
+    except EncodeError as error:
+        raise UserError(f"{place}: {error}") from None
+    except UserError as error:
+        raise UserError(f"{place}: {error.message}", *error.remedy) from None
+
+
+def _bytes(document: Mapping[str, Json], name: str, path: str = "") -> bytes | None:
+    if name not in document:
+        raise EncodeError(f"{path}{name}: missing; null stands for no bytes")
+    text = document[name]
+    try:
+        return None if text is None else bytes.fromhex(text)
+    except (ValueError, TypeError):
+        raise EncodeError(f"{path}{name}: hex is expected, not {text!r}") from None
+
+
+def _record(document: Mapping[str, Json], default_topic: str) -> CoordinatorRecord:
+    key, value = document.get("key"), document.get("value")
+    topic = document.get("topic", default_topic)
+    if topic not in RECORD_TYPES:
+        raise EncodeError(f"topic: {topic!r} is not one of {', '.join(RECORD_TYPES)}")
+    if "type" in document or "name" in document:  # which fields are missing is of no use where the type is wrong
+        record_type_in(document, topic, default="topic" not in document)
+    if key is None:
+        raise EncodeError("key: an object is expected")
+    if "value" not in document:
+        raise EncodeError('value: missing; "value": null makes a tombstone')
+    if isinstance(key, Mapping) and set(key) in ({"type", "data"}, {"version", "data"}):
+        record_type, version, key, value = _kafkas_form(document, topic)
+    else:
+        _refuse_others(document)
+        record_type = record_type_in(document, topic, default="topic" not in document)
+        version = document.get("version")
+    if value is None:
+        version = None
+    elif version is None:
+        version = record_type.versions[-1] if record_type.written is None else record_type.written
+    elif version not in record_type.versions or isinstance(version, bool):
+        versions = record_type.versions
+        has = f"versions {versions[0]} to {versions[-1]}" if len(versions) > 1 else f"version {versions[0]}"
+        raise EncodeError(f"version: {version!r} is not one that {record_type.value.name} has; it has {has}")
+    return CoordinatorRecord(
+        topic=record_type.topic,
+        key=from_json(record_type.key.cls, key, 0),
+        value=None if value is None else from_json(record_type.value.cls, value, version),
+        version=version,
+        value_as_read=_bytes(document, "value_hex") if "value_hex" in document else None,
+    )
+
+
+def _kafkas_form(document: Mapping[str, Json], topic: str) -> tuple[RecordType, Json, Json, Json]:
+    """Type, version, key and value of `{"key": {"type": 1, "data": {…}}, "value": {"version": 4, "data": {…}}}`.
+
+    Before 4.0 the formatters called the type of the key its version.
+    """
+    key, value = document["key"], document.get("value")
+    if value is not None and not (isinstance(value, Mapping) and set(value) == {"version", "data"}):
+        raise EncodeError('value: {"version": number, "data": {…}} or null is expected, as the key is in Kafka\'s form')
+    others = sorted(set(document) - {"key", "value", "topic"})
+    if others:
+        raise EncodeError(f"{others[0]}: Kafka's form has key and value only")
+    version, data = (None, None) if value is None else (value["version"], value["data"])
+    wanted = {"type": key.get("type", key.get("version"))}
+    return record_type_in(wanted, topic, default="topic" not in document, where="key.type"), version, key["data"], data
+
+
+def _refuse_others(document: Mapping[str, Json]) -> None:
+    others = sorted(set(document) - _OURS)
+    if others:
+        raise EncodeError(
+            f"{others[0]}: not known here; a record has type, key, value, and if need be version and topic"
+        )
+
+
+def record_type_in(document: Mapping[str, Json], topic: str, *, default: bool, where: str = "type") -> RecordType:
+    """The record type that `type` means. A name may also be found in another topic than the default one. Raises `EncodeError` or `UserError`."""
+    wanted = document.get("type", document.get("name"))
+    topics = (
+        [topic, *(other for other in RECORD_TYPES if other != topic)]
+        if default and isinstance(wanted, str)
+        else [topic]
+    )
+    for record_type in (record_type for one in topics for record_type in RECORD_TYPES[one].values()):
+        if isinstance(wanted, str):
+            found = record_type.name.lower() == wanted.lower()
+        else:
+            found = record_type.type_id == wanted and not isinstance(wanted, bool)
+        if found:
+            name = document.get("name", record_type.name)
+            if name != record_type.name and isinstance(wanted, int):
+                raise EncodeError(
+                    f"name: {name!r}, but type {wanted} of {topic} is {record_type.name}; leave one of them out"
+                )
+            return record_type
+    if wanted is None:
+        raise EncodeError(f'{where}: missing; give a number or a name, such as "type": "OffsetCommit"')
+    raise UserError(f"{where}: {topic} has no record type {wanted!r}", *close_types(str(wanted)))

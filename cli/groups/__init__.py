@@ -1,0 +1,381 @@
+"""`quorate groups`: groups as `__consumer_offsets` tells them, from files or a live cluster, now or earlier. No group is joined.
+
+The options are read here; what is read and shown is in the other modules here, imported when they are needed.
+"""
+
+import functools
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from time import sleep as wait
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from quorate.cli.connection import CONNECTION_OPTIONS, WithConnection, connection_config, connection_options
+from quorate.cli.errors import UserError, note
+from quorate.cli.subcommands import Commands
+
+if TYPE_CHECKING:
+    from quorate.assignors.kafka_version import KafkaVersion
+    from quorate.cli.groups.read import Found
+
+__all__ = ["groups", "print_rows", "read_found", "reading_options"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+LIVE = f"{__name__}.live"
+"""Where the context of a command keeps what it reads of a cluster, so that --watch goes on with it."""
+
+HELP = """Show groups: what kafka-consumer-groups.sh shows, racks, epochs, and what happened to them, now or at any earlier time.
+
+A SOURCE is a segment file, the folder of a partition, or a broker's log directory, as for `quorate decode`. With -b the records come from a live
+cluster. Nothing is joined, committed or written.
+
+\b
+quorate groups list kafka-logs                             every group
+quorate groups describe -b broker:9092 --group web         its epochs, and why the last one
+quorate groups members kafka-logs --group web --at 2h      its members, two hours ago
+quorate groups offsets -b broker:9092 --group 'web-*'      offsets, lags, racks of partitions
+quorate groups history kafka-logs --group web              what happened, in sentences
+quorate groups upgrade-check -b broker:9092                before the brokers are upgraded
+"""
+
+
+@click.group(cls=Commands, help=HELP)
+def groups() -> None:
+    """The group of commands."""
+
+
+def reading_options(command: F) -> F:
+    """What all of the commands take. With --watch they are called again and again."""
+
+    @functools.wraps(command)
+    def watched(*arguments: Any, watch: float | None, **options: Any) -> None:
+        if watch is not None and options["bootstrap_servers"] is None:
+            raise click.UsageError("--watch needs a live cluster (-b)")
+        if watch is not None and options["at"] is not None:
+            raise click.UsageError("--watch shows what is now, --at what was")
+        while True:
+            if watch is not None and sys.stdout.isatty():
+                click.clear()
+            command(*arguments, **options)
+            if watch is None:
+                return
+            sys.stdout.flush()
+            wait(watch)
+
+    wrapped: Any = watched
+    for option in reversed(
+        (
+            click.argument("sources", nargs=-1, metavar="[SOURCE]..."),
+            click.option("-b", "--bootstrap-servers", metavar="HOST:PORT[,...]", help="Read from this cluster."),
+            click.option("--group", "globs", multiple=True, metavar="GLOB", help="Only groups with such a name."),
+            click.option(
+                "--at",
+                metavar="TIME|[PARTITION:]OFFSET",
+                help="As it was then: ISO time (UTC), ms since 1970, an age such as 2h; or after the record at an offset (0:5,1:6: of several partitions).",
+            ),
+            click.option(
+                "--topology", metavar="FILE", help="Of a SOURCE: topics with their partitions, racks and ids."
+            ),
+            click.option(
+                "--watch",
+                type=click.FloatRange(min=1),
+                metavar="SECONDS",
+                help="Show it again after so many seconds, until Ctrl-C (with -b).",
+            ),
+            click.option("--json", "as_json", is_flag=True, help="As JSON, with all there is."),
+            click.option(
+                "--connect-timeout-ms",
+                type=click.IntRange(min=1),
+                metavar="N",
+                default=10_000,
+                show_default=True,
+                help="How long to try to reach a broker.",
+            ),
+            connection_options,
+        )
+    ):
+        wrapped = option(wrapped)
+    option_taker: F = wrapped
+    return option_taker
+
+
+def read_found(
+    ctx: click.Context, options: Mapping[str, Any], *, history: bool = False, committed: bool = False
+) -> "Found":
+    """Read what the options ask for. Raises `UserError` and `UsageError`."""
+    sources, servers = options["sources"], options["bootstrap_servers"]
+    if servers is not None and sources:
+        raise click.UsageError("give either -b or a SOURCE, not both", ctx)
+    if servers is not None and options["topology"]:
+        raise click.UsageError("--topology is for a SOURCE; a live cluster tells its topics", ctx)
+    if servers is None and not sources:
+        raise click.UsageError("nothing to read: give a segment file, a log directory, or -b for a live cluster", ctx)
+    from quorate.cli.groups.read import LiveGroups, read_files, read_moment
+
+    connection = {name: options[name] for name in CONNECTION_OPTIONS}
+    moment = read_moment(options["at"])
+    if servers is not None:
+        live = ctx.meta.get(LIVE)
+        if live is None:
+            live = ctx.meta[LIVE] = LiveGroups(
+                servers.split(","),
+                options["globs"],
+                moment,
+                connection_config(connection),
+                options["connect_timeout_ms"],
+                history=history,
+                committed=committed,
+            )
+        found = live.read()
+    else:
+        given = [
+            name
+            for name in CONNECTION_OPTIONS
+            if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+        ]
+        if given:
+            raise click.UsageError(f"--{given[0].replace('_', '-')} is for a live cluster (-b)", ctx)
+        found = read_files(sources, options["globs"], moment, options["topology"], history=history)
+    if not found.groups and not found.events:
+        told = ", ".join(glob or "''" for glob in options["globs"])
+        raise UserError(
+            f"there is no group {told}" if told else "there are no groups",
+            *(["--at is before the first of them, or they are deleted"] if options["at"] else []),
+            *([_there(options["globs"], found.there)] if told else []),
+        )
+    return found
+
+
+def _there(globs: Iterable[str], names: Iterable[str]) -> str:
+    """The names that there are, those first that are like the ones asked for."""
+    import difflib
+
+    from quorate.cli.assign.situation import listed
+    from quorate.codecs.printable import cut, printable
+
+    def likeness(name: str) -> float:
+        return max(difflib.SequenceMatcher(None, name.lower(), glob.lower()).ratio() for glob in globs)
+
+    found = sorted(names, key=lambda name: (-likeness(name), name))
+    return (
+        f"there are {listed([cut(printable(name), 60) for name in found])}" if found else "there are no groups at all"
+    )
+
+
+def print_rows(
+    ctx: click.Context,
+    found: "Found | None",
+    rows: Iterable[dict[str, Any]],
+    as_json: bool,
+    heads: Mapping[str, str],
+    optional: Iterable[str] = (),
+    nothing: str = "nothing to show",
+) -> None:
+    """Print a table, or JSON; `nothing` on stderr in place of an empty table. Where records were lost (`found`), the exit status is 1."""
+    rows = list(rows)
+    if as_json:
+        click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+    elif rows:
+        from quorate.cli.groups.tables import table
+
+        head, *lines = table(rows, heads, optional=optional)
+        click.secho(head, bold=True)
+        for line in lines:
+            click.echo(line)
+    else:
+        note(nothing)
+    if found is not None and found.damaged:
+        ctx.exit(1)
+
+
+@groups.command("list", cls=WithConnection)
+@reading_options
+@click.pass_context
+def list_(ctx: click.Context, /, **options: Any) -> None:
+    """Name the groups, with type, state and number of members."""
+    from quorate.cli.groups.tables import listed_rows
+
+    found = read_found(ctx, options)
+    heads = {"group": "GROUP", "type": "TYPE", "protocol": "PROTOCOL", "state": "STATE", "members": "#MEMBERS"}
+    print_rows(ctx, found, listed_rows(found), options["as_json"], heads | {"log_partition": "IN"})
+
+
+@groups.command(cls=WithConnection)
+@reading_options
+@click.pass_context
+def describe(ctx: click.Context, /, **options: Any) -> None:
+    """Show states and epochs, and why each group's epoch went up last."""
+    from quorate.cli.groups.tables import group_rows
+    from quorate.cli.texts import time_text
+    from quorate.codecs.printable import printable
+
+    found = read_found(ctx, options, history=True)
+    rows = list(group_rows(found))
+    heads = {
+        "group": "GROUP",
+        "type": "TYPE",
+        "coordinator": "COORDINATOR (ID)",
+        "assignment_strategy": "ASSIGNMENT-STRATEGY",
+        "state": "STATE",
+        "group_epoch": "GROUP-EPOCH",
+        "target_epoch": "TARGET-EPOCH",
+        "members": "#MEMBERS",
+        "behind": "BEHIND",
+        "metadata_hash": "METADATA-HASH",
+    }
+    counted = rows if options["as_json"] else [row | {"behind": str(len(row["behind"]) or "")} for row in rows]
+    print_rows(ctx, found, counted, options["as_json"], heads, optional=("coordinator", "behind", "metadata_hash"))
+    if not options["as_json"]:
+        for row in rows:
+            if (bump := row["last_bump"]) is not None:
+                place = f"offset {bump['offset']:,}, {time_text(bump['timestamp_ms'])}"
+                click.echo(
+                    f"\n{printable(row['group'])}: epoch {bump['epoch']} ({place}) because {printable(bump['why'])}"
+                )
+
+
+@groups.command(cls=WithConnection)
+@reading_options
+@click.pass_context
+def members(ctx: click.Context, /, **options: Any) -> None:
+    """Show members: racks, epochs, what they have and what they are to have."""
+    from quorate.cli.groups.tables import member_rows
+
+    found = read_found(ctx, options)
+    heads = {
+        "group": "GROUP",
+        "consumer_id": "CONSUMER-ID",
+        "group_instance_id": "GROUP-INSTANCE-ID",
+        "host": "HOST",
+        "client_id": "CLIENT-ID",
+        "rack": "RACK",
+        "protocol": "PROTOCOL",
+        "partitions": "#PARTITIONS",
+        "local": "#LOCAL",
+        "remote": "#REMOTE",
+        "member_epoch": "CURRENT-EPOCH",
+        "assignment": "CURRENT-ASSIGNMENT",
+        "to_give_up": "TO-GIVE-UP",
+        "target_epoch": "TARGET-EPOCH",
+        "target_assignment": "TARGET-ASSIGNMENT",
+        "state": "STATE",
+    }
+    optional = ("group_instance_id", "rack", "local", "remote", "to_give_up")
+    print_rows(ctx, found, member_rows(found), options["as_json"], heads, optional)
+
+
+@groups.command(cls=WithConnection)
+@reading_options
+@click.pass_context
+def offsets(ctx: click.Context, /, **options: Any) -> None:
+    """Show committed offsets, lags, and racks of partitions."""
+    from quorate.cli.groups.tables import offset_rows
+
+    found = read_found(ctx, options, committed=True)
+    heads = {
+        "group": "GROUP",
+        "topic": "TOPIC",
+        "partition": "PARTITION",
+        "leader_epoch": "LEADER-EPOCH",
+        "current_offset": "CURRENT-OFFSET",
+        "log_end_offset": "LOG-END-OFFSET",
+        "lag": "LAG",
+        "committed_ms": "COMMITTED",
+        "pending": "PENDING",
+        "consumer_id": "CONSUMER-ID",
+        "host": "HOST",
+        "client_id": "CLIENT-ID",
+        "rack": "RACK",
+        "racks": "PARTITION-RACKS",
+        "locality": "LOCALITY",
+    }
+    optional = ("leader_epoch", "log_end_offset", "lag", "pending", "rack", "racks", "locality")
+    print_rows(ctx, found, offset_rows(found), options["as_json"], heads, optional)
+
+
+@groups.command(cls=WithConnection)
+@reading_options
+@click.option("--no-offsets", is_flag=True, help="Leave out events of nothing but offsets.")
+@click.pass_context
+def history(ctx: click.Context, /, no_offsets: bool, **options: Any) -> None:
+    """Say what happened to groups, in sentences."""
+    from quorate.cli.groups.tables import event_rows
+    from quorate.cli.texts import time_text
+    from quorate.codecs.printable import printable
+
+    found = read_found(ctx, options, history=True, committed=True)
+    events = [
+        event
+        for event in found.events
+        if not no_offsets or not all(type(fact).__name__ == "OffsetsCommitted" for fact in event.facts)
+    ]
+    rows = event_rows(found, events)
+    if options["as_json"]:
+        print_rows(ctx, found, rows, True, {})
+        return
+    for row in rows:
+        place = row["offset"] if row["log_partition"] is None else f"{row['log_partition']}:{row['offset']}"
+        click.echo(f"{time_text(row['timestamp_ms'])}  {place}  {click.style(printable(row['group']), bold=True)}")
+        for one in row["what"]:
+            click.echo(f"    {printable(one['sentence'])}")
+    if found.damaged:
+        ctx.exit(1)
+
+
+@groups.command("upgrade-check", cls=WithConnection)
+@reading_options
+@click.option(
+    "--to",
+    "version",
+    metavar="VERSION",
+    help="The release that the brokers are to have, from 4.0 on; also an older one than they have.  [default: the newest that is known]",
+)
+@click.option(
+    "--migration-policy",
+    type=click.Choice(["bidirectional", "upgrade", "downgrade", "disabled"]),
+    default="bidirectional",
+    show_default=True,
+    help="The brokers' group.consumer.migration.policy.",
+)
+@click.option(
+    "--max-size",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="The brokers' group.consumer.max.size.  [default: no limit]",
+)
+@click.pass_context
+def upgrade_check(
+    ctx: click.Context, /, version: str | None, migration_policy: str, max_size: int | None, **options: Any
+) -> None:
+    """Say what an upgrade of the brokers would do to groups, or a downgrade (--to).
+
+    Which get another epoch, which still have records of type 4, whose hash is not that of their topics (where these are known: -b, --topology), and
+    which classic groups cannot become consumer groups, and why. With --to 4.0, also which are not there any more, and which keep that release from
+    loading other groups.
+    """
+    from quorate.cli.groups.tables import finding_rows
+
+    to = _release(version)
+    found = read_found(ctx, options)
+    rows = finding_rows(found, to, migration_policy, max_size)
+    heads = {"group": "GROUP", "type": "TYPE", "finding": "FINDING", "what": "WHAT"}
+    count = f"{len(found.groups):,} group{'' if len(found.groups) == 1 else 's'}"
+    print_rows(ctx, found, rows, options["as_json"], heads, nothing=f"Kafka {to} changes nothing about {count}")
+
+
+def _release(text: str | None) -> "KafkaVersion":
+    """Raises `UserError`."""
+    from quorate.assignors.kafka_version import KafkaVersion
+
+    if text is None:
+        return KafkaVersion.NEWEST
+    try:
+        version = KafkaVersion.parse(text)
+    except ValueError as error:
+        raise UserError(f"--to {error}") from None
+    if not KafkaVersion(4, 0) <= version <= KafkaVersion.NEWEST:
+        raise UserError(f"--to {text}: what Kafka before 4.0 or after {KafkaVersion.NEWEST} does is not known here")
+    return version

@@ -1,0 +1,139 @@
+"""`quorate hash`: metadata hashes (KIP-1101) of topics and groups, and why a stored one differs.
+
+The options are read here; what is compared is in `rows`, imported when it is needed. Groups are read as by `quorate groups`.
+"""
+
+import fnmatch
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quorate.cli.connection import CONNECTION_OPTIONS, WithConnection, connection_config, connection_options
+from quorate.cli.errors import UserError
+from quorate.cli.groups import print_rows, read_found, reading_options
+from quorate.cli.subcommands import Commands
+
+if TYPE_CHECKING:
+    from quorate.coordinator.image import MetadataImage
+
+__all__ = ["hash"]
+
+HELP = """Compute metadata hashes (KIP-1101): of topics, and of groups, beside the one that is stored.
+
+A group of Kafka 4.1 or later keeps a hash of its topics: their ids, partitions and racks. If it is not that of the topics as they are, this says which single
+change explains it, if one does. Topics come from a live cluster (-b) or from a description (--topology).
+
+\b
+quorate hash topic -b broker:9092 'order*'                         hashes of topics
+quorate hash group -b broker:9092 --group web                      a group's, stored and computed
+quorate hash group kafka-logs --topology topics.yaml --check       exit status 1 if one differs
+"""
+
+_FORM = click.option(
+    "--form",
+    type=click.Choice(["xxh3", "murmur3"]),
+    default="xxh3",
+    show_default=True,
+    help="The form of Kafka since 4.1, or that of the KIP's text.",
+)
+
+
+@click.group(cls=Commands, help=HELP)
+def hash() -> None:  # noqa: A001 - the command's name
+    """The group of commands."""
+
+
+@hash.command("topic", cls=WithConnection)
+@click.argument("topics", nargs=-1, metavar="[TOPIC]...")
+@click.option("-b", "--bootstrap-servers", metavar="HOST:PORT[,...]", help="Read topics of this cluster.")
+@click.option("--topology", metavar="FILE", help="Topics with their ids, partitions and racks.")
+@_FORM
+@click.option("--json", "as_json", is_flag=True, help="As JSON, with all there is.")
+@click.option(
+    "--connect-timeout-ms",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=10_000,
+    show_default=True,
+    help="How long to try to reach a broker.",
+)
+@connection_options
+@click.pass_context
+def of_topics(ctx: click.Context, /, topics: tuple[str, ...], form: str, as_json: bool, **options: Any) -> None:
+    """Show the hashes of topics. A TOPIC may be a pattern, such as 'order*'; without one all are shown."""
+    from quorate.cli.assign.situation import listed
+    from quorate.cli.hash.rows import topic_rows
+    from quorate.coordinator.metadata_hash import HashAlgorithm
+
+    if (options["bootstrap_servers"] is None) == (options["topology"] is None):
+        raise click.UsageError("give either -b for a live cluster or --topology FILE", ctx)
+    image = _image(options)
+    names = [name for name in sorted(image.topics) if not topics or _is_named(name, topics)]
+    if not names:
+        raise UserError(
+            f"there is no topic {', '.join(topics)}" if topics else "there are no topics",
+            f"there are {listed(sorted(image.topics))}" if image.topics else "or they may not be described",
+        )
+    heads = {"topic": "TOPIC", "id": "ID", "partitions": "#PARTITIONS", "metadata_hash": "METADATA-HASH"}
+    print_rows(ctx, None, topic_rows(names, image, HashAlgorithm(form)), as_json, heads)
+
+
+@hash.command("group", cls=WithConnection)
+@reading_options
+@_FORM
+@click.option("--check", is_flag=True, help="End with exit status 1 if a group's topics are not those that it stored.")
+@click.pass_context
+def of_groups(ctx: click.Context, /, form: str, check: bool, **options: Any) -> None:
+    """Show what groups stored, beside the hash of their topics as they are, and say what differs."""
+    from quorate.cli.hash.rows import group_rows
+    from quorate.codecs.printable import printable
+    from quorate.coordinator.metadata_hash import HashAlgorithm
+
+    if options["bootstrap_servers"] is None and options["sources"] and options["topology"] is None:
+        raise click.UsageError("a log has no topics: give them with --topology FILE, or read a live cluster (-b)", ctx)
+    found = read_found(ctx, options)
+    rows = list(group_rows(found, _image(options), HashAlgorithm(form)))
+    as_json = options["as_json"]
+    heads = {
+        "group": "GROUP",
+        "type": "TYPE",
+        "group_epoch": "GROUP-EPOCH",
+        "stored": "STORED",
+        "computed": "COMPUTED",
+        "verdict": "VERDICT",
+    }
+    count = f"{len(found.groups):,} group{'' if len(found.groups) == 1 else 's'}"
+    print_rows(ctx, found, rows, as_json, heads, nothing=f"no hash to show: {count}, all of the classic protocol")
+    if not as_json:
+        for row in rows:
+            for one in row["differences"]:
+                click.echo(f"\n{printable(row['group'])}: {printable(one['sentence'])}")
+    if check and any(row["verdict"] == "differs" for row in rows):
+        ctx.exit(1)
+
+
+def _is_named(name: str, globs: tuple[str, ...]) -> bool:
+    return any(fnmatch.fnmatchcase(name, glob) for glob in globs)
+
+
+def _image(options: Mapping[str, Any]) -> "MetadataImage":
+    """Topics with their racks. Raises `UserError`."""
+    if options["bootstrap_servers"] is not None:
+        from quorate.cli.admin import open_admin, read_image
+
+        servers = options["bootstrap_servers"].split(",")
+        config = connection_config({name: options[name] for name in CONNECTION_OPTIONS})
+        with open_admin(servers, config, options["connect_timeout_ms"], "reading topics") as (admin, _):
+            return read_image(admin)
+    from quorate.cli.assign.describe import read_topology
+    from quorate.coordinator.history.hashes import image_of
+
+    topology, _ = read_topology(options["topology"])
+    nameless = [topic.name for topic in topology.topics if topic.id is None]
+    if nameless:
+        raise UserError(
+            f"{options['topology']}: topic {nameless[0]} has no id, which is part of the hash",
+            "id: AbCdEfGhIjKlMnOpQrStUw, as kafka-topics.sh --describe shows it",
+        )
+    return image_of(topology)

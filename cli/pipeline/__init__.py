@@ -1,0 +1,303 @@
+"""`quorate pipeline`: the jobs of `quorate.pipeline` from the command line, on Spark in this process or under spark-submit.
+
+The options are read here; Spark is started in `spark`, and results are written or shown in `output`, when they are needed.
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from quorate.cli.errors import UserError
+from quorate.cli.subcommands import Commands
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["pipeline"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+HELP = """Analyse months of __consumer_offsets with Spark: states, rebalances, lags, locality, upgrades, and a page with pictures.
+
+A SOURCE is a segment file, the folder of a partition, or a broker's log directory, or with --from the place of rows that were decoded before. With -b
+the records come from a live cluster. Results go to the terminal, or with --output where Spark writes to.
+
+\b
+quorate pipeline state kafka-logs --table members
+quorate pipeline rebalances kafka-logs --storms
+quorate pipeline lag kafka-logs --end-offsets ends.csv --output lags
+quorate pipeline locality kafka-logs --topology topics.yaml --price-per-gb 0.02
+quorate pipeline audit kafka-logs --topology topics.yaml
+quorate pipeline report kafka-logs --end-offsets ends.csv --output report.html
+"""
+
+FORMATS = ("parquet", "json", "csv", "delta", "iceberg")
+STATE_TABLES = ("groups", "members", "targets", "assignments", "offsets", "skipped")
+
+
+@click.group(cls=Commands, help=HELP)
+def pipeline() -> None:
+    """The group of commands."""
+
+
+_INPUT = (
+    click.argument("sources", nargs=-1, metavar="[SOURCE]..."),
+    click.option("-b", "--bootstrap-servers", metavar="HOST:PORT[,...]", help="Read from this cluster."),
+    click.option(
+        "--option",
+        "options",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="An option of the source, such as partitions=0-9, isolation.level=read_uncommitted or kafka.security.protocol=SSL.",
+    ),
+    click.option(
+        "--from",
+        "input_format",
+        metavar="FORMAT",
+        default="consumer-offsets",
+        help="What Spark reads the SOURCEs as, such as parquet, delta or iceberg: decoded rows that were written before.",
+    ),
+    click.option(
+        "--as-of",
+        metavar="TIME|PARTITION:OFFSET[,...]",
+        help="As it was then: ISO time (UTC), ms since 1970, an age such as 2h; or these partitions, each after the record at an offset.",
+    ),
+    click.option("--master", metavar="URL", help="Where Spark runs. [default: what spark-submit says, else local[*]]"),
+    click.option("--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark."),
+)
+_OUTPUT = (
+    click.option("--output", metavar="PLACE", help="Write it there instead of showing it; of several tables each into a folder of its own."),
+    click.option("--format", "output_format", type=click.Choice(FORMATS), default="parquet", show_default=True, help="How to write it; what is nested is JSON in CSV."),
+    click.option("--overwrite", is_flag=True, help="Replace what is there."),
+    click.option("--json", "as_json", is_flag=True, help="Show it as JSON, with all there is."),
+    click.option("--limit", type=click.IntRange(min=1), default=1000, show_default=True, metavar="N", help="Rows to show at most."),
+)  # fmt: skip
+
+
+def _taking(*options: Any) -> Callable[[F], F]:
+    def with_options(command: F) -> F:
+        return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+
+    return with_options
+
+
+class _Job:
+    """Spark, the rows, and the options that all commands take."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        from quorate.cli.groups.read import read_moment
+        from quorate.cli.pipeline.spark import check_source, check_table, read_rows, started
+
+        self.options = options
+        given = dict(_pair("--option", one) for one in options["options"])
+        sources, servers = options["sources"], options["bootstrap_servers"]
+        if servers is not None and sources:
+            raise click.UsageError("give either -b or a SOURCE, not both")
+        if servers is None and not sources:
+            raise click.UsageError("nothing to read: give a segment file, a log directory, or -b for a live cluster")
+        moment = read_moment(options["as_of"], "--as-of")
+        if moment.offset is not None:
+            raise UserError(f"--as-of {moment.offset}: say of which partition, as in --as-of 17:{moment.offset}")
+        offsets = moment.offsets
+        self.as_of: Any = (
+            moment.timestamp_ms if offsets is None else {one: at for one, at in offsets.items() if one is not None}
+        )
+        if servers is not None:
+            given["kafka.bootstrap.servers"] = servers
+        for option in ("end_offsets", "throughput"):
+            check_table(f"--{option.replace('_', '-')}", options.get(option))
+        check_source(options["input_format"], sources, given)
+        self.spark: SparkSession = started(options["master"], dict(_pair("--conf", one) for one in options["conf"]))
+        self.rows: DataFrame = read_rows(self.spark, options["input_format"], sources, given)
+
+    def deliver(self, tables: Mapping[str, "DataFrame"], shown: str) -> None:
+        """Write the tables, or show one of them."""
+        from quorate.cli.pipeline.output import show, write
+
+        options = self.options
+        if options["output"] is not None:
+            write(tables, options["output"], options["output_format"], overwrite=options["overwrite"])
+        else:
+            show(tables[shown], as_json=options["as_json"], limit=options["limit"])
+
+
+def _pair(option: str, text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UserError(f"{option} {text}: is not NAME=VALUE")
+    return name, value
+
+
+def _run(options: Mapping[str, Any], run: Callable[[_Job], None]) -> None:
+    """Start, run, and say what went wrong in a line."""
+    from quorate.cli.pipeline.spark import in_one_line
+
+    with ExitStack() as stack:
+        stack.enter_context(in_one_line())
+        run(_Job(options))
+
+
+def _topology(path: str) -> Any:
+    from quorate.cli.assign.describe import read_topology
+
+    return read_topology(path)[0]
+
+
+@pipeline.command()
+@_taking(*_INPUT, click.option("--table", type=click.Choice(STATE_TABLES), default="groups", show_default=True, help="Which one to show."), *_OUTPUT)  # fmt: skip
+def state(**options: Any) -> None:
+    """Groups, members, assignments and offsets, now or at any earlier time."""
+
+    def run(job: _Job) -> None:
+        from quorate.pipeline import group_state
+
+        found = group_state(job.rows, job.as_of)
+        if options["output"] is not None:
+            found = found.cache()
+        job.deliver(found.tables, options["table"])
+
+    _run(options, run)
+
+
+@pipeline.command()
+@_taking(
+    *_INPUT,
+    click.option("--storms", "only_storms", is_flag=True, help="Only where there were many in a short time."),
+    click.option("--window", metavar="SECONDS", type=click.IntRange(min=1), default=300, show_default=True, help="What is a short time."),
+    click.option("--at-least", metavar="N", type=click.IntRange(min=2), default=5, show_default=True, help="What is many."),
+    *_OUTPUT,
+)  # fmt: skip
+def rebalances(**options: Any) -> None:
+    """Every epoch and generation: why, how long, and what moved."""
+
+    def run(job: _Job) -> None:
+        from quorate.pipeline import rebalances, storms
+
+        found = rebalances(job.rows, job.as_of)
+        if options["only_storms"]:
+            found = storms(found, window_ms=1000 * options["window"], at_least=options["at_least"])
+        job.deliver({"rebalances": found.orderBy("started_at", "group")}, "rebalances")
+
+    _run(options, run)
+
+
+_END_OFFSETS = click.option("--end-offsets", metavar="FILE", help="End offsets over time, as CSV, JSON lines or Parquet: topic, partition, timestamp, end_offset.")  # fmt: skip
+_TOPOLOGY = click.option("--topology", metavar="FILE", help="Topics with their partitions, racks and ids, as `quorate assign` reads them.")  # fmt: skip
+_THROUGHPUT = click.option("--throughput", metavar="FILE", help="What is read, as CSV, JSON lines or Parquet: topic, partition, bytes_per_second.")  # fmt: skip
+_PRICE = click.option("--price-per-gb", metavar="PRICE", type=click.FloatRange(min=0), help="Of what crosses racks.")
+
+
+@pipeline.command()
+@_taking(*_INPUT, _END_OFFSETS, *_OUTPUT)
+def lag(**options: Any) -> None:
+    """Lags over time, rates, and how long until groups have caught up."""
+    _needed(options, "end_offsets")
+
+    def run(job: _Job) -> None:
+        from quorate.cli.pipeline.spark import read_table
+        from quorate.pipeline import lag
+
+        ends = read_table(job.spark, options["end_offsets"])
+        job.deliver(
+            {"lag": lag(job.rows, ends, as_of=job.as_of).orderBy("group", "topic", "partition", "timestamp")}, "lag"
+        )
+
+    _run(options, run)
+
+
+@pipeline.command()
+@_taking(
+    *_INPUT,
+    _TOPOLOGY,
+    _THROUGHPUT,
+    _PRICE,
+    click.option("--assignor", "assignors", multiple=True, metavar="NAME", help="What to compare with; may be repeated."),
+    click.option("--leaders-only", is_flag=True, help="Members read from leaders only (no replica.selector.class on the brokers)."),
+    click.option("--table", type=click.Choice(["summary", "pairs"]), default="summary", show_default=True, help="Which one to show."),
+    *_OUTPUT,
+)  # fmt: skip
+def locality(**options: Any) -> None:
+    """What crosses racks, what it costs, and what other assignors would save."""
+    _needed(options, "topology")
+    topology = _topology(options["topology"])
+
+    def run(job: _Job) -> None:
+        found = _locality(job, topology, options)
+        job.deliver(
+            {name: one.orderBy("group", "assignor") for name, one in found.cache().tables.items()}, options["table"]
+        )
+
+    _run(options, run)
+
+
+def _locality(job: _Job, topology: Any, options: Mapping[str, Any]) -> Any:
+    from quorate.cli.pipeline.spark import read_table
+    from quorate.pipeline import locality
+
+    throughput = options["throughput"]
+    return locality(
+        job.rows,
+        topology,
+        None if throughput is None else read_table(job.spark, throughput),
+        options["price_per_gb"],
+        as_of=job.as_of,
+        assignors=options.get("assignors") or None,
+        follower_fetching=not options.get("leaders_only"),
+    )
+
+
+@pipeline.command()
+@_taking(*_INPUT, _TOPOLOGY, *_OUTPUT)
+def audit(**options: Any) -> None:
+    """What upgrades did to groups, and what the next one would do."""
+    topology = None if options["topology"] is None else _topology(options["topology"])
+
+    def run(job: _Job) -> None:
+        from quorate.pipeline import upgrade_audit
+
+        found = upgrade_audit(job.rows, topology, as_of=job.as_of)
+        job.deliver({"audit": found.orderBy("group", "at_end", "log_offset", "finding")}, "audit")
+
+    _run(options, run)
+
+
+@pipeline.command()
+@_taking(
+    *_INPUT,
+    _END_OFFSETS,
+    _TOPOLOGY,
+    _THROUGHPUT,
+    _PRICE,
+    click.option("--title", default="Consumer groups", show_default=True, metavar="TEXT", help="What the page is called."),
+    click.option("--output", required=True, metavar="FILE", help="The page, one file with everything in it."),
+)  # fmt: skip
+def report(**options: Any) -> None:
+    """A page with pictures: lag over time, rebalances, racks, upgrades."""
+    topology = None if options["topology"] is None else _topology(options["topology"])
+
+    def run(job: _Job) -> None:
+        from quorate.cli.pipeline.output import write_text
+        from quorate.cli.pipeline.spark import read_table
+        from quorate.pipeline.report import report
+
+        ends = options["end_offsets"]
+        page = report(
+            job.rows,
+            end_offsets=None if ends is None else read_table(job.spark, ends),
+            topology=topology,
+            locality=None if topology is None else _locality(job, topology, options),
+            as_of=job.as_of,
+            title=options["title"],
+        )
+        write_text(options["output"], page)
+
+    _run(options, run)
+
+
+def _needed(options: Mapping[str, Any], *names: str) -> None:
+    for name in names:
+        if options[name] is None:
+            raise click.UsageError(f"--{name.replace('_', '-')} is needed: what it tells is not in __consumer_offsets")

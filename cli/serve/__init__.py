@@ -1,0 +1,287 @@
+"""`quorate serve`: the embedded cluster as a development Kafka, for clients in any language, until it is told to end.
+
+Only options, what is printed, and signals are here; the brokers are `EmbeddedKafka`'s, what is said over HTTP is `http`'s.
+"""
+
+import errno
+import json
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quorate.cli.cluster.options import (
+    FOR_PEOPLE,
+    NO_RACK,
+    check_brokers,
+    properties_option,
+    read_properties,
+    read_racks,
+)
+from quorate.cli.columns import columns
+from quorate.cli.errors import UserError, note
+
+if TYPE_CHECKING:
+    from quorate.integration.embedded import EmbeddedKafka
+
+__all__ = ["serve"]
+
+EVERYWHERE = ("0.0.0.0", "::")
+GRACE_MS = 5_000
+
+HELP = """Run a Kafka for development, in this process, without Java.
+
+Brokers with racks that clients in any language connect to, until Ctrl-C or SIGTERM ends them; then answers that are there are still sent.
+Listens on 127.0.0.1 only, and keeps everything in memory, unless told otherwise.
+
+\b
+quorate serve                                    one broker at 127.0.0.1:9092
+quorate serve --racks a,b,c --data ./kafka       three, in racks; topics and offsets stay in ./kafka
+quorate serve --kafka-version 4.0.2 --port 0     an older release, on free ports
+quorate serve --metrics-port 9404                with /metrics, /health and /ready
+"""
+
+
+@click.command(help=HELP)
+@click.option("--brokers", type=click.IntRange(min=1), metavar="N", help="How many.  [default: one per rack]")
+@click.option(
+    "--racks", default=NO_RACK, metavar="RACK,...", help=f"Racks that brokers are put in by turns; {NO_RACK} is none."
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=9092,
+    show_default=True,
+    metavar="N",
+    help="Of broker 1; the others follow. 0: free ones.",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen.")
+@click.option("--advertise", metavar="HOST", help="What clients are told to connect to, if not where brokers listen.")
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Keep everything there, in Kafka's own files; the next call goes on with it.  [default: in memory]",
+)
+@click.option(
+    "--accept-data-loss",
+    is_flag=True,
+    help="Start although data in DIR is missing or damaged; what is damaged is kept in DIR/damaged-….",
+)
+@click.option("--kafka-version", metavar="X.Y.Z", help="The release to be.  [default: 4.3.1]")
+@properties_option
+@click.option(
+    "--security",
+    type=click.Choice(["PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL"]),
+    default="PLAINTEXT",
+    show_default=True,
+    help="What clients need: TLS (SSL), a password (SASL, SCRAM-SHA-512), both.",
+)
+@click.option(
+    "--password",
+    envvar="QUORATE_SERVE_PASSWORD",
+    show_envvar=True,
+    metavar="TEXT",
+    help="Of the user quorate.  [default: one is made up]",
+)
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    metavar="N",
+    help="Serve /metrics, /health and /ready there. 0: a free one.",
+)
+@click.option("--verbose", is_flag=True, help="Say on stderr what brokers notice, such as connections they close.")
+@click.option("--json", "as_json", is_flag=True, help="Print where things are as one line of JSON.")
+def serve(
+    brokers: int | None,
+    racks: str,
+    port: int,
+    host: str,
+    advertise: str | None,
+    data: Path | None,
+    accept_data_loss: bool,
+    kafka_version: str | None,
+    properties: tuple[str, ...],
+    security: str,
+    password: str | None,
+    metrics_port: int | None,
+    verbose: bool,
+    as_json: bool,
+) -> None:
+    """Start, say where, wait for the end."""
+    named = read_racks(racks)
+    count = len(named) if brokers is None else brokers
+    check_brokers(count, racks=len(named), port=port)
+    if host in EVERYWHERE and advertise is None:
+        raise UserError(
+            f"--host {host}: clients cannot connect to that",
+            "name what they can connect to: --advertise HOST",
+        )
+    if password is not None and not security.startswith("SASL"):
+        raise UserError(f"--password: clients need none with --security {security}", "use SASL_SSL or SASL_PLAINTEXT")
+    if accept_data_loss and data is None:
+        raise UserError("--accept-data-loss works only with a data directory", "name it: --data DIR")
+    options: dict[str, Any] = {"version": kafka_version} if kafka_version is not None else {}
+    began = time.monotonic()
+    with ExitStack() as stack:
+        ended = stack.enter_context(_signals())
+        kafka = _start(
+            brokers=count,
+            racks=named,
+            properties={**FOR_PEOPLE, "default.replication.factor": str(min(2, count)), **read_properties(properties)},
+            data=data,
+            accept_data_loss=accept_data_loss,
+            ports=[port + number for number in range(count)] if port else None,
+            host=host,
+            advertised_host=advertise,
+            security=security,
+            password=password,
+            metered=metrics_port is not None,
+            on_progress=note if verbose else _say_nothing,
+            **options,
+        )
+        stack.callback(kafka.close, grace_ms=GRACE_MS)
+        if not verbose:  # else it was said when it was noticed
+            for text in kafka.embedded.core.start_notes:
+                note(text)
+        http = None
+        from quorate.cluster.turns import collect_rarely
+
+        if metrics_port is not None:
+            from quorate.cluster.broker import endpoint
+
+            http = f"http://{endpoint(host, stack.enter_context(_http(kafka, host, metrics_port)))}"
+        took_ms = (time.monotonic() - began) * 1000
+        for line in [_json(kafka, http)] if as_json else _lines(kafka, http, data, security, took_ms):
+            click.echo(line)
+        sys.stdout.flush()
+        collect_rarely()
+        ended.wait()
+        note("stopping")
+    core = kafka.embedded.core
+    failures = core.failures
+    if failures:
+        raise UserError(
+            f"{core.failure_count} requests failed by a fault of quorate's own; the first:", *failures[0].splitlines()
+        )
+
+
+def _say_nothing(text: str) -> None:
+    """What brokers notice is not asked for."""
+
+
+@contextmanager
+def _signals() -> Iterator[threading.Event]:
+    """An event that SIGTERM and Ctrl-C set. The second one ends the process as usual."""
+    ended = threading.Event()
+    before: dict[int, Any] = {}
+
+    def end(number: int, _: object) -> None:
+        ended.set()
+        signal.signal(number, before[number])
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        before[number] = signal.signal(number, end)
+    try:
+        yield ended
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+def _start(**options: Any) -> "EmbeddedKafka":
+    from quorate.integration.embedded import EmbeddedKafka
+    from quorate.integration.errors import ClusterError
+
+    try:
+        return EmbeddedKafka(**options)
+    except ClusterError as error:
+        raise UserError(error.message, *(error.remedy or _remedy(error.message))) from None
+
+
+def _remedy(message: str) -> list[str]:
+    """What to do about an address that brokers cannot have, in the words of the options."""
+    if "choose another" in message and "cannot listen" in message:
+        return ["other ports: --port N; free ones: --port 0"]
+    return (
+        ["--host is where to listen; what clients are told may be another: --advertise"]
+        if "cannot listen" in message
+        else []
+    )
+
+
+@contextmanager
+def _http(kafka: "EmbeddedKafka", host: str, port: int) -> Iterator[int]:
+    try:
+        from quorate.cli.serve.http import serving_http
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"--metrics-port needs the package {error.name}", "install it: pip install 'quorate[metrics]'"
+        ) from None
+    server = serving_http(kafka, host, port)
+    try:
+        found = server.__enter__()
+    except OSError as error:
+        why = "it is taken" if error.errno == errno.EADDRINUSE else error.strerror
+        raise UserError(
+            f"--metrics-port {port} of {host}: {why}", "choose another, or a free one: --metrics-port 0"
+        ) from None
+    try:
+        yield found
+    finally:
+        server.__exit__(None, None, None)
+
+
+def _json(kafka: "EmbeddedKafka", http: str | None) -> str:
+    return json.dumps(
+        {
+            "bootstrap_servers": kafka.bootstrap_servers,
+            "version": kafka.brokers[0].version,
+            "brokers": [{"id": one.id, "rack": one.rack, "address": one.address} for one in kafka.brokers],
+            "client_config": kafka.client_config,
+            "http": http,
+        }
+    )
+
+
+def _lines(kafka: "EmbeddedKafka", http: str | None, data: Path | None, security: str, took_ms: float) -> Iterator[str]:
+    brokers = kafka.brokers
+    number = f"{len(brokers)} broker{'s' if len(brokers) > 1 else ''}"
+    yield click.style(f"Kafka {brokers[0].version}, embedded: {number}, ready in {took_ms:.0f} ms", bold=True)
+    yield ""
+    header, *body = columns(
+        [("broker", "rack", "address"), *((str(one.id), one.rack or "-", one.address) for one in brokers)], right=(0,)
+    )
+    yield click.style(header, bold=True)
+    yield from body
+    yield ""
+    yield f"bootstrap servers: {kafka.bootstrap_servers}"
+    config = kafka.client_config
+    options = ""
+    if security != "PLAINTEXT":
+        options = f" --security-protocol {security}"
+        said = security
+        if "sasl_mechanism" in config:
+            options += f" --sasl-mechanism {config['sasl_mechanism']}"
+            said += f", {config['sasl_mechanism']}, user {config['sasl_plain_username']}, password {config['sasl_plain_password']}"
+        if "ssl_cafile" in config:
+            options += f" --ssl-cafile {config['ssl_cafile']}"
+            said += f"; to trust: {config['ssl_cafile']}"
+        yield f"security: {said}"
+    if http is not None:
+        yield f"metrics: {http}/metrics, also /health and /ready"
+    yield f"data: {data}" if data is not None else "data: in memory, gone when this ends; --data DIR keeps it"
+    yield ""
+    yield click.style("To try next", bold=True)
+    if "sasl_mechanism" in config:
+        yield f"  export QUORATE_SASL_USERNAME={config['sasl_plain_username']} QUORATE_SASL_PASSWORD=…"
+    yield f"  quorate decode -b {brokers[0].address}{options} --follow  {click.style('# what the group coordinators write', dim=True)}"
+    yield f"  quorate groups list -b {brokers[0].address}{options}  {click.style('# groups, with their states', dim=True)}"
+    yield f'In Python: KafkaConsumer("orders", bootstrap_servers="{brokers[0].address}", group_id="g")'
+    yield "Ctrl-C ends it."

@@ -1,0 +1,271 @@
+"""`quorate cluster` on embedded labs: a process that outlives the command, found again by every later one. Labs in containers: tests/integration/test_lab.py."""
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import ExitStack, closing
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer
+
+from quorate.integration import ClusterError, EmbeddedLab, embedded_lab, embedded_lab_process
+from quorate.integration.containers.engine import engine
+from quorate.integration.embedded_lab import LabPlan, embedded_lab_names, is_alive, lab_folder
+from quorate.integration.waiting import wait_for
+
+
+@pytest.fixture
+def labs(tmp_path, monkeypatch, quorate):
+    """A folder for labs; those that a test leaves are ended."""
+    monkeypatch.setenv("QUORATE_LABS", str(tmp_path / "labs"))
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")  # nobody is asked who is not there
+    yield quorate
+    for name in embedded_lab_names():
+        EmbeddedLab.remove(name)
+
+
+def _heed_interrupts():
+    """Also where the tests are run in the background of a shell, which has them ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def fields(status):
+    return [(one["id"], one["rack"], one["version"], one["state"]) for one in status["brokers"]]
+
+
+def test_a_lab_goes_on_from_command_to_command_and_what_is_in_it_outlives_its_process(labs):
+    up = json.loads(labs("cluster", "up", "--racks", "a,b", "--version", "4.0.2", "--json").out)
+    assert (up["image"], fields(up)) == ("embedded", [(1, "a", "4.0.2", "running"), (2, "b", "4.0.2", "running")])
+    producer = KafkaProducer(bootstrap_servers=up["bootstrap_servers"])
+    producer.send("orders", b"kept", partition=5).get(300)
+    producer.close()
+
+    assert labs("cluster", "restart-broker", "2", "--rack", "c").out.startswith("broker 2 is up in rack c at ")
+    assert labs("cluster", "stop-broker", "1").out == "broker 1 is stopped\n"
+    found = json.loads(labs("cluster", "status", "--json").out)
+    assert [(one["rack"], one["state"]) for one in found["brokers"]] == [("a", "stopped"), ("c", "running")]
+    assert labs("cluster", "up").out.startswith("lab: up again after ")
+    assert labs("cluster", "upgrade", "4.3.1").out == "lab: all brokers run 4.3.1\n"
+    refused = labs("cluster", "upgrade", "3.9.2")
+    assert refused.err.startswith("error: version 3.9.2 cannot be: the cluster has group.version 1, Kafka 3.9.2 knows")
+    assert "2 of 2 running" in labs("cluster", "list").out
+
+    os.kill(int((lab_folder("lab") / "lock").read_text()), signal.SIGKILL)
+    wait_for("the process is gone", lambda: not is_alive("lab"), 5_000)
+    ended = labs("cluster", "status")
+    assert ended.err.splitlines() == [
+        "error: the process of the lab lab has ended",
+        "       start it again, with what was in it: quorate cluster up --name lab",
+    ]
+    assert "its process has ended" in labs("cluster", "list").out
+    again = json.loads(labs("cluster", "up", "--json").out)
+    assert again["bootstrap_servers"] == up["bootstrap_servers"]
+    assert again["cluster_id"] == up["cluster_id"]
+    assert fields(again) == [(1, "a", "4.3.1", "running"), (2, "c", "4.3.1", "running")]
+    consumer = KafkaConsumer(
+        "orders",
+        bootstrap_servers=again["bootstrap_servers"],
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=300_000,
+    )
+    assert next(consumer).value == b"kept"
+    consumer.close()
+
+    assert labs("cluster", "down").out == "lab: removed, with its data\n"
+    assert embedded_lab_names() == []
+    assert not lab_folder("lab").exists()
+
+
+def test_a_lab_with_damaged_data_starts_again_once_the_loss_is_accepted(labs):
+    up = json.loads(labs("cluster", "up", "--racks", "a", "--json").out)
+    with closing(KafkaProducer(bootstrap_servers=up["bootstrap_servers"])) as producer:
+        producer.send("orders", b"lost", partition=0).get(10)
+    os.kill(int((lab_folder("lab") / "lock").read_text()), signal.SIGKILL)
+    wait_for("the process is gone", lambda: not is_alive("lab"), 5_000)
+    segment = lab_folder("lab") / "data" / "broker-1" / "orders-0" / f"{0:020}.log"
+    segment.unlink()
+    said = f"{segment}: the segment is missing; the records at offset 0 "
+    assert labs("cluster", "up").err.startswith(f"error: {said}would be lost; ")
+    accepted = labs("cluster", "up", "--accept-data-loss")
+    assert f"{said}are lost" in accepted.err
+    assert accepted.out.startswith("lab: up again ")
+
+
+def test_clients_of_a_secure_lab_need_its_certificate_and_password(labs):
+    up = json.loads(labs("cluster", "up", "--racks", "-", "--sasl", "--json").out)
+    assert up["security"]["sasl_mechanism"] == "SCRAM-SHA-512"
+    assert labs("cluster", "certificate").out == up["security"]["certificate"]
+    with EmbeddedLab.attach("lab") as lab:
+        lab.create_topic("t", partitions=2)
+        assert lab.topology("t").topics[0].partitions == 2
+    for path in lab_folder("lab").glob("*.json"):
+        assert lab_folder("lab").stat().st_mode & 0o077 == 0 or path.stat().st_mode & 0o077 == 0
+
+
+def test_a_lab_that_is_there_is_not_replaced(labs):
+    labs("cluster", "up", "--racks", "a")
+    ended = labs("cluster", "up", "--racks", "a,b")
+    assert ended.err.splitlines()[0] == "error: lab is there already, with racks a"
+    ended = labs("cluster", "up", "--runtime", "docker")
+    assert ended.err.splitlines()[0] == "error: lab is there already, and embedded"
+    ended = labs("cluster", "restart-broker", "1", "--version", "4.0.2")
+    assert ended.err.splitlines()[0] == "error: all brokers of an embedded cluster are of one release"
+    ended = labs("cluster", "restart-broker", "1", "--version", "new")
+    assert ended.err.splitlines() == ["error: 'new' is not a version of Kafka: write it as 4.3.1"]
+    for command in ("stop-broker", "logs"):
+        ended = labs("cluster", command, "7")
+        assert (ended.status, ended.err.splitlines()[0]) == (1, "error: there is no broker 7, only 1")
+    ended = labs("cluster", "cut", "1", "2", "3")
+    assert ended.err.splitlines() == [
+        "error: brokers 1 and 2, 3 of an embedded cluster exchange nothing that could be cut",
+        "       cut a broker off from all others, or, without naming others, from clients; real brokers (--runtime docker) can be cut off from each other",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--image", "x"], "--image is for labs that run in containers"),
+        (["--heap-mb", "512"], "--heap-mb is for labs that run in containers"),
+        (["--version", "2.0.0"], "an embedded cluster cannot be Kafka 2.0.0: use 4.3.1"),
+        (["--name", "A B"], "a lab cannot be named 'A B'"),
+        (["--property", "num.partitions=x"], "Invalid value x for configuration num.partitions"),
+    ],
+)
+def test_what_cannot_be_leaves_nothing_behind(labs, arguments, said):
+    ended = labs("cluster", "up", *arguments)
+    assert ended.status == 1
+    assert ended.err.splitlines()[0].startswith(f"error: {said}")
+    assert not list(lab_folder().glob("*"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
+def test_a_lab_whose_start_is_not_waited_for_is_there_or_gone(labs, number):
+    """Killed, `up` can do nothing: the lab is there as if it had not been. Interrupted, it takes back what it began."""
+    starting = "import sys; from quorate.cli.main import main; main(sys.argv[1:])"
+    up = subprocess.Popen(
+        [sys.executable, "-P", "-c", starting, "cluster", "up"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=_heed_interrupts,
+    )
+    folder = lab_folder("lab")
+    wait_for("a lab is being started", (folder / "plan.json").exists, 20_000)
+    up.send_signal(number)
+    up.wait(300)
+    if number == signal.SIGINT:
+        assert not folder.exists()
+        return
+    wait_for("the lab is there", lambda: "lab" in embedded_lab_names(), 20_000)
+    status = json.loads(labs("cluster", "status", "--json").out)
+    assert {one["state"] for one in status["brokers"]} == {"running"}
+    assert "Traceback" not in (folder / "log").read_text()
+
+
+def test_without_labs_and_without_docker_the_list_says_how_to_start_one(labs):
+    ended = labs("cluster", "list")
+    assert (ended.status, ended.out) == (0, "")
+    assert ended.err.splitlines()[-1] == "there is no lab; start one: quorate cluster up"
+
+
+def test_without_dockers_package_it_is_the_lab_that_is_missing(labs, monkeypatch):
+    monkeypatch.setattr("quorate.cli.cluster.run.find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "docker", None)
+    engine.cache_clear()
+    for command in (["status"], ["restart-broker", "2"], ["logs", "1"]):
+        ended = labs("cluster", *command)
+        assert (ended.status, ended.out) == (1, "")
+        assert ended.err.splitlines() == [
+            "error: there is no lab named lab",
+            "       start it: quorate cluster up --name lab",
+        ]
+    ended = labs("cluster", "down")
+    assert (ended.status, ended.out, ended.err) == (0, "", "there is no lab named lab\n")
+    engine.cache_clear()
+
+
+def test_a_lab_of_another_version_of_quorate_is_named_with_the_remedy(labs):
+    lab_folder("old").mkdir(parents=True)
+    (lab_folder("old") / "lab.json").write_text("{}")
+    with pytest.raises(ClusterError, match="the lab old was started by another version of quorate"):
+        EmbeddedLab.attach("old")
+
+
+@pytest.mark.parametrize("name", ["../other", "", ".", "..", "/", "a/../../other"])
+def test_what_is_no_name_of_a_lab_removes_nothing(labs, tmp_path, name):
+    other = tmp_path / "other"
+    other.mkdir()
+    lab_folder("there").mkdir(parents=True)
+    with pytest.raises(ClusterError, match="a lab cannot be named"):
+        EmbeddedLab.remove(name)
+    assert labs("cluster", "down", "--name", name).status == 1
+    assert other.is_dir()
+    assert lab_folder("there").is_dir()
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["the first has its lock", "both have begun"])
+def test_a_start_that_comes_second_leaves_the_first_alone(labs, monkeypatch, late):
+    folder = lab_folder("lab")
+    folder.mkdir(parents=True)
+    asked = []
+
+    def seen(name):
+        asked.append(name)
+        return is_alive(name) if len(asked) > late else False
+
+    monkeypatch.setattr(embedded_lab, "is_alive", seen)
+    with (folder / "lock").open("wb") as lock:  # as the process of the first has it
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        ended = labs("cluster", "up")
+        assert (ended.status, ended.err.splitlines()[0]) == (1, "error: a lab of this name is being started")
+    assert (folder / "lock").exists()
+
+
+def test_two_starts_at_one_instant_are_one_lab_as_the_first_wants_it(labs, monkeypatch):
+    """The second comes when the first has written its plan, and nobody has read it."""
+    seconds = []
+
+    def start(*arguments, **options):
+        if not seconds:
+            seconds.append(labs("cluster", "up", "--racks", "x"))
+        return popen(*arguments, **options)
+
+    popen = subprocess.Popen
+    monkeypatch.setattr(embedded_lab.subprocess, "Popen", start)
+    lab = EmbeddedLab.start("lab", LabPlan(version="4.3.1", racks={1: "a"}, ports={}, properties={}, secure=False))
+    (second,) = seconds
+    assert (second.status, second.err.splitlines()) == (
+        1,
+        ["error: a lab of this name is being started", "       wait for it: quorate cluster status"],
+    )
+    assert lab.brokers[0].rack == "a"
+    assert EmbeddedLab.remove("lab")
+    with ExitStack() as stack:  # a file that is there, and nobody holds, keeps nobody away
+        assert stack.enter_context(embedded_lab._only_starter(lab_folder("lab"))) > 0
+
+
+def test_who_asks_whether_a_lab_lives_is_not_taken_for_it(labs):
+    lab_folder("lab").mkdir(parents=True)
+    with (lab_folder("lab") / "lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        assert not is_alive("lab")
+
+
+def test_what_a_lab_has_to_say_does_not_grow_without_end(tmp_path, monkeypatch):
+    """Tracebacks of the process go to the file that is written to, also after it was begun anew."""
+    standard = []
+    monkeypatch.setattr(embedded_lab_process.os, "dup2", lambda new, _: standard.append(os.fstat(new).st_ino))
+    log = embedded_lab_process._Log(tmp_path / "log")
+    with closing(log):
+        for number in range(30_000):
+            log.say(f"broker 1: closed a connection of 127.0.0.1: {number} 100 % of it is of no use, and will be again")
+    sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
+    assert sizes.keys() == {"log", "log.1"}
+    assert max(sizes.values()) <= 1 << 20
+    assert (
+        (tmp_path / "log").read_text().splitlines()[-1].startswith("broker 1: closed a connection of 127.0.0.1: 29999 ")
+    )
+    assert standard[-1] == (tmp_path / "log").stat().st_ino

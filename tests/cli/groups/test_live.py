@@ -1,0 +1,120 @@
+"""`quorate groups -b`: groups of a real broker."""
+
+import json
+import re
+import time
+from contextlib import closing, suppress
+
+import pytest
+from kafka import OffsetAndMetadata, TopicPartition
+from kafka.admin import KafkaAdminClient
+from kafka.errors import CoordinatorNotAvailableError
+
+from quorate.codecs.live import read_live
+from tests.broker.broker import Broker
+from tests.broker.fixtures import need_broker
+from tests.cli.assign.test_live import PATIENCE_S, RACK, classic_member, consumer_members, racked
+
+__all__ = ["racked"]
+
+
+@pytest.mark.oracle
+def test_a_live_group_has_lags_and_racks(quorate, racked):
+    with classic_member(racked, "seen"):
+        servers = racked.bootstrap_servers
+        rows = json.loads(quorate("groups", "offsets", "-b", servers, "--group", "seen", "--json").out)
+        members = json.loads(quorate("groups", "members", "-b", servers, "--group", "seen", "--json").out)
+        listed = quorate("groups", "list", "-b", servers)
+        earlier = quorate("groups", "list", "-b", servers, "--at", "1d")
+    assert [(row["topic"], row["partition"], row["current_offset"]) for row in rows][:2] == [
+        ("orders", 0, 4),
+        ("orders", 1, None),
+    ]
+    assert (rows[0]["log_end_offset"], rows[0]["lag"]) == (rows[0]["current_offset"] + rows[0]["lag"], rows[0]["lag"])
+    assert rows[0]["lag"] >= 6
+    assert rows[0]["racks"] == [RACK]
+    assert members[0]["partitions"] == 6
+    assert any(line.startswith("seen ") for line in listed.lines)
+    assert (earlier.status, "--at is before the first of them" in earlier.err) == (1, True)
+
+
+@pytest.mark.oracle
+def test_a_live_consumer_group_is_local_and_says_why_its_epoch_went_up(quorate, racked):
+    with consumer_members(racked, "nightly", 2):
+        until = time.monotonic() + PATIENCE_S
+        rows = []
+        while [row["partitions"] for row in rows] != [2, 2]:
+            assert time.monotonic() < until, rows
+            time.sleep(0.5)
+            shown = quorate("groups", "members", "-b", racked.bootstrap_servers, "--group", "nightly", "--json")
+            rows = json.loads(shown.out) if shown.status == 0 else []
+        described = quorate("groups", "describe", "-b", racked.bootstrap_servers, "--group", "nightly", "--json")
+        checked = quorate("groups", "upgrade-check", "-b", racked.bootstrap_servers, "--group", "nightly")
+    assert [(row["rack"], row["local"], row["remote"]) for row in rows] == [(RACK, 2, 0)] * 2
+    assert {topic for row in rows for topic in row["assignment"]} == {"orders"}
+    (group,) = json.loads(described.out)
+    assert group["last_bump"]["epoch"] == group["group_epoch"]
+    assert group["last_bump"]["causes"] == ["joined"]
+    assert re.fullmatch(r"(localhost|127\.0\.0\.1):\d+ \(\d+\)", group["coordinator"])
+    assert (checked.out, checked.err) == ("", "Kafka 4.3.1 changes nothing about 1 group\n"), (
+        "the stored hash is that of the topics"
+    )
+
+
+@pytest.mark.oracle
+def test_a_live_group_is_shown_again_until_ctrl_c_with_what_was_written_since(quorate, racked, monkeypatch):
+    waited, starts, read = [], [], []
+
+    def wait(seconds):
+        waited.append(seconds)
+        if len(waited) == 2:
+            raise KeyboardInterrupt
+        with closing(KafkaAdminClient(bootstrap_servers=racked.bootstrap_servers)) as admin:
+            admin.alter_group_offsets("watched-too", {TopicPartition("orders", 1): OffsetAndMetadata(1, "", -1)})
+
+    def live(servers, *, start_offsets, **how):
+        starts.append(dict(start_offsets))
+        for entry in read_live(servers, start_offsets=start_offsets, **how):
+            read.append((len(starts), entry.partition, entry.offset))
+            yield entry
+
+    monkeypatch.setattr("quorate.cli.groups.wait", wait)
+    monkeypatch.setattr("quorate.codecs.live.read_live", live)
+    with classic_member(racked, "watched"):
+        servers = racked.bootstrap_servers
+        ended = quorate("groups", "list", "-b", servers, "--group", "watched*", "--watch", "5")
+    assert (ended.status, waited) == (130, [5, 5])
+    assert [line.split()[0] for line in ended.lines] == ["GROUP", "watched", "GROUP", "watched", "watched-too"]
+    assert starts[0] == {}
+    assert starts[1]
+    places = [(partition, offset) for _, partition, offset in read]
+    assert len(set(places)) == len(places), "nothing is read twice"
+    assert {round_ for round_, *_ in read} == {1, 2}
+
+
+@pytest.mark.oracle
+def test_a_name_that_no_group_has_is_answered_with_those_that_there_are(quorate, racked):
+    with classic_member(racked, "payments"):
+        ended = quorate("groups", "describe", "-b", racked.bootstrap_servers, "--group", "paymetns")
+    assert (ended.status, ended.out) == (1, "")
+    assert ended.err.startswith("error: there is no group paymetns\n       there are payments")
+
+
+@pytest.mark.oracle
+def test_a_cluster_without_groups_says_so(quorate):
+    need_broker()
+    with Broker() as broker:
+        servers = broker.bootstrap_servers
+        for command in (("decode",), ("groups", "list")):
+            ended = quorate(*command, "-b", servers)
+            assert (ended.status, ended.out) == (1, "")
+            assert "__consumer_offsets" in ended.err
+            assert "brokers create it when the first group needs it" in ended.err
+        with closing(KafkaAdminClient(bootstrap_servers=servers)) as admin, suppress(CoordinatorNotAvailableError):
+            admin.describe_groups(["g"])  # who asks for a coordinator has the topic made
+        until = time.monotonic() + PATIENCE_S
+        while (ended := quorate("decode", "-b", servers, "--partition", "0", "--since", "1h")).status:
+            assert time.monotonic() < until, ended.err
+            time.sleep(0.5)
+    note = f"nothing to show: __consumer_offsets on {servers} has no records since 1h in partition 0\n"
+    assert (ended.status, ended.out, ended.err) == (0, "", note)

@@ -1,0 +1,80 @@
+"""`quorate groups` on files reads them by columns where it can, and shows what it shows entry by entry."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quorate.cli.errors import UserError
+from quorate.cli.groups import read as groups_read
+from quorate.cli.groups.read import Found, read_files
+from quorate.coordinator.history import Moment
+from tests.coordinator.captures import CAPTURES, entries, folders
+from tests.coordinator.snapshots import snapshot
+
+NAMES = sorted(path.name for path in CAPTURES.iterdir())
+
+
+def shown(found: Found) -> Any:
+    groups = [
+        (one.partition, one.view, list(one.history.state.offsets.of_group(one.view.group_id))) for one in found.groups
+    ]
+    states = {one.partition: snapshot(one.history.state) for one in found.groups}
+    return groups, states, found.names, found.damaged, found.events, found.there
+
+
+@pytest.mark.parametrize("capture", NAMES)
+def test_columns_and_entries_show_the_same(capture: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = next(one for one in folders(capture) if entries(one))
+    middle = entries(folder)[len(entries(folder)) // 2]
+    moments = (Moment(), Moment(timestamp_ms=middle.timestamp_ms), Moment(offsets={middle.partition: middle.offset}))
+    by_columns = [shown(read_files([str(CAPTURES / capture)], (), moment, None, history=False)) for moment in moments]
+    assert by_columns[0][0]
+    monkeypatch.setattr(groups_read, "find_spec", lambda name: None)
+    by_entries = [shown(read_files([str(CAPTURES / capture)], (), moment, None, history=False)) for moment in moments]
+    assert by_columns == by_entries
+
+
+def test_damage_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "__consumer_offsets-0"
+    source = next(one for one in folders(NAMES[0]) if entries(one))
+    data = bytearray(max(source.glob("*.log"), key=lambda path: path.stat().st_size).read_bytes())
+    data[80] ^= 1
+    folder.mkdir()
+    (folder / f"{0:020}.log").write_bytes(data)
+    found = read_files([str(folder)], (), Moment(), None, history=False)
+    assert found.damaged
+    told = capsys.readouterr().err
+    assert "position 0" in told
+    assert "--skip-corrupt" not in told, "it has no such option: it goes on anyway"
+
+
+@pytest.fixture
+def copies(tmp_path: Path) -> list[str]:
+    """The log directories of two brokers; the second one has not come as far in one partition."""
+    found = []
+    for name in ("one", "two"):
+        for folder in folders("upgrade-4.0-to-4.3-and-back"):
+            if folder.name.startswith("__consumer_offsets"):
+                shutil.copytree(folder, tmp_path / name / folder.name)
+        found.append(str(tmp_path / name))
+    (behind,) = (tmp_path / "two" / "__consumer_offsets-1").glob("*.log")
+    os.truncate(behind, 9000)
+    return found
+
+
+@pytest.mark.parametrize("history", [False, True])
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_copies_of_several_brokers_are_read_as_one_log(
+    copies: list[str], history: bool, order: tuple[int, int]
+) -> None:
+    both = read_files([copies[one] for one in order], (), Moment(), None, history=history)
+    assert shown(both) == shown(read_files(copies[:1], (), Moment(), None, history=history))
+
+
+def test_logs_of_two_clusters_are_not_mixed(copies: list[str]) -> None:
+    with pytest.raises(UserError, match="is there twice, and not the same") as refused:
+        read_files([copies[0], str(CAPTURES / "consumer-4.3")], (), Moment(), None, history=False)
+    assert refused.value.remedy == ("give the logs of one cluster at a time",)

@@ -1,0 +1,28 @@
+"""`quorate hash -b`: the hash that a real broker stored is the one that is computed from its metadata."""
+
+import json
+import time
+
+import pytest
+
+from tests.cli.assign.test_live import PATIENCE_S, RACK, consumer_members, racked
+
+__all__ = ["racked"]
+
+
+@pytest.mark.oracle
+def test_a_live_group_stored_the_hash_of_the_clusters_topics(quorate, racked):
+    servers = racked.bootstrap_servers
+    with consumer_members(racked, "hashed", 1):
+        until = time.monotonic() + PATIENCE_S
+        rows = []
+        while [row["verdict"] for row in rows] != ["same"]:
+            assert time.monotonic() < until, rows
+            time.sleep(0.5)
+            ended = quorate("hash", "group", "-b", servers, "--group", "hashed", "--json", "--check")
+            rows = json.loads(ended.out) if ended.out else []
+    topics = {row["topic"]: row for row in json.loads(quorate("hash", "topic", "-b", servers, "orders", "--json").out)}
+    assert ended.status == 0
+    assert rows[0]["stored_hash"] == rows[0]["computed_hash"] != 0
+    assert rows[0]["topics"] == {"orders": topics["orders"]["hex"]}
+    assert {rack for racks in topics["orders"]["racks"] for rack in racks} == {RACK}
