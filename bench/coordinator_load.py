@@ -25,8 +25,8 @@ from _report import Report
 
 from quorate.codecs import CoordinatorRecord, LogEntry, Uuid, encode_record, read_log
 from quorate.codecs.batches import BatchRecord, encode_batch
-from quorate.codecs.columnar.raw import RawBlock, read_raw
-from quorate.codecs.log_files import find_partitions
+from quorate.codecs.log.files import find_partitions
+from quorate.codecs.log.raw import RawBlock, read_raw
 from quorate.codecs.messages.offsets import OffsetCommitKey, OffsetCommitValue
 from quorate.coordinator.bulk import replay_blocks
 from quorate.coordinator.state import CoordinatorState

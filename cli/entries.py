@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
-from quorate.codecs.log_model import LogEntry, LogProblem
+from quorate.codecs.log.model import LogEntry, LogProblem
 from quorate.codecs.records import Record
 
 __all__ = ["Entry", "HexEntry", "RecordEntry", "group_of"]

@@ -10,7 +10,7 @@ from quorate.cli.columns import columns
 from quorate.cli.decode.output import Counts
 from quorate.cli.errors import show_error
 from quorate.codecs.batches.model import ProblemReason
-from quorate.codecs.log_model import LogProblem
+from quorate.codecs.log.model import LogProblem
 
 __all__ = ["byte_progress", "show_damage", "show_summary"]
 

@@ -10,8 +10,8 @@ from quorate.cli.entries import Entry, HexEntry
 from quorate.cli.errors import UserError
 from quorate.cli.text_input import STDIN
 from quorate.codecs.log import IsolationLevel, read_log
-from quorate.codecs.log_files import PartitionFiles, find_partitions
-from quorate.codecs.log_model import LogEntry, LogError, LogProblem
+from quorate.codecs.log.files import PartitionFiles, find_partitions
+from quorate.codecs.log.model import LogEntry, LogError, LogProblem
 from quorate.codecs.records import RECORD_TYPES, decode_record
 
 __all__ = ["BATCH_OVERHEAD_BYTES", "LogFiles", "hex_entries", "live_entries"]

@@ -42,7 +42,7 @@ from quorate.coordinator.state.groups import ReplayError
 
 if TYPE_CHECKING:
     from quorate.cluster.core import ClusterCore
-    from quorate.codecs.columnar.raw import RawBlock
+    from quorate.codecs.log.raw import RawBlock
 
 __all__ = ["GroupCoordinators", "PartitionCoordinatorLog", "Unreadable"]
 

@@ -35,23 +35,23 @@ from quorate.codecs.wire import TaggedField, Uuid
 
 if TYPE_CHECKING:
     from quorate.codecs.columnar.columns import decode_columns
-    from quorate.codecs.columnar.log import ColumnBlock, read_columns, read_tables
     from quorate.codecs.columnar.schema import record_schema
     from quorate.codecs.live import LiveError, read_live
     from quorate.codecs.log import LogEntry, LogError, LogProblem, read_log, read_segment
+    from quorate.codecs.log.columns import ColumnBlock, read_columns, read_tables
 
 _LAZY = {
-    "ColumnBlock": "columnar.log",
+    "ColumnBlock": "log.columns",
     "LiveError": "live",
     "LogEntry": "log",
     "LogError": "log",
     "LogProblem": "log",
     "decode_columns": "columnar.columns",
-    "read_columns": "columnar.log",
+    "read_columns": "log.columns",
     "read_live": "live",
     "read_log": "log",
     "read_segment": "log",
-    "read_tables": "columnar.log",
+    "read_tables": "log.columns",
     "record_schema": "columnar.schema",
 }
 """Names whose modules are imported when they are first asked for."""
@@ -100,7 +100,7 @@ _MISSING = next((package for package in ("numpy", "pyarrow") if find_spec(packag
 if _MISSING is not None:
     from quorate.codecs.without_arrow import SayWhatToInstall, what_to_install
 
-    _COLUMNAR = frozenset(name for name, module in _LAZY.items() if module.startswith("columnar."))
+    _COLUMNAR = frozenset(name for name, module in _LAZY.items() if module.startswith(("columnar.", "log.columns")))
     # `from quorate.codecs import *` shall work all the same.
     __all__[:] = [name for name in __all__ if name not in _COLUMNAR]
     SayWhatToInstall(__name__, _COLUMNAR, _MISSING).install()

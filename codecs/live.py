@@ -13,7 +13,7 @@ from quorate.codecs.batches.model import TimestampType
 from quorate.codecs.live_connect import LiveError, check_connection, client_log, connect, explain_error, where_text
 from quorate.codecs.live_outage import OutageNotices
 from quorate.codecs.live_topic import RETRY_S, offsets_of, passing_errors, topic_partitions
-from quorate.codecs.log_model import IsolationLevel, LogEntry, check_isolation_level
+from quorate.codecs.log.model import IsolationLevel, LogEntry, check_isolation_level
 from quorate.codecs.records import CONSUMER_OFFSETS, RECORD_TYPES, decode_record
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ except ImportError:
     raise ImportError(what_to_install("quorate.coordinator.bulk", "pyarrow")) from None
 
 from quorate.codecs import CONSUMER_OFFSETS, LogError, Uuid, decode_record
-from quorate.codecs.columnar.raw import RawBlock, read_raw
-from quorate.codecs.log_files import find_partitions
+from quorate.codecs.log.files import find_partitions
+from quorate.codecs.log.raw import RawBlock, read_raw
 from quorate.coordinator.bulk_block import Barriers, Commits, Other, commits_of, kept, marks, others_of
 from quorate.coordinator.bulk_commits import Merged, commits_into, merged, put_all
 from quorate.coordinator.bulk_values import topic_names

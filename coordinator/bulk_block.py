@@ -15,8 +15,8 @@ from quorate.codecs import Uuid
 from quorate.codecs.columnar.column import Slices
 from quorate.codecs.columnar.columns import distinct_keys
 from quorate.codecs.columnar.frame import Bools, Buffer, Ints
-from quorate.codecs.columnar.raw import RawBlock
 from quorate.codecs.columnar.slots import Slots, binary_array, int16_at, read_slots, values_in
+from quorate.codecs.log.raw import RawBlock
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES
 from quorate.codecs.messages.offsets import OffsetCommitValue
 from quorate.codecs.records import encode_message

@@ -23,7 +23,7 @@ from quorate.coordinator.log_segments import Fsync, batches, recovered, segment_
 from quorate.coordinator.runtime import AppendError, StoredMarker, StoredRecord
 
 if TYPE_CHECKING:
-    from quorate.codecs.columnar.raw import RawBlock
+    from quorate.codecs.log.raw import RawBlock
 
 __all__ = ["FileLog"]
 

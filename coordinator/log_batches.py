@@ -9,13 +9,13 @@ from quorate.codecs import CoordinatorRecord, LogError, decode_record, encode_re
 from quorate.codecs.batches import Batch, BatchProblem, BatchRecord, ProblemReason, control_record, encode_batch
 from quorate.codecs.batches.v2 import HEADER_BYTES
 from quorate.codecs.batches.writer import record_bytes
-from quorate.codecs.log_files import PartitionFiles, Segment
+from quorate.codecs.log.files import PartitionFiles, Segment
 from quorate.codecs.message import CONSUMER_OFFSETS
 from quorate.coordinator.log_segments import damaged
 from quorate.coordinator.runtime import StoredMarker, StoredRecord
 
 if TYPE_CHECKING:
-    from quorate.codecs.columnar.raw import RawBlock
+    from quorate.codecs.log.raw import RawBlock
 
 __all__ = ["batch_of", "blocks_of", "in_batches", "stored_in"]
 
@@ -101,7 +101,7 @@ def blocks_of(topic: str, partition: int, segments: Sequence[tuple[Path, int]]) 
 
 
 def _blocks(files: PartitionFiles) -> Iterator["RawBlock"]:
-    from quorate.codecs.columnar.raw import read_raw
+    from quorate.codecs.log.raw import read_raw
 
     for block in read_raw(files):
         for problem in block.problems:

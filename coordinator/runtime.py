@@ -20,7 +20,7 @@ from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.timers import Timer
 
 if TYPE_CHECKING:
-    from quorate.codecs.columnar.raw import RawBlock
+    from quorate.codecs.log.raw import RawBlock
 
 __all__ = [
     "AppendError",

@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, NumericType
 
 from quorate.codecs.columnar.columns import decode_columns
-from quorate.codecs.log_files import partition_of
+from quorate.codecs.log.files import partition_of
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES
 from quorate.pipeline.casts import fitting, time_or_null
 from quorate.pipeline.files import Piece

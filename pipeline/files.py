@@ -11,9 +11,9 @@ from urllib.parse import unquote, urlsplit
 from pyspark.sql.datasource import InputPartition
 
 from quorate.codecs.errors import QuorateError
-from quorate.codecs.log_files import PartitionFiles, find_partitions
-from quorate.codecs.log_isolation import Transactions
-from quorate.codecs.log_model import LogError
+from quorate.codecs.log.files import PartitionFiles, find_partitions
+from quorate.codecs.log.model import LogError
+from quorate.codecs.log.transactions import Transactions
 from quorate.pipeline.files_survey import Piece, Surveyed, survey
 from quorate.pipeline.options import EARLIEST, LATEST, Options
 from quorate.pipeline.schema import OptionError

@@ -13,15 +13,15 @@ import pyarrow.compute as pc
 
 from quorate.codecs.batches.frames import MAX_BATCH_BYTES
 from quorate.codecs.batches.v2 import TRANSACTIONAL
-from quorate.codecs.columnar.batches import Batches, Records
 from quorate.codecs.columnar.columns import decode_slots
 from quorate.codecs.columnar.frame import Ints
-from quorate.codecs.columnar.log import BLOCK_BYTES, CONTROL_RECORDS, FoundRecords, PartitionColumns
 from quorate.codecs.columnar.schema import PROBLEMS
 from quorate.codecs.columnar.slots import binary_array
-from quorate.codecs.log_files import PartitionFiles, Segment, find_partitions
-from quorate.codecs.log_isolation import Transactions
-from quorate.codecs.log_model import LogError, LogProblem, is_damage
+from quorate.codecs.log.blocks import Batches, Records
+from quorate.codecs.log.columns import BLOCK_BYTES, CONTROL_RECORDS, FoundRecords, PartitionColumns
+from quorate.codecs.log.files import PartitionFiles, Segment, find_partitions
+from quorate.codecs.log.model import LogError, LogProblem, is_damage
+from quorate.codecs.log.transactions import Transactions
 from quorate.pipeline.files import Piece, check_offset
 from quorate.pipeline.filters import Wanted
 from quorate.pipeline.needs import Needs, is_later

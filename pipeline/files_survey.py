@@ -9,12 +9,12 @@ import numpy as np
 from quorate.codecs.batches.frames import MAX_BATCH_BYTES, begins_with_no_batch, frames
 from quorate.codecs.batches.model import BatchProblem
 from quorate.codecs.batches.reader import check
-from quorate.codecs.columnar.batches import Batches, headers_of
 from quorate.codecs.columnar.frame import Ints
-from quorate.codecs.columnar.hop import batch_starts
-from quorate.codecs.log_files import PartitionFiles, Segment
-from quorate.codecs.log_isolation import Transactions
-from quorate.codecs.log_model import LogProblem
+from quorate.codecs.log.batch_starts import batch_starts
+from quorate.codecs.log.blocks import Batches, headers_of
+from quorate.codecs.log.files import PartitionFiles, Segment
+from quorate.codecs.log.model import LogProblem
+from quorate.codecs.log.transactions import Transactions
 from quorate.pipeline.files_transactions import Settling
 
 __all__ = ["Piece", "Surveyed", "survey"]

@@ -1,4 +1,4 @@
-"""How the transactions of a partition ended, from the headers of their batches: what `quorate.codecs.log_isolation.scan` says, without a loop over batches."""
+"""How the transactions of a partition ended, from the headers of their batches: what `quorate.codecs.log.transactions.scan` says, without a loop over batches."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -8,9 +8,9 @@ import numpy as np
 from quorate.codecs.batches.control import ABORT, COMMIT
 from quorate.codecs.batches.frames import MAX_BATCH_BYTES
 from quorate.codecs.batches.v2 import COMPRESSION_MASK, CONTROL, HEADER_BYTES, TRANSACTIONAL, compression_of
-from quorate.codecs.columnar.batches import Batches, crc_mismatches
 from quorate.codecs.columnar.frame import Array, Ints
-from quorate.codecs.log_isolation import Transactions, outcome_of
+from quorate.codecs.log.blocks import Batches, crc_mismatches
+from quorate.codecs.log.transactions import Transactions, outcome_of
 
 __all__ = ["Settling"]
 

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from quorate.codecs.columnar.batches import Records
 from quorate.codecs.columnar.frame import Array, Bools, Buffer, Frame
 from quorate.codecs.columnar.slots import Slots, binary_array, int16_at
+from quorate.codecs.log.blocks import Records
 from quorate.codecs.message import RECORD_TYPES
 from quorate.codecs.wire import StringType
 from quorate.pipeline.schema import CONTROL, GROUP_FIELDS

@@ -17,11 +17,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from quorate.codecs.batches.v2 import CONTROL, TRANSACTIONAL
-from quorate.codecs.columnar.batches import Batches, headers_of
-from quorate.codecs.columnar.hop import batch_starts
 from quorate.codecs.live_connect import LiveError, client_log, connect, explain_error, likely_reason, where_text
 from quorate.codecs.live_topic import offsets_of, topic_partitions
-from quorate.codecs.log_isolation import Transactions
+from quorate.codecs.log.batch_starts import batch_starts
+from quorate.codecs.log.blocks import Batches, headers_of
+from quorate.codecs.log.transactions import Transactions
 from quorate.pipeline.files import DataLoss, Piece, check_offset, offset_of
 from quorate.pipeline.files_read import Reading, read_piece
 from quorate.pipeline.live_options import client_config

@@ -11,9 +11,9 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 
 from quorate.codecs.batches.v2 import TRANSACTIONAL
-from quorate.codecs.columnar.batches import Batches, Records
 from quorate.codecs.columnar.frame import Bools, Ints
 from quorate.codecs.columnar.slots import binary_array, int16_at
+from quorate.codecs.log.blocks import Batches, Records
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES
 from quorate.pipeline.schema import LATEST_MS
 

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from quorate.codecs.columnar.log import CONTROL_RECORDS, ColumnBlock
 from quorate.codecs.columnar.schema import PROBLEMS
-from quorate.codecs.log_model import LogProblem
+from quorate.codecs.log.columns import CONTROL_RECORDS, ColumnBlock
+from quorate.codecs.log.model import LogProblem
 from quorate.codecs.message import RECORD_TYPES, RecordType
 from quorate.codecs.wire import Uuid
 from quorate.pipeline.schema import COMMON, CONTROL, ERROR, GROUP_FIELDS, LATEST_MS, RAW, arrow_schema, column_of

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from quorate.codecs.log_files import PartitionFiles
-from quorate.codecs.log_model import LogError
+from quorate.codecs.log.files import PartitionFiles
+from quorate.codecs.log.model import LogError
 from quorate.pipeline.files import DataLoss, Split, find_files, plan, splits_of
 from quorate.pipeline.files_read import Reading, read_piece
 from quorate.pipeline.files_survey import survey

@@ -8,7 +8,7 @@ from quorate.cli.assign.situation import Situation
 from quorate.cli.decode.filters import read_time
 from quorate.cli.reporting import byte_progress, show_damage
 from quorate.cli.sources import LogFiles
-from quorate.codecs.log_model import LogEntry, LogProblem, is_damage
+from quorate.codecs.log.model import LogEntry, LogProblem, is_damage
 from quorate.codecs.records import CONSUMER_OFFSETS
 
 __all__ = ["read_capture"]

@@ -22,7 +22,7 @@ from quorate.cli.reporting import byte_progress, show_damage, show_summary
 from quorate.cli.sources import LogFiles, hex_entries, live_entries
 from quorate.cli.text_input import stdin_lines
 from quorate.codecs.log import IsolationLevel
-from quorate.codecs.log_model import LogProblem, is_damage
+from quorate.codecs.log.model import LogProblem, is_damage
 from quorate.codecs.records import CONSUMER_OFFSETS, RECORD_TYPES, CoordinatorRecord
 
 __all__ = ["decode"]

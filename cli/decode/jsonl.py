@@ -16,7 +16,7 @@ from quorate.codecs.batches.model import ControlRecord
 from quorate.codecs.consumer_protocol import open_nested
 from quorate.codecs.errors import DecodeError
 from quorate.codecs.json_form import to_json
-from quorate.codecs.log_model import LogProblem
+from quorate.codecs.log.model import LogProblem
 from quorate.codecs.message import Message, MessageSpec
 from quorate.codecs.records import RECORD_TYPES, CoordinatorRecord, MalformedRecord, UnknownRecord
 from quorate.codecs.wire import FixedType, StringType, Uuid, UuidType

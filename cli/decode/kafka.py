@@ -10,7 +10,7 @@ import re
 
 from quorate.cli.entries import Entry
 from quorate.codecs.json_form import to_kafka_json
-from quorate.codecs.log_model import LogProblem
+from quorate.codecs.log.model import LogProblem
 from quorate.codecs.message import Message
 from quorate.codecs.records import as_kafka_reads
 

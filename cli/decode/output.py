@@ -12,7 +12,7 @@ from quorate.cli.colour import stdout_has_colour
 from quorate.cli.entries import Entry
 from quorate.codecs.batches.model import ControlRecord
 from quorate.codecs.errors import Reason
-from quorate.codecs.log_model import LogProblem
+from quorate.codecs.log.model import LogProblem
 from quorate.codecs.message import Message
 from quorate.codecs.records import CoordinatorRecord
 

@@ -16,7 +16,7 @@ from quorate.cli.decode.words import METADATA, Words
 from quorate.cli.entries import Entry, RecordEntry, group_of
 from quorate.cli.texts import time_text
 from quorate.codecs.batches.model import ControlRecord
-from quorate.codecs.log_model import LogProblem
+from quorate.codecs.log.model import LogProblem
 from quorate.codecs.messages.transaction import TransactionLogKey
 from quorate.codecs.printable import printable
 from quorate.codecs.records import RECORD_TYPES, CoordinatorRecord, MalformedRecord, UnknownRecord

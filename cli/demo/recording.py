@@ -20,7 +20,7 @@ from quorate.cli.demo.story import Story, stories
 from quorate.cli.entries import group_of
 from quorate.cli.errors import UserError
 from quorate.cli.sources import LogFiles
-from quorate.codecs.log_model import LogEntry
+from quorate.codecs.log.model import LogEntry
 from quorate.codecs.messages.offsets import OffsetCommitKey
 from quorate.codecs.records import CoordinatorRecord
 

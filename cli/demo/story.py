@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from quorate.cli.entries import group_of
-from quorate.codecs.log_model import LogEntry
+from quorate.codecs.log.model import LogEntry
 from quorate.codecs.message import Message
 from quorate.codecs.messages.consumer_group import (
     ConsumerGroupMetadataValue,

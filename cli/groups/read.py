@@ -15,14 +15,14 @@ from quorate.cli.errors import UserError
 from quorate.cli.reporting import byte_progress, show_damage
 from quorate.cli.sources import BATCH_OVERHEAD_BYTES, LogFiles, live_entries
 from quorate.codecs import Uuid
-from quorate.codecs.log_files import PartitionFiles
-from quorate.codecs.log_model import LogEntry, LogProblem, is_damage
+from quorate.codecs.log.files import PartitionFiles
+from quorate.codecs.log.model import LogEntry, LogProblem, is_damage
 from quorate.codecs.records import CONSUMER_OFFSETS
 from quorate.coordinator.history import Event, GroupView, History, Moment, Words, view
 from quorate.coordinator.history.words import Partition, learn_names
 
 if TYPE_CHECKING:
-    from quorate.codecs.columnar.raw import RawBlock
+    from quorate.codecs.log.raw import RawBlock
 
 __all__ = ["Found", "FoundGroup", "LiveGroups", "read_files", "read_moment"]
 
@@ -334,7 +334,7 @@ def _blocks(
     files: PartitionFiles, found: Found, behind: int, progress: Callable[[int], None] | None
 ) -> Iterator["RawBlock"]:
     """A partition block by block, its damage told; `behind` bytes of other files are behind."""
-    from quorate.codecs.columnar.raw import read_raw
+    from quorate.codecs.log.raw import read_raw
 
     for block in read_raw(files, skip_corrupt=True):
         for problem in block.problems:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quorate.cli.errors import UserError
-from quorate.codecs.log_model import LogError
+from quorate.codecs.log.model import LogError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -34,7 +34,7 @@ from quorate.cluster.storage.start_offsets import StartOffsets
 from quorate.cluster.storage.stores import Descriptors
 from quorate.cluster.storage.strays import strays
 from quorate.codecs import LogError, Uuid
-from quorate.codecs.log_files import partition_of
+from quorate.codecs.log.files import partition_of
 
 __all__ = ["DataDirectory", "why_unusable"]
 

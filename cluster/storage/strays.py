@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from quorate.cluster.storage.log_files import topic_id_of
-from quorate.codecs.log_files import partition_of
+from quorate.codecs.log.files import partition_of
 
 __all__ = ["Stray", "strays"]
 

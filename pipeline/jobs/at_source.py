@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import DataFrame
 
-from quorate.codecs.log_model import LogError
+from quorate.codecs.log.model import LogError
 from quorate.pipeline.files import find_files
 from quorate.pipeline.jobs.columns import FORMAT, AsOf, last_offsets, membership, moment_of, until
 from quorate.pipeline.needs import Log, Needs, What

@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from quorate.assignors import Topic, Topology
 from quorate.codecs import Uuid
-from quorate.codecs.log_model import LogEntry
+from quorate.codecs.log.model import LogEntry
 from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.history import Event, History, Words
 from quorate.coordinator.history.facts import Cause, EpochBumped, Fact, GroupConverted, HashChanged, TopicRecordChanged

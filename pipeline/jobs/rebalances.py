@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Sp
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from quorate.codecs import Uuid
-from quorate.codecs.log_model import LogEntry
+from quorate.codecs.log.model import LogEntry
 from quorate.coordinator.history import EpochBumped, Event, History, Words
 from quorate.coordinator.history.facts import (
     Cause,

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
 
 from quorate.codecs.batches.model import TimestampType
-from quorate.codecs.log_model import LogEntry
+from quorate.codecs.log.model import LogEntry
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, MessageSpec, RecordType
 from quorate.codecs.records import CoordinatorRecord
 from quorate.codecs.wire import ArrayType, BytesType, StructType, Uuid, UuidType, WireType

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from pyspark.sql.streaming.stateful_processor import MapState
 
-from quorate.codecs.log_model import LogEntry
+from quorate.codecs.log.model import LogEntry
 from quorate.pipeline.jobs.columns import COMMIT_TYPES
 from quorate.pipeline.jobs.records import PACKED, entry_of
 from quorate.pipeline.jobs.survivors import OF_GROUPS

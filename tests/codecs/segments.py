@@ -8,7 +8,7 @@ from quorate.codecs import (
     encode_record,
 )
 from quorate.codecs.batches import BatchRecord, encode_batch, encode_marker
-from quorate.codecs.log_model import LogEntry, LogProblem
+from quorate.codecs.log.model import LogEntry, LogProblem
 from quorate.codecs.messages import ConsumerGroupMetadataKey, ConsumerGroupMetadataValue
 
 

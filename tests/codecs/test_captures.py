@@ -29,7 +29,7 @@ from quorate.codecs.batches import (
     read_batches,
 )
 from quorate.codecs.log import read_log, read_segment
-from quorate.codecs.log_model import LogEntry
+from quorate.codecs.log.model import LogEntry
 from tests.codecs.captures import CAPTURES, PARTITIONS, CapturedPartition
 
 partitions = pytest.mark.parametrize("captured", PARTITIONS, ids=str)

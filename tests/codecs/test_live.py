@@ -15,7 +15,7 @@ from quorate.codecs import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STAT
 from quorate.codecs.batches import TimestampType
 from quorate.codecs.live import LiveError, read_live
 from quorate.codecs.log import read_log
-from quorate.codecs.log_model import LogEntry
+from quorate.codecs.log.model import LogEntry
 from tests.broker.broker import Broker
 from tests.broker.fixtures import broker as broker
 from tests.broker.fixtures import need_broker

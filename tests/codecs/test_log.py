@@ -18,7 +18,7 @@ from quorate.codecs import (
 )
 from quorate.codecs.batches import BatchRecord, ProblemReason, TimestampType, encode_batch
 from quorate.codecs.log import read_log, read_segment
-from quorate.codecs.log_model import LogEntry, LogError, LogProblem
+from quorate.codecs.log.model import LogEntry, LogError, LogProblem
 from quorate.codecs.messages import ConsumerGroupMetadataKey, ConsumerGroupMetadataValue
 from tests.codecs.captures import CAPTURES
 from tests.codecs.segments import batch, damaged, group_epoch, offsets
@@ -356,6 +356,6 @@ def test_memory_does_not_grow_with_the_log(write):
 
 
 def test_reading_logs_loads_nothing_heavy():
-    code = "import sys, quorate.codecs.log_entries; print(sorted({'numpy', 'pyarrow', 'kafka', 'construct', 'rich'} & set(sys.modules)))"
+    code = "import sys, quorate.codecs.log.entries; print(sorted({'numpy', 'pyarrow', 'kafka', 'construct', 'rich'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-P", "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "[]"

@@ -7,8 +7,8 @@ import pytest
 
 from quorate.codecs import LogEntry, LogProblem, read_log, read_segment, read_tables
 from quorate.codecs.batches import BatchRecord, encode_batch
-from quorate.codecs.columnar.raw import read_raw
-from quorate.codecs.log_files import find_partitions
+from quorate.codecs.log.files import find_partitions
+from quorate.codecs.log.raw import read_raw
 from quorate.coordinator.history import Moment, events
 from tests.codecs.segments import group_epoch
 from tests.codecs.test_log_columns import by_columns, by_entries

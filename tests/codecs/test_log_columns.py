@@ -22,12 +22,12 @@ from quorate.codecs import (
 )
 from quorate.codecs.batches.model import BatchRecord, ControlRecord
 from quorate.codecs.batches.writer import encode_batch
-from quorate.codecs.columnar.batches import CRC_BYTES
-from quorate.codecs.columnar.crc import all_intact
-from quorate.codecs.columnar.hop import batch_starts
-from quorate.codecs.columnar.log import CONTROL_RECORDS
 from quorate.codecs.columnar.schema import PROBLEMS
-from quorate.codecs.log_model import LogError
+from quorate.codecs.log.batch_starts import batch_starts
+from quorate.codecs.log.blocks import CRC_BYTES
+from quorate.codecs.log.columns import CONTROL_RECORDS
+from quorate.codecs.log.crc import all_intact
+from quorate.codecs.log.model import LogError
 from quorate.codecs.messages import OffsetCommitKey, OffsetCommitValue
 from tests.codecs.captures import CAPTURES, PARTITIONS
 from tests.codecs.test_columns import columns_of, problem_of
@@ -228,7 +228,7 @@ def test_a_torn_tail_does_not_keep_tables_from_being_read(tmp_path: Path) -> Non
 
 
 def test_what_a_block_decompresses_to_is_read_in_portions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quorate.codecs.columnar.batches.ARENA_BYTES", 20_000)
+    monkeypatch.setattr("quorate.codecs.log.blocks.ARENA_BYTES", 20_000)
     records = commits(600, Random(2))
     segment = tmp_path / "00000000000000000000.log"
     parts = [encode_batch(records[i : i + 20], compression=("zstd", "none", "gzip")[i % 3]) for i in range(0, 600, 20)]
@@ -247,7 +247,7 @@ def test_a_batch_of_many_records_is_made_columns_of_in_portions(
     batch = encode_batch(commits(2_500, Random(1)), compression="zstd")
     (folder / f"{0:020}.log").write_bytes(batch)
     whole = read_tables(folder)
-    monkeypatch.setattr("quorate.codecs.columnar.log._RECORDS_AT_ONCE", 1_000)
+    monkeypatch.setattr("quorate.codecs.log.columns._RECORDS_AT_ONCE", 1_000)
     rows = [sum(one.num_rows for one in block.batches.values()) for block in read_columns(folder)]
     assert rows == [1_000, 1_000, 500]
     assert read_tables(folder) == whole

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from quorate.codecs import decode_record
 from quorate.codecs.batches import Batch, BatchProblem, BatchRecord, control_record, read_batches
 from quorate.codecs.log import read_segment
-from quorate.codecs.log_model import LogEntry, LogProblem
+from quorate.codecs.log.model import LogEntry, LogProblem
 from tests.codecs.batch_strategies import batches
 from tests.codecs.captures import PARTITIONS
 

@@ -17,7 +17,7 @@ from quorate.codecs import (
     encode_record,
 )
 from quorate.codecs.batches import BatchRecord, encode_batch, encode_marker
-from quorate.codecs.columnar.raw import Markers, RawBlock
+from quorate.codecs.log.raw import Markers, RawBlock
 from quorate.codecs.messages import classic_group as classic
 from quorate.codecs.messages import consumer_group as consumer
 from quorate.codecs.messages import offsets as commits

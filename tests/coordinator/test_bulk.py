@@ -19,8 +19,8 @@ from quorate.codecs import (
     decode_record,
     read_log,
 )
-from quorate.codecs.columnar.raw import read_raw
-from quorate.codecs.log_files import find_partitions
+from quorate.codecs.log.files import find_partitions
+from quorate.codecs.log.raw import read_raw
 from quorate.coordinator import CoordinatorRuntime, CoordinatorShard, bulk
 from quorate.coordinator.bulk import load_state, replay_blocks
 from quorate.coordinator.file_log import FileLog

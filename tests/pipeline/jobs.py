@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
 
 from quorate.codecs import CoordinatorRecord, LogEntry, decode_columns, encode_record
-from quorate.codecs.columnar.log import read_columns
+from quorate.codecs.log.columns import read_columns
 from quorate.coordinator.runtime import StoredMarker, StoredRecord
 from quorate.coordinator.state import CoordinatorState
 from quorate.pipeline.jobs.state import STATE, state_rows

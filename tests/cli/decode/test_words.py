@@ -13,7 +13,7 @@ from quorate.cli.texts import brief_id, numbers, time_text
 from quorate.codecs import RECORD_TYPES, decode_record
 from quorate.codecs.batches.model import ControlRecord, ProblemReason
 from quorate.codecs.log import read_log
-from quorate.codecs.log_model import LogProblem
+from quorate.codecs.log.model import LogProblem
 from quorate.codecs.printable import printable
 from tests.codecs.captures import PARTITIONS
 from tests.codecs.strategies import records

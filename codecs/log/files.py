@@ -11,7 +11,7 @@ from os import PathLike, fspath
 from pathlib import Path, PurePath
 
 from quorate.codecs.batches.model import BatchProblem, ProblemReason
-from quorate.codecs.log_model import LogError, LogProblem
+from quorate.codecs.log.model import LogError, LogProblem
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES
 
 __all__ = ["PartitionFiles", "Segment", "find_partitions", "partition_of"]

@@ -12,10 +12,10 @@ import numpy as np
 from quorate.codecs.batches import v2
 from quorate.codecs.batches.model import BatchProblem, BatchRecord
 from quorate.codecs.batches.reader import Batch, check, header_at, payload
-from quorate.codecs.columnar.crc import all_intact
 from quorate.codecs.columnar.frame import Array, Bools, Buffer, Frame, Ints
 from quorate.codecs.columnar.slots import Slots
 from quorate.codecs.columnar.varints import deltas, zigzag
+from quorate.codecs.log.crc import all_intact
 
 __all__ = ["Batches", "Records", "crc_mismatches", "headers_of", "some_records_of"]
 

@@ -12,12 +12,12 @@ import numpy as np
 from quorate.codecs.batches.control import ABORT, COMMIT, control_record
 from quorate.codecs.batches.frames import MAX_BATCH_BYTES
 from quorate.codecs.batches.v2 import TRANSACTIONAL
-from quorate.codecs.columnar.batches import Batches, Records, some_records_of
 from quorate.codecs.columnar.frame import Bools, Ints
-from quorate.codecs.columnar.log import BLOCK_BYTES, FoundRecords, PartitionColumns, one_ahead
 from quorate.codecs.columnar.slots import Slots
-from quorate.codecs.log_files import PartitionFiles
-from quorate.codecs.log_model import LogProblem
+from quorate.codecs.log.blocks import Batches, Records, some_records_of
+from quorate.codecs.log.columns import BLOCK_BYTES, FoundRecords, PartitionColumns, one_ahead
+from quorate.codecs.log.files import PartitionFiles
+from quorate.codecs.log.model import LogProblem
 from quorate.codecs.message import CONSUMER_OFFSETS
 
 __all__ = ["Markers", "RawBlock", "read_raw"]

@@ -1,7 +1,12 @@
-"""Reading coordinator topics from the files of a broker: segments, partition folders, whole log directories.
+"""A partition's log in the files of a broker: segments, partition folders, whole log directories.
 
-Yields records with everything that their batch says about them, and in the same stream, as values, what is not a record. This module does not
-know what records mean (`quorate.codecs.records`) nor how bytes are laid out (`quorate.codecs.batches`).
+- `read_log`, `read_segment`: record by record, and in the same stream, as values, what is not a record (`entries`).
+- `columns`, `raw`: the same records as Arrow columns, or as places of keys and values. Both read
+  `blocks` of whole batches, which `batch_starts` finds and `crc` checks. These need NumPy.
+- `files`: which segments there are. `transactions`: how each transaction ended.
+
+Nothing here knows what records mean (`quorate.codecs.records`) or how the bytes of one batch are
+laid out (`quorate.codecs.batches`).
 """
 
 from collections.abc import Collection, Iterator
@@ -10,8 +15,8 @@ from os import PathLike
 from pathlib import Path
 
 from quorate.codecs.batches.frames import MAX_BATCH_BYTES
-from quorate.codecs.log_files import find_partitions
-from quorate.codecs.log_model import IsolationLevel, LogEntry, LogError, LogProblem, check_isolation_level
+from quorate.codecs.log.files import find_partitions
+from quorate.codecs.log.model import IsolationLevel, LogEntry, LogError, LogProblem, check_isolation_level
 from quorate.codecs.records import MalformedRecord, UnknownRecord
 
 __all__ = ["IsolationLevel", "LogEntry", "LogError", "LogProblem", "read_log", "read_segment"]
@@ -84,7 +89,7 @@ def read_log(
 
     Raises `LogError` if there is nothing to read, and with `strict` for the first `LogProblem`, `UnknownRecord` or `MalformedRecord`.
     """
-    from quorate.codecs.log_entries import PartitionReader, Selection
+    from quorate.codecs.log.entries import PartitionReader, Selection
 
     committed = check_isolation_level(isolation_level)
     try:

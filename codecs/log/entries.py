@@ -31,9 +31,9 @@ from quorate.codecs.batches.v2 import (
     read_record,
 )
 from quorate.codecs.generate import open_twin
-from quorate.codecs.log_files import PartitionFiles, Segment
-from quorate.codecs.log_isolation import Transactions, scan
-from quorate.codecs.log_model import LogEntry, LogProblem
+from quorate.codecs.log.files import PartitionFiles, Segment
+from quorate.codecs.log.model import LogEntry, LogProblem
+from quorate.codecs.log.transactions import Transactions, scan
 from quorate.codecs.records import decode_record
 
 __all__ = ["PartitionReader", "Selection"]

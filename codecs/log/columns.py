@@ -23,14 +23,14 @@ from quorate.codecs.batches.frames import MAX_BATCH_BYTES, begins_with_no_batch,
 from quorate.codecs.batches.model import BatchProblem, BatchRecord
 from quorate.codecs.batches.reader import Batch, check, header_at
 from quorate.codecs.batches.v2 import CONTROL, TRANSACTIONAL
-from quorate.codecs.columnar.batches import Batches, Records, crc_mismatches, headers_of, some_records_of
 from quorate.codecs.columnar.columns import decode_slots
 from quorate.codecs.columnar.frame import Array, Bools
-from quorate.codecs.columnar.hop import batch_starts
-from quorate.codecs.log_entries import PartitionReader, Selection
-from quorate.codecs.log_files import PartitionFiles, Segment, find_partitions
-from quorate.codecs.log_isolation import Transactions
-from quorate.codecs.log_model import IsolationLevel, LogError, LogProblem, check_isolation_level, is_damage
+from quorate.codecs.log.batch_starts import batch_starts
+from quorate.codecs.log.blocks import Batches, Records, crc_mismatches, headers_of, some_records_of
+from quorate.codecs.log.entries import PartitionReader, Selection
+from quorate.codecs.log.files import PartitionFiles, Segment, find_partitions
+from quorate.codecs.log.model import IsolationLevel, LogError, LogProblem, check_isolation_level, is_damage
+from quorate.codecs.log.transactions import Transactions
 
 __all__ = [
     "BLOCK_BYTES",
