@@ -30,7 +30,7 @@ from _year_groups import Group
 from quorate.codecs import Uuid, decode_record
 from quorate.codecs.batches import Batch, BatchRecord, encode_batch, read_batches
 from quorate.codecs.messages import OffsetCommitValue
-from quorate.coordinator import CoordinatorRuntime, CoordinatorShard, FileLog
+from quorate.coordinator import FileLog, GroupCoordinatorShard, PartitionRuntime
 from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.image import MetadataImage, TopicImage
 from quorate.coordinator.partitioning import partition_of
@@ -194,8 +194,8 @@ class PartitionYear:
             offsets_retention_check_interval_ms=slot_ms,
         )
         image = image_of(seed)
-        shard = CoordinatorShard(config, image=image, new_id=lambda: UUID(int=rng.getrandbits(128), version=4))
-        self.runtime = CoordinatorRuntime(shard, self.log, now_ms=START_MS)
+        shard = GroupCoordinatorShard(config, image=image, new_id=lambda: UUID(int=rng.getrandbits(128), version=4))
+        self.runtime = PartitionRuntime(shard, self.log, now_ms=START_MS)
         self.runtime.load()
         self.groups = []
         for name, kind in names:

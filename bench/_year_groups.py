@@ -34,8 +34,8 @@ from quorate.codecs.messages.protocol import (
     ConsumerProtocolSubscription,
     ProtocolTopicPartition,
 )
+from quorate.coordinator.partition_runtime import PartitionRuntime
 from quorate.coordinator.results import RequestContext
-from quorate.coordinator.runtime import CoordinatorRuntime
 
 __all__ = ["Client", "Group"]
 
@@ -62,7 +62,7 @@ class Group:
     """A group and its clients. `positions`: how far each partition is read."""
 
     def __init__(
-        self, runtime: CoordinatorRuntime, name: str, kind: str, topics: tuple[str, ...], rng: Random, session_ms: int
+        self, runtime: PartitionRuntime, name: str, kind: str, topics: tuple[str, ...], rng: Random, session_ms: int
     ) -> None:
         self.runtime = runtime
         self.name = name

@@ -31,12 +31,13 @@ from quorate.codecs.messages.consumer_group import (
     TopicMetadata,
 )
 from quorate.coordinator.config import CoordinatorConfig
+from quorate.coordinator.group_shard import GroupCoordinatorShard
 from quorate.coordinator.image import MetadataImage, TopicImage
+from quorate.coordinator.log import MemoryLog, StoredRecord
 from quorate.coordinator.metadata_hash import group_hash, topic_hash
+from quorate.coordinator.partition_runtime import PartitionRuntime
 from quorate.coordinator.records import offset_commit
 from quorate.coordinator.results import RequestContext
-from quorate.coordinator.runtime import CoordinatorRuntime, MemoryLog, StoredRecord
-from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup
 
 START_MS = 1_700_000_000_000
@@ -66,11 +67,11 @@ def image_of(topics: int, partitions: int) -> MetadataImage:
     )
 
 
-def runtime_of(image: MetadataImage, log: MemoryLog, *, interval_ms: int = 0) -> CoordinatorRuntime:
+def runtime_of(image: MetadataImage, log: MemoryLog, *, interval_ms: int = 0) -> PartitionRuntime:
     ids = random.Random(848)
     config = CoordinatorConfig(group_consumer_assignment_interval_ms=interval_ms)
-    shard = CoordinatorShard(config, image=image, new_id=lambda: UUID(int=ids.getrandbits(128), version=4))
-    runtime = CoordinatorRuntime(shard, log, now_ms=START_MS)
+    shard = GroupCoordinatorShard(config, image=image, new_id=lambda: UUID(int=ids.getrandbits(128), version=4))
+    runtime = PartitionRuntime(shard, log, now_ms=START_MS)
     runtime.load()
     return runtime
 
@@ -79,7 +80,7 @@ def context(now_ms: int, version: int = 1) -> RequestContext:
     return RequestContext(api_version=version, now_ms=now_ms, client_id="c")
 
 
-def settled(runtime: CoordinatorRuntime, members: int, topics: Sequence[str]) -> tuple[Beats, int]:
+def settled(runtime: PartitionRuntime, members: int, topics: Sequence[str]) -> tuple[Beats, int]:
     """Let members join group "g", and send heartbeats until nothing changes any more: the heartbeat that each then sends, and how many it took."""
     beats = [
         ConsumerGroupHeartbeatRequest(
@@ -133,7 +134,7 @@ def many(records: Sequence[CoordinatorRecord], groups: int) -> Iterator[Coordina
             yield decode_record(*encode_record(replace(record, key=replace(key, group_id=f"g{number}"))))  # type: ignore[misc]
 
 
-def loaded(records: Sequence[CoordinatorRecord], groups: int, image: MetadataImage) -> CoordinatorRuntime:
+def loaded(records: Sequence[CoordinatorRecord], groups: int, image: MetadataImage) -> PartitionRuntime:
     """A coordinator that has loaded so many groups."""
     runtime = runtime_of(image, Discarding())
     for record in many(records, groups):
@@ -322,7 +323,7 @@ def growth(report: Report) -> None:
         report.cost(case, one.least_s * 1e6, first, f"{sizes[0]} groups", "µs", goal)
 
 
-def _beating(runtime: CoordinatorRuntime, requests: Beats, at: RequestContext) -> Action:
+def _beating(runtime: PartitionRuntime, requests: Beats, at: RequestContext) -> Action:
     def beat() -> None:
         for request in requests:
             if runtime.shard.handle(request, at).records:

@@ -611,7 +611,7 @@ class ClusterCore:
                 listener()
 
     def _leaders_changed(self) -> None:
-        self.groups.leaders_changed()
+        self.groups.runtime.leaders_changed()
         self.transactions.leaders_changed()
 
     # ---- what is kept
@@ -783,7 +783,7 @@ class ClusterCore:
         self.turns.close()
         self.changes.finish()
         self.transactions.close()
-        self.groups.close()
+        self.groups.runtime.close()
         self.flusher.close()
         if self.data is not None:
             try:
@@ -822,7 +822,7 @@ class ClusterCore:
             ],
             gone=[topic.name for topic in changed if topic.name not in self.topics],
         )
-        self.groups.image_changed()
+        self.groups.runtime.image_changed(self.image)
 
     # ---- the owner's view
 
@@ -835,7 +835,7 @@ class ClusterCore:
         self._known_configs = {}  # releases have defaults of their own
         for broker in self.brokers.values():
             broker.drop_clients()  # as brokers that restart do; clients ask for versions anew
-        self.groups.restart()
+        self.groups.runtime.restart()
 
     def change_features(self, levels: Mapping[str, int]) -> None:
         """Agree on other levels of features. What is not named is off."""

@@ -109,7 +109,7 @@ class EmbeddedCluster:
         brokers = self.core.brokers.values()
         for broker in brokers:
             broker.stop(at_once=False)
-        self.core.groups.close()
+        self.core.groups.runtime.close()
         until = loop.time() + grace_ms / 1000
         await asyncio.sleep(0)
         while any(broker.connections for broker in brokers) and loop.time() < until:

@@ -44,9 +44,9 @@ from quorate.codecs.api.declare import api_of
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import FieldSpec, Message, MessageSpec
 from quorate.codecs.wire import ArrayType, StructType
+from quorate.coordinator.group_shard import GroupCoordinatorShard
+from quorate.coordinator.log import MAPPED_ERRORS
 from quorate.coordinator.results import RequestContext
-from quorate.coordinator.runtime import MAPPED_ERRORS
-from quorate.coordinator.shard import HANDLERS
 
 if TYPE_CHECKING:
     from quorate.cluster.core import ClusterCore
@@ -73,7 +73,9 @@ METADATA: frozenset[type[Message]] = frozenset(
 )
 """Requests that may change the cluster's metadata; their answers wait where that is on its way to the disk."""
 WRITTEN: frozenset[type[Message]] = (
-    frozenset(HANDLERS) - {HeartbeatRequest} | {ProduceRequest, DeleteRecordsRequest} | _TRANSACTIONAL
+    frozenset(GroupCoordinatorShard.handlers) - {HeartbeatRequest}
+    | {ProduceRequest, DeleteRecordsRequest}
+    | _TRANSACTIONAL
 )
 """Requests whose answers say that something is written, or tell of what others have; they wait for whatever is on its way to the disk."""
 
@@ -108,7 +110,7 @@ _WITH_PARTS: frozenset[type[Message]] = frozenset(
 
 def failed_response(cluster: "ClusterCore", request: Message, version: int, code: ErrorCode) -> Message:
     """A response to `request`, in a version, that says only that it failed. A request about nothing gets one that says nothing."""
-    if type(request) in HANDLERS:
+    if type(request) in GroupCoordinatorShard.handlers:
         context = RequestContext(api_version=version, now_ms=cluster.clock.now_ms())
         return cluster.groups.failed(request, context, code)
     match request:
@@ -153,7 +155,7 @@ def _of_users(request: AlterUserScramCredentialsRequest, code: ErrorCode) -> Mes
 def unwritten(cluster: "ClusterCore", request: Message, version: int) -> Message:
     """A response to a request of `WRITTEN` or `METADATA`, in a version: the disk did not take it."""
     code = ErrorCode.KAFKA_STORAGE_ERROR
-    coordinated = type(request) in HANDLERS or type(request) in _TRANSACTIONAL
+    coordinated = type(request) in GroupCoordinatorShard.handlers or type(request) in _TRANSACTIONAL
     return failed_response(cluster, request, version, MAPPED_ERRORS[code] if coordinated else code)
 
 

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from quorate.cluster.clock import Handle
+from quorate.cluster.coordinators import PartitionCoordinatorLog
 from quorate.cluster.errors import Refusal
-from quorate.cluster.groups import PartitionCoordinatorLog
 from quorate.cluster.producers import Refused
 from quorate.cluster.topics import PartitionState
 from quorate.cluster.transaction_records import ENDED, Transaction, transaction_of
 from quorate.codecs import CONSUMER_OFFSETS, as_kafka_reads
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.messages.transaction import TransactionLogKey, TransactionLogValue
+from quorate.coordinator.log import AppendError, StoredRecord
 from quorate.coordinator.results import Pending
-from quorate.coordinator.runtime import AppendError, StoredRecord
 
 if TYPE_CHECKING:
     from quorate.cluster.core import ClusterCore

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from quorate.cluster.coordinators import PartitionCoordinatorLog
 from quorate.cluster.errors import Refusal
-from quorate.cluster.groups import PartitionCoordinatorLog, Unreadable
 from quorate.cluster.producers import Refused
 from quorate.cluster.topics import PartitionState
 from quorate.cluster.transaction_ends import RETRY_MS, Coordinator, Endings
@@ -18,9 +18,9 @@ from quorate.cluster.transaction_records import ENDED, Status, Transaction, reco
 from quorate.codecs import CoordinatorRecord, LogError
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import TRANSACTION_STATE
+from quorate.coordinator.log import MAPPED_ERRORS, AppendError
 from quorate.coordinator.partitioning import partition_of
 from quorate.coordinator.results import Pending
-from quorate.coordinator.runtime import MAPPED_ERRORS, AppendError
 
 if TYPE_CHECKING:
     from quorate.cluster.core import ClusterCore
@@ -34,6 +34,21 @@ _KEEPS_START = (4, 0)
 """The last release that goes on telling when the last transaction began once its producer has begun anew."""
 
 T = TypeVar("T")
+
+
+class Unreadable:
+    """Partitions whose log no coordinator can read. Each is tried again only by its next leader, as in Kafka."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, tuple[PartitionState, int]] = {}
+
+    def __contains__(self, partition: PartitionState) -> bool:
+        found, leader_epoch = self._found.get(partition.index, (None, -1))
+        return found is partition and leader_epoch == partition.leader_epoch
+
+    def add(self, partition: PartitionState) -> None:
+        """It is one, as its present leader found out."""
+        self._found[partition.index] = (partition, partition.leader_epoch)
 
 
 class Transactions:

@@ -1,7 +1,7 @@
 """The group coordinator without sockets, threads or a clock.
 
 - `CoordinatorState`: what a partition of `__consumer_offsets` says, record by record: groups of every kind, and offsets.
-- `CoordinatorShard`: requests in, records and responses out; `CoordinatorRuntime` writes, replays and answers.
+- `GroupCoordinatorShard`: requests in, records and responses out; `PartitionRuntime` appends, replays and responds; `CoordinatorRuntime` hosts those of all partitions.
 - `MetadataImage`, `TopicImage`: the topics that it knows; `RequestContext`: who asks, when, in which version.
 - `FileLog`: the records in files of Kafka's own form; `MemoryLog`: in memory.
 - `quorate.coordinator.bulk`, with the extra `arrow`: the state of a log by its columns, `load_state(folder)`.
@@ -17,21 +17,23 @@ from quorate.coordinator.metadata_hash import HashAlgorithm, group_hash, topic_h
 if TYPE_CHECKING:
     from quorate.coordinator.config import CoordinatorConfig
     from quorate.coordinator.file_log import FileLog
+    from quorate.coordinator.group_shard import GroupCoordinatorShard
     from quorate.coordinator.image import MetadataImage, TopicImage
+    from quorate.coordinator.log import MemoryLog
+    from quorate.coordinator.partition_runtime import PartitionRuntime
     from quorate.coordinator.results import RequestContext
-    from quorate.coordinator.runtime import CoordinatorRuntime, MemoryLog
-    from quorate.coordinator.shard import CoordinatorShard
     from quorate.coordinator.state import CoordinatorState
 
 __all__ = [
     "CoordinatorConfig",
     "CoordinatorRuntime",
-    "CoordinatorShard",
     "CoordinatorState",
     "FileLog",
+    "GroupCoordinatorShard",
     "HashAlgorithm",
     "MemoryLog",
     "MetadataImage",
+    "PartitionRuntime",
     "RequestContext",
     "TopicImage",
     "group_hash",
@@ -41,11 +43,12 @@ __all__ = [
 _MODULES = {
     "CoordinatorConfig": "config",
     "CoordinatorRuntime": "runtime",
-    "CoordinatorShard": "shard",
+    "GroupCoordinatorShard": "group_shard",
     "CoordinatorState": "state",
     "FileLog": "file_log",
-    "MemoryLog": "runtime",
+    "MemoryLog": "log",
     "MetadataImage": "image",
+    "PartitionRuntime": "partition_runtime",
     "RequestContext": "results",
     "TopicImage": "image",
 }

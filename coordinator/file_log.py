@@ -17,10 +17,10 @@ from quorate.codecs import CoordinatorRecord
 from quorate.codecs.batches import encode_marker
 from quorate.codecs.message import CONSUMER_OFFSETS
 from quorate.coordinator.errors import ErrorCode
+from quorate.coordinator.log import AppendError, StoredMarker, StoredRecord
 from quorate.coordinator.log_batches import batch_of, blocks_of, in_batches, stored_in
 from quorate.coordinator.log_compaction import Compaction, compact
 from quorate.coordinator.log_segments import Fsync, batches, recovered, segment_path, segments_in, sync_folder
-from quorate.coordinator.runtime import AppendError, StoredMarker, StoredRecord
 
 if TYPE_CHECKING:
     from quorate.codecs.log.raw import RawBlock

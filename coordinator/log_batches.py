@@ -11,8 +11,8 @@ from quorate.codecs.batches.v2 import HEADER_BYTES
 from quorate.codecs.batches.writer import record_bytes
 from quorate.codecs.log.files import PartitionFiles, Segment
 from quorate.codecs.message import CONSUMER_OFFSETS
+from quorate.coordinator.log import StoredMarker, StoredRecord
 from quorate.coordinator.log_segments import damaged
-from quorate.coordinator.runtime import StoredMarker, StoredRecord
 
 if TYPE_CHECKING:
     from quorate.codecs.log.raw import RawBlock

@@ -1,387 +1,265 @@
-"""`CoordinatorRuntime`: what is around a shard on a broker, without threads: write, replay, answer; a clock that somebody else moves; timers, tasks.
+"""`CoordinatorRuntime`: the coordinators of all partitions of a topic, such as `__consumer_offsets`, wherever these are led.
 
-A request's records are written as one batch, then replayed, then the response is given. If they cannot be written, nothing is replayed, so nothing has to
-be rolled back, and the client gets the error (`MAPPED_ERRORS`: as Kafka's coordinator translates what a log says).
+It loads a partition's log when its leader is first asked for, unloads it when another broker leads, wakes each coordinator when a timer of its shard is due, and
+gives all of them new metadata. It does no I/O: partitions, their logs, the clock and turns for long work are the `Host`'s. What happens around one shard is
+in `PartitionRuntime`. (Kafka: coordinator-common.)
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
-from quorate.codecs import CoordinatorRecord, MalformedRecord, UnknownRecord
-from quorate.codecs.errors import QuorateError
+from quorate.codecs import LogError
 from quorate.codecs.message import Message
-from quorate.coordinator import handlers  # noqa: F401  # enters all handlers into the tables of the shard
-from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.image import MetadataDelta, MetadataImage
-from quorate.coordinator.results import Pending, RequestContext, Result, Task
-from quorate.coordinator.shard import CoordinatorShard
-from quorate.coordinator.timers import Timer
+from quorate.coordinator.log import CoordinatorLog
+from quorate.coordinator.partition_runtime import PartitionRuntime, S, Shard
+from quorate.coordinator.results import Pending, RequestContext
+from quorate.coordinator.state.groups import ReplayError
 
-if TYPE_CHECKING:
-    from quorate.codecs.log.raw import RawBlock
-
-__all__ = [
-    "AppendError",
-    "ColumnarLog",
-    "CoordinatorLog",
-    "CoordinatorRuntime",
-    "MemoryLog",
-    "StoredMarker",
-    "StoredRecord",
-    "WriteEvent",
-]
-
-MAPPED_ERRORS = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
+__all__ = ["Coordinator", "CoordinatorRuntime", "Host", "Partition"]
 
 
-class AppendError(QuorateError):
-    """The log could not be written; `code` is Kafka's."""
+class Partition(Protocol):
+    """A partition of the coordinators' topic. `leader`: -1 without one. A topic that is deleted and made again has other partitions."""
 
-    def __init__(self, code: ErrorCode) -> None:
-        super().__init__(code.name)
-        self.code = code
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredRecord:
-    """A record in a log, with its batch's facts. `producer_id`, `producer_epoch`: -1 outside transactions."""
-
-    offset: int
-    timestamp_ms: int
-    record: CoordinatorRecord | UnknownRecord | MalformedRecord
-    producer_id: int = -1
-    producer_epoch: int = -1
+    index: int
+    leader: int
+    leader_epoch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredMarker:
-    """The end of a producer's transaction."""
-
-    offset: int
-    timestamp_ms: int
-    producer_id: int
-    producer_epoch: int
-    commit: bool
+P = TypeVar("P", bound=Partition)
+S_co = TypeVar("S_co", bound=Shard, covariant=True)
+T = TypeVar("T")
 
 
-class CoordinatorLog(Protocol):
-    """Where records go: a batch is written whole or not at all."""
+class _Handle(Protocol):
+    def cancel(self) -> None: ...
 
-    def append(
+
+class Host(Protocol[P, S_co]):
+    """What a process gives its coordinators."""
+
+    def partitions(self) -> Sequence[P]:
+        """Those of the topic, by index; none while it does not exist."""
+
+    def new_shard(self, partition: P) -> S_co:
+        """A shard that knows nothing yet."""
+
+    def log(self, partition: P) -> CoordinatorLog:
+        """A partition's log."""
+
+    def loads_early(self, partition: P) -> bool:
+        """Whether the leader loads the log before anybody asks it for something."""
+
+    def unreadable(self, partition: P, error: Exception) -> None:
+        """A log cannot be read, so the partition has no coordinator until another broker leads it."""
+
+    def now_ms(self) -> int:
+        """The time."""
+
+    def stepped_ms(self) -> int:
+        """How far the clock has been set forward or back without time having passed."""
+
+    def call_at(self, at_ms: int, action: Callable[[], object]) -> _Handle:
+        """Do something at a time."""
+
+    def run_work(
         self,
-        records: Sequence[CoordinatorRecord],
-        *,
-        timestamp_ms: int,
-        producer_id: int = -1,
-        producer_epoch: int = -1,
-    ) -> int:
-        """Write one batch; returns the offset of its first record. Raises `AppendError`."""
+        work: Generator[None, None, None],
+        done: Callable[[Any], object],
+        failed: Callable[[BaseException], object],
+    ) -> bool:
+        """Do long work with turns for others in between; whether it is over already."""
 
-    def parts(self, records: Sequence[CoordinatorRecord]) -> Iterable[Sequence[CoordinatorRecord]]:
-        """The records in as few batches as the log has room for; one that is too large alone is in a batch alone."""
-
-    def append_marker(self, producer_id: int, producer_epoch: int, *, commit: bool, timestamp_ms: int) -> int:
-        """Write the end of a transaction; returns its offset. Raises `AppendError`."""
-
-    def read(self) -> Iterator[StoredRecord | StoredMarker]:
-        """Everything, oldest first."""
+    def task_failed(self, error: BaseException) -> None:
+        """A task of a coordinator failed, and is dropped."""
 
 
-@runtime_checkable
-class ColumnarLog(CoordinatorLog, Protocol):
-    """A log that can be read many records at a time."""
+@dataclass(slots=True, eq=False)
+class Coordinator(Generic[S]):
+    """The coordinator of one partition in one leader epoch. `stepped_ms`: how far the clock had been set when its timers were last looked at."""
 
-    def blocks(self) -> Iterator["RawBlock"] | None:
-        """Everything, oldest first; `None` if it cannot be read so here."""
+    partition: Partition
+    runtime: PartitionRuntime[S]
+    leader_epoch: int
+    stepped_ms: int
+    timer: _Handle | None = None
+    timer_at_ms: int | None = None
+
+    @property
+    def shard(self) -> S:
+        """What it knows."""
+        return self.runtime.shard
 
 
-@dataclass
-class MemoryLog:
-    """A log in memory. `fail_next`: what the next append fails with."""
+class CoordinatorRuntime(Generic[P, S]):
+    """All coordinators of a topic."""
 
-    stored: list[StoredRecord | StoredMarker] = field(default_factory=list)
-    fail_next: ErrorCode | None = None
+    def __init__(self, host: Host[P, S]) -> None:
+        self._host = host
+        self._running: dict[int, Coordinator[S]] = {}
+        self._active: set[int] = set()  # partitions that had a coordinator: one without a leader gets another
+        self._unreadable: dict[int, tuple[P, int]] = {}
 
-    def append(
-        self,
-        records: Sequence[CoordinatorRecord],
-        *,
-        timestamp_ms: int,
-        producer_id: int = -1,
-        producer_epoch: int = -1,
-    ) -> int:
-        """Write one batch; returns the offset of its first record. Raises `AppendError` if it was told to."""
-        self._fail()
-        first = len(self.stored)
-        self.stored += [
-            StoredRecord(
-                offset=first + index,
-                timestamp_ms=timestamp_ms,
-                record=record,
-                producer_id=producer_id,
-                producer_epoch=producer_epoch,
-            )
-            for index, record in enumerate(records)
-        ]
-        return first
+    def __iter__(self) -> Iterator[Coordinator[S]]:
+        return iter(list(self._running.values()))
 
-    def parts(self, records: Sequence[CoordinatorRecord]) -> Iterable[Sequence[CoordinatorRecord]]:
-        """All in one batch: there is no limit."""
-        return [records]
+    # ---- who coordinates
 
-    def append_marker(self, producer_id: int, producer_epoch: int, *, commit: bool, timestamp_ms: int) -> int:
-        """Write the end of a transaction; returns its offset. Raises `AppendError` if it was told to."""
-        self._fail()
-        self.stored.append(
-            StoredMarker(
-                offset=len(self.stored),
-                timestamp_ms=timestamp_ms,
-                producer_id=producer_id,
-                producer_epoch=producer_epoch,
-                commit=commit,
-            )
+    def at(self, partition: P) -> Coordinator[S] | None:
+        """The coordinator of a partition, which loads its log if it is new; `None` without a leader, and if the log cannot be read: half of it would pass for all."""
+        running = self._running.get(partition.index)
+        if running is not None:
+            if running.partition is partition and running.leader_epoch == partition.leader_epoch:
+                return running
+            self._unload(partition.index)
+        return self._load(partition)
+
+    def _load(self, partition: P) -> Coordinator[S] | None:
+        found, leader_epoch = self._unreadable.get(partition.index, (None, -1))
+        if partition.leader < 0 or (found is partition and leader_epoch == partition.leader_epoch):
+            return None
+        host = self._host
+        runtime = PartitionRuntime(
+            host.new_shard(partition),
+            host.log(partition),
+            now_ms=host.now_ms(),
+            run_work=lambda work, then: self._run_work(partition.index, work, then),
         )
-        return len(self.stored) - 1
-
-    def read(self) -> Iterator[StoredRecord | StoredMarker]:
-        """Everything, oldest first."""
-        return iter(self.stored)
-
-    def _fail(self) -> None:
-        if self.fail_next is not None:
-            code, self.fail_next = self.fail_next, None
-            raise AppendError(code)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteEvent:
-    """Something was to be written: for whom, how many records, when; `error`: why it was not."""
-
-    name: str
-    records: int
-    at_ms: int
-    error: ErrorCode | None = None
-
-
-RunWork = Callable[[Generator[None, None, None], Callable[[], None]], bool]
-
-
-def _at_once(work: Generator[None, None, None], then: Callable[[], None]) -> bool:
-    for _ in work:
-        pass
-    then()
-    return True
-
-
-class CoordinatorRuntime:
-    """One shard and its log. `now_ms`: the clock, which only `advance` moves, and `step` sets.
-
-    `on_event`: is told of everything that was written, or could not be. `run_tasks_at_once`: whether what a shard leaves for later (`CoordinatorShard.tasks`)
-    is done right after what left it. `run_work`: does the long part of that (`Task.work`) and calls what follows; returns whether both were at once.
-    """
-
-    def __init__(
-        self,
-        shard: CoordinatorShard,
-        log: CoordinatorLog,
-        *,
-        now_ms: int,
-        on_event: Callable[[WriteEvent], None] | None = None,
-        run_tasks_at_once: bool = True,
-        run_work: RunWork | None = None,
-    ) -> None:
-        self.shard = shard
-        self.log = log
-        self.now_ms = now_ms
-        self.run_tasks_at_once = run_tasks_at_once
-        self._run_work = run_work or _at_once
-        self._working: Task | None = None
-        self._on_event = on_event
-
-    def load(self) -> None:
-        """Replay the log, and do what a coordinator does then: sessions start anew. A log that has columns is replayed by these, with the same result."""
-        blocks = self.log.blocks() if isinstance(self.log, ColumnarLog) else None
-        if blocks is not None:
-            from quorate.coordinator.bulk import replay_blocks
-
-            replay_blocks(self.shard.state, blocks, strict=True)
-        else:
-            self._replay_log()
-        self._write("load", self.shard.loaded(self.now_ms))
-        self.settle()
-
-    def _replay_log(self) -> None:
-        for stored in self.log.read():
-            if isinstance(stored, StoredMarker):
-                self.shard.end_transaction(stored.producer_id, commit=stored.commit)
-            else:
-                self.shard.replay(stored.record, offset=stored.offset, producer_id=stored.producer_id, strict=True)
-
-    def unload(self) -> None:
-        """Another broker coordinates the partition from now on: requests that wait are answered NOT_COORDINATOR. The runtime is not to be used any more."""
-        self.shard.tasks.clear()
-        self.shard.unloaded()
-
-    def request(self, request: Message, context: RequestContext) -> Pending[Any]:
-        """Handle, write, replay, answer. A request that fails as a whole is answered by its error."""
-        answer: Pending[Any] = Pending()
-        name = type(request).__name__
+        running = Coordinator(partition, runtime, partition.leader_epoch, host.stepped_ms())
         try:
-            result = self.shard.handle(request, context)
-        except ApiError as error:
-            answer.complete(self.shard.failed(request, context, error.code, error.message))
-            return answer
-        while True:
-            if isinstance(result.response, Pending):
-                result.response.on_complete(answer.complete)
-            failed = self._write(name, result)
-            if failed is not None or result.then is None:
-                break
-            result = result.then(self.now_ms)
-        if failed is not None:
-            answer.complete(self.shard.failed(request, context, failed, "the coordinator could not write to its log"))
-        elif result.response is not None and not isinstance(result.response, Pending):
-            answer.complete(result.response)
-        self.settle()
-        return answer
+            runtime.load()
+        except (LogError, ReplayError) as error:
+            self._unreadable[partition.index] = partition, partition.leader_epoch  # its next leader tries again
+            host.unreadable(partition, error)
+            return None
+        self._running[partition.index] = running
+        self._active.add(partition.index)
+        self._set_timer(running)
+        return running
 
-    def take_image(self, image: MetadataImage, delta: MetadataDelta | None = None) -> MetadataDelta:
-        """The cluster's metadata has changed. `delta`: how, if that is known."""
-        delta, results = self.shard.take_image(image, self.now_ms, delta)
-        for result in results:
-            self._write("image", result)
-        self.settle()
-        return delta
+    def leaders_changed(self) -> None:
+        """Coordinators whose partition is led elsewhere now stop, those elsewhere begin: sessions and open transactions go on without being asked for."""
+        partitions = self._host.partitions()
+        for index, running in list(self._running.items()):
+            if index >= len(partitions) or running.partition is not partitions[index]:
+                self._unload(index)  # the topic was deleted
+                self._active.discard(index)
+        for partition in partitions:
+            if partition.index in self._active or self._host.loads_early(partition):
+                self.at(partition)
 
-    def end_transaction(self, producer_id: int, producer_epoch: int, *, commit: bool) -> None:
-        """Write the marker that ends a producer's transaction (KIP-447). Raises `AppendError`."""
-        self.log.append_marker(producer_id, producer_epoch, commit=commit, timestamp_ms=self.now_ms)
-        self.shard.state.written()
-        self.shard.end_transaction(producer_id, commit=commit)
-        self._tell("marker", 1)
-        self.settle()
+    def _unload(self, index: int) -> None:
+        running = self._running.pop(index)
+        if running.timer is not None:
+            running.timer.cancel()
+        running.runtime.unload()
 
-    def clean_up(self) -> None:
-        """Expire offsets and groups now, as the shard's own timer does from time to time."""
-        self._write("cleanup", self.shard.clean_up(self.now_ms))
-        self.settle()
+    def restart(self) -> None:
+        """Stop all, and load their logs again: brokers were restarted, one after the other."""
+        self.close()
+        self.leaders_changed()
 
-    def advance(self, to_ms: int) -> int:
-        """Move the clock, firing each timer at its time; returns how many fired."""
-        self.settle()
-        fired = 0
-        while (at_ms := self.shard.timers.next_at_ms()) is not None and at_ms <= to_ms:
-            self.now_ms = max(self.now_ms, at_ms)
-            timer = self.shard.timers.next_due(self.now_ms)
-            assert timer is not None
-            fired += 1
-            self._fire(timer)
-            fired += self.settle()
-        self.now_ms = max(self.now_ms, to_ms)
-        return fired
+    def close(self) -> None:
+        """Stop all."""
+        for index in list(self._running):
+            self._unload(index)
 
-    def step(self, by_ms: int) -> None:
-        """The clock was set, forward or back, without time having passed: what is due in a minute still is."""
-        self.now_ms += by_ms
-        self.shard.timers.step(by_ms)
+    # ---- requests
 
-    def run_tasks(self, most: int | None = None) -> int:
-        """Do what the shard has left for later; returns how much was done."""
-        done = 0
-        while self.shard.tasks and self._working is None and (most is None or done < most):
-            task = self._working = self.shard.tasks[0]
-            if task.work is None:
-                self._finish(task)
-            elif not self._run_work(self._long_part(task), partial(self._finish, task)):
-                break
-            done += 1
-        return done
+    def request(self, running: Coordinator[S], request: Message, context: RequestContext) -> Message | Pending[Any]:
+        """Have a coordinator handle a request; what is due comes first."""
+        runtime = running.runtime
+        now_ms = context.now_ms
+        if running.stepped_ms != self._host.stepped_ms():
+            self._step(running)
+        least_ms = runtime.shard.timers.none_before_ms()
+        if least_ms is not None and least_ms <= now_ms:
+            runtime.advance(now_ms)
+        elif now_ms > runtime.now_ms:
+            runtime.now_ms = now_ms
+        response = runtime.request(request, context)
+        self._set_timer(running)
+        return response if response.response is None else response.response
 
-    def _long_part(self, task: Task) -> Generator[None, None, None]:
-        """What a task needs first. A task that fails is dropped, as Kafka's executor drops it: others follow."""
-        assert task.work is not None
+    def run(self, running: Coordinator[S], operation: Callable[[PartitionRuntime[S]], T]) -> T:
+        """Do something with a coordinator's runtime; what is due comes first. Raises what the operation raises."""
+        self._advance(running)
         try:
-            yield from task.work()
-        except Exception:
-            self._take(task)
-            raise
+            return operation(running.runtime)
+        finally:
+            self._set_timer(running)
 
-    def _finish(self, task: Task) -> None:
-        """What follows the long part of a task."""
-        if self._take(task):
-            self._write(task.name, task.operation(self.now_ms))
+    def image_changed(self, image: MetadataImage) -> None:
+        """The cluster's metadata has changed."""
+        before: MetadataImage | None = None
+        delta: MetadataDelta | None = None  # most had the same image before; with 17,000 topics it takes 20 ms
+        for running in self:
+            self._advance(running)
+            if running.shard.image is not before:
+                before, delta = running.shard.image, None
+            delta = running.runtime.take_image(image, delta)
+            self._set_timer(running)
 
-    def _take(self, task: Task) -> bool:
-        """Remove the task that is being done; whether it was still to be done, which it is not after `unload`."""
-        self._working = None
-        if not (self.shard.tasks and self.shard.tasks[0] is task):
-            return False
-        self.shard.tasks.popleft()
-        return True
+    # ---- time
 
-    def settle(self) -> int:
-        """What happens without the clock moving: tasks, then timers that are due already. Returns how many timers fired."""
-        fired = 0
-        while True:
-            if self.run_tasks_at_once:
-                self.run_tasks()
-            timer = self.shard.timers.next_due(self.now_ms)
-            if timer is None:
-                return fired
-            fired += 1
-            self._fire(timer)
+    def _run_work(self, index: int, work: Generator[None, None, None], then: Callable[[], None]) -> bool:
+        """Do a coordinator's long work; what is due follows if that took longer than this turn."""
+        at_once = True
 
-    def _fire(self, timer: Timer) -> None:
-        name = f"Timeout(key={timer.key})"
-        try:
-            failed = self._write(name, timer.operation(self.now_ms))
-        except ApiError as error:
-            failed = error.code
-            self._tell(name, 0, failed)
-        if failed is not None and timer.retry_ms is not None:
-            at_ms = self.now_ms + timer.retry_ms
-            self.shard.timers.schedule(timer.key, at_ms, timer.operation, retry_ms=timer.retry_ms)
+        def later() -> Coordinator[S] | None:
+            return None if at_once else self._running.get(index)
 
-    def _write(self, name: str, result: Result[Any]) -> ErrorCode | None:
-        """The error that clients get, if the records could not be written. Batches before the one that could not be stay."""
-        if result.records:
-            try:
-                for part in [result.records] if result.atomic else self.log.parts(result.records):
-                    self._append(part, result)
-            except AppendError as error:
-                code = MAPPED_ERRORS.get(error.code, error.code)
-                self._tell(name, 0, error.code)
-                if result.on_failed is not None:
-                    result.on_failed(code)
-                return code
-        if self._on_event is not None:
-            self._tell(name, len(result.records))
-        if result.on_appended is not None:
-            result.on_appended()
-        return None
+        def settle(running: Coordinator[S] | None) -> None:
+            if running is not None:
+                running.runtime.settle()
+                self._set_timer(running)
 
-    def _append(self, records: Sequence[CoordinatorRecord], result: Result[Any]) -> None:
-        """Write and replay one batch. Raises `AppendError`."""
-        first = self.log.append(
-            records, timestamp_ms=self.now_ms, producer_id=result.producer_id, producer_epoch=result.producer_epoch
-        )
-        self.shard.state.written()
-        if result.replay:
-            for index, record in enumerate(records):
-                self.shard.replay(record, offset=first + index, producer_id=result.producer_id, strict=True)
+        def done(_: object) -> None:
+            running = later()
+            if running is not None:
+                self._advance(running)
+            then()
+            settle(running)
 
-    def _tell(self, name: str, records: int, error: ErrorCode | None = None) -> None:
-        if self._on_event is not None:
-            name = name.removesuffix("Request")
-            self._on_event(WriteEvent(name=name, records=records, at_ms=self.now_ms, error=error))
+        def failed(error: BaseException) -> None:
+            self._host.task_failed(error)
+            settle(later())  # its other tasks are still to be done
+
+        over = self._host.run_work(work, done, failed)
+        at_once = False
+        return over
+
+    def _set_timer(self, running: Coordinator[S]) -> None:
+        """Wake the coordinator when its next timer is due. A timer that is due later than that only makes it look in vain."""
+        timers = running.runtime.shard.timers
+        known_ms, least_ms = running.timer_at_ms, timers.none_before_ms()
+        if least_ms is None or (known_ms is not None and known_ms <= least_ms):
+            return
+        at_ms = timers.next_at_ms()
+        if at_ms is None or (known_ms is not None and known_ms <= at_ms):
+            return
+        if running.timer is not None:
+            running.timer.cancel()
+        running.timer_at_ms = at_ms
+        running.timer = self._host.call_at(at_ms, lambda: self._due(running))
+
+    def _due(self, running: Coordinator[S]) -> None:
+        running.timer = running.timer_at_ms = None
+        self._advance(running)
+        self._set_timer(running)
+
+    def _advance(self, running: Coordinator[S]) -> None:
+        """Do what is due."""
+        if running.stepped_ms != self._host.stepped_ms():
+            self._step(running)
+        running.runtime.advance(max(self._host.now_ms(), running.runtime.now_ms))
+
+    def _step(self, running: Coordinator[S]) -> None:
+        """The clock was set: sessions last as long as before, as Kafka's do, whose timers have a clock of their own."""
+        by_ms = self._host.stepped_ms() - running.stepped_ms
+        running.stepped_ms += by_ms
+        running.runtime.step(by_ms)
+        if running.timer_at_ms is not None:
+            running.timer_at_ms += by_ms

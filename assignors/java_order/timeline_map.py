@@ -20,7 +20,7 @@ class TimelineMap(dict[K, V]):
     """A dict that knows in which order Kafka's map would be iterated: `ordered()`. Iterating the dict itself is quicker, and gives the order of insertion.
 
     As `BaseHashTable` has it: two slots at first; before each put, also one that replaces, the slots double if four thirds of them do not hold one key more;
-    they never become fewer. Slots are chosen by the high bits of a product, and iterated newest key first. Only `map[key] = value`, `put_new`, `put_all` and removals keep
+    they never become fewer. Slots are chosen by the high bits of a product, and iterated newest key first. Only `map[key] = value`, `put_new`, `put_all`, `exchange` and removals keep
     count: fill it by nothing else (`update`, `setdefault`). `hash_of`: of keys whose Java hash code is not that of `java_hash`.
     """
 
@@ -34,6 +34,11 @@ class TimelineMap(dict[K, V]):
     def __setitem__(self, key: K, value: V) -> None:
         if (len(self) + 1) * 3 > self.slots * 4:
             self.slots *= 2
+        _set(self, key, value)
+
+    def exchange(self, key: K, value: V) -> None:
+        """Exchange the value of a key that is there for another form of the same, of which Kafka's map knows nothing."""
+        assert key in self
         _set(self, key, value)
 
     def put_new(self, keys: Iterable[K], values: Iterable[V]) -> None:

@@ -6,7 +6,3 @@ its answer waits until the group is complete (`rebalance`); then all send SyncGr
 that remove members that are not heard of; `loading` brings groups back to life from the log. `on_consumer_groups` is where the classic protocol meets consumer
 groups.
 """
-
-from quorate.coordinator.classic import heartbeat, join, leave, loading, sync
-
-__all__ = ["heartbeat", "join", "leave", "loading", "sync"]

@@ -30,8 +30,7 @@ def alive(shard: CoordinatorShard, group: ClassicGroup, now_ms: int) -> LiveGrou
     if isinstance(group, LiveGroup):
         return group
     live = LiveGroup.of(group, now_ms)
-    # Past the map's own count: in Kafka nothing is put here.
-    dict.__setitem__(shard.state.groups, group.group_id, live)
+    shard.state.groups.exchange(group.group_id, live)
     return live
 
 

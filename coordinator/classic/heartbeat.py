@@ -8,14 +8,13 @@ from quorate.coordinator.classic.on_consumer_groups import handle_on_consumer_gr
 from quorate.coordinator.classic.rebalance import expect_heartbeat
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import RequestContext, Result
-from quorate.coordinator.shard import CoordinatorShard, handles
+from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.classic import ClassicGroup, ClassicState
 from quorate.coordinator.state.groups import Group
 
 __all__ = ["heartbeat", "keep_session"]
 
 
-@handles(HeartbeatRequest)
 def heartbeat(shard: CoordinatorShard, request: HeartbeatRequest, context: RequestContext) -> Result[HeartbeatResponse]:
     """Begin the member's session anew. Raises `ApiError`."""
     there = existing(shard, request.group_id)

@@ -13,10 +13,10 @@ from quorate.coordinator.classic.returning import join_again
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.records import empty_classic_group
 from quorate.coordinator.results import Pending, RequestContext, Result
-from quorate.coordinator.shard import CoordinatorShard, fails, handles
+from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.classic import ClassicGroup, ClassicState
 
-__all__ = ["TWO_STEPS", "join_group"]
+__all__ = ["TWO_STEPS", "join_failed", "join_group"]
 
 NAMELESS = 7
 """Before this version a protocol's name could not be null."""
@@ -25,7 +25,6 @@ TWO_STEPS = 4
 """Since this version a member without an id gets one, and has to join again with it (KIP-394)."""
 
 
-@handles(JoinGroupRequest)
 def join_group(
     shard: CoordinatorShard, request: JoinGroupRequest, context: RequestContext
 ) -> Result[JoinGroupResponse]:
@@ -188,7 +187,7 @@ def _typed(result: Result[None]) -> Result[JoinGroupResponse]:
     )
 
 
-@fails(JoinGroupRequest)
-def _failed(request: JoinGroupRequest, context: RequestContext, code: ErrorCode, message: str) -> JoinGroupResponse:
+def join_failed(request: JoinGroupRequest, context: RequestContext, code: ErrorCode, message: str) -> JoinGroupResponse:
+    """The response to a JoinGroup that failed as a whole."""
     # Without a group's name no coordinator is asked, and the member hears its id again.
     return _fitting(_error(code, request.member_id if not request.group_id else ""), context.api_version)

@@ -13,16 +13,15 @@ from quorate.coordinator.classic.rebalance import (
 )
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import RequestContext, Result
-from quorate.coordinator.shard import CoordinatorShard, fails, handles
+from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.classic import ClassicGroup, ClassicState
 
-__all__ = ["identities", "leave_group", "left"]
+__all__ = ["identities", "leave_failed", "leave_group", "left"]
 
 SEVERAL = 3
 """Since this version several members leave with one request."""
 
 
-@handles(LeaveGroupRequest)
 def leave_group(
     shard: CoordinatorShard, request: LeaveGroupRequest, context: RequestContext
 ) -> Result[LeaveGroupResponse]:
@@ -86,8 +85,10 @@ def left(outcomes: list[tuple[MemberIdentity, ErrorCode]], version: int) -> Leav
     )
 
 
-@fails(LeaveGroupRequest)
-def _failed(request: LeaveGroupRequest, context: RequestContext, code: ErrorCode, message: str) -> LeaveGroupResponse:
+def leave_failed(
+    request: LeaveGroupRequest, context: RequestContext, code: ErrorCode, message: str
+) -> LeaveGroupResponse:
+    """The response to a LeaveGroup that failed as a whole."""
     if code == ErrorCode.UNKNOWN_MEMBER_ID:  # there is no such group, which Kafka tells each member
         return left([(one, code) for one in identities(request, context.api_version)], context.api_version)
     return LeaveGroupResponse(error_code=code)

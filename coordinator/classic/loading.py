@@ -4,13 +4,12 @@ from quorate.coordinator.classic.group import LiveGroup
 from quorate.coordinator.classic.groups import alive
 from quorate.coordinator.classic.rebalance import heard_of_all, prepare_rebalance
 from quorate.coordinator.errors import ErrorCode
-from quorate.coordinator.shard import ON_UNLOADED, CoordinatorShard, when_loaded
+from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.classic import ClassicGroup
 
 __all__ = ["bring_to_life", "let_go"]
 
 
-@when_loaded(ClassicGroup)
 def bring_to_life(shard: CoordinatorShard, group: ClassicGroup, now_ms: int) -> None:
     """Everybody's session starts anew. A group that is larger than is allowed now rebalances, so that it becomes smaller."""
     if not group.members:
@@ -26,6 +25,3 @@ def let_go(shard: CoordinatorShard) -> None:
     for _, group in shard.state.groups.ordered():
         if isinstance(group, LiveGroup):
             group.answer_all(ErrorCode.NOT_COORDINATOR)
-
-
-ON_UNLOADED.append(let_go)

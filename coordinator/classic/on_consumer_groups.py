@@ -1,11 +1,11 @@
 """Where the classic protocol meets groups of another kind (KIP-848, "Migration").
 
-A request about a consumer group that has members is answered by what `on_consumer_group` was given for its type. Without an entry, and for
-groups of other kinds, JoinGroup is refused, and for the other requests nobody is a member. An empty consumer group gives way to a classic one.
+A request about a consumer group that has members is handled by the shard's handler for its type (`on_consumer_groups`). For groups of other
+kinds, JoinGroup is refused, and for the other requests nobody is a member. An empty consumer group gives way to a classic one.
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api import JoinGroupRequest
@@ -15,31 +15,15 @@ from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state import ConsumerGroup, Group, StreamsGroup
 
-__all__ = ["gives_way", "handle_on_consumer_group", "on_consumer_group", "replace_empty_group"]
-
-Handler = Callable[[CoordinatorShard, Any, Any, RequestContext], Result[Any]]
-H = TypeVar("H", bound=Handler)
-
-_HANDLERS: dict[type[Message], Handler] = {}
-
-
-def on_consumer_group(request: type[Message]) -> Callable[[H], H]:
-    """Enter what answers this request if it is about a consumer group: shard, group, request, context → result."""
-
-    def enter(handler: H) -> H:
-        _HANDLERS[request] = handler
-        return handler
-
-    return enter
+__all__ = ["gives_way", "handle_on_consumer_group", "replace_empty_group"]
 
 
 def handle_on_consumer_group(
     shard: CoordinatorShard, group: Group, request: Message, context: RequestContext
 ) -> Result[Any]:
     """Answer a request of the classic protocol about a group that is not classic. Raises `ApiError`."""
-    handler = _HANDLERS.get(type(request))
-    if handler is not None and isinstance(group, ConsumerGroup):
-        return handler(shard, group, request, context)
+    if isinstance(group, ConsumerGroup):
+        return shard.on_consumer_groups[type(request)](shard, group, request, context)
     refused = isinstance(request, JoinGroupRequest)
     code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL if refused else ErrorCode.UNKNOWN_MEMBER_ID
     raise ApiError(code, f"group {group.group_id} is a {group.kind.lower()} group")

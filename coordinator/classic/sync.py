@@ -9,7 +9,7 @@ from quorate.coordinator.classic.rebalance import give_assignments, rebalance_if
 from quorate.coordinator.classic.records import group_record
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import Pending, RequestContext, Result
-from quorate.coordinator.shard import CoordinatorShard, handles
+from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.classic import ClassicGroup, ClassicState
 
 __all__ = ["sync_group"]
@@ -18,7 +18,6 @@ NAMES_PROTOCOL = 5
 """Since this version a member has to say which protocol it follows (KIP-559)."""
 
 
-@handles(SyncGroupRequest)
 def sync_group(
     shard: CoordinatorShard, request: SyncGroupRequest, context: RequestContext
 ) -> Result[SyncGroupResponse]:

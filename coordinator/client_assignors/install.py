@@ -8,14 +8,13 @@ from quorate.coordinator.client_assignors.validation import checked
 from quorate.coordinator.consumer import records as write
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import RequestContext, Result
-from quorate.coordinator.shard import CoordinatorShard, handles
+from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.computation import Phase
 from quorate.coordinator.state.consumer import ConsumerGroup
 
 __all__ = ["consumer_group_install_assignment"]
 
 
-@handles(ConsumerGroupInstallAssignmentRequest)
 def consumer_group_install_assignment(
     shard: CoordinatorShard, request: ConsumerGroupInstallAssignmentRequest, context: RequestContext
 ) -> Result[ConsumerGroupInstallAssignmentResponse]:

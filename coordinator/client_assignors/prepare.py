@@ -13,13 +13,12 @@ from quorate.coordinator.client_assignors.selection import announcement
 from quorate.coordinator.client_assignors.turns import asked
 from quorate.coordinator.image import MetadataImage, TopicImage
 from quorate.coordinator.results import RequestContext, Result
-from quorate.coordinator.shard import CoordinatorShard, handles
+from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 
 __all__ = ["consumer_group_prepare_assignment"]
 
 
-@handles(ConsumerGroupPrepareAssignmentRequest)
 def consumer_group_prepare_assignment(
     shard: CoordinatorShard, request: ConsumerGroupPrepareAssignmentRequest, context: RequestContext
 ) -> Result[ConsumerGroupPrepareAssignmentResponse]:

@@ -7,7 +7,3 @@ it (`reconcile`). `leaving` has all ways in which a member goes, `sessions` the 
 The classic protocol in these groups, and their conversion from and to classic groups, are in `quorate.coordinator.conversion`, and meet this room in its own
 `conversion`. What follows from what a member announced is the same for both protocols (`progress`).
 """
-
-from quorate.coordinator.consumer import heartbeat, regexes, sessions
-
-__all__ = ["heartbeat", "regexes", "sessions"]

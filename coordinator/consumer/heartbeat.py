@@ -6,12 +6,12 @@ from dataclasses import replace
 from quorate.codecs import CoordinatorRecord, Uuid
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from quorate.codecs.api.consumer_group_heartbeat import AssignedMetadata, Assignment, TopicPartitions
+from quorate.codecs.messages.classic_group import GroupMetadataKey
 from quorate.coordinator.client_assignors.announced import told_with
 from quorate.coordinator.client_assignors.turns import turn
 from quorate.coordinator.consumer import records as write
 from quorate.coordinator.consumer.at_rest import answer_at_rest
 from quorate.coordinator.consumer.checks import JOIN, LEAVE, LEAVE_STATIC, check_not_full, check_request
-from quorate.coordinator.consumer.conversion import group_for
 from quorate.coordinator.consumer.leaving import leave
 from quorate.coordinator.consumer.members import announced, find_or_join, same_names
 from quorate.coordinator.consumer.owned import Order
@@ -20,14 +20,16 @@ from quorate.coordinator.consumer.regexes import RegexChange, update_regex
 from quorate.coordinator.consumer.sessions import heartbeat_interval_ms, start_session
 from quorate.coordinator.consumer.subscriptions import Refreshed, is_stale, refresh
 from quorate.coordinator.consumer.target import may_assign
+from quorate.coordinator.errors import ApiError, ErrorCode
+from quorate.coordinator.records import tombstone
 from quorate.coordinator.results import RequestContext, Result
-from quorate.coordinator.shard import CoordinatorShard, handles
-from quorate.coordinator.state.consumer import Owned
+from quorate.coordinator.shard import CoordinatorShard
+from quorate.coordinator.state.classic import ClassicGroup
+from quorate.coordinator.state.consumer import ConsumerGroup, Owned
 
 __all__ = ["consumer_group_heartbeat"]
 
 
-@handles(ConsumerGroupHeartbeatRequest)
 def consumer_group_heartbeat(
     shard: CoordinatorShard, request: ConsumerGroupHeartbeatRequest, context: RequestContext
 ) -> Result[ConsumerGroupHeartbeatResponse]:
@@ -41,13 +43,39 @@ def consumer_group_heartbeat(
     return _beat(shard, request, context)
 
 
+def _group_for(
+    shard: CoordinatorShard, group_id: str, records: list[CoordinatorRecord], now_ms: int, *, create: bool
+) -> ConsumerGroup:
+    """The consumer group; with `create` a new one, in the place of an empty classic group if there is one.
+
+    Raises `ApiError` GROUP_ID_NOT_FOUND if there is none, or it is of another kind.
+    """
+    group = shard.state.groups.get(group_id)
+    if isinstance(group, ConsumerGroup):
+        return group
+    if group is None and create:
+        return _new(shard, group_id)
+    if isinstance(group, ClassicGroup) and create:
+        if group.is_empty:
+            records.append(tombstone(GroupMetadataKey(group=group_id)))
+            return _new(shard, group_id)
+        return shard.upgrade(group, records, now_ms)
+    raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {group_id}")
+
+
+def _new(shard: CoordinatorShard, group_id: str) -> ConsumerGroup:
+    group = ConsumerGroup(group_id)
+    group.epoch = group.assignment_epoch = shard.behaviour.first_epoch
+    return group
+
+
 def _beat(
     shard: CoordinatorShard, request: ConsumerGroupHeartbeatRequest, context: RequestContext
 ) -> Result[ConsumerGroupHeartbeatResponse]:
     now_ms = context.now_ms
     records: list[CoordinatorRecord] = []
     joining = request.member_epoch == JOIN
-    group = group_for(shard, request.group_id, records, now_ms, create=joining)
+    group = _group_for(shard, request.group_id, records, now_ms, create=joining)
     check_not_full(shard.config, group, request.member_id)
     member_id = request.member_id or str(Uuid(shard.new_id().bytes))
     before = find_or_join(group, member_id, request, records, config=shard.config)

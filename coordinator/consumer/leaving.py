@@ -8,7 +8,6 @@ from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from quorate.coordinator.consumer import records as write
 from quorate.coordinator.consumer.checks import LEAVE_STATIC, check_holder
-from quorate.coordinator.consumer.conversion import downgraded
 from quorate.coordinator.consumer.members import static_member
 from quorate.coordinator.consumer.old_metadata import Subscriptions, differing
 from quorate.coordinator.consumer.owned import Order
@@ -74,7 +73,7 @@ def fence(
     """Remove members. The group may become a classic one by that; otherwise it gets another epoch."""
     if not members:
         return Result()
-    converted = downgraded(shard, group, members, now_ms)
+    converted = shard.downgrade(group, members, now_ms)
     if converted is not None:
         return converted
     records = removal(shard, group, members)

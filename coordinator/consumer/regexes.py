@@ -17,11 +17,19 @@ from quorate.coordinator.consumer.subscriptions import REFRESH_INTERVAL_MS, Coun
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.image import MetadataDelta, MetadataImage
 from quorate.coordinator.results import RequestContext, Result, Task
-from quorate.coordinator.shard import ON_IMAGE, ON_LOADED, CoordinatorShard
+from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup
 from quorate.coordinator.state.modern import ModernGroup
 
-__all__ = ["MIN_REFRESH_INTERVAL_MS", "RegexChange", "matching", "resolved", "update_regex"]
+__all__ = [
+    "MIN_REFRESH_INTERVAL_MS",
+    "RegexChange",
+    "matching",
+    "resolved",
+    "see_first_image",
+    "topics_changed",
+    "update_regex",
+]
 
 MIN_REFRESH_INTERVAL_MS = 10_000
 """Expressions of a group are not matched again before this has passed."""
@@ -208,7 +216,7 @@ def resolved(
     return records
 
 
-def _topics_changed(shard: CoordinatorShard, delta: MetadataDelta, now_ms: int) -> Result[None]:
+def topics_changed(shard: CoordinatorShard, delta: MetadataDelta, now_ms: int) -> Result[None]:
     """Groups that subscribe to topics that changed compute their hash anew; new topics are matched by expressions."""
     if shard.new_topics_version == -1 or delta.created:
         shard.new_topics_version = shard.image.version
@@ -219,11 +227,7 @@ def _topics_changed(shard: CoordinatorShard, delta: MetadataDelta, now_ms: int) 
     return Result()
 
 
-def _first_image(shard: CoordinatorShard, now_ms: int) -> Result[None]:
+def see_first_image(shard: CoordinatorShard) -> None:
+    """Match regexes from the image on that the shard has when its log has been replayed."""
     if shard.new_topics_version == -1:
         shard.new_topics_version = shard.image.version
-    return Result()
-
-
-ON_IMAGE.append(_topics_changed)
-ON_LOADED.append(_first_image)

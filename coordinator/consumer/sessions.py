@@ -4,7 +4,7 @@ from functools import partial
 
 from quorate.coordinator.consumer.leaving import REBALANCE_TIMER, SESSION_TIMER, fence
 from quorate.coordinator.results import Result
-from quorate.coordinator.shard import CoordinatorShard, when_loaded
+from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember, MemberState
 
 __all__ = ["heartbeat_interval_ms", "restart_sessions", "session_timeout_ms", "start_session", "watch_revocation"]
@@ -58,7 +58,6 @@ def fence_if_there(
     return fence(shard, group, [member], now_ms)
 
 
-@when_loaded(ConsumerGroup)
 def restart_sessions(shard: CoordinatorShard, group: ConsumerGroup, now_ms: int) -> None:
     """The log was loaded: all members have a session's time to be heard of, and those that have to give up partitions their rebalance timeout."""
     for member_id, member in group.members.ordered():

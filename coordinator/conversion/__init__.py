@@ -5,7 +5,3 @@ their assignments, and hear by their heartbeats when to join again (`follow`), w
 or comes back as a classic one, the group becomes a classic group again (`downgrade`). `embedded` has the messages inside the classic protocol, `waiting` the
 timers of classic members.
 """
-
-from quorate.coordinator.conversion import downgrade, follow, join, upgrade
-
-__all__ = ["downgrade", "follow", "join", "upgrade"]

@@ -8,7 +8,6 @@ from quorate.codecs.api.join_group import JoinGroupRequestProtocol
 from quorate.coordinator.classic.group import LiveGroup, LiveMember
 from quorate.coordinator.classic.rebalance import heard_of_all, prepare_rebalance
 from quorate.coordinator.classic.records import group_record
-from quorate.coordinator.consumer.conversion import DOWNGRADES
 from quorate.coordinator.consumer.owned import as_target
 from quorate.coordinator.conversion.embedded import assignment_for
 from quorate.coordinator.errors import ApiError, ErrorCode
@@ -53,9 +52,6 @@ def downgrade(
     made = converted(shard, group, now_ms, leaving=leaving)
     prepare_rebalance(shard, made.group, now_ms)
     return Result(records=made.records, replay=False, on_failed=lambda code: made.undo())
-
-
-DOWNGRADES.append(downgrade)
 
 
 def may_replace(shard: CoordinatorShard, group: ConsumerGroup, old: ConsumerMember) -> bool:

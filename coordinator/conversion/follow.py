@@ -11,7 +11,6 @@ from quorate.codecs.api import (
 )
 from quorate.codecs.api.leave_group import MemberIdentity
 from quorate.coordinator.classic.leave import identities, left
-from quorate.coordinator.classic.on_consumer_groups import on_consumer_group
 from quorate.coordinator.consumer.checks import check_holder
 from quorate.coordinator.consumer.leaving import fence
 from quorate.coordinator.consumer.members import static_member
@@ -27,7 +26,6 @@ from quorate.coordinator.state.groups import CONSUMER_PROTOCOL
 __all__ = ["heartbeat", "leave_group", "sync_group"]
 
 
-@on_consumer_group(SyncGroupRequest)
 def sync_group(
     shard: CoordinatorShard, group: ConsumerGroup, request: SyncGroupRequest, context: RequestContext
 ) -> Result[SyncGroupResponse]:
@@ -62,7 +60,6 @@ def sync_group(
     )
 
 
-@on_consumer_group(HeartbeatRequest)
 def heartbeat(
     shard: CoordinatorShard, group: ConsumerGroup, request: HeartbeatRequest, context: RequestContext
 ) -> Result[HeartbeatResponse]:
@@ -84,7 +81,6 @@ def _newest_epoch(shard: CoordinatorShard, group: ConsumerGroup) -> int:
     return group.assignment_epoch if shard.behaviour.follows_target else group.epoch
 
 
-@on_consumer_group(LeaveGroupRequest)
 def leave_group(
     shard: CoordinatorShard, group: ConsumerGroup, request: LeaveGroupRequest, context: RequestContext
 ) -> Result[LeaveGroupResponse]:

@@ -7,7 +7,6 @@ from quorate.codecs.api import JoinGroupRequest, JoinGroupResponse
 from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue
 from quorate.codecs.messages.protocol import ConsumerProtocolSubscription
 from quorate.coordinator.classic.join import TWO_STEPS
-from quorate.coordinator.classic.on_consumer_groups import on_consumer_group
 from quorate.coordinator.classic.rebalance import prepare_rebalance
 from quorate.coordinator.config import CoordinatorConfig, MigrationPolicy
 from quorate.coordinator.consumer import records as write
@@ -28,7 +27,6 @@ from quorate.coordinator.state.groups import CONSUMER_PROTOCOL
 __all__ = ["join"]
 
 
-@on_consumer_group(JoinGroupRequest)
 def join(
     shard: CoordinatorShard, group: ConsumerGroup, request: JoinGroupRequest, context: RequestContext
 ) -> Result[JoinGroupResponse]:

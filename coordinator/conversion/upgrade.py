@@ -7,7 +7,6 @@ from quorate.codecs.messages.protocol import ConsumerProtocolSubscription
 from quorate.coordinator.classic.group import LiveGroup, LiveMember
 from quorate.coordinator.classic.groups import alive
 from quorate.coordinator.consumer import records as write
-from quorate.coordinator.consumer.conversion import UPGRADES
 from quorate.coordinator.consumer.members import in_writing
 from quorate.coordinator.consumer.old_metadata import converted_topics
 from quorate.coordinator.consumer.owned import Order, Partitions, grown_map
@@ -47,9 +46,6 @@ def upgrade(
     for _, member in made.members.ordered():
         heard(shard, made.group_id, member, now_ms)
     return made
-
-
-UPGRADES.append(upgrade)
 
 
 def _check(shard: CoordinatorShard, group: LiveGroup) -> None:

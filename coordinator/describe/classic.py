@@ -4,13 +4,12 @@ from quorate.codecs.api import DescribeGroupsRequest, DescribeGroupsResponse
 from quorate.codecs.api.describe_groups import DescribedGroup, DescribedGroupMember
 from quorate.coordinator.errors import ErrorCode
 from quorate.coordinator.results import RequestContext, Result
-from quorate.coordinator.shard import CoordinatorShard, handles
+from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.classic import ClassicGroup, ClassicState
 
 __all__ = ["describe_groups", "described"]
 
 
-@handles(DescribeGroupsRequest)
 def describe_groups(
     shard: CoordinatorShard, request: DescribeGroupsRequest, context: RequestContext
 ) -> Result[DescribeGroupsResponse]:

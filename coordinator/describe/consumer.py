@@ -13,13 +13,12 @@ from quorate.coordinator.describe.each import each_described
 from quorate.coordinator.describe.order import in_map_order
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.results import RequestContext, Result
-from quorate.coordinator.shard import CoordinatorShard, handles
+from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 
 __all__ = ["consumer_group_describe", "described"]
 
 
-@handles(ConsumerGroupDescribeRequest)
 def consumer_group_describe(
     shard: CoordinatorShard, request: ConsumerGroupDescribeRequest, context: RequestContext
 ) -> Result[ConsumerGroupDescribeResponse]:

@@ -21,15 +21,20 @@ from quorate.codecs.api import (
 )
 from quorate.coordinator.errors import ErrorCode
 from quorate.coordinator.results import RequestContext
-from quorate.coordinator.shard import fails
 
-__all__: list[str] = []
+__all__ = [
+    "consumer_group_describe_failed",
+    "describe_groups_failed",
+    "offset_fetch_failed",
+    "share_group_describe_failed",
+    "streams_group_describe_failed",
+]
 
 
-@fails(DescribeGroupsRequest)
-def _groups(
+def describe_groups_failed(
     request: DescribeGroupsRequest, context: RequestContext, code: ErrorCode, message: str
 ) -> DescribeGroupsResponse:
+    """The error with each group."""
     each = (describe_groups.DescribedGroup(group_id=group, error_code=code) for group in request.groups)
     return DescribeGroupsResponse(groups=tuple(each))
 
@@ -38,32 +43,31 @@ def _described(struct: Any, group_ids: tuple[str, ...], code: ErrorCode, message
     return tuple(struct(group_id=group, error_code=code, error_message=message or None) for group in group_ids)
 
 
-@fails(ConsumerGroupDescribeRequest)
-def _consumer_groups(
+def consumer_group_describe_failed(
     request: ConsumerGroupDescribeRequest, context: RequestContext, code: ErrorCode, message: str
 ) -> ConsumerGroupDescribeResponse:
+    """The error with each group."""
     struct = consumer_group_describe.DescribedGroup
     return ConsumerGroupDescribeResponse(groups=_described(struct, request.group_ids, code, message))
 
 
-@fails(ShareGroupDescribeRequest)
-def _share_groups(
+def share_group_describe_failed(
     request: ShareGroupDescribeRequest, context: RequestContext, code: ErrorCode, message: str
 ) -> ShareGroupDescribeResponse:
+    """The error with each group."""
     struct = share_group_describe.DescribedGroup
     return ShareGroupDescribeResponse(groups=_described(struct, request.group_ids, code, message))
 
 
-@fails(StreamsGroupDescribeRequest)
-def _streams_groups(
+def streams_group_describe_failed(
     request: StreamsGroupDescribeRequest, context: RequestContext, code: ErrorCode, message: str
 ) -> StreamsGroupDescribeResponse:
+    """The error with each group."""
     struct = streams_group_describe.DescribedGroup
     return StreamsGroupDescribeResponse(groups=_described(struct, request.group_ids, code, message))
 
 
-@fails(OffsetFetchRequest)
-def _offsets(
+def offset_fetch_failed(
     request: OffsetFetchRequest, context: RequestContext, code: ErrorCode, message: str
 ) -> OffsetFetchResponse:
     """With each group since version 8; on top since version 2; before that with each partition."""

@@ -3,12 +3,11 @@
 from quorate.codecs.api import ListGroupsRequest, ListGroupsResponse
 from quorate.codecs.api.list_groups import ListedGroup
 from quorate.coordinator.results import RequestContext, Result
-from quorate.coordinator.shard import CoordinatorShard, handles
+from quorate.coordinator.shard import CoordinatorShard
 
 __all__ = ["list_groups"]
 
 
-@handles(ListGroupsRequest)
 def list_groups(
     shard: CoordinatorShard, request: ListGroupsRequest, context: RequestContext
 ) -> Result[ListGroupsResponse]:

@@ -7,7 +7,7 @@ from quorate.coordinator.describe.each import each_described
 from quorate.coordinator.describe.order import in_map_order
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.results import RequestContext, Result
-from quorate.coordinator.shard import CoordinatorShard, handles
+from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.share import ShareGroup, ShareMember
 
 __all__ = ["described", "share_group_describe"]
@@ -16,7 +16,6 @@ ASSIGNOR = "simple"
 """The only assignor of share groups."""
 
 
-@handles(ShareGroupDescribeRequest)
 def share_group_describe(
     shard: CoordinatorShard, request: ShareGroupDescribeRequest, context: RequestContext
 ) -> Result[ShareGroupDescribeResponse]:

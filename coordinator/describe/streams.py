@@ -14,13 +14,12 @@ from quorate.coordinator.describe.each import each_described
 from quorate.coordinator.describe.topology import TopologyProblem, internal_topics
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.results import RequestContext, Result
-from quorate.coordinator.shard import CoordinatorShard, handles
+from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.streams import StreamsGroup, StreamsMember
 
 __all__ = ["described", "streams_group_describe"]
 
 
-@handles(StreamsGroupDescribeRequest)
 def streams_group_describe(
     shard: CoordinatorShard, request: StreamsGroupDescribeRequest, context: RequestContext
 ) -> Result[StreamsGroupDescribeResponse]:

@@ -26,16 +26,15 @@ from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.offsets.member import check_commit, stale
 from quorate.coordinator.records import offset_commit
 from quorate.coordinator.results import RequestContext, Result
-from quorate.coordinator.shard import CoordinatorShard, fails, handles
+from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state import ConsumerMember
 
-__all__ = ["commit_offsets", "commit_offsets_of_transaction"]
+__all__ = ["commit_failed", "commit_offsets", "commit_offsets_of_transaction", "transaction_commit_failed"]
 
 BY_TOPIC_ID = 10
 """Since this version of OffsetCommit and OffsetFetch topics are told by their ids."""
 
 
-@handles(OffsetCommitRequest)
 def commit_offsets(
     shard: CoordinatorShard, request: OffsetCommitRequest, context: RequestContext
 ) -> Result[OffsetCommitResponse]:
@@ -176,16 +175,15 @@ def _all(
     )
 
 
-@fails(OffsetCommitRequest)
-def _commit_failed(
+def commit_failed(
     request: OffsetCommitRequest, context: RequestContext, code: ErrorCode, message: str
 ) -> OffsetCommitResponse:
+    """The error with each partition."""
     return OffsetCommitResponse(
         topics=tuple(_all(topic.topic_id, topic.name, topic.partitions, code) for topic in request.topics)
     )
 
 
-@handles(TxnOffsetCommitRequest)
 def commit_offsets_of_transaction(
     shard: CoordinatorShard, request: TxnOffsetCommitRequest, context: RequestContext
 ) -> Result[TxnOffsetCommitResponse]:
@@ -241,10 +239,10 @@ def commit_offsets_of_transaction(
     )
 
 
-@fails(TxnOffsetCommitRequest)
-def _txn_commit_failed(
+def transaction_commit_failed(
     request: TxnOffsetCommitRequest, context: RequestContext, code: ErrorCode, message: str
 ) -> TxnOffsetCommitResponse:
+    """The error with each partition."""
     return TxnOffsetCommitResponse(
         topics=tuple(
             TxnOffsetCommitResponseTopic(

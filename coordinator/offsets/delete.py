@@ -14,14 +14,13 @@ from quorate.coordinator.image import MetadataDelta, TopicImage
 from quorate.coordinator.offsets.subscribed import is_subscribed
 from quorate.coordinator.records import tombstone
 from quorate.coordinator.results import RequestContext, Result
-from quorate.coordinator.shard import ON_IMAGE, CoordinatorShard, handles
+from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state import ClassicGroup, ConsumerGroup
 from quorate.coordinator.state.offsets import Topics
 
 __all__ = ["delete_offsets", "forget_topics", "offset_tombstones"]
 
 
-@handles(OffsetDeleteRequest)
 def delete_offsets(
     shard: CoordinatorShard, request: OffsetDeleteRequest, context: RequestContext
 ) -> Result[OffsetDeleteResponse]:
@@ -116,6 +115,3 @@ def offset_tombstones(shard: CoordinatorShard, group: str) -> list[CoordinatorRe
         for topic, partitions in held.ordered() if held is not None else ():
             found.update(dict.fromkeys((topic, partition) for partition, _ in partitions.ordered()))
     return [tombstone(OffsetCommitKey(group=group, topic=topic, partition=partition)) for topic, partition in found]
-
-
-ON_IMAGE.append(forget_topics)

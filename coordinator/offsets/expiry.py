@@ -6,7 +6,7 @@ from quorate.coordinator.offsets.groups import group_tombstones
 from quorate.coordinator.offsets.subscribed import is_subscribed
 from quorate.coordinator.records import tombstone
 from quorate.coordinator.results import Result
-from quorate.coordinator.shard import CLEAN_UP, CoordinatorShard
+from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state import ClassicGroup, ClassicState, CommittedOffset, Group, ShareGroup
 
 __all__ = ["expire"]
@@ -60,6 +60,3 @@ def _is_over(shard: CoordinatorShard, group: Group, offset: CommittedOffset, now
     if isinstance(group, ClassicGroup) and group.protocol_type and group.is_empty and group.since_ms >= 0:
         base_ms = group.since_ms
     return now_ms - base_ms >= shard.config.offsets_retention_minutes * MINUTE_MS
-
-
-CLEAN_UP.append(expire)

@@ -15,7 +15,7 @@ from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.offsets.commit import BY_TOPIC_ID
 from quorate.coordinator.offsets.member import check_fetch
 from quorate.coordinator.results import RequestContext, Result
-from quorate.coordinator.shard import CoordinatorShard, handles
+from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state import CommittedOffset, ShareGroup
 
 __all__ = ["fetch_offsets"]
@@ -23,7 +23,6 @@ __all__ = ["fetch_offsets"]
 SEVERAL_GROUPS = 8
 
 
-@handles(OffsetFetchRequest)
 def fetch_offsets(
     shard: CoordinatorShard, request: OffsetFetchRequest, context: RequestContext
 ) -> Result[OffsetFetchResponse]:

@@ -23,15 +23,14 @@ from quorate.coordinator.errors import ErrorCode
 from quorate.coordinator.offsets.delete import offset_tombstones
 from quorate.coordinator.records import tombstone
 from quorate.coordinator.results import Pending, RequestContext, Result
-from quorate.coordinator.shard import CoordinatorShard, fails, handles
+from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.share.deletion import losing_state
 from quorate.coordinator.share.records import group_tombstones as share_group_tombstones
 from quorate.coordinator.state import ClassicGroup, ConsumerGroup, Group, ShareGroup, StreamsGroup
 
-__all__ = ["delete_groups", "group_tombstones"]
+__all__ = ["delete_groups", "group_tombstones", "nothing_deleted"]
 
 
-@handles(DeleteGroupsRequest)
 def delete_groups(
     shard: CoordinatorShard, request: DeleteGroupsRequest, context: RequestContext
 ) -> Result[DeleteGroupsResponse]:
@@ -82,8 +81,7 @@ def delete_groups(
     return Result(records=first, then=rest) if first else rest(context.now_ms)
 
 
-@fails(DeleteGroupsRequest)
-def _nothing_deleted(
+def nothing_deleted(
     request: DeleteGroupsRequest, context: RequestContext, code: ErrorCode, message: str
 ) -> DeleteGroupsResponse:
     """What share groups take with them could not be written: no group is deleted, of whatever kind."""

@@ -5,7 +5,3 @@ its topics or the partitions that may be consumed have changed, and a new target
 Partitions may be consumed once they have share state (`initialisation`). `leaving` has the ways in which members go, and the timers that make them go;
 `deletion` what goes with a group.
 """
-
-from quorate.coordinator.share import deletion, heartbeat, initialisation, leaving
-
-__all__ = ["deletion", "heartbeat", "initialisation", "leaving"]

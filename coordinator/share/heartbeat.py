@@ -12,7 +12,7 @@ from quorate.coordinator.consumer.owned import Partitions, as_target
 from quorate.coordinator.consumer.subscriptions import REFRESH_INTERVAL_MS, hash_of, is_stale
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import RequestContext, Result
-from quorate.coordinator.shard import CoordinatorShard, handles
+from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.share import records as write
 from quorate.coordinator.share.checks import JOIN, LEAVE, check_epoch, check_not_full, check_request
 from quorate.coordinator.share.initialisation import initialize, without_state
@@ -25,7 +25,6 @@ from quorate.coordinator.state.share import ShareGroup, ShareMember
 __all__ = ["share_group_heartbeat"]
 
 
-@handles(ShareGroupHeartbeatRequest)
 def share_group_heartbeat(
     shard: CoordinatorShard, request: ShareGroupHeartbeatRequest, context: RequestContext
 ) -> Result[ShareGroupHeartbeatResponse]:

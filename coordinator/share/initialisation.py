@@ -11,7 +11,7 @@ from quorate.assignors.java_order import JavaHashMap, JavaHashSet
 from quorate.codecs import CoordinatorRecord, Uuid
 from quorate.coordinator.image import MetadataDelta
 from quorate.coordinator.results import Result, Task
-from quorate.coordinator.shard import ON_IMAGE, CoordinatorShard
+from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.share import records as write
 from quorate.coordinator.share.partitions import (
     GONE,
@@ -188,6 +188,3 @@ def forget_topics(shard: CoordinatorShard, delta: MetadataDelta, now_ms: int) ->
             _touched(shard, group_id, now_ms)
 
     return Result(records=records, on_appended=appended)
-
-
-ON_IMAGE.append(forget_topics)

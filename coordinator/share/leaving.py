@@ -5,7 +5,7 @@ from quorate.coordinator.consumer.leaving import SESSION_TIMER
 from quorate.coordinator.consumer.subscriptions import hash_of
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import Result
-from quorate.coordinator.shard import CoordinatorShard, when_loaded
+from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.share import records as write
 from quorate.coordinator.state.share import ShareGroup, ShareMember
 
@@ -63,7 +63,6 @@ def start_session(shard: CoordinatorShard, group_id: str, member_id: str, now_ms
     shard.timers.schedule(key, now_ms + session_timeout_ms(shard, group_id), expire)
 
 
-@when_loaded(ShareGroup)
 def restart_sessions(shard: CoordinatorShard, group: ShareGroup, now_ms: int) -> None:
     """The log was loaded: all members have a session's time to be heard of, and partitions that were about to get share state the usual time for that."""
     group.initializing_since_ms = now_ms

@@ -216,8 +216,8 @@ def test_coordinators_follow_what_is_changed_for_all_brokers() -> None:
         wire.ask(FindCoordinatorRequest(coordinator_keys=("g",)), 4)
         wire.ask(replace(heartbeat, subscribed_topic_names=("t",), topic_partitions=()), 1)
         wire.ask(changed("", ("group.consumer.assignment.interval.ms", SET, "1234")), 1)
-        (coordinator,) = cluster.core.groups._running.values()
-        config = coordinator.runtime.shard.config
+        (runtime,) = cluster.core.groups.runtimes().values()
+        config = runtime.shard.config
         assert (config.group_consumer_assignment_interval_ms, config.group_consumer_max_size) == (1234, 7)
 
 

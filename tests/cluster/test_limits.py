@@ -16,7 +16,7 @@ import pytest
 from quorate.cluster import ClusterStateError, EmbeddedCluster, ManualClock
 from quorate.cluster.apis import ANSWERS
 from quorate.cluster.connection import java_address
-from quorate.cluster.groups import PartitionCoordinatorLog
+from quorate.cluster.coordinators import PartitionCoordinatorLog
 from quorate.cluster.meter import Meter, error_codes
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.api import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest, ListGroupsRequest
@@ -28,9 +28,9 @@ from quorate.codecs.api.broker import (
     MetadataResponse,
 )
 from quorate.codecs.api.broker.fetch import FetchableTopicResponse, FetchPartition, FetchTopic, PartitionData
+from quorate.coordinator.log import AppendError
 from quorate.coordinator.records import empty_classic_group
 from quorate.coordinator.results import RequestContext
-from quorate.coordinator.runtime import AppendError
 from tests.cluster.conftest import QUICK
 from tests.cluster.wire import Wire
 

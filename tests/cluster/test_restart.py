@@ -12,13 +12,13 @@ import pytest
 from confluent_kafka import Consumer, Message, Producer
 
 from quorate.cluster import ClusterStateError, EmbeddedCluster, ManualClock
+from quorate.cluster.coordinators import PartitionCoordinatorLog
 from quorate.cluster.core import ClusterCore
-from quorate.cluster.groups import PartitionCoordinatorLog
 from quorate.codecs import read_log
 from quorate.codecs.batches import Batch, BatchRecord, read_batches
 from quorate.codecs.message import CONSUMER_OFFSETS, TRANSACTION_STATE
-from quorate.coordinator import CoordinatorRuntime, CoordinatorShard
-from quorate.coordinator.runtime import ColumnarLog
+from quorate.coordinator import GroupCoordinatorShard, PartitionRuntime
+from quorate.coordinator.log import ColumnarLog
 from tests.broker.broker import LIB as BROKER_LIB
 from tests.broker.fixtures import need_broker
 from tests.cluster.conftest import QUICK
@@ -244,7 +244,7 @@ def test_large_logs_of_offsets_are_loaded_by_columns_to_what_records_say(
     clock = ManualClock()
     core = quiet_core(tmp_path, clock)
     partition = core.internal_topic(CONSUMER_OFFSETS).partitions[0]
-    monkeypatch.setattr("quorate.cluster.groups._WORTH_COLUMNS_BYTES", 1)
+    monkeypatch.setattr("quorate.cluster.coordinators._WORTH_COLUMNS_BYTES", 1)
     log = PartitionCoordinatorLog(partition)
     for number in range(50):
         log.append([commit(number, group=f"g{number % 7}")], timestamp_ms=clock.now_ms())
@@ -256,9 +256,9 @@ def test_large_logs_of_offsets_are_loaded_by_columns_to_what_records_say(
     assert log.blocks() is not None
     found = []
     for least in (1, 1 << 30):
-        monkeypatch.setattr("quorate.cluster.groups._WORTH_COLUMNS_BYTES", least)
-        shard = CoordinatorShard(new_id=uuid4)
-        CoordinatorRuntime(shard, PartitionCoordinatorLog(partition), now_ms=clock.now_ms()).load()
+        monkeypatch.setattr("quorate.cluster.coordinators._WORTH_COLUMNS_BYTES", least)
+        shard = GroupCoordinatorShard(new_id=uuid4)
+        PartitionRuntime(shard, PartitionCoordinatorLog(partition), now_ms=clock.now_ms()).load()
         found.append(snapshot(shard.state))
         committed = shard.state.offsets.get("g1", "t", 0)
         assert committed is not None

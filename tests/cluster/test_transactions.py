@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 
 from quorate.cluster import ManualClock
+from quorate.cluster.coordinators import PartitionCoordinatorLog
 from quorate.cluster.core import ClusterCore
 from quorate.cluster.errors import Refusal
-from quorate.cluster.groups import PartitionCoordinatorLog
 from quorate.cluster.transaction_records import Status, record_of, transaction_of
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches import BatchRecord, encode_batch
 from quorate.codecs.message import TRANSACTION_STATE
-from quorate.coordinator.runtime import StoredRecord
+from quorate.coordinator.log import StoredRecord
 from tests.cluster.damage import crash
 from tests.cluster.test_killed import Steps
 from tests.cluster.test_restart import quiet_core

@@ -21,12 +21,12 @@ from quorate.codecs import (
 )
 from quorate.codecs.log.files import find_partitions
 from quorate.codecs.log.raw import read_raw
-from quorate.coordinator import CoordinatorRuntime, CoordinatorShard, bulk
+from quorate.coordinator import GroupCoordinatorShard, PartitionRuntime, bulk
 from quorate.coordinator.bulk import load_state, replay_blocks
 from quorate.coordinator.file_log import FileLog
 from quorate.coordinator.history import state_at
 from quorate.coordinator.history.words import learn_names
-from quorate.coordinator.runtime import ColumnarLog, MemoryLog
+from quorate.coordinator.log import ColumnarLog, MemoryLog
 from quorate.coordinator.state import CoordinatorState, ReplayError
 from tests.coordinator.bulk_logs import (
     GROUPS,
@@ -148,8 +148,8 @@ def test_a_log_in_files_is_loaded_as_one_in_memory(tmp_path: Path) -> None:
             record = decode_record(*pair_of(step))
             assert isinstance(record, CoordinatorRecord)
             log.append([record], timestamp_ms=NOW + offset, producer_id=step[4] or -1, producer_epoch=0)
-        shard = CoordinatorShard(new_id=uuid4)
-        runtime = CoordinatorRuntime(shard, log, now_ms=NOW)
+        shard = GroupCoordinatorShard(new_id=uuid4)
+        runtime = PartitionRuntime(shard, log, now_ms=NOW)
         runtime.load()
         shards.append(shard)
     assert isinstance(log, FileLog)
@@ -166,7 +166,7 @@ def test_a_damaged_log_in_files_is_not_loaded(tmp_path: Path) -> None:
         path = log.segments()[0]
         path.write_bytes(path.read_bytes()[:100] + b"?" + path.read_bytes()[101:])
         with pytest.raises(LogError, match=r"position 0: .*restore the file"):
-            CoordinatorRuntime(CoordinatorShard(new_id=uuid4), log, now_ms=NOW).load()
+            PartitionRuntime(GroupCoordinatorShard(new_id=uuid4), log, now_ms=NOW).load()
 
 
 def test_other_topics_are_refused() -> None:
@@ -202,10 +202,10 @@ def test_without_pyarrow_a_log_is_loaded_record_by_record(tmp_path: Path) -> Non
         log.append([commit(0, 0, 0, 1)], timestamp_ms=NOW)
     code = f"""
 from uuid import uuid4
-from quorate.coordinator import CoordinatorRuntime, CoordinatorShard
+from quorate.coordinator import PartitionRuntime, GroupCoordinatorShard
 from quorate.coordinator.file_log import FileLog
 with FileLog({str(tmp_path)!r}, fsync="never") as log:
-    runtime = CoordinatorRuntime(CoordinatorShard(new_id=uuid4), log, now_ms={NOW})
+    runtime = PartitionRuntime(GroupCoordinatorShard(new_id=uuid4), log, now_ms={NOW})
     runtime.load()
 print(log.blocks(), runtime.shard.state.offsets.get({GROUPS[0]!r}, {TOPICS[0]!r}, 0).value.offset)
 """

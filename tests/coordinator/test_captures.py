@@ -7,18 +7,18 @@ import pytest
 
 from quorate.codecs import to_kafka_json
 from quorate.coordinator.describe import classic, consumer, share, streams
-from quorate.coordinator.shard import CoordinatorShard
+from quorate.coordinator.group_shard import GroupCoordinatorShard
 from quorate.coordinator.state import ClassicGroup, ConsumerGroup, Group, ShareGroup, StreamsGroup
 from tests.coordinator.captures import CAPTURES, Checkpoint, checkpoints, entries, folders
 
 NAMES = sorted(path.name for path in CAPTURES.iterdir())
 
 
-def loaded(at: Checkpoint) -> list[CoordinatorShard]:
+def loaded(at: Checkpoint) -> list[GroupCoordinatorShard]:
     """A shard per partition that has replayed its log up to the checkpoint."""
     shards = []
     for folder in folders(at.capture):
-        shard = CoordinatorShard(image=at.image, new_id=uuid4)
+        shard = GroupCoordinatorShard(image=at.image, new_id=uuid4)
         for entry in entries(folder):
             if entry.offset < at.end_offsets.get(folder.name, 0):
                 producer_id = entry.producer_id if entry.transactional else -1
@@ -28,7 +28,7 @@ def loaded(at: Checkpoint) -> list[CoordinatorShard]:
     return shards
 
 
-def described(shard: CoordinatorShard, group: Group, version: int) -> dict[str, Any]:
+def described(shard: GroupCoordinatorShard, group: Group, version: int) -> dict[str, Any]:
     """As the Describe API of the group's kind has it."""
     match group:
         case ConsumerGroup():

@@ -10,11 +10,11 @@ import pytest
 
 from quorate.codecs.api import JoinGroupRequest
 from quorate.codecs.api.join_group import JoinGroupRequestProtocol
-from quorate.coordinator import CoordinatorRuntime, CoordinatorShard
+from quorate.coordinator import GroupCoordinatorShard, PartitionRuntime
 from quorate.coordinator.classic.group import LiveGroup
 from quorate.coordinator.classic.states import TRANSITIONS, IllegalTransition, can_rebalance
+from quorate.coordinator.log import MemoryLog
 from quorate.coordinator.results import Pending, RequestContext
-from quorate.coordinator.runtime import MemoryLog
 from quorate.coordinator.state import ClassicState
 from tests.coordinator.test_classic_groups import NOT_COORDINATOR
 
@@ -59,9 +59,9 @@ def test_the_documentation_tells_the_table() -> None:
 MADE_UP = UUID(int=7)
 
 
-def alone(version: int) -> tuple[CoordinatorRuntime, Pending[Any]]:
+def alone(version: int) -> tuple[PartitionRuntime, Pending[Any]]:
     """Ours without Kafka, and the answer to one JoinGroup of a client called "billing"."""
-    runtime = CoordinatorRuntime(CoordinatorShard(new_id=lambda: MADE_UP), MemoryLog(), now_ms=0)
+    runtime = PartitionRuntime(GroupCoordinatorShard(new_id=lambda: MADE_UP), MemoryLog(), now_ms=0)
     request = JoinGroupRequest(
         group_id="g",
         session_timeout_ms=10_000,

@@ -14,10 +14,11 @@ from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.consumer import heartbeat
 from quorate.coordinator.consumer.at_rest import answer_at_rest
 from quorate.coordinator.consumer.records import member_metadata
+from quorate.coordinator.group_shard import GroupCoordinatorShard
 from quorate.coordinator.image import MetadataImage, TopicImage
+from quorate.coordinator.log import MemoryLog
+from quorate.coordinator.partition_runtime import PartitionRuntime
 from quorate.coordinator.results import RequestContext
-from quorate.coordinator.runtime import CoordinatorRuntime, MemoryLog
-from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup
 from tests.coordinator.consumer_scripts import History
 from tests.coordinator.test_consumer_properties import Watched
@@ -33,7 +34,7 @@ class Compared:
         self.answered = 0
 
     def __call__(
-        self, shard: CoordinatorShard, request: ConsumerGroupHeartbeatRequest, context: RequestContext
+        self, shard: GroupCoordinatorShard, request: ConsumerGroupHeartbeatRequest, context: RequestContext
     ) -> ConsumerGroupHeartbeatResponse | None:
         answer = answer_at_rest(shard, request, context)
         if answer is not None:
@@ -68,8 +69,8 @@ class Settled:
 
     def __init__(self, config: CoordinatorConfig | None = None, **announced: Any) -> None:
         image = MetadataImage.EMPTY.with_brokers({1: None}).with_topics([TOPIC])
-        self.shard = CoordinatorShard(config, image=image, new_id=uuid4)
-        self.runtime = CoordinatorRuntime(self.shard, MemoryLog(), now_ms=NOW_MS)
+        self.shard = GroupCoordinatorShard(config, image=image, new_id=uuid4)
+        self.runtime = PartitionRuntime(self.shard, MemoryLog(), now_ms=NOW_MS)
         first = ConsumerGroupHeartbeatRequest(
             group_id="g", member_id="m", rebalance_timeout_ms=5_000, topic_partitions=(), **announced
         )

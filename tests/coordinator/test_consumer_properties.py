@@ -8,7 +8,7 @@ import pytest
 from quorate.codecs import Uuid, decode_record
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.coordinator.consumer.reconcile import TRANSITIONS
-from quorate.coordinator.runtime import StoredRecord
+from quorate.coordinator.log import StoredRecord
 from quorate.coordinator.state import ConsumerGroup, ConsumerMember, CoordinatorState, MemberState
 from tests.coordinator.consumer_scripts import History
 from tests.differential.shard_side import ShardSide

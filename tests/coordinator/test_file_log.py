@@ -18,13 +18,13 @@ from quorate.codecs.batches import Batch, BatchRecord, encode_batch, read_batche
 from quorate.codecs.batches.v2 import HEADER_BYTES
 from quorate.codecs.messages.classic_group import GroupMetadataKey
 from quorate.codecs.record_encode import encode_record
-from quorate.coordinator import CoordinatorConfig, CoordinatorRuntime, CoordinatorShard
+from quorate.coordinator import CoordinatorConfig, GroupCoordinatorShard, PartitionRuntime
 from quorate.coordinator.errors import ErrorCode
 from quorate.coordinator.file_log import FileLog
 from quorate.coordinator.image import MetadataImage, TopicImage
+from quorate.coordinator.log import AppendError, CoordinatorLog, MemoryLog, StoredMarker, StoredRecord
 from quorate.coordinator.log_segments import Fsync
 from quorate.coordinator.records import empty_classic_group, offset_commit, tombstone
-from quorate.coordinator.runtime import AppendError, CoordinatorLog, MemoryLog, StoredMarker, StoredRecord
 from tests.oracle.client import Oracle
 
 CONFIG = CoordinatorConfig()
@@ -129,7 +129,7 @@ def test_a_coordinator_goes_on_from_its_files(tmp_path: Path) -> None:
     with FileLog(tmp_path) as log:
         log.append([commit(5)], timestamp_ms=NOW)
     with FileLog(tmp_path) as log:
-        runtime = CoordinatorRuntime(CoordinatorShard(new_id=lambda: pytest.fail("asked")), log, now_ms=NOW)
+        runtime = PartitionRuntime(GroupCoordinatorShard(new_id=lambda: pytest.fail("asked")), log, now_ms=NOW)
         runtime.load()
         runtime.end_transaction(PRODUCER, 0, commit=True)
         assert runtime.shard.state.offsets.get("g", "t", 0) is not None
@@ -142,7 +142,7 @@ def test_what_expires_is_written_in_as_many_batches_as_it_needs(tmp_path: Path) 
         log.append([empty_classic_group("g", NOW)], timestamp_ms=NOW)
         for partition in range(200):
             log.append([commit(5, partition=partition)], timestamp_ms=NOW)
-        runtime = CoordinatorRuntime(CoordinatorShard(new_id=uuid4), log, now_ms=NOW + 8 * 24 * 3_600_000)
+        runtime = PartitionRuntime(GroupCoordinatorShard(new_id=uuid4), log, now_ms=NOW + 8 * 24 * 3_600_000)
         runtime.load()
         runtime.clean_up()
         assert not runtime.shard.state.groups
@@ -160,7 +160,7 @@ def test_offsets_of_a_deleted_topic_are_removed_in_as_many_batches_as_it_needs(t
     with FileLog(tmp_path, fsync="never", max_batch_bytes=1000) as log:
         for partition in range(200):
             log.append([commit(5, partition=partition)], timestamp_ms=NOW)
-        runtime = CoordinatorRuntime(CoordinatorShard(new_id=uuid4), log, now_ms=NOW)
+        runtime = PartitionRuntime(GroupCoordinatorShard(new_id=uuid4), log, now_ms=NOW)
         runtime.load()
         topic = TopicImage(name="t", id=Uuid(b"t" * 16), replicas=((1,),) * 200)
         for topics in ([topic], []):

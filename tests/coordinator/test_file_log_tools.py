@@ -8,8 +8,8 @@ import pytest
 from quorate.codecs import encode_record, read_log
 from quorate.codecs.batches import Batch, BatchRecord, encode_batch, read_batches
 from quorate.codecs.record_model import CoordinatorRecord
-from quorate.coordinator import CoordinatorRuntime, CoordinatorShard, FileLog
-from quorate.coordinator.runtime import StoredMarker, StoredRecord
+from quorate.coordinator import FileLog, GroupCoordinatorShard, PartitionRuntime
+from quorate.coordinator.log import StoredMarker, StoredRecord
 from tests.broker.broker import LIB as BROKER_LIB
 from tests.broker.fixtures import need_broker
 from tests.codecs.test_captures import dump_batch_line, dump_record_line
@@ -120,7 +120,7 @@ def test_a_million_records_are_loaded_alike_by_records_and_by_columns(
         with FileLog(tmp_path, fsync="never") as log:
             if not by_columns:
                 monkeypatch.setattr(FileLog, "blocks", lambda self: None)
-            runtime = CoordinatorRuntime(CoordinatorShard(new_id=lambda: pytest.fail("asked")), log, now_ms=NOW)
+            runtime = PartitionRuntime(GroupCoordinatorShard(new_id=lambda: pytest.fail("asked")), log, now_ms=NOW)
             runtime.load()
             assert log.next_offset == 1_000_000
         offsets = runtime.shard.state.offsets

@@ -17,8 +17,8 @@ from quorate.codecs.record_encode import encode_record
 from quorate.coordinator import CoordinatorConfig, CoordinatorState
 from quorate.coordinator.file_log import FileLog
 from quorate.coordinator.history.views import view
+from quorate.coordinator.log import StoredMarker, StoredRecord
 from quorate.coordinator.records import empty_classic_group, offset_commit, tombstone
-from quorate.coordinator.runtime import StoredMarker, StoredRecord
 from quorate.coordinator.state import ClassicGroup
 from tests.coordinator.captures import CAPTURES, folders
 from tests.oracle.client import Oracle

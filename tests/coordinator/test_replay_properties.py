@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from quorate.coordinator.classic.group import LiveGroup
-from quorate.coordinator.runtime import StoredMarker
+from quorate.coordinator.log import StoredMarker
 from quorate.coordinator.state import (
     ClassicGroup,
     ClassicState,

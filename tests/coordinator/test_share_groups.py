@@ -8,7 +8,7 @@ import pytest
 from quorate.codecs import CoordinatorRecord, Uuid, decode_record, encode_record
 from quorate.codecs.messages.share_group import ShareGroupCurrentMemberAssignmentValue
 from quorate.coordinator.errors import ErrorCode
-from quorate.coordinator.runtime import AppendError
+from quorate.coordinator.log import AppendError
 from tests.coordinator.scripts import Duel
 from tests.oracle.client import Oracle
 

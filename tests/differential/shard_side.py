@@ -13,10 +13,11 @@ from quorate.codecs import Uuid, decode_record, encode_record, from_json, to_kaf
 from quorate.codecs.api import api_of
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.coordinator.config import ConfigError, CoordinatorConfig, GroupConfig
+from quorate.coordinator.group_shard import GroupCoordinatorShard
 from quorate.coordinator.image import MetadataImage, TopicImage
+from quorate.coordinator.log import MemoryLog, StoredMarker, StoredRecord
+from quorate.coordinator.partition_runtime import PartitionRuntime, WriteEvent
 from quorate.coordinator.results import RequestContext, Result
-from quorate.coordinator.runtime import CoordinatorRuntime, MemoryLog, StoredMarker, StoredRecord, WriteEvent
-from quorate.coordinator.shard import HANDLERS, CoordinatorShard
 from quorate.coordinator.state import ReplayError
 from tests.differential.ops import Answer, BadInput, need, unhex
 
@@ -73,7 +74,7 @@ class ShardSide:
         return self._ops[asked["op"]](asked)
 
     @property
-    def shard(self) -> CoordinatorShard:
+    def shard(self) -> GroupCoordinatorShard:
         """The shard itself, for those who look closer."""
         return self.runtime.shard
 
@@ -106,11 +107,11 @@ class ShardSide:
 
     def _open(self, now_ms: int, stored: list[StoredRecord | StoredMarker]) -> None:
         authorizer = self._may_describe if self._denied else None
-        shard = CoordinatorShard(self._config, image=self._image, new_id=self._new_id, may_describe=authorizer)
+        shard = GroupCoordinatorShard(self._config, image=self._image, new_id=self._new_id, may_describe=authorizer)
         self.log = MemoryLog(stored)
         self._events = []
         self._completed = []
-        self.runtime = CoordinatorRuntime(
+        self.runtime = PartitionRuntime(
             shard, self.log, now_ms=now_ms, on_event=self._events.append, run_tasks_at_once=not self._manual_tasks
         )
         self.runtime.load()
@@ -185,7 +186,7 @@ class ShardSide:
         if version not in api.versions:
             raise BadInput(f"{api.name} has no version {version}")
         request = from_json(api.request.cls, asked.get("body", {}), version)
-        if type(request) not in HANDLERS:
+        if type(request) not in GroupCoordinatorShard.handlers:
             raise BadInput(f"{api.name} has no handler yet")
         context = RequestContext(
             api_version=version,

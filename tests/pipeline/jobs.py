@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Sp
 
 from quorate.codecs import CoordinatorRecord, LogEntry, decode_columns, encode_record
 from quorate.codecs.log.columns import read_columns
-from quorate.coordinator.runtime import StoredMarker, StoredRecord
+from quorate.coordinator.log import StoredMarker, StoredRecord
 from quorate.coordinator.state import CoordinatorState
 from quorate.pipeline.jobs.state import STATE, state_rows
 from quorate.pipeline.rows import Rows, timestamps

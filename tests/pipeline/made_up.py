@@ -11,8 +11,8 @@ from quorate.codecs.messages.offsets import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from quorate.coordinator.log import StoredMarker, StoredRecord
 from quorate.coordinator.records import tombstone, written
-from quorate.coordinator.runtime import StoredMarker, StoredRecord
 from tests.coordinator.consumer_scripts import History
 from tests.coordinator.share_scripts import ShareHistory
 from tests.differential.shard_side import ShardSide

@@ -16,8 +16,8 @@ from quorate.codecs import CoordinatorRecord, decode_record, encode_record
 from quorate.codecs.batches import BatchRecord, encode_batch, encode_marker
 from quorate.codecs.columnar.columns import decode_slots
 from quorate.codecs.messages.offsets import OffsetCommitKey, OffsetCommitValue
+from quorate.coordinator.log import StoredMarker, StoredRecord
 from quorate.coordinator.records import written
-from quorate.coordinator.runtime import StoredMarker, StoredRecord
 from quorate.coordinator.state import CoordinatorState
 from quorate.pipeline import files_read
 from quorate.pipeline.jobs.at_source import loaded

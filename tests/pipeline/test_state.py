@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
 
 from quorate.codecs import LogEntry, read_log
+from quorate.coordinator.group_shard import GroupCoordinatorShard
 from quorate.coordinator.history import Moment
-from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state import CoordinatorState
 from quorate.pipeline.jobs.audit import upgrade_audit
 from quorate.pipeline.jobs.columns import PUSHDOWN
@@ -94,7 +94,7 @@ def test_at_every_checkpoint_of_every_capture_the_state_is_what_the_brokers_told
     for name, at in at_all_checkpoints().items():
         shards = []
         for folder in folders(at.capture):
-            shard = CoordinatorShard(image=at.image, new_id=uuid4)
+            shard = GroupCoordinatorShard(image=at.image, new_id=uuid4)
             rows = places.get((name, int(folder.name.rpartition("-")[2])), [])
             state, _ = replayed(table.take(pa.array(rows, pa.int64())))
             assert not state.skipped

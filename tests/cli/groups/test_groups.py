@@ -7,7 +7,7 @@ import pytest
 
 from quorate.codecs.api import OffsetCommitRequest
 from quorate.codecs.api.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from quorate.coordinator import CoordinatorRuntime, CoordinatorShard, FileLog
+from quorate.coordinator import FileLog, GroupCoordinatorShard, PartitionRuntime
 from quorate.coordinator.results import RequestContext
 from tests.coordinator.captures import CAPTURES, checkpoints, folders
 
@@ -259,7 +259,7 @@ def test_damage_is_told_and_the_rest_is_shown(quorate, tmp_path):
 def test_a_name_as_long_as_kafka_allows_leaves_the_table_readable(quorate, tmp_path):
     long = "x" * 32_767
     with FileLog(tmp_path) as log:
-        runtime = CoordinatorRuntime(CoordinatorShard(new_id=uuid4), log, now_ms=1_700_000_000_000)
+        runtime = PartitionRuntime(GroupCoordinatorShard(new_id=uuid4), log, now_ms=1_700_000_000_000)
         partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=5)
         for group in (long, "short"):
             request = OffsetCommitRequest(

@@ -25,10 +25,11 @@ from quorate.codecs.consumer_protocol import encode_protocol
 from quorate.codecs.message import Message
 from quorate.codecs.messages import ConsumerProtocolSubscription
 from quorate.coordinator.config import CoordinatorConfig
+from quorate.coordinator.group_shard import GroupCoordinatorShard
 from quorate.coordinator.image import MetadataImage, TopicImage
+from quorate.coordinator.log import MemoryLog, StoredRecord
+from quorate.coordinator.partition_runtime import PartitionRuntime
 from quorate.coordinator.results import RequestContext
-from quorate.coordinator.runtime import CoordinatorRuntime, MemoryLog, StoredRecord
-from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup
 
 JOIN_AGAIN = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND)
@@ -74,8 +75,8 @@ class Scene:
         self.members: dict[str, Member] = {}
 
     def _open(self, now_ms: int) -> None:
-        shard = CoordinatorShard(self.config, image=self.image, new_id=self._new_id)
-        self.runtime = CoordinatorRuntime(shard, self.log, now_ms=now_ms)
+        shard = GroupCoordinatorShard(self.config, image=self.image, new_id=self._new_id)
+        self.runtime = PartitionRuntime(shard, self.log, now_ms=now_ms)
         self.runtime.load()
 
     def _new_id(self) -> UUID:

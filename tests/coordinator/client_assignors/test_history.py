@@ -5,7 +5,7 @@ from quorate.codecs.api.consumer_group_heartbeat import ClientAssignor
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches.model import TimestampType
 from quorate.coordinator.history import events, view
-from quorate.coordinator.runtime import StoredRecord
+from quorate.coordinator.log import StoredRecord
 from tests.coordinator.client_assignors.scene import Scene
 
 

@@ -22,7 +22,7 @@ from quorate.codecs.messages.consumer_group import (
     ConsumerGroupTargetAssignmentMetadataValue,
     TargetMetadata,
 )
-from quorate.coordinator.runtime import StoredRecord
+from quorate.coordinator.log import StoredRecord
 from tests.coordinator.client_assignors.scene import CLICKS, ORDERS, Scene, installed, topic
 
 

@@ -7,7 +7,7 @@ import pytest
 from quorate.codecs import encode_record
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import OWN_TAG
-from quorate.coordinator.runtime import StoredRecord
+from quorate.coordinator.log import StoredRecord
 from tests.coordinator.client_assignors.scene import ORDERS, Scene, installed
 from tests.coordinator.scripts import Duel
 from tests.oracle.client import Oracle

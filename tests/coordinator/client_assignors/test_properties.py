@@ -12,7 +12,7 @@ from quorate.assignors.prepared import error_request, install_request
 from quorate.codecs.api import ConsumerGroupPrepareAssignmentResponse
 from quorate.codecs.api.consumer_group_heartbeat import ClientAssignor
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.coordinator.runtime import StoredRecord
+from quorate.coordinator.log import StoredRecord
 from quorate.coordinator.state import CoordinatorState
 from quorate.coordinator.state.computation import Phase
 from quorate.coordinator.state.consumer import ConsumerGroup, offer_of

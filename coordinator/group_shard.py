@@ -1,0 +1,208 @@
+"""`GroupCoordinatorShard`: the group coordinator of one partition of `__consumer_offsets`, composed of its handlers.
+
+What happens when a log was loaded, when topics change and when groups expire stands here in the order in which Kafka does it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from quorate.codecs import CoordinatorRecord, MalformedRecord, UnknownRecord
+from quorate.codecs.api import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    ListGroupsRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    ShareGroupDescribeRequest,
+    ShareGroupHeartbeatRequest,
+    StreamsGroupDescribeRequest,
+    SyncGroupRequest,
+    TxnOffsetCommitRequest,
+    api_of,
+)
+from quorate.codecs.api.consumer_group_install_assignment import ConsumerGroupInstallAssignmentRequest
+from quorate.codecs.api.consumer_group_prepare_assignment import ConsumerGroupPrepareAssignmentRequest
+from quorate.codecs.batches.model import ControlRecord
+from quorate.codecs.message import Message
+from quorate.coordinator.classic.heartbeat import heartbeat
+from quorate.coordinator.classic.join import join_failed, join_group
+from quorate.coordinator.classic.leave import leave_failed, leave_group
+from quorate.coordinator.classic.loading import bring_to_life, let_go
+from quorate.coordinator.classic.sync import sync_group
+from quorate.coordinator.client_assignors.install import consumer_group_install_assignment
+from quorate.coordinator.client_assignors.prepare import consumer_group_prepare_assignment
+from quorate.coordinator.consumer import regexes
+from quorate.coordinator.consumer.heartbeat import consumer_group_heartbeat
+from quorate.coordinator.consumer.sessions import restart_sessions
+from quorate.coordinator.conversion import downgrade, follow, join, upgrade
+from quorate.coordinator.describe import failed
+from quorate.coordinator.describe.classic import describe_groups
+from quorate.coordinator.describe.consumer import consumer_group_describe
+from quorate.coordinator.describe.listing import list_groups
+from quorate.coordinator.describe.share import share_group_describe
+from quorate.coordinator.describe.streams import streams_group_describe
+from quorate.coordinator.errors import ErrorCode
+from quorate.coordinator.image import MetadataDelta, MetadataImage
+from quorate.coordinator.offsets import delete as offsets_delete
+from quorate.coordinator.offsets.commit import (
+    commit_failed,
+    commit_offsets,
+    commit_offsets_of_transaction,
+    transaction_commit_failed,
+)
+from quorate.coordinator.offsets.expiry import expire
+from quorate.coordinator.offsets.fetch import fetch_offsets
+from quorate.coordinator.offsets.groups import delete_groups, nothing_deleted
+from quorate.coordinator.results import RequestContext, Result
+from quorate.coordinator.shard import CoordinatorShard, Failure, Handler, OnConsumerGroup
+from quorate.coordinator.share import initialisation
+from quorate.coordinator.share import leaving as share_leaving
+from quorate.coordinator.share.heartbeat import share_group_heartbeat
+from quorate.coordinator.state import ClassicGroup, ConsumerGroup, ConsumerMember, ShareGroup
+
+if TYPE_CHECKING:
+    from quorate.codecs.log.raw import RawBlock
+
+__all__ = ["GroupCoordinatorShard"]
+
+
+class GroupCoordinatorShard(CoordinatorShard):
+    """The shard with all its handlers. Requests give records and a response; replaying the records changes the state."""
+
+    reads_columns = True
+    handlers: ClassVar[Mapping[type[Message], Handler]] = {
+        JoinGroupRequest: join_group,
+        SyncGroupRequest: sync_group,
+        HeartbeatRequest: heartbeat,
+        LeaveGroupRequest: leave_group,
+        ConsumerGroupHeartbeatRequest: consumer_group_heartbeat,
+        ConsumerGroupPrepareAssignmentRequest: consumer_group_prepare_assignment,
+        ConsumerGroupInstallAssignmentRequest: consumer_group_install_assignment,
+        ShareGroupHeartbeatRequest: share_group_heartbeat,
+        OffsetCommitRequest: commit_offsets,
+        TxnOffsetCommitRequest: commit_offsets_of_transaction,
+        OffsetFetchRequest: fetch_offsets,
+        OffsetDeleteRequest: offsets_delete.delete_offsets,
+        DeleteGroupsRequest: delete_groups,
+        ListGroupsRequest: list_groups,
+        DescribeGroupsRequest: describe_groups,
+        ConsumerGroupDescribeRequest: consumer_group_describe,
+        ShareGroupDescribeRequest: share_group_describe,
+        StreamsGroupDescribeRequest: streams_group_describe,
+    }
+    failures: ClassVar[Mapping[type[Message], Failure]] = {
+        JoinGroupRequest: join_failed,
+        LeaveGroupRequest: leave_failed,
+        OffsetCommitRequest: commit_failed,
+        TxnOffsetCommitRequest: transaction_commit_failed,
+        OffsetFetchRequest: failed.offset_fetch_failed,
+        DeleteGroupsRequest: nothing_deleted,
+        DescribeGroupsRequest: failed.describe_groups_failed,
+        ConsumerGroupDescribeRequest: failed.consumer_group_describe_failed,
+        ShareGroupDescribeRequest: failed.share_group_describe_failed,
+        StreamsGroupDescribeRequest: failed.streams_group_describe_failed,
+    }
+    """Responses whose errors do not stand in a field `error_code` alone."""
+    on_consumer_groups: ClassVar[Mapping[type[Message], OnConsumerGroup]] = {
+        JoinGroupRequest: join.join,
+        SyncGroupRequest: follow.sync_group,
+        HeartbeatRequest: follow.heartbeat,
+        LeaveGroupRequest: follow.leave_group,
+    }
+
+    def handle(self, request: Message, context: RequestContext) -> Result[Any]:
+        """Handle a request. Raises `ApiError` where the whole response is an error, and `KeyError` for a request without a handler."""
+        return self.handlers[type(request)](self, request, context)
+
+    def failed(self, request: Message, context: RequestContext, code: ErrorCode, message: str) -> Message:
+        """The response to a request that failed as a whole."""
+        failure = self.failures.get(type(request))
+        if failure is not None:
+            return failure(request, context, code, message)
+        response: Any = api_of(type(request)).response.cls
+        more = {"error_message": message} if message and hasattr(response, "error_message") else {}
+        return response(error_code=code, **more)  # type: ignore[no-any-return]
+
+    def upgrade(self, group: ClassicGroup, records: list[CoordinatorRecord], now_ms: int) -> ConsumerGroup:
+        """See `quorate.coordinator.conversion.upgrade`."""
+        return upgrade.upgrade(self, group, records, now_ms)
+
+    def downgrade(self, group: ConsumerGroup, leaving: Sequence[ConsumerMember], now_ms: int) -> Result[None] | None:
+        """See `quorate.coordinator.conversion.downgrade`."""
+        return downgrade.downgrade(self, group, leaving, now_ms)
+
+    # ---- the log
+
+    def replay(
+        self,
+        record: CoordinatorRecord | UnknownRecord | MalformedRecord | ControlRecord,
+        *,
+        offset: int = -1,
+        producer_id: int | None = -1,
+        strict: bool = False,
+    ) -> None:
+        """Apply a record of the log: see `CoordinatorState.replay`."""
+        self.state.replay(record, offset=offset, producer_id=producer_id, strict=strict)
+
+    def replay_columns(self, blocks: Iterator["RawBlock"]) -> None:
+        """Apply all records of a log, with the same result. Needs pyarrow."""
+        from quorate.coordinator.bulk import replay_blocks  # with the extra `arrow`
+
+        replay_blocks(self.state, blocks, strict=True)
+
+    def written(self) -> None:
+        """A batch is in the log, whose records are replayed now."""
+        self.state.written()
+
+    def end_transaction(self, producer_id: int, *, commit: bool) -> None:
+        """The marker of a producer's transaction is in the log."""
+        self.state.offsets.end_transaction(producer_id, commit=commit)
+
+    def loaded(self, now_ms: int) -> Result[None]:
+        """The log has been replayed: sessions start anew, in the order of groups, so that timers that are due at once fire as in Kafka."""
+        for _, group in self.state.groups.ordered():
+            if isinstance(group, ClassicGroup):
+                bring_to_life(self, group, now_ms)
+            elif isinstance(group, ConsumerGroup):
+                restart_sessions(self, group, now_ms)
+            elif isinstance(group, ShareGroup):
+                share_leaving.restart_sessions(self, group, now_ms)
+        regexes.see_first_image(self)
+        self._schedule_clean_up(now_ms)
+        return Result()
+
+    def unloaded(self) -> None:
+        """Another broker coordinates the partition from now on. The shard must not be used any more."""
+        self.tasks.clear()
+        let_go(self)
+
+    # ---- what happens without a request
+
+    def take_image(
+        self, image: MetadataImage, now_ms: int, delta: MetadataDelta | None = None
+    ) -> tuple[MetadataDelta, list[Result[None]]]:
+        """The cluster's metadata has changed: how (`delta`, if that is known), and what is to be written for it."""
+        delta = delta or MetadataDelta.between(self.image, image)
+        self.image = image
+        self.forget_topic_hashes([*delta.changed, *(topic.name for topic in delta.deleted)])
+        return delta, [
+            regexes.topics_changed(self, delta, now_ms),
+            offsets_delete.forget_topics(self, delta, now_ms),
+            initialisation.forget_topics(self, delta, now_ms),
+        ]
+
+    def clean_up(self, now_ms: int) -> Result[None]:
+        """Expire offsets and empty groups, and do it again every `offsets.retention.check.interval.ms`."""
+        expired = expire(self, now_ms)
+        self._schedule_clean_up(now_ms)
+        return expired
+
+    def _schedule_clean_up(self, now_ms: int) -> None:
+        interval_ms = self.config.offsets_retention_check_interval_ms
+        self.timers.schedule("expire-group-metadata", now_ms + interval_ms, self.clean_up, retry_ms=interval_ms)

@@ -1,0 +1,316 @@
+"""`PartitionRuntime`: what surrounds the shard of one partition, without threads: append, replay, respond; timers and tasks on a clock that the caller moves.
+
+A request's records are appended as one batch, then replayed, then the response is given. If they cannot be appended, nothing is replayed, so nothing has to
+be rolled back, and the client gets the error (`MAPPED_ERRORS`). `Shard` is what it asks of a coordinator, as Kafka's coordinator-common has it.
+"""
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from quorate.codecs import CoordinatorRecord, MalformedRecord, UnknownRecord
+from quorate.codecs.message import Message
+from quorate.coordinator.errors import ApiError, ErrorCode
+from quorate.coordinator.image import MetadataDelta, MetadataImage
+from quorate.coordinator.log import MAPPED_ERRORS, AppendError, ColumnarLog, CoordinatorLog, StoredMarker
+from quorate.coordinator.results import Pending, RequestContext, Result, Task
+from quorate.coordinator.timers import Timer, Timers
+
+if TYPE_CHECKING:
+    from quorate.codecs.log.raw import RawBlock
+
+__all__ = ["PartitionRuntime", "S", "Shard", "WriteEvent"]
+
+
+class Shard(Protocol):
+    """The coordinator of one partition: it changes its state by replaying records, and by nothing else that is in the log.
+
+    `timers`, `tasks`: what it has scheduled; their results are appended like those of requests. `reads_columns`: whether it can replay many records at a time.
+    """
+
+    timers: Timers
+    tasks: deque[Task]
+    image: MetadataImage
+    reads_columns: bool
+
+    def handle(self, request: Message, context: RequestContext) -> Result[Any]:
+        """What a request writes and responds. Raises `ApiError` where the whole response is an error."""
+
+    def failed(self, request: Message, context: RequestContext, code: ErrorCode, message: str) -> Message:
+        """The response to a request that failed as a whole."""
+
+    def replay(
+        self,
+        record: CoordinatorRecord | UnknownRecord | MalformedRecord,
+        *,
+        offset: int = -1,
+        producer_id: int | None = -1,
+        strict: bool = False,
+    ) -> None:
+        """Apply a record of the log. Raises `ReplayError` if `strict` and it cannot be applied."""
+
+    def replay_columns(self, blocks: Iterator["RawBlock"]) -> None:
+        """Apply all records of a log."""
+
+    def written(self) -> None:
+        """A batch is in the log, whose records are replayed now."""
+
+    def end_transaction(self, producer_id: int, *, commit: bool) -> None:
+        """The marker of a producer's transaction is in the log."""
+
+    def loaded(self, now_ms: int) -> Result[None]:
+        """The log has been replayed."""
+
+    def unloaded(self) -> None:
+        """Another broker coordinates the partition from now on: whoever waits is sent there."""
+
+    def take_image(
+        self, image: MetadataImage, now_ms: int, delta: MetadataDelta | None = None
+    ) -> tuple[MetadataDelta, list[Result[None]]]:
+        """The cluster's metadata has changed: how, and what is to be written for it."""
+
+    def clean_up(self, now_ms: int) -> Result[None]:
+        """Expire what nobody uses any more."""
+
+
+S = TypeVar("S", bound=Shard)
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteEvent:
+    """Something was to be written: for whom, how many records, when; `error`: why it was not."""
+
+    name: str
+    records: int
+    at_ms: int
+    error: ErrorCode | None = None
+
+
+_NOT_WRITTEN = "the coordinator could not write to its log"
+
+RunWork = Callable[[Generator[None, None, None], Callable[[], None]], bool]
+
+
+def _at_once(work: Generator[None, None, None], then: Callable[[], None]) -> bool:
+    for _ in work:
+        pass
+    then()
+    return True
+
+
+class PartitionRuntime(Generic[S]):
+    """One shard and its log. `now_ms`: the clock, which only `advance` moves, and `step` sets.
+
+    `on_event`: is told of everything that was written, or could not be. `run_tasks_at_once`: whether what a shard leaves for later (`Shard.tasks`)
+    is done right after what left it. `run_work`: does the long part of that (`Task.work`) and calls what follows; returns whether both were at once.
+    """
+
+    def __init__(
+        self,
+        shard: S,
+        log: CoordinatorLog,
+        *,
+        now_ms: int,
+        on_event: Callable[[WriteEvent], None] | None = None,
+        run_tasks_at_once: bool = True,
+        run_work: RunWork | None = None,
+    ) -> None:
+        self.shard = shard
+        self.log = log
+        self.now_ms = now_ms
+        self.run_tasks_at_once = run_tasks_at_once
+        self._run_work = run_work or _at_once
+        self._working: Task | None = None
+        self._on_event = on_event
+
+    def load(self) -> None:
+        """Replay the log, and do what a coordinator does then: sessions start anew. A log that has columns is replayed by these, with the same result."""
+        blocks = self.log.blocks() if self.shard.reads_columns and isinstance(self.log, ColumnarLog) else None
+        if blocks is not None:
+            self.shard.replay_columns(blocks)
+        else:
+            self._replay_log()
+        self._write("load", self.shard.loaded(self.now_ms))
+        self.settle()
+
+    def _replay_log(self) -> None:
+        for stored in self.log.read():
+            if isinstance(stored, StoredMarker):
+                self.shard.end_transaction(stored.producer_id, commit=stored.commit)
+            else:
+                self.shard.replay(stored.record, offset=stored.offset, producer_id=stored.producer_id, strict=True)
+
+    def unload(self) -> None:
+        """Another broker coordinates the partition from now on: requests that wait are answered NOT_COORDINATOR. The runtime is not to be used any more."""
+        self.shard.unloaded()
+
+    def request(self, request: Message, context: RequestContext) -> Pending[Any]:
+        """Handle, write, replay, answer. A request that fails as a whole is answered by its error."""
+        response: Pending[Any] = Pending()
+        try:
+            result = self.shard.handle(request, context)
+        except ApiError as error:
+            response.complete(self.shard.failed(request, context, error.code, error.message))
+            return response
+        failed = self._write_all(type(request).__name__, result, response)
+        if failed is not None:
+            response.complete(self.shard.failed(request, context, failed, _NOT_WRITTEN))
+        self.settle()
+        return response
+
+    def run(self, name: str, operation: Callable[[S, int], Result[R]]) -> Pending[R]:
+        """The same for an operation of the host's that gets the shard and the time in ms. Raises `ApiError`."""
+        response: Pending[R] = Pending()
+        failed = self._write_all(name, operation(self.shard, self.now_ms), response)
+        if failed is not None:
+            raise ApiError(failed, _NOT_WRITTEN)
+        self.settle()
+        return response
+
+    def _write_all(self, name: str, result: Result[R], response: Pending[R]) -> ErrorCode | None:
+        """Append a result and what follows from it, and give the response; the error if that failed."""
+        while True:
+            if isinstance(result.response, Pending):
+                result.response.on_complete(response.complete)
+            failed = self._write(name, result)
+            if failed is not None:
+                return failed
+            if result.then is None:
+                break
+            result = result.then(self.now_ms)
+        if result.response is not None and not isinstance(result.response, Pending):
+            response.complete(result.response)
+        return None
+
+    def take_image(self, image: MetadataImage, delta: MetadataDelta | None = None) -> MetadataDelta:
+        """The cluster's metadata has changed. `delta`: how, if that is known."""
+        delta, results = self.shard.take_image(image, self.now_ms, delta)
+        for result in results:
+            self._write("image", result)
+        self.settle()
+        return delta
+
+    def end_transaction(self, producer_id: int, producer_epoch: int, *, commit: bool) -> None:
+        """Write the marker that ends a producer's transaction (KIP-447). Raises `AppendError`."""
+        self.log.append_marker(producer_id, producer_epoch, commit=commit, timestamp_ms=self.now_ms)
+        self.shard.written()
+        self.shard.end_transaction(producer_id, commit=commit)
+        self._tell("marker", 1)
+        self.settle()
+
+    def clean_up(self) -> None:
+        """Expire offsets and groups now, as the shard's own timer does from time to time."""
+        self._write("cleanup", self.shard.clean_up(self.now_ms))
+        self.settle()
+
+    def advance(self, to_ms: int) -> int:
+        """Move the clock, firing each timer at its time; returns how many fired."""
+        self.settle()
+        fired = 0
+        while (at_ms := self.shard.timers.next_at_ms()) is not None and at_ms <= to_ms:
+            self.now_ms = max(self.now_ms, at_ms)
+            timer = self.shard.timers.next_due(self.now_ms)
+            assert timer is not None
+            fired += 1
+            self._fire(timer)
+            fired += self.settle()
+        self.now_ms = max(self.now_ms, to_ms)
+        return fired
+
+    def step(self, by_ms: int) -> None:
+        """The clock was set, forward or back, without time having passed: what is due in a minute still is."""
+        self.now_ms += by_ms
+        self.shard.timers.step(by_ms)
+
+    def run_tasks(self, most: int | None = None) -> int:
+        """Do what the shard has left for later; returns how much was done."""
+        done = 0
+        while self.shard.tasks and self._working is None and (most is None or done < most):
+            task = self._working = self.shard.tasks[0]
+            if task.work is None:
+                self._finish(task)
+            elif not self._run_work(self._long_part(task), partial(self._finish, task)):
+                break
+            done += 1
+        return done
+
+    def _long_part(self, task: Task) -> Generator[None, None, None]:
+        """What a task needs first. A task that fails is dropped, as Kafka's executor drops it: others follow."""
+        assert task.work is not None
+        try:
+            yield from task.work()
+        except Exception:
+            self._take(task)
+            raise
+
+    def _finish(self, task: Task) -> None:
+        """What follows the long part of a task."""
+        if self._take(task):
+            self._write(task.name, task.operation(self.now_ms))
+
+    def _take(self, task: Task) -> bool:
+        """Remove the task that is being done; whether it was still to be done, which it is not after `unload`."""
+        self._working = None
+        if not (self.shard.tasks and self.shard.tasks[0] is task):
+            return False
+        self.shard.tasks.popleft()
+        return True
+
+    def settle(self) -> int:
+        """What happens without the clock moving: tasks, then timers that are due already. Returns how many timers fired."""
+        fired = 0
+        while True:
+            if self.run_tasks_at_once:
+                self.run_tasks()
+            timer = self.shard.timers.next_due(self.now_ms)
+            if timer is None:
+                return fired
+            fired += 1
+            self._fire(timer)
+
+    def _fire(self, timer: Timer) -> None:
+        name = f"Timeout(key={timer.key})"
+        try:
+            failed = self._write(name, timer.operation(self.now_ms))
+        except ApiError as error:
+            failed = error.code
+            self._tell(name, 0, failed)
+        if failed is not None and timer.retry_ms is not None:
+            at_ms = self.now_ms + timer.retry_ms
+            self.shard.timers.schedule(timer.key, at_ms, timer.operation, retry_ms=timer.retry_ms)
+
+    def _write(self, name: str, result: Result[Any]) -> ErrorCode | None:
+        """The error that clients get, if the records could not be written. Batches before the one that could not be stay."""
+        if result.records:
+            try:
+                for part in [result.records] if result.atomic else self.log.parts(result.records):
+                    self._append(part, result)
+            except AppendError as error:
+                code = MAPPED_ERRORS.get(error.code, error.code)
+                self._tell(name, 0, error.code)
+                if result.on_failed is not None:
+                    result.on_failed(code)
+                return code
+        if self._on_event is not None:
+            self._tell(name, len(result.records))
+        if result.on_appended is not None:
+            result.on_appended()
+        return None
+
+    def _append(self, records: Sequence[CoordinatorRecord], result: Result[Any]) -> None:
+        """Write and replay one batch. Raises `AppendError`."""
+        first = self.log.append(
+            records, timestamp_ms=self.now_ms, producer_id=result.producer_id, producer_epoch=result.producer_epoch
+        )
+        self.shard.written()
+        if result.replay:
+            for index, record in enumerate(records):
+                self.shard.replay(record, offset=first + index, producer_id=result.producer_id, strict=True)
+
+    def _tell(self, name: str, records: int, error: ErrorCode | None = None) -> None:
+        if self._on_event is not None:
+            name = name.removesuffix("Request")
+            self._on_event(WriteEvent(name=name, records=records, at_ms=self.now_ms, error=error))
