@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["batch_of", "blocks_of", "in_batches", "stored_in"]
 
-_MARKERS = {"COMMIT": True, "ABORT": False}
-
 
 def batch_of(
     records: Sequence[CoordinatorRecord],
@@ -82,7 +80,7 @@ def stored_in(batch: Batch, *, topic: str, place: object) -> Iterator[StoredReco
                 producer_epoch=producer[1],
             )
             continue
-        commit = _MARKERS.get(control_record(record.key, record.value).name)
+        commit = control_record(record.key, record.value).commits
         if commit is not None:  # leaders leave other control records in logs of brokers
             yield StoredMarker(
                 offset=record.offset,

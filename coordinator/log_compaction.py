@@ -9,16 +9,15 @@ Segments are not joined; one of which nothing is left is deleted. Memory: the ke
 """
 
 import os
-from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from operator import itemgetter
+from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
 from quorate.codecs import LogError
-from quorate.codecs.batches import Batch, BatchProblem, BatchRecord, control_record, encode_like
+from quorate.codecs.batches import Batch, BatchProblem, BatchRecord, encode_like
+from quorate.codecs.log.transactions import TransactionIndex, Transactions
 from quorate.coordinator.log_segments import Fsync, batches, sync_folder
 
 __all__ = ["Cleaning", "ClosedSegment", "Compaction", "compact"]
@@ -94,35 +93,6 @@ def compact(
     )
 
 
-class _Transactions:
-    """Which transactions were aborted, and which are open, by producer."""
-
-    def __init__(self) -> None:
-        self._open: dict[int, int] = {}
-        self._aborted: dict[int, list[tuple[int, int]]] = defaultdict(list)  # first offset, offset of the marker
-
-    def take(self, batch: Batch) -> None:
-        header = batch.header
-        if not header.transactional:
-            return
-        if not header.control:
-            if header.count:  # what compaction has emptied opens nothing: its marker may be gone, too
-                self._open.setdefault(header.producer_id, header.base_offset)
-            return
-        first = self._open.pop(header.producer_id, None)
-        if first is not None and _control_name(batch) == "ABORT":
-            self._aborted[header.producer_id].append((first, header.base_offset))
-
-    def first_open(self) -> int | None:
-        """Where the first transaction begins that has no marker yet."""
-        return min(self._open.values(), default=None)
-
-    def aborted(self, producer_id: int, offset: int) -> bool:
-        ranges = self._aborted.get(producer_id, [])
-        at = bisect_right(ranges, offset, key=itemgetter(0)) - 1
-        return at >= 0 and offset < ranges[at][1]
-
-
 class Cleaning:
     """One pass: first look at everything, batch by batch, then clean each of `segments`, in the order of the log.
 
@@ -137,20 +107,18 @@ class Cleaning:
         self._now_ms = now_ms
         self._horizon_ms = now_ms + tombstone_retention_ms
         self._retain = retain
-        self._transactions = _Transactions()
+        self._transactions = Transactions()
         self._last: dict[bytes, int] = {}
         self._with_records: set[int] = set()
 
     def look(self, closed: Sequence[ClosedSegment], newest: Iterable[Batch], newest_base: int) -> Iterator[None]:
         """Find out which records count, a step for each batch. `newest`: what is behind the closed segments, from an offset on. Raises `LogError`."""
-        for segment in closed:
-            for batch in segment.batches():
-                self._transactions.take(batch)
-                yield
-        for batch in newest:
-            self._transactions.take(batch)
+        index = TransactionIndex()
+        for batch in chain(chain.from_iterable(segment.batches() for segment in closed), newest):
+            index.add(batch)
             yield
-        first_open = self._transactions.first_open()
+        self._transactions = index.settled()
+        first_open = self._transactions.last_stable_offset
         ends = [*(one.base_offset for one in closed), newest_base][1:]
         self.segments = [one for one, end in zip(closed, ends, strict=True) if first_open is None or end <= first_open]
         for segment in self.segments:
@@ -206,7 +174,7 @@ class Cleaning:
 
     def _aborted(self, batch: Batch) -> bool:
         header = batch.header
-        return header.transactional and self._transactions.aborted(header.producer_id, header.base_offset)
+        return header.transactional and self._transactions.is_aborted(header.producer_id, header.base_offset)
 
 
 def _encoded(batch: Batch, count: int, horizon_ms: int | None, kept: list[BatchRecord]) -> bytes:
@@ -232,13 +200,6 @@ def _records(segment: ClosedSegment, batch: Batch) -> list[BatchRecord]:
             )
         records.append(record)
     return records
-
-
-def _control_name(batch: Batch) -> str | None:
-    for record in batch.records():
-        if isinstance(record, BatchRecord):
-            return control_record(record.key, record.value).name
-    return None
 
 
 def _replace(path: Path, content: Iterator[bytes], fsync: Fsync) -> int:

@@ -17,11 +17,11 @@ from quorate.codecs.columnar.columns import decode_slots
 from quorate.codecs.columnar.frame import Ints
 from quorate.codecs.columnar.schema import PROBLEMS
 from quorate.codecs.columnar.slots import binary_array
+from quorate.codecs.log.block_reader import BLOCK_BYTES
 from quorate.codecs.log.blocks import Batches, Records
-from quorate.codecs.log.columns import BLOCK_BYTES, CONTROL_RECORDS, FoundRecords, PartitionColumns
+from quorate.codecs.log.columns import CONTROL_RECORDS, FoundRecords, PartitionColumns
 from quorate.codecs.log.files import PartitionFiles, Segment, find_partitions
 from quorate.codecs.log.model import LogError, LogProblem, is_damage
-from quorate.codecs.log.transactions import Transactions
 from quorate.pipeline.files import Piece, check_offset
 from quorate.pipeline.filters import Wanted
 from quorate.pipeline.needs import Needs, is_later
@@ -69,7 +69,7 @@ def read_piece(piece: Piece, reading: Reading, file: BinaryIO | None = None) -> 
     except FileNotFoundError:
         pass  # looked for in other segments
     except OSError as error:
-        reader = _PieceColumns(piece, reading.read_committed)
+        reader = _PieceReader(piece, reading.read_committed)
         yield from _rows(piece, FoundRecords([reader.unreadable(error)]), reader, reading)
         return
     for one in pieces:
@@ -104,58 +104,49 @@ def relocated(piece: Piece, fail_on_data_loss: bool) -> Iterator[Piece]:
 
 
 def _rows_of(piece: Piece, reading: Reading, file: BinaryIO) -> Iterator[pa.RecordBatch]:
-    reader = _PieceColumns(piece, reading.read_committed)
+    reader = _PieceReader(piece, reading.read_committed)
     for found in reader.found_in(file):
         yield from _rows(piece, found, reader, reading)
 
 
-class _PieceColumns(PartitionColumns):
-    """The blocks of one piece."""
+class _PieceReader:
+    """Reads one piece. `end_offset`: the first marker so far that is later than what the job asks for; nothing from there on is needed."""
 
     def __init__(self, piece: Piece, read_committed: bool) -> None:
-        self._own = Segment(piece.path, piece.size_bytes, piece.begin, piece.end)
-        # One that is not the last of its partition has others behind it.
-        segments = (self._own,) if piece.last else (self._own, Segment(piece.path, 0))
-        self._given = piece.transactions
         self.piece = piece
         self.end_offset: int | None = None
-        """The first marker that was handed over and is later than what the job asks for: nothing from there on is needed."""
-        files = PartitionFiles(piece.topic, piece.partition, segments, piece.problems)
-        super().__init__(
-            files,
+        self._segment = Segment(piece.path, piece.size_bytes, piece.begin, piece.end)
+        # One that is not the last of its partition has others behind it.
+        segments = (self._segment,) if piece.last else (self._segment, Segment(piece.path, 0))
+        self.columns = PartitionColumns(
+            PartitionFiles(piece.topic, piece.partition, segments, piece.problems),
             read_committed=read_committed,
             skip_corrupt=True,
             dictionary=False,
             limit_bytes=MAX_BATCH_BYTES,
             block_bytes=BLOCK_BYTES,
+            transactions=piece.transactions,
+            next_offset=piece.expected_offset,
         )
-        self.next_offset = piece.expected_offset
-
-    def _settled(self) -> Transactions:
-        return self._given
 
     def found_in(self, file: BinaryIO) -> Iterator[FoundRecords]:
         """The blocks of the piece."""
-        if self.files.problems:
-            yield FoundRecords(list(self.files.problems))
+        if self.piece.problems:
+            yield FoundRecords(list(self.piece.problems))
         if self.piece.end > self.piece.begin:
-            yield from self._segment(file, self._own)
+            yield from self.columns.found_in(file, self._segment)
 
     def unreadable(self, error: OSError) -> LogProblem:
-        """What is to be said of a file that cannot be read."""
-        return self.files.unreadable(self._own, error)
-
-    def control(self, batches: Batches) -> pa.RecordBatch:
-        """The control records of a block."""
-        return self._control(batches)
+        """The problem of a file that cannot be read."""
+        return self.columns.files.unreadable(self._segment, error)
 
 
-def _rows(piece: Piece, found: FoundRecords, reader: _PieceColumns, reading: Reading) -> Iterator[pa.RecordBatch]:
+def _rows(piece: Piece, found: FoundRecords, reader: _PieceReader, reading: Reading) -> Iterator[pa.RecordBatch]:
     """The rows of a block, with the columns that are wanted."""
     return map(reading.rows.chosen, _whole_rows(piece, found, reader, reading))
 
 
-def _whole_rows(piece: Piece, found: FoundRecords, reader: _PieceColumns, reading: Reading) -> Iterator[pa.RecordBatch]:
+def _whole_rows(piece: Piece, found: FoundRecords, reader: _PieceReader, reading: Reading) -> Iterator[pa.RecordBatch]:
     rows, wanted = reading.rows, reading.wanted
     if found.problems:
         if reading.mode == "FAILFAST":
@@ -165,7 +156,7 @@ def _whole_rows(piece: Piece, found: FoundRecords, reader: _PieceColumns, readin
         if reading.mode != "DROPMALFORMED":
             yield rows.of_problems(found.problems, piece.topic, piece.partition)
     if found.control is not None and wanted.control:
-        control = _bounded(reader.control(found.control), piece, wanted)
+        control = _bounded(reader.columns.control_columns(found.control), piece, wanted)
         if control.num_rows:
             _note_end(control, reader, reading)
             yield from rows.of_batches({CONTROL_RECORDS: control}, {"topic": pa.scalar(piece.topic, pa.string())})
@@ -191,7 +182,7 @@ def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from pa.Table.from_batches(together).combine_chunks().to_batches()
 
 
-def _note_end(control: pa.RecordBatch, reader: _PieceColumns, reading: Reading) -> None:
+def _note_end(control: pa.RecordBatch, reader: _PieceReader, reading: Reading) -> None:
     """Remember where a moment ends the log, if a marker does that: the records around it do not tell."""
     if reading.needs is None or reading.needs.until_ms is None:
         return
@@ -204,7 +195,7 @@ def _note_end(control: pa.RecordBatch, reader: _PieceColumns, reading: Reading) 
 
 
 def _decoded(
-    records: Records, data: Batches, reader: _PieceColumns, reading: Reading
+    records: Records, data: Batches, reader: _PieceReader, reading: Reading
 ) -> tuple[Records, dict[str, pa.RecordBatch]]:
     """The records that are needed, and what they are. Where the offsets of the partition do not rise, these are all."""
     piece, needs = reader.piece, reading.needs

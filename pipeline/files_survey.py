@@ -1,27 +1,23 @@
 """One pass over the batch headers of a partition: where its segments can be cut, and how its transactions ended. Nothing is decoded but markers."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 import numpy as np
 
-from quorate.codecs.batches.frames import MAX_BATCH_BYTES, begins_with_no_batch, frames
 from quorate.codecs.batches.model import BatchProblem
 from quorate.codecs.batches.reader import check
 from quorate.codecs.columnar.frame import Ints
-from quorate.codecs.log.batch_starts import batch_starts
-from quorate.codecs.log.blocks import Batches, headers_of
+from quorate.codecs.log.block_reader import blocks_in, index_block
+from quorate.codecs.log.blocks import Batches
 from quorate.codecs.log.files import PartitionFiles, Segment
 from quorate.codecs.log.model import LogProblem
-from quorate.codecs.log.transactions import Transactions
-from quorate.pipeline.files_transactions import Settling
+from quorate.codecs.log.transactions import TransactionIndex, Transactions
 
 __all__ = ["Piece", "Surveyed", "survey"]
 
-BLOCK_BYTES: Final = 16 << 20
 FOR_EVER: Final = np.iinfo(np.int64).max
-NOTHING_OPEN: Final = Transactions({}, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +39,7 @@ class Piece:
     expected_offset: int = 0
     last: bool = True
     newest_ms: int = FOR_EVER
-    transactions: Transactions = NOTHING_OPEN
+    transactions: Transactions = field(default_factory=Transactions)
     start_offset: int | None = None
     end_offset: int | None = None
     problems: tuple[LogProblem, ...] = ()
@@ -85,10 +81,10 @@ def survey(
     The pieces are those from offset `start` to `end`, not included; damage is in the piece of the batch behind it. `settled` says that no transaction is open
     that began before `start`, so that older segments need not be looked at. Without `tail`, what follows the last whole batch is in no piece.
     """
-    settling = Settling() if read_committed else None
+    index = TransactionIndex() if read_committed else None
     surveyor = _Surveyor(files, max_split_bytes, start, end, tail)
-    surveyor.run(settling, settled or not read_committed)
-    transactions = NOTHING_OPEN if settling is None else settling.settled()
+    surveyor.run(index, settled or not read_committed)
+    transactions = Transactions() if index is None else index.settled()
     # A segment is named after the offset that it was to begin with, which is all that one says that is empty yet.
     first, last = (int(files.segments[place].path.stem) if files.segments else 0 for place in (0, -1))
     return Surveyed(files, tuple(surveyor.pieces), transactions, first, max(surveyor.following, last), surveyor.ordered)
@@ -115,7 +111,7 @@ class _Surveyor:
         """Whether there are others behind that one."""
         self.open: Piece | None = None
         """The piece that what comes next belongs to, if it is wanted."""
-        self.settling: Settling | None = None
+        self.transactions: TransactionIndex | None = None
         self.newest_ms = -1
         """The latest time in the piece so far."""
         self.ordered = True
@@ -123,9 +119,9 @@ class _Surveyor:
         self.filled = False
         """Whether a batch has come that belongs to it."""
 
-    def run(self, settling: Settling | None, skipping: bool) -> None:
-        """Go over the segments, with `skipping` only over those that have offsets from `start` on. `settling` is told of all batches."""
-        self.settling = settling
+    def run(self, transactions: TransactionIndex | None, skipping: bool) -> None:
+        """Go over the segments, with `skipping` only over those that have offsets from `start` on. `transactions` gets all batches of those."""
+        self.transactions = transactions
         segments = self.files.segments
         for index, segment in enumerate(segments):
             following = int(segments[index + 1].path.stem) if index + 1 < len(segments) else None
@@ -138,7 +134,9 @@ class _Surveyor:
             self.open, self.newest_ms = None if before else self._piece(segment, 0, int(segment.path.stem)), -1
             try:
                 with segment.path.open("rb", buffering=0) as file:
-                    self._segment(file, segment)
+                    for found in blocks_in(file, segment, resynchronise=True):
+                        if not isinstance(found, BatchProblem):  # reported when its records are read
+                            self._batches(*found, segment)
             except OSError:
                 self.whole, self.newest_ms = segment.size_bytes, FOR_EVER  # reported by whoever reads it
             if self.beyond:
@@ -147,45 +145,16 @@ class _Surveyor:
                 self._close(self.whole if following is None and not self.tail else segment.size_bytes)
             self.next_offset = self.following
 
-    def _segment(self, file: BinaryIO, segment: Segment) -> None:
-        position, block = 0, b""
-        while position < segment.size_bytes:
-            more = file.read(min(BLOCK_BYTES, segment.size_bytes - position - len(block)))
-            block += more
-            strange = position == 0 and begins_with_no_batch(block)
-            starts, end = (np.empty(0, np.int64), 0) if strange else batch_starts(block, MAX_BATCH_BYTES)
-            if len(starts):
-                self._batches(block, starts, end, segment, position)
-            block = block[end:]
-            position += end
-            if strange or not more:
-                resumed = self._resumed(file, segment, position)
-                if resumed is None:
-                    return
-                file.seek(resumed)
-                position, block = resumed, b""
-
-    def _resumed(self, file: BinaryIO, segment: Segment, position: int) -> int | None:
-        """Where a batch begins behind damage at `position`."""
-        file.seek(position)
-        for found in frames(file, segment.size_bytes, position=position, resynchronise=True):
-            if isinstance(found, BatchProblem):
-                resumed = found.position + found.size_bytes
-                return resumed if resumed < segment.size_bytes else None
-            return found[3]
-        return None
-
-    def _batches(self, block: bytes, starts: Ints, end: int, segment: Segment, position: int) -> None:
-        batches = headers_of(block, starts, end)
+    def _batches(self, batches: Batches, position: int, segment: Segment) -> None:
         behind = _behind(batches)
         self.ordered &= bool((batches.base_offset >= np.append(self.seen, behind[:-1])).all())
         self.seen = int(behind[-1])
         if self.open is not None:
             self._cut(batches, behind, segment, position)
-        self.following = self._behind(batches, behind, len(starts))
-        self.whole = position + end
-        if self.settling is not None:
-            self.settling.add(batches)
+        self.following = self._behind(batches, behind, len(batches))
+        self.whole = position + int(batches.end[-1])
+        if self.transactions is not None:
+            index_block(self.transactions, batches)
 
     def _behind(self, batches: Batches, behind: Ints, count: int) -> int:
         """The offset behind the first `count` batches of a block, of which those that are damaged say nothing."""

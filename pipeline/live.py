@@ -267,10 +267,10 @@ def _whole_batches(answer: Any, offset: int) -> tuple[bytes, Transactions, int]:
     data = bytes(answer.records or b"")
     starts, end = batch_starts(data)
     if not len(starts):
-        return b"", Transactions({}, None), offset
+        return b"", Transactions(), offset
     batches = headers_of(data, starts, end)
     following = int(batches.base_offset[-1]) + max(int(batches.last_offset_delta[-1]), 0) + 1
-    return data[:end], Transactions(_spans(answer.aborted_transactions or (), batches), None), following
+    return data[:end], Transactions(_spans(answer.aborted_transactions or (), batches)), following
 
 
 def _spans(aborted: Iterable[Any], batches: Batches) -> dict[int, list[tuple[int, int]]]:

@@ -182,8 +182,7 @@ def _replay(batch: Batch, log: PartitionLog) -> None:
     if isinstance(read, BatchProblem):
         return
     for record in read.records():
-        if isinstance(record, BatchRecord) and record.value is not None:
-            kind = control_record(record.key, record.value).name
-            if kind in ("COMMIT", "ABORT"):
-                epoch = int.from_bytes(record.value[2:6], signed=True)
-                log.producers.take_marker(batch, commit=kind == "COMMIT", coordinator_epoch=epoch)
+        if isinstance(record, BatchRecord):
+            marker = control_record(record.key, record.value)
+            if marker.commits is not None and marker.coordinator_epoch is not None:
+                log.producers.take_marker(batch, commit=marker.commits, coordinator_epoch=marker.coordinator_epoch)

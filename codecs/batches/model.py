@@ -121,6 +121,9 @@ class BatchRecord:
     sequence: int = -1
 
 
+_ENDS = {"COMMIT": True, "ABORT": False}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlRecord:
     """A record that the broker wrote for itself, such as a transaction marker (KIP-98).
@@ -135,6 +138,11 @@ class ControlRecord:
     coordinator_epoch: int | None
     key_bytes: bytes | None
     value_bytes: bytes | None
+
+    @property
+    def commits(self) -> bool | None:
+        """Whether it ends a transaction by a commit, or (`False`) by an abort; `None` if it ends none."""
+        return _ENDS.get(self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

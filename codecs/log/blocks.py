@@ -17,7 +17,7 @@ from quorate.codecs.columnar.slots import Slots
 from quorate.codecs.columnar.varints import deltas, zigzag
 from quorate.codecs.log.crc import all_intact
 
-__all__ = ["Batches", "Records", "crc_mismatches", "headers_of", "some_records_of"]
+__all__ = ["Batches", "Records", "computed_crcs", "crc_mismatches", "headers_of", "some_records_of"]
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ def crc_mismatches(batches: Batches) -> Ints:
             continue
         start, end, claimed = batches.start[part], batches.end[part], batches.crc[part]
         if bool(suspicious[part].any()) or not all_intact(batches.block, start, end, claimed, v2.CRC_START):
-            suspicious[part] |= _computed(batches.block, start, end) != claimed
+            suspicious[part] |= computed_crcs(batches.block, start, end) != claimed
     found = [
         index
         for index in np.flatnonzero(suspicious).tolist()
@@ -97,7 +97,7 @@ def crc_mismatches(batches: Batches) -> Ints:
     return np.array(found, dtype=np.int64)
 
 
-def _computed(block: bytes, start: Ints, end: Ints) -> Array:
+def computed_crcs(block: bytes, start: Ints, end: Ints) -> Array:
     """The CRC of each batch by itself."""
     first = (start + v2.CRC_START).tolist()
     return np.array(

@@ -11,29 +11,26 @@ The columns are those of `record_schema`, with `row` replaced by what the log sa
 from collections.abc import Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from io import BytesIO
 from os import PathLike
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from quorate.codecs.batches.control import control_record
-from quorate.codecs.batches.frames import MAX_BATCH_BYTES, begins_with_no_batch, frames
+from quorate.codecs.batches.frames import MAX_BATCH_BYTES
 from quorate.codecs.batches.model import BatchProblem, BatchRecord
 from quorate.codecs.batches.reader import Batch, check, header_at
 from quorate.codecs.batches.v2 import CONTROL, TRANSACTIONAL
 from quorate.codecs.columnar.columns import decode_slots
 from quorate.codecs.columnar.frame import Array, Bools
-from quorate.codecs.log.batch_starts import batch_starts
-from quorate.codecs.log.blocks import Batches, Records, crc_mismatches, headers_of, some_records_of
-from quorate.codecs.log.entries import PartitionReader, Selection
+from quorate.codecs.log.block_reader import BLOCK_BYTES, blocks_in, transactions_in
+from quorate.codecs.log.blocks import Batches, Records, crc_mismatches, some_records_of
 from quorate.codecs.log.files import PartitionFiles, Segment, find_partitions
 from quorate.codecs.log.model import IsolationLevel, LogError, LogProblem, check_isolation_level, is_damage
 from quorate.codecs.log.transactions import Transactions
 
 __all__ = [
-    "BLOCK_BYTES",
     "CONTROL_RECORDS",
     "ColumnBlock",
     "FoundRecords",
@@ -44,7 +41,6 @@ __all__ = [
     "read_tables",
 ]
 
-BLOCK_BYTES = 16 << 20
 CONTROL_RECORDS = "control"
 """The name of the batch of transaction markers and other control records."""
 
@@ -170,7 +166,10 @@ class FoundRecords:
 
 
 class PartitionColumns:
-    """One pass over the segments of a partition; two for read-committed."""
+    """One pass over the segments of a partition; two for read-committed, unless `transactions` are given.
+
+    `next_offset`: the least offset that its first batch may have.
+    """
 
     def __init__(
         self,
@@ -181,6 +180,8 @@ class PartitionColumns:
         dictionary: bool,
         limit_bytes: int,
         block_bytes: int,
+        transactions: Transactions | None = None,
+        next_offset: int = 0,
     ) -> None:
         self.files = files
         self.dictionary = dictionary
@@ -188,21 +189,12 @@ class PartitionColumns:
         self.limit_bytes = limit_bytes
         self.block_bytes = block_bytes
         self.read_committed = read_committed
-        self.transactions = self._settled() if read_committed else Transactions({}, None)
-        self.next_offset = 0
-
-    def _settled(self) -> Transactions:
-        selection = Selection(
-            read_committed=True,
-            control_records=False,
-            start_offset=None,
-            end_offset=None,
-            since_ms=None,
-            until_ms=None,
-            skip_corrupt=self.skip_corrupt,
-            max_batch_bytes=self.limit_bytes,
-        )
-        return PartitionReader(self.files, selection).transactions()
+        if read_committed and transactions is None:
+            transactions = transactions_in(
+                files, skip_corrupt=skip_corrupt, limit_bytes=limit_bytes, block_bytes=block_bytes
+            )
+        self.transactions = transactions or Transactions()
+        self.next_offset = next_offset
 
     def found(self) -> Iterator["FoundRecords"]:
         """The blocks of the partition, in the order of the log, with their records found but not decoded."""
@@ -211,66 +203,27 @@ class PartitionColumns:
         for segment in self.files.segments:
             try:
                 with segment.path.open("rb", buffering=0) as file:
-                    yield from self._segment(file, segment)
+                    yield from self.found_in(file, segment)
             except OSError as error:
                 yield FoundRecords([self.files.unreadable(segment, error)])
 
-    def _segment(self, file: BinaryIO, segment: Segment) -> Iterator["FoundRecords"]:
-        stop = segment.size_bytes if segment.end is None else segment.end
-        position = segment.begin  # of the block's first byte in the file
-        file.seek(position)
-        block = b""
-        while True:
-            left = stop - position - len(block)
-            more = file.read(min(self._wanted(block), left)) if left > 0 else b""
-            block += more
-            strange = position == 0 and begins_with_no_batch(block)
-            starts, end = (np.empty(0, np.int64), 0) if strange else batch_starts(block, self.limit_bytes)
-            if len(starts):
-                batches, problems, complete = self._intact(headers_of(block, starts, end), segment, position)
-                yield from self._records(batches, problems, segment, position)
-                if not complete:
-                    return
-            block = block[end:]
-            position += end
-            if not block and position >= stop:
-                return
-            if strange or not self._continues(block, stop - position) or not more:
-                resumed = None
-                for problem in self._ending(file, block, segment, position):
-                    yield FoundRecords([self.files.problem(segment, problem)])
-                    resumed = problem.position + problem.size_bytes
-                if resumed is None or not self.skip_corrupt or resumed >= stop:
-                    return
-                file.seek(resumed)
-                position, block = resumed, b""
-
-    def _wanted(self, block: bytes) -> int:
-        """How many bytes to read next: a block, or all of a batch that is larger."""
-        if len(block) < 12:
-            return self.block_bytes
-        return max(self.block_bytes, 12 + int.from_bytes(block[8:12], "big", signed=True) - len(block))
-
-    def _continues(self, block: bytes, left: int) -> bool:
-        """Whether the next batch is only cut off by the end of the block."""
-        if len(block) < 17:
-            return left > len(block)
-        size = 12 + int.from_bytes(block[8:12], "big", signed=True)
-        return 26 <= size <= min(left, self.limit_bytes)
-
-    def _ending(self, file: BinaryIO, block: bytes, segment: Segment, position: int) -> Iterator[BatchProblem]:
-        """What stands where no batch can begin, in the words of the reader for single batches: one problem, or none before zeros."""
-        for frame in frames(
-            cast(BinaryIO, _Rest(block, file)),
-            segment.size_bytes,
-            max_batch_bytes=self.limit_bytes,
-            position=position,
+    def found_in(self, file: BinaryIO, segment: Segment) -> Iterator["FoundRecords"]:
+        """The same of one segment, or of a part of one, from its file."""
+        for found in blocks_in(
+            file,
+            segment,
+            limit_bytes=self.limit_bytes,
+            block_bytes=self.block_bytes,
             resynchronise=self.skip_corrupt,
         ):
-            # What could be read as a batch would have been, unless `end` is within it.
-            if isinstance(frame, BatchProblem):
-                yield frame
-            return
+            if isinstance(found, BatchProblem):
+                yield FoundRecords([self.files.problem(segment, found)])
+                continue
+            batches, position = found
+            batches, problems, complete = self._intact(batches, segment, position)
+            yield from self._records(batches, problems, segment, position)
+            if not complete:
+                return
 
     def _intact(self, batches: Batches, segment: Segment, position: int) -> tuple[Batches, list[LogProblem], bool]:
         """The batches without damage, those behind damage only if it is to be skipped; the problems; whether the file may be read on."""
@@ -321,7 +274,7 @@ class PartitionColumns:
             columns = decode_slots(records.keys, records.values, topic=self.files.topic, dictionary=self.dictionary)
             out = {name: self._with_log_columns(batch, records, data) for name, batch in columns.items()}
         if found.control is not None:
-            out[CONTROL_RECORDS] = self._control(found.control)
+            out[CONTROL_RECORDS] = self.control_columns(found.control)
         return ColumnBlock(
             topic=self.files.topic, partition=self.files.partition, batches=out, problems=tuple(found.problems)
         )
@@ -376,7 +329,8 @@ class PartitionColumns:
             return pa.nulls(count, pa.int32())
         return pa.array(np.full(count, self.files.partition, dtype=np.int32))
 
-    def _control(self, batches: Batches) -> pa.RecordBatch:
+    def control_columns(self, batches: Batches) -> pa.RecordBatch:
+        """The control records of a block as columns."""
         rows = []
         for index in range(len(batches)):
             start, end = int(batches.start[index]), int(batches.end[index])
@@ -411,16 +365,3 @@ def _per_record(of_batches: Array, batch: Array) -> Array:
     if len(of_batches) and bool((of_batches == of_batches[0]).all()):
         return np.full(len(batch), of_batches[0])
     return of_batches[batch]
-
-
-class _Rest:
-    """What is left of a file: bytes already read, then the file."""
-
-    def __init__(self, block: bytes, file: BinaryIO) -> None:
-        self.block = BytesIO(block)
-        self.file = file
-
-    def read(self, size: int) -> bytes:
-        """At most `size` bytes, fewer only at the end."""
-        first = self.block.read(size)
-        return first if len(first) == size else first + self.file.read(size - len(first))

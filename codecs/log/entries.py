@@ -75,7 +75,7 @@ class PartitionReader:
     def entries(self) -> Iterator[LogEntry | LogProblem]:
         """Everything that was selected, in the order of the log."""
         yield from self.files.problems
-        transactions = self.transactions() if self.selection.read_committed else Transactions({}, None)
+        transactions = self.transactions() if self.selection.read_committed else Transactions()
         segments = self.files.segments
         for index, segment in enumerate(segments):
             if index + 1 < len(segments) and int(segments[index + 1].path.stem) <= self.start:

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from quorate.codecs.batches.control import ABORT, COMMIT, control_record
+from quorate.codecs.batches.control import control_record
 from quorate.codecs.batches.frames import MAX_BATCH_BYTES
 from quorate.codecs.batches.v2 import TRANSACTIONAL
 from quorate.codecs.columnar.frame import Bools, Ints
 from quorate.codecs.columnar.slots import Slots
+from quorate.codecs.log.block_reader import BLOCK_BYTES
 from quorate.codecs.log.blocks import Batches, Records, some_records_of
-from quorate.codecs.log.columns import BLOCK_BYTES, FoundRecords, PartitionColumns, one_ahead
+from quorate.codecs.log.columns import FoundRecords, PartitionColumns, one_ahead
 from quorate.codecs.log.files import PartitionFiles
 from quorate.codecs.log.model import LogProblem
 from quorate.codecs.message import CONSUMER_OFFSETS
@@ -204,10 +205,10 @@ def _markers(control: Batches, starts: Ints, batch: Ints) -> Markers:
         producers = np.where(control.attributes & TRANSACTIONAL != 0, control.producer_id, -1)
         rows = np.searchsorted(starts[batch], control.start)
         for place, of in enumerate(records.batch.tolist()):
-            marker = control_record(records.keys.bytes_at(place), records.values.bytes_at(place)).type_id
-            if marker in (ABORT, COMMIT):  # leaders leave other control records, too
+            marker = control_record(records.keys.bytes_at(place), records.values.bytes_at(place)).commits
+            if marker is not None:  # leaders leave other control records, too
                 at = int(records.offset[place]), int(records.timestamp[place])
-                found.append((int(rows[of]), *at, int(producers[of]), marker == COMMIT))
+                found.append((int(rows[of]), *at, int(producers[of]), marker))
         control = control.select(np.arange(used, len(control)))
     if not found:
         return Markers()

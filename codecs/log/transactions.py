@@ -1,20 +1,22 @@
-"""Which batches of a partition a read-committed consumer gets (KIP-98), found by a first pass over the batch headers.
+"""How the transactions of a partition ended (KIP-98), from its batches: the one place with that rule.
 
-A consumer is told by the broker which transactions were aborted and how far it may read. A log file tells the same by its markers.
+A broker reports to a consumer which transactions were aborted and how far it may read. In a log
+file the markers say the same. The index is fed by `scan` (batch by batch), `blocks.index_block` (a
+block of batches at once) and compaction.
 """
 
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import google_crc32c
 
 from quorate.codecs.batches.compression import DecompressionError, TooLargeError
-from quorate.codecs.batches.control import ABORT, COMMIT, control_record
-from quorate.codecs.batches.frames import Frame
+from quorate.codecs.batches.control import control_record
+from quorate.codecs.batches.frames import MAX_BATCH_BYTES, Frame
 from quorate.codecs.batches.model import BatchProblem
-from quorate.codecs.batches.reader import payload
+from quorate.codecs.batches.reader import Batch, payload
 from quorate.codecs.batches.v2 import (
     CONTROL,
     CRC_START,
@@ -26,7 +28,7 @@ from quorate.codecs.batches.v2 import (
     records,
 )
 
-__all__ = ["Transactions", "outcome_of", "scan"]
+__all__ = ["TransactionIndex", "Transactions", "commits", "scan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,8 @@ class Transactions:
     `last_stable_offset` is where the first transaction begins that has no marker yet, `None` if there is no such.
     """
 
-    aborted: dict[int, list[tuple[int, int]]]
-    last_stable_offset: int | None
+    aborted: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    last_stable_offset: int | None = None
 
     def is_aborted(self, producer_id: int, offset: int) -> bool:
         """Whether a transactional batch of this producer at this offset belongs to an aborted transaction."""
@@ -49,14 +51,51 @@ class Transactions:
         return index >= 0 and offset < spans[index][1]
 
 
-def scan(frames: Iterable[Frame | BatchProblem], max_batch_bytes: int) -> Transactions:
-    """Go over all batches of a partition and settle its transactions.
+class TransactionIndex:
+    """The transactions of a partition, from its transactional batches in the order of the log.
 
-    Only markers are checked and decoded. One that is damaged does not count, so its transaction stays open. A transactional batch that
-    compaction emptied opens none: its marker may be gone already, and there is nothing to hold back.
+    A producer's first batch with records opens a transaction, the next COMMIT or ABORT marker ends it.
+    A batch that compaction emptied opens none: its marker may be gone already. A marker that cannot be
+    read ends none, so the transaction stays open.
     """
-    opened: dict[int, int] = {}
-    aborted: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+
+    def __init__(self) -> None:
+        self._open: dict[int, int] = {}
+        self._aborted: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+
+    def add_data(self, producer_id: int, base_offset: int, count: int) -> None:
+        """Add a batch of `count` records."""
+        if count > 0:
+            self._open.setdefault(producer_id, base_offset)
+
+    def add_marker(self, producer_id: int, base_offset: int, commit: bool | None) -> None:
+        """Add a control batch; `commit` is what `commits` returns for it."""
+        if commit is None:
+            return
+        first = self._open.pop(producer_id, None)
+        if first is not None and not commit:
+            self._aborted[producer_id].append((first, base_offset))
+
+    def add(self, batch: Batch) -> None:
+        """Add a batch whose CRC is valid, transactional or not."""
+        header = batch.header
+        if not header.transactional:
+            return
+        count = header.count or 0
+        if not header.control:
+            self.add_data(header.producer_id, header.base_offset, count)
+            return
+        outcome = commits(batch.data, 0, len(batch.data), header.compression, count, batch.max_batch_bytes)
+        self.add_marker(header.producer_id, header.base_offset, outcome)
+
+    def settled(self) -> Transactions:
+        """Return what is known so far."""
+        return Transactions(dict(self._aborted), min(self._open.values(), default=None))
+
+
+def scan(frames: Iterable[Frame | BatchProblem], max_batch_bytes: int = MAX_BATCH_BYTES) -> Transactions:
+    """Index all batches of a partition by their headers. Only markers are checked and decoded."""
+    index = TransactionIndex()
     unpack = HEADER.unpack_from
     for frame in frames:
         if isinstance(frame, BatchProblem):
@@ -66,22 +105,22 @@ def scan(frames: Iterable[Frame | BatchProblem], max_batch_bytes: int) -> Transa
             continue
         base_offset, _, _, _, crc, attributes, _, _, _, producer_id, _, _, count = unpack(buffer, start)
         if not attributes & CONTROL:
-            if count > 0:
-                opened.setdefault(producer_id, base_offset)
-        elif google_crc32c.value(buffer[start + CRC_START : end]) == crc:
-            outcome = outcome_of(buffer, start, end, compression_of(attributes), count, max_batch_bytes)
-            first = opened.pop(producer_id, None) if outcome in (ABORT, COMMIT) else None
-            if first is not None and outcome == ABORT:
-                aborted[producer_id].append((first, base_offset))
-    return Transactions(dict(aborted), min(opened.values(), default=None))
+            index.add_data(producer_id, base_offset, count)
+        elif base_offset >= 0 and google_crc32c.value(buffer[start + CRC_START : end]) == crc:
+            outcome = commits(buffer, start, end, compression_of(attributes), count, max_batch_bytes)
+            index.add_marker(producer_id, base_offset, outcome)
+    return index.settled()
 
 
-def outcome_of(buffer: bytes, start: int, end: int, compression: str, count: int, limit_bytes: int) -> int | None:
-    """The type of the first record in a control batch; a batch has one marker."""
+def commits(buffer: bytes, start: int, end: int, compression: str, count: int, limit_bytes: int) -> bool | None:
+    """Whether a control batch ends its transaction by a commit (else an abort), by its first record.
+
+    `None` if it is no marker, or cannot be read.
+    """
     try:
         body, first, last = payload(buffer, start, end, compression, count, limit_bytes)
         for _, _, key, value, _ in records(body, first, last, count):
-            return control_record(key, value).type_id
+            return control_record(key, value).commits
     except (BadRecordsError, DecompressionError, TooLargeError):
         return None  # the main pass reports it
     return None

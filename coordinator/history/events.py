@@ -240,7 +240,7 @@ class History:
                 self._step(group_id, entry).more.append(
                     TransactionEnded(
                         producer_id=producer_id,
-                        committed=record.name == "COMMIT",
+                        committed=record.commits is True,
                         partitions=tuple((topic, number) for topic, numbers in topics.items() for number in numbers),
                     )
                 )

@@ -167,8 +167,8 @@ class CoordinatorState:
         self.removed.clear()
 
     def _control(self, record: ControlRecord, producer_id: int | None) -> None:
-        if record.name in ("COMMIT", "ABORT") and producer_id is not None:
-            self.offsets.end_transaction(producer_id, commit=record.name == "COMMIT")
+        if record.commits is not None and producer_id is not None:
+            self.offsets.end_transaction(producer_id, commit=record.commits)
 
     # Which group a record is about
 

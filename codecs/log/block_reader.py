@@ -1,0 +1,178 @@
+"""Reading a segment block by block: whole batches with their headers as arrays, and what is not a batch.
+
+Columns, raw blocks, surveys of a log and the outcome of its transactions all start here. Problems are
+those of the reader for single batches (`quorate.codecs.batches.frames`). CRCs are not checked here.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from io import BytesIO
+from typing import BinaryIO, Final, cast
+
+import numpy as np
+
+from quorate.codecs.batches.control import ABORT, COMMIT
+from quorate.codecs.batches.frames import MAX_BATCH_BYTES, begins_with_no_batch, frames
+from quorate.codecs.batches.model import BatchProblem
+from quorate.codecs.batches.v2 import COMPRESSION_MASK, CONTROL, HEADER_BYTES, TRANSACTIONAL, compression_of
+from quorate.codecs.columnar.frame import Ints
+from quorate.codecs.log.batch_starts import batch_starts
+from quorate.codecs.log.blocks import Batches, computed_crcs, headers_of
+from quorate.codecs.log.files import PartitionFiles, Segment
+from quorate.codecs.log.transactions import TransactionIndex, Transactions, commits
+
+__all__ = ["BLOCK_BYTES", "blocks_in", "index_block", "transactions_in"]
+
+BLOCK_BYTES: Final = 16 << 20
+
+
+def blocks_in(
+    file: BinaryIO,
+    segment: Segment,
+    *,
+    limit_bytes: int = MAX_BATCH_BYTES,
+    block_bytes: int = BLOCK_BYTES,
+    resynchronise: bool,
+) -> Iterator[tuple[Batches, int] | BatchProblem]:
+    """The batches of a segment from its `begin` to its `end`, some at a time, with the position of their block in the file.
+
+    What cannot be a batch is a problem, and the last thing that comes; with `resynchronise`, blocks
+    continue after it, as in `frames`.
+    """
+    stop = segment.size_bytes if segment.end is None else segment.end
+    position = segment.begin  # of the block's first byte in the file
+    file.seek(position)
+    block = b""
+    while True:
+        left = stop - position - len(block)
+        more = file.read(min(_wanted(block, block_bytes), left)) if left > 0 else b""
+        block += more
+        strange = position == 0 and begins_with_no_batch(block)
+        starts, end = (np.empty(0, np.int64), 0) if strange else batch_starts(block, limit_bytes)
+        if len(starts):
+            yield headers_of(block, starts, end), position
+        block = block[end:]
+        position += end
+        if not block and position >= stop:
+            return
+        if strange or not _continues(block, stop - position, limit_bytes) or not more:
+            problem = _problem_at(file, block, segment, position, limit_bytes, resynchronise)
+            if problem is None:
+                return
+            yield problem
+            resumed = problem.position + problem.size_bytes
+            if not resynchronise or resumed >= stop:
+                return
+            file.seek(resumed)
+            position, block = resumed, b""
+
+
+def _wanted(block: bytes, block_bytes: int) -> int:
+    """How many bytes to read next: a block, or all of a batch that is larger."""
+    if len(block) < 12:
+        return block_bytes
+    return max(block_bytes, 12 + int.from_bytes(block[8:12], "big", signed=True) - len(block))
+
+
+def _continues(block: bytes, left: int, limit_bytes: int) -> bool:
+    """Whether the next batch is only cut off by the end of the block."""
+    if len(block) < 17:
+        return left > len(block)
+    size = 12 + int.from_bytes(block[8:12], "big", signed=True)
+    return 26 <= size <= min(left, limit_bytes)
+
+
+def _problem_at(
+    file: BinaryIO, block: bytes, segment: Segment, position: int, limit_bytes: int, resynchronise: bool
+) -> BatchProblem | None:
+    """What is wrong where no batch can begin, as the reader for single batches reports it; nothing before zeros."""
+    rest = cast(BinaryIO, _Rest(block, file))
+    found = next(
+        frames(rest, segment.size_bytes, max_batch_bytes=limit_bytes, position=position, resynchronise=resynchronise),
+        None,
+    )
+    # What could be read as a batch would have been, unless `end` is within it.
+    return found if isinstance(found, BatchProblem) else None
+
+
+class _Rest:
+    """What is left of a file: bytes already read, then the file."""
+
+    def __init__(self, block: bytes, file: BinaryIO) -> None:
+        self.block = BytesIO(block)
+        self.file = file
+
+    def read(self, size: int) -> bytes:
+        """At most `size` bytes, fewer only at the end."""
+        first = self.block.read(size)
+        return first if len(first) == size else first + self.file.read(size - len(first))
+
+
+# ---- transactions
+
+
+def transactions_in(
+    files: PartitionFiles, *, skip_corrupt: bool, limit_bytes: int = MAX_BATCH_BYTES, block_bytes: int = BLOCK_BYTES
+) -> Transactions:
+    """The outcome of every transaction in a partition, by a pass over its batch headers."""
+    index = TransactionIndex()
+    for segment in files.segments:
+        with suppress(OSError), segment.path.open("rb", buffering=0) as file:  # reported when its records are read
+            for found in blocks_in(
+                file, segment, limit_bytes=limit_bytes, block_bytes=block_bytes, resynchronise=skip_corrupt
+            ):
+                if not isinstance(found, BatchProblem):
+                    index_block(index, found[0], limit_bytes)
+    return index.settled()
+
+
+_DATA: Final = -1
+_NONE: Final = -2
+"""In addition to the types of markers: batches with records, and batches without effect."""
+
+_KEY_AT: Final = HEADER_BYTES + 4
+"""In the only record of a marker, length, attributes, time delta and offset delta take a byte each; the key's length follows."""
+
+
+def index_block(index: TransactionIndex, batches: Batches, limit_bytes: int = MAX_BATCH_BYTES) -> None:
+    """Add the batches of a block, which follow those added before."""
+    which = np.flatnonzero(batches.plain & (batches.attributes & TRANSACTIONAL != 0))
+    if not len(which):
+        return
+    control = batches.attributes[which] & CONTROL != 0
+    kinds = np.where(batches.count[which] > 0, _DATA, _NONE).astype(np.int64)
+    if bool(control.any()):
+        kinds[control] = _markers(batches, which[control], limit_bytes)
+    which, kinds = which[kinds != _NONE], kinds[kinds != _NONE]
+    # Of one producer's batches in a row only the first one matters, and producers do not depend on each other.
+    order = np.argsort(batches.producer_id[which], kind="stable")
+    which, kinds = which[order], kinds[order]
+    producers = batches.producer_id[which]
+    again = (kinds[1:] == _DATA) & (kinds[:-1] == _DATA) & (producers[1:] == producers[:-1])
+    first = np.flatnonzero(np.append(True, ~again)) if len(which) else which
+    rows = zip(
+        producers[first].tolist(), batches.base_offset[which[first]].tolist(), kinds[first].tolist(), strict=True
+    )
+    for producer_id, base_offset, kind in rows:
+        if kind == _DATA:
+            index.add_data(producer_id, base_offset, 1)
+        else:
+            index.add_marker(producer_id, base_offset, kind == COMMIT)
+
+
+def _markers(batches: Batches, which: Ints, limit_bytes: int) -> Ints:
+    """The types of the markers in these control batches; `_NONE` for other control batches and damaged ones."""
+    data = np.frombuffer(batches.block, np.uint8)
+    start, end = batches.start[which], batches.end[which]
+    at = np.minimum(start + _KEY_AT, len(data) - 5)
+    small = (data[at - 4] | data[at - 2] | data[at - 1]) < 0x80
+    usual = small & (data[at] == 8) & (batches.count[which] == 1) & (end - start >= _KEY_AT + 5)
+    usual &= batches.attributes[which] & COMPRESSION_MASK == 0
+    kind = data[at + 3].astype(np.int64) << 8 | data[at + 4]
+    found = np.where((kind == ABORT) | (kind == COMMIT), kind, _NONE)
+    for place in np.flatnonzero(~usual).tolist():
+        name, count = compression_of(int(batches.attributes[which[place]])), int(batches.count[which[place]])
+        outcome = commits(batches.block, int(start[place]), int(end[place]), name, count, limit_bytes)
+        found[place] = _NONE if outcome is None else COMMIT if outcome else ABORT
+    damaged = (batches.base_offset[which] < 0) | (computed_crcs(batches.block, start, end) != batches.crc[which])
+    return np.where(damaged, _NONE, found)
