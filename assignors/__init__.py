@@ -11,7 +11,7 @@ RangeAssignor().assign(members, topology)["m1"]  # (TopicPartition(topic="orders
 
 from quorate.assignors.assignor import Assignor
 from quorate.assignors.explain import Explanation, explain
-from quorate.assignors.group import Group
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.lag_aware import LagAwareAssignor
 from quorate.assignors.model import Assignment, AssignorError, Member
 from quorate.assignors.rack_aware_uniform import RackAwareUniformAssignor
@@ -25,7 +25,7 @@ __all__ = [
     "Assignor",
     "AssignorError",
     "Explanation",
-    "Group",
+    "GroupSpec",
     "LagAwareAssignor",
     "Member",
     "RackAwareUniformAssignor",

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar
 
-from quorate.assignors.group import Group
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.model import Assignment, Member
 from quorate.assignors.topology import Topology
 
@@ -24,8 +24,8 @@ class Assignor(ABC):
 
         The order counts only where Kafka's does: where the hashes of two member ids meet. Raises `AssignorError`.
         """
-        return self.assign_group(Group(members, topology))
+        return self.assign_group(GroupSpec(members, topology))
 
     @abstractmethod
-    def assign_group(self, group: Group) -> Assignment:
+    def assign_group(self, group: GroupSpec) -> Assignment:
         """The same for a group that is prepared, for those who assign the same group more than once."""

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from quorate.assignors.group import Group
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.model import Assignment, Member
 from quorate.assignors.topology import Ints, Racks, TopicPartition, Topology
-from quorate.assignors.why_remote import WHY, Bools, Reason, is_local, why_remote
+from quorate.assignors.why_remote import WHY, Bools, RemoteReason, is_local, why_remote
 
-__all__ = ["WHY", "Explanation", "MemberFacts", "RackFacts", "Reason", "RemotePartition", "Spread", "explain"]
+__all__ = ["WHY", "Explanation", "MemberFacts", "RackFacts", "RemotePartition", "RemoteReason", "Spread", "explain"]
 
 _MOST = 2**63 - 1
 
@@ -83,7 +83,7 @@ class RemotePartition:
     member_id: str
     rack: str | None
     replica_racks: Racks
-    reason: Reason
+    reason: RemoteReason
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,9 +106,9 @@ class Explanation:
     lag_unknown: int
     moved: int | None
     first_assigned: int | None
-    reasons: Mapping[Reason, int]
+    reasons: Mapping[RemoteReason, int]
     assignment: Assignment = field(repr=False, compare=False)
-    _remote: tuple[Ints, Ints, list[Reason]] = field(repr=False, compare=False)
+    _remote: tuple[Ints, Ints, list[RemoteReason]] = field(repr=False, compare=False)
 
     @property
     def local_share(self) -> float | None:
@@ -195,19 +195,19 @@ class Explanation:
 
 
 def explain(
-    members: Mapping[str, Member] | Group,
+    members: Mapping[str, Member] | GroupSpec,
     topology: Topology,
     assignment: Assignment,
     *,
     lags: Mapping[TopicPartition, int] | Mapping[tuple[str, int], int] | None = None,
     previous: Assignment | None = None,
 ) -> Explanation:
-    """Facts about an assignment of these members, and why partitions are remote (`Reason`).
+    """Facts about an assignment of these members, and why partitions are remote (`RemoteReason`).
 
     `lags`: records behind, of the partitions where it is known. `previous`: what to compare with, also with other members than now; without it
     what the members own. Raises `ValueError` if the assignment is of other members or another topology.
     """
-    group = members if isinstance(members, Group) else Group(members, topology)
+    group = members if isinstance(members, GroupSpec) else GroupSpec(members, topology)
     if assignment.topology is not topology or group.topology is not topology:
         raise ValueError("the assignment is over another topology: pass the one that it was made with")
     if tuple(assignment.member_ids) != tuple(group.member_ids):
@@ -244,7 +244,7 @@ def explain(
 class _Moves:
     """What changed hands. Pairs of member and partition are compared, so a partition may have several owners, as share groups give them."""
 
-    def __init__(self, group: Group, assignment: Assignment, owners: Ints, previous: Assignment | None) -> None:
+    def __init__(self, group: GroupSpec, assignment: Assignment, owners: Ints, previous: Assignment | None) -> None:
         self.moved_in: Ints | None = None
         self.moved_out: Ints | None = None
         self.moved: int | None = None
@@ -286,7 +286,7 @@ class _Moves:
 
 
 def _members(
-    group: Group, assignment: Assignment, owners: Ints, local_of: Ints, lag_of: Ints | None, moves: _Moves
+    group: GroupSpec, assignment: Assignment, owners: Ints, local_of: Ints, lag_of: Ints | None, moves: _Moves
 ) -> dict[str, MemberFacts]:
     topics = _topics(group, assignment, owners)
     nothing = [None] * len(group)
@@ -316,7 +316,7 @@ def _members(
     }
 
 
-def _topics(group: Group, assignment: Assignment, owners: Ints) -> list[dict[str, int]]:
+def _topics(group: GroupSpec, assignment: Assignment, owners: Ints) -> list[dict[str, int]]:
     """For each member, topic → number of partitions, in the order of the topology."""
     names = [topic.name for topic in group.topology.topics]
     pairs, numbers = np.unique(
@@ -329,7 +329,7 @@ def _topics(group: Group, assignment: Assignment, owners: Ints) -> list[dict[str
     return found
 
 
-def _racks(group: Group, counts: Ints, local_of: Ints, lag_of: Ints | None) -> tuple[RackFacts, ...]:
+def _racks(group: GroupSpec, counts: Ints, local_of: Ints, lag_of: Ints | None) -> tuple[RackFacts, ...]:
     order = sorted(range(len(group.racks)), key=group.racks.__getitem__)
     found = []
     for number in [*order, -1]:
@@ -347,7 +347,7 @@ def _racks(group: Group, counts: Ints, local_of: Ints, lag_of: Ints | None) -> t
     return tuple(found)
 
 
-def _per_member(group: Group, owners: Ints, values: Ints | Bools) -> Ints:
+def _per_member(group: GroupSpec, owners: Ints, values: Ints | Bools) -> Ints:
     """The sum of `values` for each member, exactly: lags may be larger than a float holds, and their sum than 64 bits do."""
     fits = not len(values) or int(values.max()) <= _MOST // len(values)
     sums = np.zeros(len(group), np.int64 if fits else object)
@@ -367,7 +367,7 @@ def _lags(topology: Topology, lags: Mapping[TopicPartition, int] | Mapping[tuple
     return found
 
 
-def _unassigned(group: Group, assignment: Assignment) -> int:
+def _unassigned(group: GroupSpec, assignment: Assignment) -> int:
     wanted = np.zeros(len(group.topology), np.bool_)
     wanted[group.subscribed_topics] = True
     missing = wanted[group.topology.topic_of]

@@ -11,7 +11,7 @@ from quorate.assignors.model import Assignment, Member
 from quorate.assignors.topology import Ints, Topology
 from quorate.codecs.memory import expect_large_arrays
 
-__all__ = ["Group", "Subscription"]
+__all__ = ["GroupSpec", "Subscription"]
 
 # 100,000 partitions take arrays of 800 kB, and an assignor makes many that live for one step.
 expect_large_arrays()
@@ -28,7 +28,7 @@ class Subscription:
         self.topics: Ints = np.array([topology.index[name] for name in known], np.int64)
 
 
-class Group:
+class GroupSpec:
     """Members in the order in which they were given, numbered from 0; topics and partitions as `topology` numbers them.
 
     `subscriptions`: the different ones that occur (as sets); `subscription_of[m]`: which one member `m` has. `listings`: the different lists of names that
@@ -155,13 +155,13 @@ class Group:
             return np.array([number for _, number in static] + _sorted(dynamic), np.int64)
         return np.array(_sorted(static) + _sorted(dynamic), np.int64)
 
-    def with_owned(self, assignment: Assignment, *, generation: int = -1) -> "Group":
+    def with_owned(self, assignment: Assignment, *, generation: int = -1) -> "GroupSpec":
         """The same group, its members owning what `assignment` (of the same members in the same order, and the same topology) gives them. User data is left out."""
         if assignment.topology is not self.topology or tuple(assignment.member_ids) != tuple(self.member_ids):
             raise ValueError(
-                "the assignment is of another group: assign this group, or build a Group from members that own the partitions"
+                "the assignment is of another group: assign this group, or build a GroupSpec from members that own the partitions"
             )
-        other = Group.__new__(Group)
+        other = GroupSpec.__new__(GroupSpec)
         # What members own apart, everything that was derived stays true.
         told = ("owned", "owned_offsets", "generations", "user_data")
         other.__dict__.update({key: value for key, value in self.__dict__.items() if key not in told})

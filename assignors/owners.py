@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from quorate.assignors.group import Group
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.topology import Ints
 
 __all__ = ["previous_owners"]
 
 
-def previous_owners(group: Group) -> Ints:
+def previous_owners(group: GroupSpec) -> Ints:
     """For each partition of the topology the member that has it, or -1.
 
     A member that no longer subscribes to the topic has nothing of it. Where several members claim a partition, the one with the highest generation has it

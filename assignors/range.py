@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quorate.assignors.assignor import Assignor
-from quorate.assignors.group import Group
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.model import Assignment
 from quorate.assignors.subscribers import (
@@ -42,7 +42,7 @@ class RangeAssignor(Assignor):
     def __init__(self, *, version: KafkaVersion = KafkaVersion.NEWEST) -> None:
         self._racks_count = version >= KafkaVersion(3, 5)
 
-    def assign_group(self, group: Group) -> Assignment:
+    def assign_group(self, group: GroupSpec) -> Assignment:
         """Assign a prepared group; see `Assignor.assign`."""
         if not self._racks_count:
             topics = topics_in_computed_order(group)
@@ -81,7 +81,7 @@ def _ranges(members: Ints, count: int) -> Ints:
 # ---- racks
 
 
-def _profiting_topics(group: Group, topics: Ints, subscribers: SubscriberSets) -> list[int]:
+def _profiting_topics(group: GroupSpec, topics: Ints, subscribers: SubscriberSets) -> list[int]:
     """Topics whose subscribers have racks, some of them those of replicas, while not all partitions are in the same racks."""
     topology = group.topology
     if not group.racks or not len(topics) or len(topology.rack_sets) < 2:
@@ -108,7 +108,7 @@ def _profiting_topics(group: Group, topics: Ints, subscribers: SubscriberSets) -
     return found
 
 
-def _local_first(group: Group, topics: Ints, subscribers: SubscriberSets, profiting: frozenset[int]) -> list[Ints]:
+def _local_first(group: GroupSpec, topics: Ints, subscribers: SubscriberSets, profiting: frozenset[int]) -> list[Ints]:
     """The owners of each topic's partitions: local ones first, ranges over what is left."""
     topology = group.topology
     together: dict[tuple[int, int], list[int]] = {}
@@ -142,7 +142,7 @@ def _by_place(owners: Ints, numbers: Sequence[int]) -> Ints:
 class _Racks:
     """Subscribers of a topic by rack: `queues[r]` are the places of those in rack `r` of `racks`, ascending; the last queue has no rack."""
 
-    def __init__(self, group: Group, members: Ints) -> None:
+    def __init__(self, group: GroupSpec, members: Ints) -> None:
         self.topology = group.topology
         rack_of = group.rack_of[members]
         racks = np.unique(rack_of)

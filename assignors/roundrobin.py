@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from quorate.assignors.assignor import Assignor
-from quorate.assignors.group import Group
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.model import Assignment
 from quorate.assignors.subscribers import assigned_by_topic, subscriber_sets, topics_by_name
 
@@ -22,7 +22,7 @@ class RoundRobinAssignor(Assignor):
 
     name: ClassVar[str] = "roundrobin"
 
-    def assign_group(self, group: Group) -> Assignment:
+    def assign_group(self, group: GroupSpec) -> Assignment:
         """Assign a prepared group; see `Assignor.assign`."""
         topology = group.topology
         topics = topics_by_name(group, group.subscribed_topics)

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quorate.assignors import java_order
-from quorate.assignors.group import Group
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.model import Assignment
 from quorate.assignors.topology import Ints
 
@@ -25,7 +25,7 @@ __all__ = [
 class SubscriberSets:
     """Topics with the same subscribers have the same number in `set_of` (per topic of the topology, -1 without subscribers).
 
-    `members[s]`: the subscribers of set `s`, as members sort (`Group.sorted_order`); `places[s]`: where they stand among all sorted members.
+    `members[s]`: the subscribers of set `s`, as members sort (`GroupSpec.sorted_order`); `places[s]`: where they stand among all sorted members.
     """
 
     set_of: Ints
@@ -33,10 +33,10 @@ class SubscriberSets:
     places: Sequence[Ints]
 
 
-def subscriber_sets(group: Group, order: Ints | None = None) -> SubscriberSets:
+def subscriber_sets(group: GroupSpec, order: Ints | None = None) -> SubscriberSets:
     """Who subscribes to which topic, subscribers compared once for all members with the same subscription.
 
-    `order`: another order of the members than `Group.sorted_order`, for `members` and `places`.
+    `order`: another order of the members than `GroupSpec.sorted_order`, for `members` and `places`.
     """
     set_of = np.full(len(group.topology), -1, np.int64)
     order = group.sorted_order if order is None else order
@@ -83,7 +83,7 @@ def _places(subscription_of: Ints, subscriptions: int, named: Sequence[Ints]) ->
     return places
 
 
-def topics_in_hash_order(group: Group) -> Ints:
+def topics_in_hash_order(group: GroupSpec) -> Ints:
     """The subscribed topics that have partitions, in the order in which Java's client goes through them (since Kafka 3.5).
 
     It collects the names of all subscriptions, known or not, in a HashSet, and walks that to put those with metadata into a HashMap.
@@ -96,7 +96,7 @@ def topics_in_hash_order(group: Group) -> Ints:
     return topics[java_order.hash_map_order(hashes[walked], keys=[names[place] for place in walked.tolist()])]
 
 
-def topics_in_computed_order(group: Group) -> Ints:
+def topics_in_computed_order(group: GroupSpec) -> Ints:
     """The same before Kafka 3.5: members are grouped by topic in a HashMap, with `computeIfAbsent`, and that map is walked."""
     names = _names(group)
     asking = [listing for one in group.listing_of[group.hash_order].tolist() if (listing := group.listings[one])]
@@ -105,7 +105,7 @@ def topics_in_computed_order(group: Group) -> Ints:
     return _with_partitions(group, names, walked)[0]
 
 
-def _names(group: Group) -> list[str]:
+def _names(group: GroupSpec) -> list[str]:
     """The names of all subscriptions in the order in which they come, members being taken in hash order."""
     # A subscription that an earlier member has, in whatever order, adds no name.
     _, firsts = np.unique(group.subscription_of[group.hash_order], return_index=True)
@@ -113,7 +113,7 @@ def _names(group: Group) -> list[str]:
     return list(dict.fromkeys(name for listing in listings for name in group.listings[listing]))
 
 
-def _with_partitions(group: Group, names: Sequence[str], walked: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
+def _with_partitions(group: GroupSpec, names: Sequence[str], walked: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
     """Of names in the order `walked` those that are topics with partitions: their numbers, and which ones they are."""
     index = group.topology.index
     counts = np.diff(group.topology.first)
@@ -123,14 +123,14 @@ def _with_partitions(group: Group, names: Sequence[str], walked: Ints) -> tuple[
     return topics[known], known
 
 
-def topics_by_name(group: Group, topics: Ints) -> Ints:
+def topics_by_name(group: GroupSpec, topics: Ints) -> Ints:
     """The same topics in Java's order of their names."""
     names = [group.topology.topics[topic].name for topic in topics.tolist()]
     keys = names if "".join(names).isascii() else [java_order.string_key(name) for name in names]
     return topics[np.array(sorted(range(len(names)), key=keys.__getitem__), np.int64)]
 
 
-def assigned_by_topic(group: Group, topics: Ints, owners: Sequence[Ints]) -> Assignment:
+def assigned_by_topic(group: GroupSpec, topics: Ints, owners: Sequence[Ints]) -> Assignment:
     """The assignment in which the partitions of `topics[i]`, ascending, go to the members `owners[i]`; each member's list follows the order of topics."""
     topology = group.topology
     if not len(topics):

@@ -10,11 +10,11 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from quorate.assignors.group import Group
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.model import Assignment
 from quorate.assignors.topology import Ints
 
-__all__ = ["WHY", "Bools", "Reason", "is_local", "why_remote"]
+__all__ = ["WHY", "Bools", "RemoteReason", "is_local", "why_remote"]
 
 Bools = npt.NDArray[np.bool_]
 
@@ -23,7 +23,7 @@ _CELLS = 1 << 24
 """Cells of a matrix that is made at a time."""
 
 
-class Reason(StrEnum):
+class RemoteReason(StrEnum):
     """Why a partition is remote. The first that holds is given, in this order."""
 
     MEMBER_WITHOUT_RACK = "member_without_rack"
@@ -35,22 +35,22 @@ class Reason(StrEnum):
     LOCAL_MEMBERS_FULL = "local_members_full"
 
 
-WHY: dict[Reason, str] = {
-    Reason.MEMBER_WITHOUT_RACK: "the member has no rack",
-    Reason.RACKS_UNKNOWN: "the racks of its replicas are not known",
-    Reason.NO_SUBSCRIBER_IN_ITS_RACKS: "no member in the racks of its replicas subscribes to the topic",
-    Reason.LOCAL_MEMBER_HAD_ROOM: "a member in its racks has fewer partitions, but the assignor chose otherwise: it is sticky, deals topic by topic, or does not look at racks",
-    Reason.NO_REPLICA_IN_MEMBERS_RACK: "the member's rack has no replica of any topic it subscribes to, so all it gets is remote",
-    Reason.SWAP_POSSIBLE: "a swap with a member in its racks would be local, but the assignor chose otherwise: it is sticky, deals topic by topic, or does not look at racks",
-    Reason.LOCAL_MEMBERS_FULL: "the members in its racks are full (balance goes before locality)",
+WHY: dict[RemoteReason, str] = {
+    RemoteReason.MEMBER_WITHOUT_RACK: "the member has no rack",
+    RemoteReason.RACKS_UNKNOWN: "the racks of its replicas are not known",
+    RemoteReason.NO_SUBSCRIBER_IN_ITS_RACKS: "no member in the racks of its replicas subscribes to the topic",
+    RemoteReason.LOCAL_MEMBER_HAD_ROOM: "a member in its racks has fewer partitions, but the assignor chose otherwise: it is sticky, deals topic by topic, or does not look at racks",
+    RemoteReason.NO_REPLICA_IN_MEMBERS_RACK: "the member's rack has no replica of any topic it subscribes to, so all it gets is remote",
+    RemoteReason.SWAP_POSSIBLE: "a swap with a member in its racks would be local, but the assignor chose otherwise: it is sticky, deals topic by topic, or does not look at racks",
+    RemoteReason.LOCAL_MEMBERS_FULL: "the members in its racks are full (balance goes before locality)",
 }
 """Each reason in words."""
 
-_REASONS = list(Reason)
+_REASONS = list(RemoteReason)
 _NUMBER = {reason: number for number, reason in enumerate(_REASONS)}
 
 
-def is_local(group: Group, members: Ints, partitions: Ints) -> Bools:
+def is_local(group: GroupSpec, members: Ints, partitions: Ints) -> Bools:
     """For member numbers and partition numbers in parallel: whether the member's rack has a replica (KIP-881: of whatever state)."""
     if not group.racks:
         return np.zeros(len(partitions), np.bool_)
@@ -59,7 +59,7 @@ def is_local(group: Group, members: Ints, partitions: Ints) -> Bools:
     return local
 
 
-def why_remote(group: Group, assignment: Assignment, members: Ints, remote: Bools) -> list[Reason]:
+def why_remote(group: GroupSpec, assignment: Assignment, members: Ints, remote: Bools) -> list[RemoteReason]:
     """The reason for each entry of `assignment.partitions` that `remote` marks; `members` has the owner's number for all entries."""
     topology = group.topology
     entries = np.flatnonzero(remote)
@@ -67,17 +67,17 @@ def why_remote(group: Group, assignment: Assignment, members: Ints, remote: Bool
     topics, sets = topology.topic_of[partitions], topology.replica_racks_of[partitions]
     found = np.full(len(entries), -1, np.int64)
 
-    def settle(reason: Reason, where: Bools) -> None:
+    def settle(reason: RemoteReason, where: Bools) -> None:
         found[(found < 0) & where] = _NUMBER[reason]
 
-    settle(Reason.MEMBER_WITHOUT_RACK, group.rack_of[owners] < 0)
-    settle(Reason.RACKS_UNKNOWN, np.array([not racks for racks in topology.rack_sets], np.bool_)[sets])
+    settle(RemoteReason.MEMBER_WITHOUT_RACK, group.rack_of[owners] < 0)
+    settle(RemoteReason.RACKS_UNKNOWN, np.array([not racks for racks in topology.rack_sets], np.bool_)[sets])
     if (found < 0).any():
         classes = _Classes(group, assignment.counts)
         least = classes.least_loaded(topics, sets)
-        settle(Reason.NO_SUBSCRIBER_IN_ITS_RACKS, least == _NOBODY)
-        settle(Reason.LOCAL_MEMBER_HAD_ROOM, least < assignment.counts[owners])
-        settle(Reason.NO_REPLICA_IN_MEMBERS_RACK, ~classes.has_local_topics()[classes.of[owners]])
+        settle(RemoteReason.NO_SUBSCRIBER_IN_ITS_RACKS, least == _NOBODY)
+        settle(RemoteReason.LOCAL_MEMBER_HAD_ROOM, least < assignment.counts[owners])
+        settle(RemoteReason.NO_REPLICA_IN_MEMBERS_RACK, ~classes.has_local_topics()[classes.of[owners]])
         undecided = np.flatnonzero(found < 0)
         swappable = classes.swaps(
             classes.of[owners[undecided]],
@@ -85,7 +85,9 @@ def why_remote(group: Group, assignment: Assignment, members: Ints, remote: Bool
             sets[undecided],
             _offers(topology.topic_of, topology.replica_racks_of, assignment.partitions, classes.of[members], remote),
         )
-        found[undecided] = np.where(swappable, _NUMBER[Reason.SWAP_POSSIBLE], _NUMBER[Reason.LOCAL_MEMBERS_FULL])
+        found[undecided] = np.where(
+            swappable, _NUMBER[RemoteReason.SWAP_POSSIBLE], _NUMBER[RemoteReason.LOCAL_MEMBERS_FULL]
+        )
     return [_REASONS[number] for number in found.tolist()]
 
 
@@ -102,7 +104,7 @@ def _offers(topic_of: Ints, set_of: Ints, partitions: Ints, classes: Ints, remot
 class _Classes:
     """Members that have a rack, by subscription and rack: those of one class differ only in what they have."""
 
-    def __init__(self, group: Group, counts: Ints) -> None:
+    def __init__(self, group: GroupSpec, counts: Ints) -> None:
         self.group = group
         with_rack = np.flatnonzero(group.rack_of >= 0)
         racks = len(group.racks)

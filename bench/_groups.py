@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 
-from quorate.assignors import Assignment, Assignor, Group, Member, Topic, Topology
+from quorate.assignors import Assignment, Assignor, GroupSpec, Member, Topic, Topology
 from quorate.codecs import Uuid
 from quorate.codecs.messages import ProtocolTopicPartition, StickyAssignorUserData
 from quorate.codecs.sticky_user_data import encode_sticky_user_data
@@ -114,20 +114,20 @@ def _owning(member: Member, assignment: Assignment, name: str, user_data: bool) 
     return Member(topics=member.topics, rack=member.rack, owned=owned, generation=1, user_data=data)
 
 
-def group(members: dict[str, Member], cell: Cell) -> Group:
+def group(members: dict[str, Member], cell: Cell) -> GroupSpec:
     """The prepared group, with what Java's side of the benchmark is given, too: hash maps of members, of what they own, and racks."""
-    made = Group(members, topology_of(cell.members, cell.ratio, cell.topics, cell.racks))
+    made = GroupSpec(members, topology_of(cell.members, cell.ratio, cell.topics, cell.racks))
     for name in _GIVEN:
         getattr(made, name)
     return made
 
 
 _GIVEN = ("owned", "owned_offsets", "generations", "user_data", "hash_order", "racks", "rack_of")
-_FOUND_OUT = {name for name, each in vars(Group).items() if isinstance(each, cached_property)} - set(_GIVEN)
+_FOUND_OUT = {name for name, each in vars(GroupSpec).items() if isinstance(each, cached_property)} - set(_GIVEN)
 
 
-def fresh(prepared: Group) -> Group:
+def fresh(prepared: GroupSpec) -> GroupSpec:
     """A copy that has forgotten everything that an assignor found out: sorting members, say, is part of assigning, as it is in Java."""
-    copy = Group.__new__(Group)
+    copy = GroupSpec.__new__(GroupSpec)
     copy.__dict__.update({name: prepared.__dict__[name] for name in prepared.__dict__.keys() - _FOUND_OUT})
     return copy

@@ -1,8 +1,8 @@
 """How fast groups are assigned, on the grid of Kafka's JMH benchmarks: ours beside Kafka's own assignors, warmed up, and beside kafka-python's.
 
-A row is one `assign_group` of a prepared `Group`; on Java's side, one `assign` of maps that are there already. What an assignor finds out for itself, such
+A row is one `assign_group` of a prepared `GroupSpec`; on Java's side, one `assign` of maps that are there already. What an assignor finds out for itself, such
 as the order of members, is forgotten before each call. Both figures are the least of several rounds' averages or the thread's CPU time, whichever is
-less: that leaves out what neighbours on a shared machine cost. The median by the clock is beside ours. "with Group" is the same from `Member`s on. Members
+less: that leaves out what neighbours on a shared machine cost. The median by the clock is beside ours. "with GroupSpec" is the same from `Member`s on. Members
 of `sticky` tell what they own in user data, which both sides decode each time.
 """
 
@@ -32,7 +32,7 @@ from _groups import Cell, fresh, grid, group, members_of, topology_of
 from _measure import JAVA, ORACLE, SMOKE_JAVA
 from _report import Report
 
-from quorate.assignors import Assignor, Group, Member
+from quorate.assignors import Assignor, GroupSpec, Member
 from quorate.assignors.lag_aware import LagAwareAssignor
 from quorate.assignors.registry import client_assignor, server_assignor
 
@@ -144,7 +144,7 @@ class Times:
         return Times(self.wall + other.wall, self.cpu + other.cpu)
 
 
-def rounds(report: Report, assign: Callable[[Group], Any], prepared: Group, *, most_s: float = 12.0) -> Times:
+def rounds(report: Report, assign: Callable[[GroupSpec], Any], prepared: GroupSpec, *, most_s: float = 12.0) -> Times:
     """Five rounds of 40 ms or more; three where a call takes long. A smoke run's have one call."""
     gc.collect()
     least_s = report.pick(0.04, quick=0.04, smoke=0.0)
@@ -180,7 +180,7 @@ def _members(family: str, cell: Cell) -> dict[str, Member]:
     return members_of(cell, assignor_of(family), user_data=family == "client-sticky")
 
 
-def _prepared(family: str, cell: Cell) -> Group:
+def _prepared(family: str, cell: Cell) -> GroupSpec:
     return group(_members(family, cell), cell)
 
 
@@ -271,7 +271,7 @@ def _lags(partitions: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.where(rng.random(partitions) < 0.3, 0, rng.lognormal(6, 2, partitions)).astype(np.int64)
 
 
-def _assign(family: str, cell: Cell, **options: Any) -> Callable[[Group], Any]:
+def _assign(family: str, cell: Cell, **options: Any) -> Callable[[GroupSpec], Any]:
     assignor = assignor_of(family)
     if isinstance(assignor, LagAwareAssignor):
         by_lag, lags = LagAwareAssignor(**options), _lags(cell.partitions)
@@ -344,7 +344,7 @@ def beside_kafka_python(report: Report) -> None:
             times.append(time.perf_counter() - begin)
         ours = min(ours, with_group(family, cell))
         wanted = "ratio ≥ 20" if family == "client-sticky" else "ratio ≥ 1"
-        report.cost(f"{family}: {cell}, with Group", ours * 1e3, min(times) * 1e3, name, "ms", wanted)
+        report.cost(f"{family}: {cell}, with GroupSpec", ours * 1e3, min(times) * 1e3, name, "ms", wanted)
 
 
 class _Cluster:

@@ -7,14 +7,14 @@ from aiokafka.consumer.group_coordinator import CoordinatorGroupRebalance, Group
 from aiokafka.consumer.subscription_state import Assignment, SubscriptionState, TopicPartitionState
 from aiokafka.protocol.group import JoinGroupRequest
 
-from quorate.assignors.adapters.fits import Needs, check
+from quorate.assignors.adapters.fits import Requirements, check
 
 __all__ = ["CLIENT", "KNOWN", "NEEDS"]
 
 CLIENT, KNOWN = "aiokafka", "0.14"
 
 NEEDS = (
-    Needs(
+    Requirements(
         kind=GroupCoordinator,
         replaces={
             "_perform_assignment": "response",
@@ -53,8 +53,8 @@ NEEDS = (
             "member_id",
         ),
     ),
-    Needs(kind=CoordinatorGroupRebalance, calls={"perform_group_join": ""}, attributes=("_coordinator",)),
-    Needs(
+    Requirements(kind=CoordinatorGroupRebalance, calls={"perform_group_join": ""}, attributes=("_coordinator",)),
+    Requirements(
         kind=SubscriptionState,
         calls={
             "assign_from_subscribed": "assignment",
@@ -64,12 +64,12 @@ NEEDS = (
         },
         attributes=("listener", "subscribed_pattern", "subscription"),
     ),
-    Needs(
+    Requirements(
         kind=Assignment,
         calls={"all_consumed_offsets": "", "state_value": "tp"},
         attributes=("_tp_state", "active", "commit_refresh_needed", "tps"),
     ),
-    Needs(
+    Requirements(
         kind=Fetcher,
         calls={
             "_fetch_requests_routine": "",  # its task is looked for
@@ -78,14 +78,14 @@ NEEDS = (
         },
         attributes=("_client_rack", "_default_reset_strategy", "_fetch_task", "_subscriptions"),
     ),
-    Needs(kind=TopicPartitionState, attributes=("_assignment", "_committed_futs")),
-    Needs(kind=AIOKafkaClient, calls={"set_topics": "topics", "_maybe_wait_metadata": ""}),
-    Needs(
+    Requirements(kind=TopicPartitionState, attributes=("_assignment", "_committed_futs")),
+    Requirements(kind=AIOKafkaClient, calls={"set_topics": "topics", "_maybe_wait_metadata": ""}),
+    Requirements(
         kind=ClusterMetadata,
         calls={"add_listener": "listener", "leader_for_partition": "partition", "partitions_for_topic": "topic"},
         attributes=("_brokers", "_partitions"),
     ),
-    Needs(kind=JoinGroupRequest, attributes=("_group_protocols",)),
+    Requirements(kind=JoinGroupRequest, attributes=("_group_protocols",)),
 )
 
 check(CLIENT, KNOWN, NEEDS)

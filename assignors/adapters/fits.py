@@ -13,7 +13,7 @@ from types import CodeType
 
 from quorate.codecs.errors import QuorateError
 
-__all__ = ["Needs", "UnfitError", "check", "refusal", "unfit"]
+__all__ = ["Requirements", "UnfitError", "check", "refusal", "unfit"]
 
 
 class UnfitError(QuorateError, ImportError):
@@ -21,7 +21,7 @@ class UnfitError(QuorateError, ImportError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Needs:
+class Requirements:
     """What an adapter needs of a class of the client.
 
     `replaces`: methods that it puts its own in the place of, with their parameters, separated by spaces. `calls`: methods that it calls, with the arguments that
@@ -34,7 +34,7 @@ class Needs:
     attributes: Sequence[str] = ()
 
 
-def check(client: str, known: str, needs: Sequence[Needs]) -> None:
+def check(client: str, known: str, needs: Sequence[Requirements]) -> None:
     """Raises `UnfitError` that names what the client lacks. `known`: the release that the adapter was made for."""
     for need in needs:
         for fault in _faults(need):
@@ -61,7 +61,7 @@ def unfit(client: str, known: str, fault: object) -> UnfitError:
     )
 
 
-def _faults(need: Needs) -> list[str]:
+def _faults(need: Requirements) -> list[str]:
     faults = []
     for name, parameters in {**need.calls, **need.replaces}.items():
         method = getattr(need.kind, name, None)

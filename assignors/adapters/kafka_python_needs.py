@@ -8,14 +8,14 @@ from kafka.coordinator.base import Generation
 from kafka.coordinator.consumer import ConsumerCoordinator
 from kafka.protocol.consumer import JoinGroupRequest
 
-from quorate.assignors.adapters.fits import Needs, check
+from quorate.assignors.adapters.fits import Requirements, check
 
 __all__ = ["CLIENT", "KNOWN", "NEEDS"]
 
 CLIENT, KNOWN = "kafka-python", "3.0"
 
 NEEDS = (
-    Needs(
+    Requirements(
         kind=ConsumerCoordinator,
         replaces={
             "poll": "timeout_ms",
@@ -60,7 +60,7 @@ NEEDS = (
             "state",
         ),
     ),
-    Needs(
+    Requirements(
         kind=SubscriptionState,
         calls={
             "assigned_partitions": "",
@@ -70,7 +70,7 @@ NEEDS = (
         },
         attributes=("subscription",),
     ),
-    Needs(
+    Requirements(
         kind=ClusterMetadata,
         calls={
             "add_listener": "listener",
@@ -82,10 +82,10 @@ NEEDS = (
         },
         attributes=("_partitions",),
     ),
-    Needs(kind=Generation, calls={"is_lost": ""}, attributes=("generation_id", "member_id")),
-    Needs(kind=JoinGroupRequest, attributes=("_max_version",)),
-    Needs(kind=Fetcher, calls={"_fetch_offsets_by_times_async": "timestamps timeout_ms"}),
-    Needs(kind=KafkaConsumer, attributes=("_closed", "_coordinator", "_fetcher", "config")),
+    Requirements(kind=Generation, calls={"is_lost": ""}, attributes=("generation_id", "member_id")),
+    Requirements(kind=JoinGroupRequest, attributes=("_max_version",)),
+    Requirements(kind=Fetcher, calls={"_fetch_offsets_by_times_async": "timestamps timeout_ms"}),
+    Requirements(kind=KafkaConsumer, attributes=("_closed", "_coordinator", "_fetcher", "config")),
 )
 
 check(CLIENT, KNOWN, NEEDS)

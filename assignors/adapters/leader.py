@@ -9,7 +9,7 @@ import numpy as np
 
 from quorate.assignors.adapters.protocol import unknown_topics
 from quorate.assignors.assignor import Assignor
-from quorate.assignors.group import Group
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.model import Assignment, AssignorError, Member
 from quorate.assignors.topology import Ints, Topology
 from quorate.codecs.printable import brief, some_of
@@ -30,7 +30,7 @@ def assign(
     *,
     group: str,
     cooperative: bool = False,
-    assign_group: Callable[[Group], Assignment] | None = None,
+    assign_group: Callable[[GroupSpec], Assignment] | None = None,
 ) -> Assignment:
     """What `assignor` answers, if that is an assignment; else `keep_and_spread`'s answer, and an error in the log. Never raises.
 
@@ -52,7 +52,7 @@ def assign(
             group,
             f"{len(unknown) - _NAMED_TOPICS:,}",
         )
-    prepared = Group(members, topology)
+    prepared = GroupSpec(members, topology)
     finish = hold_back if cooperative else _as_it_is
     try:
         answer = (assign_group or assignor.assign_group)(prepared)
@@ -88,11 +88,11 @@ def assign(
     return finish(keep_and_spread(prepared), prepared)
 
 
-def _as_it_is(answer: Assignment, _group: Group) -> Assignment:
+def _as_it_is(answer: Assignment, _group: GroupSpec) -> Assignment:
     return answer
 
 
-def keep_and_spread(group: Group) -> Assignment:
+def keep_and_spread(group: GroupSpec) -> Assignment:
     """An assignment that needs no cleverness: who alone claims a partition keeps it, the others go to the subscriber that has the fewest.
 
     Nothing changes hands, so it is valid under both rebalance protocols.
@@ -123,7 +123,7 @@ def keep_and_spread(group: Group) -> Assignment:
     return Assignment.from_lists(group.topology, group.member_ids, lists)
 
 
-def hold_back(answer: Assignment, group: Group) -> Assignment:
+def hold_back(answer: Assignment, group: GroupSpec) -> Assignment:
     """`answer` without the partitions that another member has: they follow in the next rebalance, when they are free (KIP-429)."""
     holder = _holders(group)[answer.partitions]
     members = np.repeat(np.arange(len(group)), np.diff(answer.offsets))
@@ -136,7 +136,7 @@ def hold_back(answer: Assignment, group: Group) -> Assignment:
 FREE, CONTESTED = -1, -2
 
 
-def _holders(group: Group) -> Ints:
+def _holders(group: GroupSpec) -> Ints:
     """For each partition the member that has it: the one whose claim is of the highest generation; `FREE` without a claim, `CONTESTED` with two of them."""
     holder: Ints = np.full(group.topology.first[-1], FREE, np.int64)
     members = np.repeat(np.arange(len(group)), np.diff(group.owned_offsets))
@@ -152,7 +152,7 @@ def _holders(group: Group) -> Ints:
     return holder
 
 
-def _subscribes(group: Group) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
+def _subscribes(group: GroupSpec) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
     """`[s, t]`: subscription `s` has topic `t`."""
     matrix = np.zeros((len(group.subscriptions), len(group.topology)), np.bool_)
     for number, subscription in enumerate(group.subscriptions):
@@ -160,7 +160,7 @@ def _subscribes(group: Group) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]
     return matrix
 
 
-def _fault(answer: Assignment, group: Group) -> str | None:
+def _fault(answer: Assignment, group: GroupSpec) -> str | None:
     """Why `answer` would break consumers: something given twice, or to a member that is not subscribed. `None` if it is sound."""
     if tuple(answer.member_ids) != tuple(group.member_ids) or answer.topology is not group.topology:
         return "it is for other members or another topology"

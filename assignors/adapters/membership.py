@@ -11,7 +11,7 @@ from quorate.assignors.adapters import leader
 from quorate.assignors.adapters.protocol import Joined, read_members, subscription_bytes
 from quorate.assignors.adapters.racks import ClusterView, RackWatch
 from quorate.assignors.assignor import Assignor
-from quorate.assignors.group import Group
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.lag_aware import LagAwareAssignor
 from quorate.assignors.lags import Lags
 from quorate.assignors.model import Assignment, Member
@@ -119,7 +119,7 @@ class Membership:
         """The leader's assignment. Never raises."""
         # Kafka's own cooperative assignor holds back by itself, by rules of its own.
         hold_back = strategy.cooperative and not strategy.is_javas
-        assign: Callable[[Group], Assignment] = strategy.assignor.assign_group
+        assign: Callable[[GroupSpec], Assignment] = strategy.assignor.assign_group
         if isinstance(strategy.assignor, LagAwareAssignor) and strategy.assignor.source is None:
             if self.lags is None:
                 log.warning(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 from quorate.assignors.java_order.hashes import comparable, java_hash
-from quorate.assignors.java_order.tree_bin import Node, TreeBin
+from quorate.assignors.java_order.tree_bin import TreeBin, TreeNode
 
 __all__ = ["JavaHashMap", "JavaHashSet", "copied_map_capacity", "copied_set_capacity", "table_size"]
 
@@ -77,7 +77,7 @@ class _Table(Generic[K]):
         hashed ^= hashed >> 16
         bucket = self._buckets.setdefault(hashed & (self.capacity - 1), [])
         if isinstance(bucket, TreeBin):
-            bucket.add(Node(key, hashed, self._order_of(key)))
+            bucket.add(TreeNode(key, hashed, self._order_of(key)))
             self._spread[key] = hashed
         else:
             bucket.append(key)
@@ -94,7 +94,7 @@ class _Table(Generic[K]):
         bucket = self._buckets.setdefault(hashed & (self.capacity - 1), [])
         self._spread[key] = hashed
         if isinstance(bucket, TreeBin):
-            bucket.add(Node(key, hashed, self._order_of(key)))
+            bucket.add(TreeNode(key, hashed, self._order_of(key)))
         else:
             bucket.insert(0, key)
             if len(bucket) >= TREE_FROM:
@@ -122,7 +122,7 @@ class _Table(Generic[K]):
             return
         keys = self._buckets[index]
         assert isinstance(keys, list)
-        self._buckets[index] = TreeBin([Node(key, self._spread[key], self._order_of(key)) for key in keys])
+        self._buckets[index] = TreeBin([TreeNode(key, self._spread[key], self._order_of(key)) for key in keys])
 
     def _grow(self) -> None:
         old, bit = self._buckets, self.capacity
@@ -139,7 +139,7 @@ class _Table(Generic[K]):
                 if isinstance(bucket, TreeBin) and len(half) > LIST_UP_TO:
                     # A tree that moves as a whole stays as it is.
                     whole = not (halves[0] and halves[1])
-                    nodes = [Node(key, self._spread[key], self._order_of(key)) for key in half]
+                    nodes = [TreeNode(key, self._spread[key], self._order_of(key)) for key in half]
                     self._buckets[place] = bucket if whole else TreeBin(nodes)
                 else:
                     self._buckets[place] = half

@@ -10,12 +10,12 @@ comparison; of a node with two children the successor takes the place; nodes wit
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-__all__ = ["Node", "TreeBin"]
+__all__ = ["TreeBin", "TreeNode"]
 
 LEFT, RIGHT = 0, 1
 
 
-class Node:
+class TreeNode:
     """A key in a tree. `hash` is signed, `key` what the bucket holds, `order` what compares it with keys of the same hash."""
 
     __slots__ = ("after", "before", "child", "hash", "key", "order", "parent", "red")
@@ -25,10 +25,10 @@ class Node:
         self.hash = spread_hash - ((spread_hash >> 31) << 32)
         self.order = order
         self.red = False
-        self.parent: Node | None = None
-        self.child: list[Node | None] = [None, None]
-        self.before: Node | None = None
-        self.after: Node | None = None
+        self.parent: TreeNode | None = None
+        self.child: list[TreeNode | None] = [None, None]
+        self.before: TreeNode | None = None
+        self.after: TreeNode | None = None
 
 
 class TreeBin:
@@ -36,11 +36,11 @@ class TreeBin:
 
     __slots__ = ("first", "root")
 
-    def __init__(self, nodes: Iterable[Node]) -> None:
+    def __init__(self, nodes: Iterable[TreeNode]) -> None:
         """Grow a tree of nodes that are in the list in this order (`HashMap.TreeNode.treeify`)."""
-        self.root: Node | None = None
-        self.first: Node | None = None
-        last: Node | None = None
+        self.root: TreeNode | None = None
+        self.first: TreeNode | None = None
+        last: TreeNode | None = None
         for node in nodes:
             node.before, node.after = last, None
             if last is None:
@@ -51,13 +51,13 @@ class TreeBin:
             self._insert(node)
         self._root_to_front()
 
-    def __iter__(self) -> Iterator[Node]:
+    def __iter__(self) -> Iterator[TreeNode]:
         node = self.first
         while node is not None:
             yield node
             node = node.after
 
-    def add(self, node: Node) -> None:
+    def add(self, node: TreeNode) -> None:
         """A new key (`putTreeVal`)."""
         parent = self._insert(node)
         assert parent is not None
@@ -67,7 +67,7 @@ class TreeBin:
         parent.after = node
         self._root_to_front()
 
-    def remove(self, node: Node, *, walking: bool) -> bool:
+    def remove(self, node: TreeNode, *, walking: bool) -> bool:
         """Take a key out (`removeTreeNode`). True if what remains is so little that it becomes a list again.
 
         While it is being iterated over, Java leaves the order of the rest alone, and the tree a tree.
@@ -106,7 +106,7 @@ class TreeBin:
 
     # ---- the tree
 
-    def _insert(self, node: Node) -> Node | None:
+    def _insert(self, node: TreeNode) -> TreeNode | None:
         parent, side, here = None, LEFT, self.root
         while here is not None:
             parent = here
@@ -123,7 +123,7 @@ class TreeBin:
             self._after_insert(node)
         return parent
 
-    def _after_insert(self, node: Node) -> None:
+    def _after_insert(self, node: TreeNode) -> None:
         while True:
             parent = node.parent
             if parent is None:
@@ -146,8 +146,8 @@ class TreeBin:
             top.red = True
             self._rotate(top, 1 - side)
 
-    def _rotate(self, node: Node, side: int) -> None:
-        """Node goes down to `side`, its child on the other side takes its place."""
+    def _rotate(self, node: TreeNode, side: int) -> None:
+        """The node goes down to `side`, its child on the other side takes its place."""
         up = node.child[1 - side]
         assert up is not None
         inner = up.child[side]
@@ -158,7 +158,7 @@ class TreeBin:
         up.child[side] = node
         node.parent = up
 
-    def _replace(self, node: Node, other: Node | None) -> None:
+    def _replace(self, node: TreeNode, other: TreeNode | None) -> None:
         """Let `other` hang where `node` hangs."""
         parent = node.parent
         if parent is None:
@@ -170,7 +170,7 @@ class TreeBin:
         if other is not None:
             other.parent = parent
 
-    def _delete(self, node: Node) -> None:
+    def _delete(self, node: TreeNode) -> None:
         left, right = node.child
         if left is not None and right is not None:
             self._swap_with_successor(node, right)
@@ -186,7 +186,7 @@ class TreeBin:
             self._after_delete(node)
         self._replace(node, None)
 
-    def _swap_with_successor(self, node: Node, right: Node) -> None:
+    def _swap_with_successor(self, node: TreeNode, right: TreeNode) -> None:
         successor = right
         while (smaller := successor.child[LEFT]) is not None:
             successor = smaller
@@ -216,7 +216,7 @@ class TreeBin:
         if after is not None:
             after.parent = node
 
-    def _after_delete(self, node: Node) -> None:
+    def _after_delete(self, node: TreeNode) -> None:
         while node is not self.root:
             parent = node.parent
             assert parent is not None
@@ -253,5 +253,5 @@ class TreeBin:
             return
 
 
-def _red(node: Node | None) -> bool:
+def _red(node: TreeNode | None) -> bool:
     return node is not None and node.red

@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from quorate.assignors.assignor import Assignor
-from quorate.assignors.group import Group
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.lag_aware.bounded import moved, within_bound
-from quorate.assignors.lag_aware.options import Dealer, Locality, Options
+from quorate.assignors.lag_aware.options import LagAwareOptions, Locality, TopicDealer
 from quorate.assignors.lag_aware.prepare import GivenLags, Missing, Table, lag_array
 from quorate.assignors.lag_aware.rounds import by_rounds
 from quorate.assignors.lags import LagSource, as_lag_source
@@ -63,7 +63,7 @@ class LagAwareAssignor(Assignor):
             raise ValueError(f"missing {missing!r} is not known; use zero or median")
         self.source: LagSource | None = None if lags is None else as_lag_source(lags)
         self.missing: Missing = missing
-        self.options = Options(
+        self.options = LagAwareOptions(
             max_count_skew=max_count_skew,
             locality=locality,
             local_tolerance=local_tolerance,
@@ -78,18 +78,18 @@ class LagAwareAssignor(Assignor):
         A mapping of (topic, partition) to lag, in records, or an array with a lag per partition in the topology's numbers; `None`, no entry and (in an
         array) -1 are unknown lags.
         """
-        return self.assign_group(Group(members, topology), lags=lags)
+        return self.assign_group(GroupSpec(members, topology), lags=lags)
 
-    def assign_group(self, group: Group, *, lags: GivenLags | None = None) -> Assignment:
+    def assign_group(self, group: GroupSpec, *, lags: GivenLags | None = None) -> Assignment:
         """The same for a group that is prepared."""
         if lags is None:
             lags = {} if self.source is None else self.source.lags(_subscribed(group))
         options = self.options
         table = Table(group, lag_array(lags, group.topology, self.missing), shuffle=options.shuffle)
-        if options == Options(shuffle=options.shuffle):
+        if options == LagAwareOptions(shuffle=options.shuffle):
             owner = by_rounds(table)
         else:
-            dealer = Dealer(table, options)
+            dealer = TopicDealer(table, options)
             owner = dealer.all_topics()
             if options.max_moved is not None and moved(table, owner) > options.max_moved:
                 owner = within_bound(dealer, options.max_moved)
@@ -97,7 +97,7 @@ class LagAwareAssignor(Assignor):
         return Assignment.from_owners(group.topology, group.member_ids, partitions, table.number_of[owner[partitions]])
 
 
-def _subscribed(group: Group) -> Sequence[TopicPartition]:
+def _subscribed(group: GroupSpec) -> Sequence[TopicPartition]:
     """The partitions that somebody subscribes to."""
     topics = np.zeros(len(group.topology), np.bool_)
     topics[group.subscribed_topics] = True

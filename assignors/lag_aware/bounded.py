@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heapreplace
 
 import numpy as np
 
-from quorate.assignors.lag_aware.options import Dealer
+from quorate.assignors.lag_aware.options import TopicDealer
 from quorate.assignors.lag_aware.prepare import Table
 from quorate.assignors.topology import Ints
 
@@ -28,7 +28,7 @@ def moved(table: Table, owner: Ints) -> int:
     return int(np.count_nonzero((table.owners >= 0) & (table.owners != owner)))
 
 
-def within_bound(dealer: Dealer, bound: int) -> Ints:
+def within_bound(dealer: TopicDealer, bound: int) -> Ints:
     """The member of each partition (-1: nobody subscribes), with at most `bound` partitions moved, in the sense of `moved`."""
     topics = [_Topic(dealer, topic) for topic in dealer.table.topics]
     skew = dealer.options.max_count_skew
@@ -63,7 +63,7 @@ def _repair(
 class _Topic:
     """Who has which partitions of a topic: at first what it had before, and what nobody had goes where least is."""
 
-    def __init__(self, dealer: Dealer, topic: int) -> None:
+    def __init__(self, dealer: TopicDealer, topic: int) -> None:
         table = dealer.table
         first = table.topology.first
         self.partitions: Ints = table.by_lag[first[topic] : first[topic + 1]]

@@ -10,14 +10,14 @@ from quorate.assignors.lag_aware.deal import deal
 from quorate.assignors.lag_aware.prepare import Table, first_in_turn
 from quorate.assignors.topology import Ints
 
-__all__ = ["Dealer", "Locality", "Options"]
+__all__ = ["LagAwareOptions", "Locality", "TopicDealer"]
 
 Locality = Literal["replica", "leader"]
 """What makes a partition local to a member: a replica in the member's rack, or its leader."""
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class LagAwareOptions:
     """The options of `LagAwareAssignor`, which explains them. Raises `ValueError` for values that cannot be."""
 
     max_count_skew: int = 1
@@ -44,10 +44,10 @@ class Options:
             raise ValueError(f"max_moved is {self.max_moved}: give the number of partitions that may move, 0 or more")
 
 
-class Dealer:
+class TopicDealer:
     """Deals the topics of one table, by certain options."""
 
-    def __init__(self, table: Table, options: Options) -> None:
+    def __init__(self, table: Table, options: LagAwareOptions) -> None:
         self.table = table
         self.options = options
         self._places: dict[int, list[Ints]] = {}

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quorate.assignors import java_order
-from quorate.assignors.group import Group
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.lags import Lags
 from quorate.assignors.model import AssignorError
 from quorate.assignors.owners import previous_owners
@@ -62,7 +62,7 @@ class Table:
     So nothing depends on the order in which members joined or metadata listed topics. `number_of[m]` is the group's number of member `m`.
     """
 
-    def __init__(self, group: Group, lags: Ints, *, shuffle: bool) -> None:
+    def __init__(self, group: GroupSpec, lags: Ints, *, shuffle: bool) -> None:
         self.group = group
         self.topology = group.topology
         self.lags = lags

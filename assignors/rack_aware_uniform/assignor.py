@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from quorate.assignors.assignor import Assignor
-from quorate.assignors.group import Group
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.model import Assignment
 from quorate.assignors.rack_aware_uniform.balance import regions
 from quorate.assignors.rack_aware_uniform.hand_out import hand_out
@@ -54,7 +54,7 @@ class RackAwareUniformAssignor(Assignor):
         self.prefer = prefer
         self.max_moved = max_moved
 
-    def assign_group(self, group: Group) -> Assignment:
+    def assign_group(self, group: GroupSpec) -> Assignment:
         """The same for a group that is prepared."""
         groups = Kinds(group, self.locality)
         partitions = np.bincount(groups.topics_of, groups.size_of, len(groups.subscribed)).astype(np.int64)

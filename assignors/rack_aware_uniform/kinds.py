@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from quorate.assignors import java_order
-from quorate.assignors.group import Group
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.owners import previous_owners
 from quorate.assignors.topology import Ints
 
@@ -37,7 +37,7 @@ class Kinds:
     them. A cell has `topics_of[cell]`, a kind of topic, `racks_of[cell]`, the member racks in which it is local, and `size_of[cell]` partitions.
     """
 
-    def __init__(self, group: Group, locality: Locality) -> None:
+    def __init__(self, group: GroupSpec, locality: Locality) -> None:
         topology = group.topology
         keys = [java_order.string_key(member_id) for member_id in group.member_ids]
         self.number_of: Ints = np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
@@ -80,7 +80,7 @@ class Kinds:
         self.owner_of: Ints = rank[previous_owners(group)[self.partitions]]
         self._members()
 
-    def _topics(self, group: Group, by_first: Ints) -> Ints:
+    def _topics(self, group: GroupSpec, by_first: Ints) -> Ints:
         """The kind of each topic of the topology: by who subscribes; -1 if nobody does. Kinds are numbered by their subscriptions."""
         listed = [group.subscriptions[one].topics for one in by_first.tolist()]
         topics = np.concatenate([np.empty(0, np.int64), *listed])
@@ -100,7 +100,7 @@ class Kinds:
         return kind_of
 
     @staticmethod
-    def _local(group: Group, racks: list[str], locality: Locality) -> tuple[list[frozenset[int]], Ints]:
+    def _local(group: GroupSpec, racks: list[str], locality: Locality) -> tuple[list[frozenset[int]], Ints]:
         """The different sets of member racks in which partitions are local, and which one each partition has."""
         topology = group.topology
         number = {rack: index for index, rack in enumerate(racks)}

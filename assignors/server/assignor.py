@@ -1,6 +1,6 @@
 """What the server-side assignors have in common (KIP-848, KIP-932): the kind of subscription, and a target that tells who has to be written.
 
-**Order of members.** The broker puts the group's members into a HashMap before it assigns, so a `Group` has to hold them in the order in which the coordinator
+**Order of members.** The broker puts the group's members into a HashMap before it assigns, so a `GroupSpec` has to hold them in the order in which the coordinator
 goes through its own members. A real group keeps these in a TimelineHashMap: `java_order.timeline_order` of the hashes of their ids, in the order in which
 they came into the map.
 
@@ -16,7 +16,7 @@ from itertools import groupby
 from operator import itemgetter
 
 from quorate.assignors.assignor import Assignor
-from quorate.assignors.group import Group
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.model import Assignment, AssignorError
 from quorate.assignors.topology import Ints
@@ -37,7 +37,7 @@ class SubscriptionType(Enum):
     HETEROGENEOUS = "HETEROGENEOUS"
 
     @classmethod
-    def of(cls, group: Group) -> "SubscriptionType":
+    def of(cls, group: GroupSpec) -> "SubscriptionType":
         """As the coordinator tells it for a group without regular expressions (names that do not exist count as well)."""
         return cls.HOMOGENEOUS if len(group.subscriptions) <= 1 else cls.HETEROGENEOUS
 
@@ -50,7 +50,7 @@ class TargetAssignment:
     A changed member's partitions are in the order of its record; the others' are as they were given.
     """
 
-    group: Group
+    group: GroupSpec
     assignment: Assignment
     changed: Ints
     told: Mapping[int, Record] = field(default_factory=dict)
@@ -92,15 +92,15 @@ class ServerAssignor(Assignor):
         self.jdk = jdk
         self.subscription_type = subscription_type
 
-    def assign_group(self, group: Group) -> Assignment:
+    def assign_group(self, group: GroupSpec) -> Assignment:
         """Assign a prepared group; see `Assignor.assign`. Raises `AssignorError`."""
         return self.target(group).assignment
 
     @abstractmethod
-    def target(self, group: Group) -> TargetAssignment:
+    def target(self, group: GroupSpec) -> TargetAssignment:
         """The same, with what the coordinator needs to write its records. Raises `AssignorError`, for one if a subscribed topic has no id."""
 
-    def _type_of(self, group: Group) -> SubscriptionType:
+    def _type_of(self, group: GroupSpec) -> SubscriptionType:
         return self.subscription_type or SubscriptionType.of(group)
 
     def _need_at_least(self, *needed: KafkaVersion) -> None:

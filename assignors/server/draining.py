@@ -11,10 +11,10 @@ import numpy as np
 from quorate.assignors.server.filling import lowest_first
 from quorate.assignors.topology import Ints
 
-__all__ = ["Move", "drained"]
+__all__ = ["Transfer", "drained"]
 
 
-class Move(NamedTuple):
+class Transfer(NamedTuple):
     """A partition (by its place in the topic) that goes from one member to another."""
 
     partition: int
@@ -22,7 +22,7 @@ class Move(NamedTuple):
     taker: int
 
 
-def drained(subscribers: Ints, loads: Ints, owners: Ints) -> list[Move]:
+def drained(subscribers: Ints, loads: Ints, owners: Ints) -> list[Transfer]:
     """The moves within one topic, in time. `subscribers` ascending, `loads` per member of the group, `owners` of the topic's partitions.
 
     Changes nothing. Every owner has to be a subscriber.
@@ -86,8 +86,8 @@ class _Drain:
             self.giver -= 1
 
 
-def _moves(drain: _Drain, by_owner: list[int]) -> list[Move]:
-    moves: list[Move] = []
+def _moves(drain: _Drain, by_owner: list[int]) -> list[Transfer]:
+    moves: list[Transfer] = []
     row, level, member = drain.row, drain.level, drain.member
     taking_level, taking_end, taker = level[row[0]] - 1, 0, 0
     while (giving := drain.next_giver()) >= 0:
@@ -104,5 +104,5 @@ def _moves(drain: _Drain, by_owner: list[int]) -> list[Move]:
             break
         level[giving] -= 1
         level[taking] += 1
-        moves.append(Move(partition, member[giving], member[taking]))
+        moves.append(Transfer(partition, member[giving], member[taking]))
     return moves

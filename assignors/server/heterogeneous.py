@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quorate.assignors import java_order
-from quorate.assignors.group import Group
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.server.assignor import TargetAssignment
 from quorate.assignors.server.draining import drained
 from quorate.assignors.server.filling import vessels
@@ -33,7 +33,7 @@ MOST_ROUNDS = 16
 """Rounds of balancing through all topics."""
 
 
-def assign_heterogeneous(group: Group, jdk: int) -> TargetAssignment:
+def assign_heterogeneous(group: GroupSpec, jdk: int) -> TargetAssignment:
     """The new target. Raises `AssignorError` if a topic has no id."""
     topology = group.topology
     order = group.hash_order
@@ -52,7 +52,7 @@ def assign_heterogeneous(group: Group, jdk: int) -> TargetAssignment:
     return _target(group, usable, _Changes(handed, takers, moves), capacities, jdk)
 
 
-def _topic_order(group: Group, topics: Ints, partitions: Ints, subscribers: Ints) -> Ints:
+def _topic_order(group: GroupSpec, topics: Ints, partitions: Ints, subscribers: Ints) -> Ints:
     """Most partitions per subscriber first, then fewest subscribers, then by id."""
     most, least = group.topology.id_halves
     return np.lexsort((least[topics], most[topics], subscribers, -(partitions / subscribers)))
@@ -61,7 +61,7 @@ def _topic_order(group: Group, topics: Ints, partitions: Ints, subscribers: Ints
 # ---- 1. what is kept
 
 
-def _subscribes(group: Group, members: Ints, topics: Ints) -> Bools:
+def _subscribes(group: GroupSpec, members: Ints, topics: Ints) -> Bools:
     """Whether each of the members subscribes to the topic beside it."""
     if len(group.subscriptions) == 1 or not len(members):
         named = np.zeros(len(group.topology), np.bool_)
@@ -81,7 +81,7 @@ def _subscribes(group: Group, members: Ints, topics: Ints) -> Bools:
     return np.isin(wanted, keys)
 
 
-def _kept(group: Group) -> tuple[Bools, Ints, Ints]:
+def _kept(group: GroupSpec) -> tuple[Bools, Ints, Ints]:
     """Which owned partitions stay; the place of each partition's owner (-1: nobody); how many partitions each place has."""
     owned = group.owned
     owners = np.full(group.topology.first[-1], -1, np.int64)
@@ -101,7 +101,7 @@ def _kept(group: Group) -> tuple[Bools, Ints, Ints]:
 # ---- 2. what is handed out
 
 
-def _filled(group: Group, topics: Ints, sets: SubscriberSets, owners: Ints, loads: Ints) -> tuple[Ints, Ints]:
+def _filled(group: GroupSpec, topics: Ints, sets: SubscriberSets, owners: Ints, loads: Ints) -> tuple[Ints, Ints]:
     """The partitions that nobody has, in the order in which they are handed out, and the places that get them. Counts them in `loads`."""
     topology = group.topology
     free = np.flatnonzero(owners < 0)
@@ -133,7 +133,7 @@ class _Moves(NamedTuple):
     takers: list[int]
 
 
-def _balanced(group: Group, topics: Ints, sets: SubscriberSets, owners: Ints, loads: Ints) -> _Moves:
+def _balanced(group: GroupSpec, topics: Ints, sets: SubscriberSets, owners: Ints, loads: Ints) -> _Moves:
     moves = _Moves([], [], [])
     shared = np.array([len(one) >= 2 for one in sets.places], np.bool_)
     if not len(topics) or not any(_uneven(one, loads) for one in sets.places):
@@ -187,7 +187,7 @@ class _Changes(NamedTuple):
     moves: _Moves
 
 
-def _target(group: Group, usable: Bools, changes: _Changes, capacities: Ints, jdk: int) -> TargetAssignment:
+def _target(group: GroupSpec, usable: Bools, changes: _Changes, capacities: Ints, jdk: int) -> TargetAssignment:
     order = group.hash_order
     lengths = np.diff(group.owned_offsets)
     lost = np.zeros(len(group), np.bool_)
@@ -261,7 +261,7 @@ def _target(group: Group, usable: Bools, changes: _Changes, capacities: Ints, jd
     return target_of_changed(group, order[changing], numbers, counts)
 
 
-def _order_matters(group: Group, both: Bools, changes: _Changes) -> list[int]:
+def _order_matters(group: GroupSpec, both: Bools, changes: _Changes) -> list[int]:
     """The places that have to be followed step by step, out of those that gave and got.
 
     A set or map has as many buckets as it needed at its fullest. So order does not matter as long as nobody gives what he got or gets of a topic of which he
@@ -288,7 +288,7 @@ def _order_matters(group: Group, both: Bools, changes: _Changes) -> list[int]:
     return sorted(followed)
 
 
-def _owning_with_others(group: Group, usable: Bools, moves: _Moves) -> Ints:
+def _owning_with_others(group: GroupSpec, usable: Bools, moves: _Moves) -> Ints:
     """The places of members that shared the ownership of a partition that moved.
 
     A static member that takes another's place can leave a partition with two owners. Whoever gets the

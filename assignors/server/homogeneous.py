@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from quorate.assignors.group import Group
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.model import AssignorError
 from quorate.assignors.server.assignor import TargetAssignment
@@ -28,7 +28,7 @@ STABLE_SINCE = KafkaVersion(4, 0, 1)
 """KAFKA-18688: who has one partition more than others keeps it."""
 
 
-def assign_homogeneous(group: Group, version: KafkaVersion, jdk: int) -> TargetAssignment:
+def assign_homogeneous(group: GroupSpec, version: KafkaVersion, jdk: int) -> TargetAssignment:
     """The new target. Raises `AssignorError` if a topic has no id, or if partitions are left over (only when more members own a partition than one)."""
     topology = group.topology
     order = group.hash_order
@@ -66,7 +66,7 @@ def assign_homogeneous(group: Group, version: KafkaVersion, jdk: int) -> TargetA
     return target_of_changed(group, order[changing], numbers, counts)
 
 
-def _unowned(group: Group, topics: Ints) -> Ints:
+def _unowned(group: GroupSpec, topics: Ints) -> Ints:
     """The partitions of the topics, one topic after the other, that the broker takes for owned by nobody."""
     topology = group.topology
     counts = topology.first[topics + 1] - topology.first[topics]
@@ -80,7 +80,7 @@ def _unowned(group: Group, topics: Ints) -> Ints:
     return row[free[row]]
 
 
-def _owned_of(group: Group, subscribed: Bools) -> Ints:
+def _owned_of(group: GroupSpec, subscribed: Bools) -> Ints:
     """How many partitions of subscribed topics each member owns."""
     owned = group.owned
     if not len(owned) or (subscribed.all() and owned.min() >= 0):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from quorate.assignors import java_order
-from quorate.assignors.group import Group
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.java_order import UInts
 from quorate.assignors.model import AssignorError
 from quorate.assignors.topology import Ints, Topology
@@ -29,7 +29,7 @@ def id_hashes(topology: Topology) -> UInts:
     return java_order.spread(java_order.uuid_hashes(*topology.id_halves))
 
 
-def subscribed_in_order(group: Group, listing: int, jdk: int) -> Ints:
+def subscribed_in_order(group: GroupSpec, listing: int, jdk: int) -> Ints:
     """The topics of a list of names as the broker goes through the subscription: it keeps the names in a HashSet, and leaves out what does not exist."""
     made = group.from_subscriptions
     key = ("broker's order", listing, jdk)
@@ -49,7 +49,7 @@ def subscribed_in_order(group: Group, listing: int, jdk: int) -> Ints:
     return found
 
 
-def tell_order(group: Group, listing: int, names: Sequence[str], jdk: int) -> None:
+def tell_order(group: GroupSpec, listing: int, names: Sequence[str], jdk: int) -> None:
     """The broker goes through this list of names in the order of `names`, as it keeps it in another set (a union of names and of what an expression matched)."""
     index = group.topology.index
     topics = np.array([index[name] for name in names if name in index], np.int64)
@@ -57,7 +57,7 @@ def tell_order(group: Group, listing: int, names: Sequence[str], jdk: int) -> No
     group.from_subscriptions["broker's order", listing, jdk] = topics
 
 
-def subscribed_set(group: Group, listing: int, jdk: int) -> Ints:
+def subscribed_set(group: GroupSpec, listing: int, jdk: int) -> Ints:
     """The same topics in the order of a HashSet of their ids that is made of the subscription."""
     topics = subscribed_in_order(group, listing, jdk)
     topology = group.topology

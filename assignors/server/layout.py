@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quorate.assignors import java_order
-from quorate.assignors.group import Group
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.java_order import JavaHashMap, JavaHashSet
 from quorate.assignors.server.ids import id_hashes
 from quorate.assignors.server.old_targets import OldTargets, Segments, gone_topics, in_numbers, read_target, topic_map
@@ -112,7 +112,7 @@ class Step(Enum):
 
 
 def replayed(
-    group: Group, member: int, steps: Iterable[tuple[Step, int]], new_set_capacities: Ints | None, jdk: int
+    group: GroupSpec, member: int, steps: Iterable[tuple[Step, int]], new_set_capacities: Ints | None, jdk: int
 ) -> list[int]:
     """One member's partition numbers in the order of its record, after steps in time: exact in every case, for one after the other.
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from quorate.assignors import java_order
-from quorate.assignors.group import Group
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.java_order import JavaHashMap, JavaHashSet
 from quorate.assignors.server.ids import id_hashes
 from quorate.assignors.topology import Ints, Topology
@@ -86,7 +86,7 @@ class OldTargets:
     topic_counts: Ints
 
 
-def old_targets(group: Group, members: Ints, jdk: int) -> OldTargets:
+def old_targets(group: GroupSpec, members: Ints, jdk: int) -> OldTargets:
     """The previous targets of these members."""
     topology = group.topology
     offsets = group.owned_offsets
@@ -138,7 +138,7 @@ def topic_map(topology: Topology, capacity: int | None = None) -> JavaHashMap[in
     )
 
 
-def read_target(group: Group, member: int, jdk: int) -> JavaHashMap[int, JavaHashSet[int]]:
+def read_target(group: GroupSpec, member: int, jdk: int) -> JavaHashMap[int, JavaHashSet[int]]:
     """The previous target of one member as the broker holds it, without topics that are gone."""
     topology = group.topology
     numbers = group.owned[group.owned_offsets[member] : group.owned_offsets[member + 1]]
@@ -154,7 +154,7 @@ def read_target(group: Group, member: int, jdk: int) -> JavaHashMap[int, JavaHas
     return target
 
 
-def iterated_target(group: Group, member: int, jdk: int) -> list[int]:
+def iterated_target(group: GroupSpec, member: int, jdk: int) -> list[int]:
     """The partition numbers of `read_target`, as it is iterated."""
     return in_numbers(group.topology, read_target(group, member, jdk))
 
@@ -168,7 +168,7 @@ def in_numbers(topology: Topology, target: JavaHashMap[int, JavaHashSet[int]]) -
     ]
 
 
-def gone_topics(group: Group, member: int) -> int:
+def gone_topics(group: GroupSpec, member: int) -> int:
     """How many topics of a member's previous target the topology does not have (or has none of the partitions of)."""
     numbers = group.owned[group.owned_offsets[member] : group.owned_offsets[member + 1]]
     if (numbers >= 0).all():

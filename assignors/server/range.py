@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from quorate.assignors import java_order
-from quorate.assignors.group import Group
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.server.assignor import ServerAssignor, SubscriptionType, TargetAssignment
 from quorate.assignors.server.ids import id_hashes, subscribed_in_order
@@ -29,7 +29,7 @@ class ServerRangeAssignor(ServerAssignor):
 
     name: ClassVar[str] = "range"
 
-    def target(self, group: Group) -> TargetAssignment:
+    def target(self, group: GroupSpec) -> TargetAssignment:
         """See `ServerAssignor.target`."""
         self._need_at_least(KafkaVersion(4, 0, 0))
         if not len(group):
@@ -77,7 +77,7 @@ class _TopicMaps:
         return ranks[topics]
 
 
-def _assigned(group: Group, maps: _TopicMaps, topics: Ints, set_of: Ints, sets: Sequence[Ints]) -> TargetAssignment:
+def _assigned(group: GroupSpec, maps: _TopicMaps, topics: Ints, set_of: Ints, sets: Sequence[Ints]) -> TargetAssignment:
     """`set_of[i]`: which of `sets` (members, sorted) subscribe to `topics[i]`."""
     topology = group.topology
     ranks = maps.ranks(topics, len(topology))

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from quorate.assignors.group import Group
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.java_order import JavaHashMap, JavaHashSet
 from quorate.assignors.model import Assignment
 from quorate.assignors.server.assignor import Record, TargetAssignment
@@ -26,7 +26,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 def share_target(
-    group: Group, given: Held, places: Ints, numbers: Ints, subscribed: Bools | None, jdk: int
+    group: GroupSpec, given: Held, places: Ints, numbers: Ints, subscribed: Bools | None, jdk: int
 ) -> TargetAssignment:
     """The new target. `given`: what members gave up; `places` got `numbers`. Both in time.
 
@@ -88,7 +88,7 @@ def share_target(
     return TargetAssignment(group, _without_odd(made.assignment), made.changed, records)
 
 
-def held_target(group: Group, member: int, jdk: int) -> JavaHashMap[Uuid, JavaHashSet[int]]:
+def held_target(group: GroupSpec, member: int, jdk: int) -> JavaHashMap[Uuid, JavaHashSet[int]]:
     """The previous target of one member as the broker holds it, topics without partitions and topics that are gone included."""
     topology = group.topology
     numbers = group.owned[group.owned_offsets[member] : group.owned_offsets[member + 1]]
@@ -115,14 +115,16 @@ def deep_copy(target: JavaHashMap[Uuid, JavaHashSet[int]], jdk: int) -> JavaHash
     return copy
 
 
-def _drop(group: Group, target: JavaHashMap[Uuid, JavaHashSet[int]], subscribed: Bools | None) -> None:
+def _drop(group: GroupSpec, target: JavaHashMap[Uuid, JavaHashSet[int]], subscribed: Bools | None) -> None:
     assert subscribed is not None
     stay = {group.topology.topics[topic].id for topic in np.flatnonzero(subscribed).tolist()}
     for topic in [topic for topic in target if topic not in stay]:
         target.remove(topic)
 
 
-def _move(group: Group, target: JavaHashMap[Uuid, JavaHashSet[int]], lost: Iterable[int], got: Iterable[int]) -> None:
+def _move(
+    group: GroupSpec, target: JavaHashMap[Uuid, JavaHashSet[int]], lost: Iterable[int], got: Iterable[int]
+) -> None:
     partition_of = group.topology.partition_of
     for number in lost:
         target[_id(group, number)].discard(int(partition_of[number]))
@@ -131,13 +133,13 @@ def _move(group: Group, target: JavaHashMap[Uuid, JavaHashSet[int]], lost: Itera
         partitions.add(int(partition_of[number]))
 
 
-def _id(group: Group, number: int) -> Uuid:
+def _id(group: GroupSpec, number: int) -> Uuid:
     found = group.topology.topics[int(group.topology.topic_of[number])].id
     assert found is not None
     return found
 
 
-def _id_of(group: Group, name: str) -> Uuid | None:
+def _id_of(group: GroupSpec, name: str) -> Uuid | None:
     """The id of a topic by its name; of one that is gone, if the name is its id."""
     index = group.topology.index.get(name)
     if index is not None:
@@ -148,7 +150,7 @@ def _id_of(group: Group, name: str) -> Uuid | None:
         return None
 
 
-def _numbers(group: Group, record: Record) -> list[int]:
+def _numbers(group: GroupSpec, record: Record) -> list[int]:
     """The partition numbers of a record that the topology has."""
     names = {topic.id: topic.name for topic in group.topology.topics}
     return [
@@ -160,7 +162,7 @@ def _numbers(group: Group, record: Record) -> list[int]:
     ]
 
 
-def _has_odd(group: Group) -> Bools:
+def _has_odd(group: GroupSpec) -> Bools:
     """Which members have something that no partition number tells."""
     odd = np.zeros(len(group), np.bool_)
     if len(group.owned) and int(group.owned.min()) < 0:
@@ -169,7 +171,7 @@ def _has_odd(group: Group) -> Bools:
     return odd
 
 
-def _dropped(group: Group, subscribed: Bools | None) -> Bools:
+def _dropped(group: GroupSpec, subscribed: Bools | None) -> Bools:
     """The places that have topics to which they do not subscribe (and therefore lose them)."""
     dropped = np.zeros(len(group), np.bool_)
     if subscribed is None or not len(group.owned):

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from quorate.assignors import java_order
-from quorate.assignors.group import Group
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.model import AssignorError
 from quorate.assignors.server.assignor import Record, ServerAssignor, SubscriptionType, TargetAssignment
@@ -29,7 +29,7 @@ class SimpleAssignor(ServerAssignor):
 
     What is odd is Kafka's: where subscriptions differ, members keep what they have of topics that nobody subscribes to any more, deleted ones, too; and a
     record goes on naming topics of which nothing is left. In `Member.owned`, -1 stands for a topic without partitions, and the text of a topic's id for the
-    name of a topic that is gone. `Group.with_owned` forgets both.
+    name of a topic that is gone. `GroupSpec.with_owned` forgets both.
     """
 
     name: ClassVar[str] = "simple"
@@ -47,7 +47,7 @@ class SimpleAssignor(ServerAssignor):
             raise AssignorError(f"`assignable` maps topics to partitions, and is not {assignable!r}")
         self.assignable = assignable
 
-    def target(self, group: Group) -> TargetAssignment:
+    def target(self, group: GroupSpec) -> TargetAssignment:
         """See `ServerAssignor.target`. Raises `AssignorError` also where Kafka's assignor fails: if members hold partitions that may not be handed out."""
         self._need_at_least(KafkaVersion(4, 2, 0))
         if not len(group):
@@ -69,7 +69,7 @@ class SimpleAssignor(ServerAssignor):
         given = Held(held.pools[given_up], held.places[given_up], held.numbers[given_up])
         return share_target(group, given, places, numbers, pool_of >= 0 if homogeneous else None, self.jdk)
 
-    def unchanged(self, group: Group, member: int) -> Record:
+    def unchanged(self, group: GroupSpec, member: int) -> Record:
         """What a member that `target` gives what it had has then, in the order of the broker's map: a copy, where all subscribe alike and it has its part."""
         held = held_target(group, member, self.jdk)
         topics = _of_the_first(group, self.jdk)
@@ -93,12 +93,12 @@ def assignable_partitions(topology: Topology, topics: Ints, assignable: Mapping[
     return numbers[np.isin(numbers, np.array(wanted, np.int64))]
 
 
-def _of_the_first(group: Group, jdk: int) -> Ints:
+def _of_the_first(group: GroupSpec, jdk: int) -> Ints:
     """The topics of the first member, as the broker goes through its subscription."""
     return subscribed_in_order(group, int(group.listing_of[group.hash_order[0]]), jdk)
 
 
-def _of_all(group: Group, jdk: int) -> Ints:
+def _of_all(group: GroupSpec, jdk: int) -> Ints:
     """The topics that some member subscribes to, in the order of the HashSet into which the broker adds their ids, member after member."""
     topology = group.topology
     _, firsts = np.unique(group.listing_of[group.hash_order], return_index=True)
@@ -110,7 +110,7 @@ def _of_all(group: Group, jdk: int) -> Ints:
     return topics[java_order.hash_map_order(java_order.uuid_hashes(most[topics], least[topics]), keys=ids)]
 
 
-def _pools(group: Group, topics: Ints, assignable: Mapping[str, Collection[int]] | None) -> list[Pool]:
+def _pools(group: GroupSpec, topics: Ints, assignable: Mapping[str, Collection[int]] | None) -> list[Pool]:
     """One for each topic."""
     sets = subscriber_sets(group, group.hash_order)
     numbers = assignable_partitions(group.topology, topics, assignable)
@@ -119,7 +119,7 @@ def _pools(group: Group, topics: Ints, assignable: Mapping[str, Collection[int]]
     return [Pool(sets.places[number], part) for number, part in zip(sets.set_of[topics].tolist(), parts, strict=True)]
 
 
-def _held(group: Group, pool_of: Ints, jdk: int) -> Held:
+def _held(group: GroupSpec, pool_of: Ints, jdk: int) -> Held:
     old = old_targets(group, group.hash_order, jdk)
     pools = pool_of[old.topics]
     wanted = np.flatnonzero(pools >= 0)
@@ -136,7 +136,7 @@ def _key_hashes(topology: Topology, homogeneous: bool) -> java_order.UInts:
     return hashes + partitions
 
 
-def _nothing(group: Group) -> TargetAssignment:
+def _nothing(group: GroupSpec) -> TargetAssignment:
     """Nobody gets anything."""
     changed = group.hash_order[np.diff(group.owned_offsets)[group.hash_order] > 0]
     return target_of_changed(group, changed, np.empty(0, np.int64), np.zeros(len(changed), np.int64))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from quorate.assignors.group import Group
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.model import Assignment
 from quorate.assignors.server.assignor import TargetAssignment
 from quorate.assignors.topology import Ints
@@ -10,7 +10,7 @@ from quorate.assignors.topology import Ints
 __all__ = ["target_of_all", "target_of_changed"]
 
 
-def target_of_changed(group: Group, changed: Ints, numbers: Ints, counts: Ints) -> TargetAssignment:
+def target_of_changed(group: GroupSpec, changed: Ints, numbers: Ints, counts: Ints) -> TargetAssignment:
     """`numbers`: the partitions of the members `changed`, member after member, `counts[i]` of the `i`-th. All others keep what they own."""
     offsets = group.owned_offsets
     lengths = np.diff(offsets)
@@ -28,7 +28,7 @@ def target_of_changed(group: Group, changed: Ints, numbers: Ints, counts: Ints) 
     return TargetAssignment(group, assignment, changed)
 
 
-def target_of_all(group: Group, numbers: Ints, counts: Ints) -> TargetAssignment:
+def target_of_all(group: GroupSpec, numbers: Ints, counts: Ints) -> TargetAssignment:
     """`numbers`: the partitions of all members, member after member in the group's order. Finds out whose content is another than before."""
     ends = np.cumsum(counts)
     lengths = np.diff(group.owned_offsets)

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from quorate.assignors.group import Group
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.server.assignor import ServerAssignor, SubscriptionType, TargetAssignment
 from quorate.assignors.server.heterogeneous import assign_heterogeneous
@@ -22,7 +22,7 @@ class UniformAssignor(ServerAssignor):
 
     name: ClassVar[str] = "uniform"
 
-    def target(self, group: Group) -> TargetAssignment:
+    def target(self, group: GroupSpec) -> TargetAssignment:
         """See `ServerAssignor.target`."""
         self._need_at_least(KafkaVersion(4, 0, 0))
         if not len(group):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from quorate.assignors.assignor import Assignor
-from quorate.assignors.group import Group
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.model import Assignment, AssignorError, Member
 from quorate.assignors.sticky.constrained import Dealt, assign_equal
@@ -42,9 +42,9 @@ class _Sticky(Assignor):
         `max_generation`: the highest generation that this leader has seen in earlier rebalances, which Kafka's assignor remembers; members that tell a
         lower one count as behind, even if nobody told a higher one this time.
         """
-        return self.assign_group(Group(members, topology), max_generation=max_generation)
+        return self.assign_group(GroupSpec(members, topology), max_generation=max_generation)
 
-    def assign_group(self, group: Group, *, max_generation: int = -1) -> Assignment:
+    def assign_group(self, group: GroupSpec, *, max_generation: int = -1) -> Assignment:
         """The same for a group that is prepared."""
         if self.version < OLDEST:
             raise AssignorError(
@@ -71,7 +71,7 @@ class _Sticky(Assignor):
         return Assignment.from_owners(group.topology, group.member_ids, dealt.number, dealt.member)
 
     @abstractmethod
-    def _claims(self, group: Group) -> Claims: ...
+    def _claims(self, group: GroupSpec) -> Claims: ...
 
     def _now(self, dealt: Dealt) -> Dealt:
         """What is handed out in this rebalance."""
@@ -98,7 +98,7 @@ class StickyAssignor(_Sticky):
 
     name = "sticky"
 
-    def _claims(self, group: Group) -> Claims:
+    def _claims(self, group: GroupSpec) -> Claims:
         return sticky_claims(group)
 
     @staticmethod
@@ -123,7 +123,7 @@ class CooperativeStickyAssignor(_Sticky):
 
     name = "cooperative-sticky"
 
-    def _claims(self, group: Group) -> Claims:
+    def _claims(self, group: GroupSpec) -> Claims:
         return cooperative_claims(group)
 
     def _now(self, dealt: Dealt) -> Dealt:
@@ -136,7 +136,7 @@ class CooperativeStickyAssignor(_Sticky):
         return cooperative_user_data(generation)
 
 
-def _assignable(group: Group) -> Bools:
+def _assignable(group: GroupSpec) -> Bools:
     """By topic: somebody subscribes to it, and it has partitions."""
     topology = group.topology
     assignable = np.zeros(len(topology.topics), np.bool_)
@@ -144,7 +144,7 @@ def _assignable(group: Group) -> Bools:
     return assignable & (np.diff(topology.first) > 0)
 
 
-def _looks_equal(group: Group) -> bool:
+def _looks_equal(group: GroupSpec) -> bool:
     """Whether Kafka takes all subscriptions for equal: it looks at the first member, in hash order, that subscribes to anything, and those after it."""
     if len(group.subscriptions) == 1:
         return True
@@ -155,7 +155,7 @@ def _looks_equal(group: Group) -> bool:
     return bool(subscribes[int(subscribes.argmax()) :].all())
 
 
-def _subscribed(group: Group, dealt: Dealt) -> bool:
+def _subscribed(group: GroupSpec, dealt: Dealt) -> bool:
     """Whether everybody reads what it got."""
     reads = np.zeros((len(group.subscriptions), len(group.topology.topics)), np.bool_)
     for index, subscription in enumerate(group.subscriptions):
@@ -163,7 +163,7 @@ def _subscribed(group: Group, dealt: Dealt) -> bool:
     return bool(reads[group.subscription_of[dealt.member], group.topology.topic_of[dealt.number]].all())
 
 
-def _changing_hands(group: Group, claims: Claims, member: Ints, number: Ints) -> Bools:
+def _changing_hands(group: GroupSpec, claims: Claims, member: Ints, number: Ints) -> Bools:
     """What somebody claims to have, and goes to somebody who does not."""
     total = int(group.topology.first[-1])
     owner = np.full(total, -1, np.int64)

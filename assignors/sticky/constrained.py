@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quorate.assignors.group import Group
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.sticky.ownership import Bools, Ownership
 from quorate.assignors.sticky.racks import RackView
 from quorate.assignors.topology import Ints
@@ -28,7 +28,7 @@ class Dealt:
     transferring: Bools
 
 
-def assign_equal(group: Group, owned: Ownership, racks: RackView, topics: Ints, *, as_of_3_7: bool = True) -> Dealt:
+def assign_equal(group: GroupSpec, owned: Ownership, racks: RackView, topics: Ints, *, as_of_3_7: bool = True) -> Dealt:
     """Assign the partitions of `topics` (ascending by name) to all members.
 
     Not `as_of_3_7`: members keep what they name first, not the lowest, and what they lose since it is in other racks is not `transferring`.
@@ -97,7 +97,7 @@ def assign_equal(group: Group, owned: Ownership, racks: RackView, topics: Ints, 
     )
 
 
-def _partitions(group: Group, topics: Ints) -> Ints:
+def _partitions(group: GroupSpec, topics: Ints) -> Ints:
     """The partitions of `topics`, one topic after the other."""
     first = group.topology.first
     counts = first[topics + 1] - first[topics]
@@ -106,7 +106,7 @@ def _partitions(group: Group, topics: Ints) -> Ints:
     return numbers
 
 
-def _by_partition_and_topic(group: Group, member: Ints, number: Ints, topics: Ints) -> tuple[Ints, Ints]:
+def _by_partition_and_topic(group: GroupSpec, member: Ints, number: Ints, topics: Ints) -> tuple[Ints, Ints]:
     """Sorted by member, then by partition (the number within the topic), then by topic."""
     if not len(number):
         return member, number
@@ -145,7 +145,7 @@ class _RackRound:
     `needy` matches, the first of `ready` that does gets its extra one.
     """
 
-    def __init__(self, group: Group, needy: Ints, lacking: Ints, ready: Ints, extras_left: int) -> None:
+    def __init__(self, group: GroupSpec, needy: Ints, lacking: Ints, ready: Ints, extras_left: int) -> None:
         self._rack_sets: list[list[int]] = [np.flatnonzero(column).tolist() for column in group.local.T]
         self._rack_of = group.rack_of
         self._needy = needy.tolist()

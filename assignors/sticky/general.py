@@ -6,7 +6,7 @@ numbered by the rank of their id here, and partitions by their position in `Plan
 
 import numpy as np
 
-from quorate.assignors.group import Group
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.sticky.balance import Balance
 from quorate.assignors.sticky.loads import Loads
 from quorate.assignors.sticky.ownership import NOBODY, Ownership
@@ -18,7 +18,7 @@ __all__ = ["assign_different"]
 
 
 def assign_different(
-    group: Group, owned: Ownership, stale_owner: Ints | None, racks: RackView, topics: Ints
+    group: GroupSpec, owned: Ownership, stale_owner: Ints | None, racks: RackView, topics: Ints
 ) -> tuple[Ints, Ints]:
     """Assign the partitions of `topics` (ascending by name). Members and their partitions, each member's in its order.
 
@@ -61,7 +61,7 @@ def assign_different(
     return group.id_order[owner[order]], plan.number[order]
 
 
-def _ghosts_revoked(group: Group, owned: Ownership, racks: RackView, topics: Ints, plan: Plan) -> bool:
+def _ghosts_revoked(group: GroupSpec, owned: Ownership, racks: RackView, topics: Ints, plan: Plan) -> bool:
     """Whether somebody loses a partition that its topic does not have any more: for want of a subscription, or since it is in no rack.
 
     Kafka lets the others keep theirs, and hands out what does not exist.
@@ -76,7 +76,7 @@ def _ghosts_revoked(group: Group, owned: Ownership, racks: RackView, topics: Int
     return bool(lost.any())
 
 
-def _deal(group: Group, plan: Plan, loads: Loads, unassigned: Ints, owner: Ints, racks: RackView) -> Ints:
+def _deal(group: GroupSpec, plan: Plan, loads: Loads, unassigned: Ints, owner: Ints, racks: RackView) -> Ints:
     """Give the positions `unassigned` away, where racks matter first within them. Returns them in the order in which they were given."""
     order: list[Ints] = []
     if racks.aware:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from quorate.assignors.group import Group
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.sticky.told import FEW, read_together
 from quorate.assignors.topology import Ints, Topology
 from quorate.codecs.sticky_user_data import decode_cooperative_sticky_user_data, decode_sticky_user_data
@@ -56,7 +56,7 @@ class Ownership:
     ghost_topic: Ints
 
 
-def sticky_claims(group: Group) -> Claims:
+def sticky_claims(group: GroupSpec) -> Claims:
     """The claims of `sticky`: those in the user data; what `owned` says for a member that sent none.
 
     Kafka's StickyAssignor never looks at the owned partitions of a subscription. Nor need it: an eager member owns nothing any more when it joins. Where
@@ -94,7 +94,7 @@ def sticky_claims(group: Group) -> Claims:
     return Claims(owners, numbers, generation, subscription_generation, ghosts.topics)
 
 
-def cooperative_claims(group: Group) -> Claims:
+def cooperative_claims(group: GroupSpec) -> Claims:
     """The claims of `cooperative-sticky`: the owned partitions of the subscriptions; the generation beside them, or else in the user data."""
     subscription_generation = np.maximum(group.generations, -1)
     generation = subscription_generation.copy()
@@ -134,7 +134,7 @@ class _Ghosts:
         return np.array([self._topology.index[topic] for topic, _ in self._seen], np.int64)
 
 
-def _from_arrays(group: Group, generation: Ints, subscription_generation: Ints) -> Claims:
+def _from_arrays(group: GroupSpec, generation: Ints, subscription_generation: Ints) -> Claims:
     member = np.repeat(np.arange(len(group)), np.diff(group.owned_offsets))
     number = group.owned
     ghosts = _Ghosts(group.topology)
@@ -148,7 +148,7 @@ def _from_arrays(group: Group, generation: Ints, subscription_generation: Ints) 
     return Claims(member, number, generation, subscription_generation, ghosts.topics)
 
 
-def resolve(group: Group, claims: Claims, assignable: Bools) -> Ownership:
+def resolve(group: GroupSpec, claims: Claims, assignable: Bools) -> Ownership:
     """Give each partition of the `assignable` topics to at most one of those who claim it.
 
     In Java's hash order of members, each claim meets the one before it: at the same generation both lose the partition, at a higher one it moves, at a
@@ -180,7 +180,7 @@ def resolve(group: Group, claims: Claims, assignable: Bools) -> Ownership:
     )
 
 
-def _settle(group: Group, claims: Claims, member: Ints, number: Ints, often: Bools) -> tuple[Bools, list[int]]:
+def _settle(group: GroupSpec, claims: Claims, member: Ints, number: Ints, often: Bools) -> tuple[Bools, list[int]]:
     """Which claims are left, and the partitions that several claimed at one generation."""
     turn = np.empty(len(group), np.int64)
     turn[group.hash_order] = np.arange(len(group))
@@ -209,7 +209,7 @@ def _settle(group: Group, claims: Claims, member: Ints, number: Ints, often: Boo
     return keep, list(contested)
 
 
-def stale_owners(group: Group, claims: Claims, newest: int) -> Ints | None:
+def stale_owners(group: GroupSpec, claims: Claims, newest: int) -> Ints | None:
     """For each partition the member that claims it at the highest generation below `newest`, `NOBODY` where none does; `None` if that is everywhere.
 
     Of several at one generation it is the first in Java's hash order.

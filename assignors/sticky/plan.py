@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quorate.assignors.group import Group
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.topology import Ints
 
 __all__ = ["Plan", "plan_of"]
@@ -36,7 +36,7 @@ class Plan:
         return having
 
 
-def plan_of(group: Group, topics: Ints) -> Plan:
+def plan_of(group: GroupSpec, topics: Ints) -> Plan:
     """The plan for `topics`, which are ascending by name."""
     topology = group.topology
     subscribed = np.zeros((len(group.subscriptions), len(topology.topics)), np.bool_)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quorate.assignors.group import Group
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.sticky.ownership import Bools
 from quorate.assignors.topology import Ints
 
@@ -19,7 +19,7 @@ class RackView:
     its racks; `None` if no member told a rack. `readers` counts even where `aware` is false: then it still orders the partitions.
     """
 
-    group: Group
+    group: GroupSpec
     aware: bool
     readers: Ints | None
 
@@ -31,7 +31,7 @@ class RackView:
         return (rack >= 0) & ~self.group.local[rack, self.group.topology.replica_racks_of[number]]
 
 
-def rack_view(group: Group, assignable: Bools) -> RackView:
+def rack_view(group: GroupSpec, assignable: Bools) -> RackView:
     """Racks matter unless members have none, none of a partition of the `assignable` topics, or each of these partitions is in all of their racks."""
     if not group.racks:
         return RackView(group, False, None)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Literal, TypeAlias
 
-from quorate.assignors import Assignment, Assignor, AssignorError, Explanation, Group, Topology, explain, java_order
+from quorate.assignors import Assignment, Assignor, AssignorError, Explanation, GroupSpec, Topology, explain, java_order
 from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.registry import CLIENT_ASSIGNORS, SERVER_ASSIGNORS, client_assignor, server_assignor
 from quorate.cli.assign.options import arguments, split_options
@@ -144,17 +144,17 @@ def outcomes(
     chosen: Sequence[Choice], situation: Situation, kafka_version: KafkaVersion = KafkaVersion.NEWEST
 ) -> list[Outcome]:
     """What each assignor makes of the situation, as in that release. Raises `UserError` for what cannot be assigned."""
-    prepared: dict[Side, tuple[Situation, Group]] = {}
+    prepared: dict[Side, tuple[Situation, GroupSpec]] = {}
     found = []
     for choice in chosen:
         if choice.side not in prepared:
             seen = situation if choice.side == "client" else _as_coordinator(situation)
-            prepared[choice.side] = seen, Group(seen.members, seen.topology)
+            prepared[choice.side] = seen, GroupSpec(seen.members, seen.topology)
         found.append(_outcome(choice, *prepared[choice.side], kafka_version))
     return found
 
 
-def _outcome(choice: Choice, situation: Situation, group: Group, kafka_version: KafkaVersion) -> Outcome:
+def _outcome(choice: Choice, situation: Situation, group: GroupSpec, kafka_version: KafkaVersion) -> Outcome:
     try:
         assignor = _made(choice, situation, kafka_version)
         began = time.perf_counter()
@@ -193,7 +193,7 @@ def _made(choice: Choice, situation: Situation, kafka_version: KafkaVersion) -> 
     return kind(**options)
 
 
-def _settled(assignor: Assignor, group: Group, first: Assignment) -> tuple[Assignment, int]:
+def _settled(assignor: Assignor, group: GroupSpec, first: Assignment) -> tuple[Assignment, int]:
     """Where rebalances end, each beginning with what the one before gave: only then has everything found its owner."""
     assignment, rebalances = first, 1
     if assignor.name != COOPERATIVE:

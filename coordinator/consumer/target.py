@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from quorate.assignors import Group, Member, Topic, Topology
+from quorate.assignors import GroupSpec, Member, Topic, Topology
 from quorate.assignors.java_order import JavaHashMap, copied_map_capacity, copied_set
 from quorate.assignors.model import AssignorError
 from quorate.assignors.server import ServerAssignor, ServerRangeAssignor, SubscriptionType, UniformAssignor
@@ -145,7 +145,7 @@ def _equal(stored: tuple[TopicPartition, ...], new: Partitions) -> bool:
     }
 
 
-def _group(image: MetadataImage, request: Request, *, ignore_own: bool, jdk: int) -> Group:
+def _group(image: MetadataImage, request: Request, *, ignore_own: bool, jdk: int) -> GroupSpec:
     """The group for the assignor: its members in the order of Kafka's map, the requesting one as it is now.
 
     `ignore_own`: the requesting member is given without its previous target, so that an assignor that goes by nothing of it tells the new one in full.
@@ -189,7 +189,7 @@ def _group(image: MetadataImage, request: Request, *, ignore_own: bool, jdk: int
         for name in names
         if (topic := image.topics.get(name)) is not None
     )
-    prepared = Group(members, topology)
+    prepared = GroupSpec(members, topology)
     for number, member_id in enumerate(prepared.member_ids if unions else ()):
         if member_id in unions:
             tell_order(prepared, int(prepared.listing_of[number]), unions[member_id], jdk)
@@ -221,7 +221,7 @@ def _union(names: tuple[str, ...], resolved: tuple[str, ...], jdk: int) -> tuple
     return tuple(dict.fromkeys((*large, *small)))
 
 
-def _order_with_replaced(member_ids: list[str], new: str, replaced: str, prepared: Group) -> Ints:
+def _order_with_replaced(member_ids: list[str], new: str, replaced: str, prepared: GroupSpec) -> Ints:
     """The order of a map into which all members were put, and then the new one put and the replaced one removed, in the order of a map of these two."""
     made: JavaHashMap[str, None] = JavaHashMap()
     for member_id in member_ids:

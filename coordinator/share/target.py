@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from quorate.assignors import Group, Member, Topic, Topology
+from quorate.assignors import GroupSpec, Member, Topic, Topology
 from quorate.assignors.java_order import JavaHashMap, TimelineMap, copied_map_capacity
 from quorate.assignors.model import AssignorError
 from quorate.assignors.server import SimpleAssignor, SubscriptionType
@@ -100,7 +100,7 @@ def next_target(shard: CoordinatorShard, request: Request, records: list[Coordin
     return mine
 
 
-def _group(image: MetadataImage, request: Request) -> Group:
+def _group(image: MetadataImage, request: Request) -> GroupSpec:
     """The group for the assignor: its members in the order of Kafka's map, the requesting one as it is now."""
     group, updated = request.group, request.member
     members: TimelineMap[str, ShareMember] = TimelineMap()
@@ -122,7 +122,7 @@ def _group(image: MetadataImage, request: Request) -> Group:
         for name in names
         if (topic := image.topics.get(name)) is not None
     )
-    return Group(prepared, topology)
+    return GroupSpec(prepared, topology)
 
 
 def _owned(image: MetadataImage, target: tuple[TopicPartition, ...]) -> list[tuple[str, int]]:

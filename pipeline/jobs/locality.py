@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from quorate.assignors import (
     Assignment,
     AssignorError,
-    Group,
+    GroupSpec,
     Member,
     Topology,
     client_assignor,
@@ -246,7 +246,7 @@ class _Job:
             )
         ids = list(members)  # in the order of a coordinator's map, in which server-side assignors see them
         order = java_order.timeline_order(java_order.string_hashes(ids)).tolist()
-        group = Group({ids[index]: members[ids[index]] for index in order}, topology)
+        group = GroupSpec({ids[index]: members[ids[index]] for index in order}, topology)
         current = Assignment.from_lists(
             topology,
             group.member_ids,
@@ -269,7 +269,7 @@ class _Job:
             moved = sum(member != after.get(number, member) for number, member in before.items())
             yield told_row | {"moved": moved} | self._reads(group, found)
 
-    def _reads(self, group: Group, assignment: Assignment) -> dict[str, Any]:
+    def _reads(self, group: GroupSpec, assignment: Assignment) -> dict[str, Any]:
         topology = self.topology
         partitions: Counter[tuple[str | None, str | None]] = Counter()
         rates: dict[tuple[str | None, str | None], float] = {}

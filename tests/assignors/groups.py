@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from hypothesis import strategies as st
 
-from quorate.assignors import Assignment, Group, Member, Topology
+from quorate.assignors import Assignment, GroupSpec, Member, Topology
 from quorate.assignors.owners import previous_owners
 
 RACKS = ("a", "b", "c")
@@ -67,7 +67,7 @@ def check_valid(assignment: Assignment, members: Mapping[str, Member], topology:
 
 def moves(assignment: Assignment, members: Mapping[str, Member], topology: Topology) -> int:
     """Partitions that a subscriber had and another member gets."""
-    owners = previous_owners(Group(members, topology))
+    owners = previous_owners(GroupSpec(members, topology))
     now = np.full(len(owners), -1)
     now[assignment.partitions] = np.repeat(np.arange(len(assignment)), assignment.counts)
     return int(np.count_nonzero((owners >= 0) & (owners != now)))

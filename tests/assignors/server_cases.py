@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from quorate.assignors import Group, Member, Topic, Topology, java_order
+from quorate.assignors import GroupSpec, Member, Topic, Topology, java_order
 from quorate.codecs import Uuid
 
 __all__ = [
@@ -269,7 +269,7 @@ def _targeted(case: Case, topic_id: str) -> set[int]:
     return {partition for target in targets for partition in target.get(topic_id, ())}
 
 
-def read_server_case(case: Case) -> Group:
+def read_server_case(case: Case) -> GroupSpec:
     """A case as our assignors take it, read as the oracle reads it."""
     topology = Topology(
         Topic(name=topic["name"], partitions=_count(topic["partitions"]), id=Uuid.parse(topic["id"]))
@@ -281,7 +281,7 @@ def read_server_case(case: Case) -> Group:
         ids = list(members)
         walked = java_order.timeline_order(java_order.string_hashes(ids)).tolist()
         members = {ids[place]: members[ids[place]] for place in walked}
-    return Group(members, topology)
+    return GroupSpec(members, topology)
 
 
 def _count(partitions: int | Sequence[object]) -> int:

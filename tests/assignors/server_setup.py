@@ -7,7 +7,7 @@ read(target)  # {"m1": "t1-0,1,2", ...}
 from collections.abc import Mapping
 from hashlib import sha256
 
-from quorate.assignors import Group, Member, Topic, Topology
+from quorate.assignors import GroupSpec, Member, Topic, Topology
 from quorate.assignors.server import TargetAssignment
 from quorate.codecs import Uuid
 from tests.assignors.server_cases import Case
@@ -20,13 +20,13 @@ def topic_id(name: str) -> Uuid:
     return Uuid(sha256(name.encode()).digest()[:16])
 
 
-def group(topics: str, *, ids: bool = True, **members: str) -> Group:
+def group(topics: str, *, ids: bool = True, **members: str) -> GroupSpec:
     """A group; `ids`: whether topics have one. A topic of a target that is not among `topics` is told by its id; "t1-" is a topic without partitions."""
     counts = {name: int(count) for name, _, count in (one.partition(":") for one in topics.split())}
     topology = Topology(
         Topic(name=name, partitions=count, id=topic_id(name) if ids else None) for name, count in counts.items()
     )
-    return Group({name: _member(text, counts) for name, text in members.items()}, topology)
+    return GroupSpec({name: _member(text, counts) for name, text in members.items()}, topology)
 
 
 def _member(text: str, counts: Mapping[str, int]) -> Member:
@@ -55,7 +55,7 @@ def read_records(target: TargetAssignment) -> dict[str, str]:
     }
 
 
-def as_case(made: Group, assignor: str) -> Case:
+def as_case(made: GroupSpec, assignor: str) -> Case:
     """The group as a line of op `serverAssign` or `shareAssign`."""
     ids = {topic.name: str(topic.id) for topic in made.topology.topics}
     members: dict[str, Case] = {}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.assignors import Group, Member, Topology
+from quorate.assignors import GroupSpec, Member, Topology
 from quorate.assignors.adapters.leader import hold_back
 from quorate.assignors.sticky import CooperativeStickyAssignor
 from tests.assignors.client_differential import kafka, ours
@@ -50,7 +50,7 @@ class Play:
             name: Member(topics=one.topics, rack=one.rack, owned=one.owned, generation=one.generation)
             for name, one in self.consumers.items()
         }
-        group = Group(members, Topology.of(self.topics))
+        group = GroupSpec(members, Topology.of(self.topics))
         assignment = CooperativeStickyAssignor().assign_group(group)
         if self.careful:
             assignment = hold_back(assignment, group)
@@ -202,7 +202,7 @@ def test_a_former_owner_may_get_its_partition_back_while_another_member_has_it(o
     }
     assert "t-0" in kafka(oracle, case)["assignment"]["former"]
     assert ours(case) == kafka(oracle, case)
-    group = Group(*read_case(case))
+    group = GroupSpec(*read_case(case))
     held_back = hold_back(CooperativeStickyAssignor().assign_group(group), group)
     assert ("t", 0) not in held_back["former"]
 

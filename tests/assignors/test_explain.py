@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quorate.assignors import Assignment, Group, Member, TopicPartition, Topology
+from quorate.assignors import Assignment, GroupSpec, Member, TopicPartition, Topology
 from quorate.assignors.explain import WHY, Reason, Spread, explain
 
 
@@ -299,7 +299,7 @@ def test_an_assignment_of_others_is_refused():
         explain({"m2": Member(topics=["orders"])}, ORDERS, assignment)
     with pytest.raises(ValueError, match="another topology"):
         explain(members, Topology.of({"orders": 4}), assignment)
-    assert explain(Group(members, ORDERS), ORDERS, assignment) == explain(members, ORDERS, assignment)
+    assert explain(GroupSpec(members, ORDERS), ORDERS, assignment) == explain(members, ORDERS, assignment)
 
 
 def test_empty_groups_and_topologies_have_facts_too():

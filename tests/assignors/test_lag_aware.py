@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.assignors import AssignorError, Group, Member, Topology
+from quorate.assignors import AssignorError, GroupSpec, Member, Topology
 from quorate.assignors.lag_aware import LagAwareAssignor
 from quorate.assignors.registry import client_assignor
 from tests.assignors.groups import check_valid, groups, reordered
@@ -173,7 +173,7 @@ def test_groups_without_members_or_partitions():
 
 def test_a_prepared_group_is_assigned_with_what_its_members_own():
     members, topology, lags = two(5, 4, 3, 2, 1)
-    group = Group(members, topology)
+    group = GroupSpec(members, topology)
     before = LagAwareAssignor().assign_group(group)
     again = LagAwareAssignor(max_moved=0).assign_group(group.with_owned(before), lags=lags)
     assert again == before

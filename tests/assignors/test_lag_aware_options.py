@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.assignors import Group, Member, Topology
+from quorate.assignors import GroupSpec, Member, Topology
 from quorate.assignors.lag_aware import LagAwareAssignor
 from quorate.assignors.owners import previous_owners
 from tests.assignors.groups import check_valid, groups, local, moves
@@ -31,7 +31,7 @@ def array(topology, lags):
 
 def by_definition(members, topology, lags, *, max_count_skew, spread_idle, locality, max_moved, local_tolerance):
     """The docstring of the assignor, read literally: every candidate is looked at for every partition."""
-    claims = previous_owners(Group(members, topology)).tolist()
+    claims = previous_owners(GroupSpec(members, topology)).tolist()
     ids = list(members)
     owner = {}
     everything = dict.fromkeys(ids, 0)
@@ -255,7 +255,7 @@ def test_bounded_moves_in_a_large_group_end_soon():
     rng = np.random.default_rng(7)
     topology = Topology.of({f"t{at}": 1_000 for at in range(5)})
     members = {f"m{at:03}": Member(topics=list(topology.index)) for at in range(50)}
-    group = Group(members, topology)
+    group = GroupSpec(members, topology)
     group = group.with_owned(LagAwareAssignor().assign_group(group))
     lags = (rng.pareto(1, 5_000) * 1_000).astype(np.int64)
     before = LagAwareAssignor(max_moved=0).assign_group(group, lags=lags)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quorate.assignors import Group, Member, Topology
+from quorate.assignors import GroupSpec, Member, Topology
 from quorate.assignors.owners import previous_owners
 from quorate.assignors.rack_aware_uniform import RackAwareUniformAssignor
 from quorate.assignors.rack_aware_uniform.flow import Network
@@ -16,7 +16,7 @@ from tests.assignors.groups import check_valid, groups, local, moves, reordered
 def all_worths(members, topology, *, leader=False):
     """For every assignment there is: the members' numbers of partitions from the most to the fewest, how many are remote, how many move."""
     ids = list(members)
-    owners = previous_owners(Group(members, topology)).tolist()
+    owners = previous_owners(GroupSpec(members, topology)).tolist()
     choices, racks = [], []
     for number, at in enumerate(topology.topic_partitions(np.arange(int(topology.first[-1])))):
         candidates = [place for place, member in enumerate(ids) if at.topic in members[member].topics]
@@ -107,7 +107,7 @@ def test_neither_the_order_of_members_nor_of_topics_counts(group, options):
 def test_the_answer_stays_when_it_is_asked_again(group):
     members, topology = group
     assignor = RackAwareUniformAssignor()
-    prepared = Group(members, topology)
+    prepared = GroupSpec(members, topology)
     first = assignor.assign_group(prepared)
     again = assignor.assign_group(prepared.with_owned(first))
     assert [set(first[member]) for member in first] == [set(again[member]) for member in again]
@@ -119,7 +119,7 @@ def test_taking_partitions_and_members_by_kinds_loses_nothing(group, prefer):
     """The same problem without kinds and regions: a node per partition and per member, and a price for evenness."""
     members, topology = group
     ids = list(members)
-    owners = previous_owners(Group(members, topology)).tolist()
+    owners = previous_owners(GroupSpec(members, topology)).tolist()
     at = topology.topic_partitions(np.arange(int(topology.first[-1])))
     size = len(at)
     source, sink = size + len(ids), size + len(ids) + 1

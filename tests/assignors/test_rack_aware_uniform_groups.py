@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from quorate.assignors import Group, Member, Topology
+from quorate.assignors import GroupSpec, Member, Topology
 from quorate.assignors.rack_aware_uniform import RackAwareUniformAssignor
 from quorate.assignors.registry import server_assignor
 from tests.assignors.groups import check_valid, local, moves
@@ -39,7 +39,7 @@ def test_everything_is_local_where_racks_are_even(replicas):
 def test_a_member_that_joins_takes_only_what_it_needs():
     topology = spread(4, 30, 3)
     members = crew(11, list(topology.index))
-    group = Group(members, topology)
+    group = GroupSpec(members, topology)
     before = RackAwareUniformAssignor().assign_group(group)
     after_join = {
         member: Member(topics=told.topics, rack=told.rack, owned=before[member]) for member, told in members.items()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.assignors import Group, Member, Topic, Topology
+from quorate.assignors import GroupSpec, Member, Topic, Topology
 from quorate.assignors.range import RangeAssignor
 from tests.assignors.cases import client_case
 from tests.assignors.client_differential import ours
@@ -133,7 +133,7 @@ def test_the_order_in_which_members_joined_does_not_count(case, seed):
 @given(case=cases)
 def test_the_same_group_gets_the_same_answer_whatever_it_owns(case):
     members, topology = read_case(case)
-    prepared = Group(members, topology)
+    prepared = GroupSpec(members, topology)
     first = RangeAssignor().assign_group(prepared)
     again = RangeAssignor().assign_group(prepared.with_owned(first, generation=3))
     assert lists(first) == lists(again) == lists(RangeAssignor().assign(members, topology))

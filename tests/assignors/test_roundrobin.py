@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.assignors import Group, Member, Topic, Topology
+from quorate.assignors import GroupSpec, Member, Topic, Topology
 from quorate.assignors.roundrobin import RoundRobinAssignor
 from tests.assignors.cases import client_case
 from tests.assignors.client_differential import ours
@@ -78,7 +78,7 @@ def test_with_equal_subscriptions_nobody_has_two_more_than_another(case):
 
 def test_the_answer_does_not_depend_on_what_members_own():
     topology = Topology.of({"t": 5})
-    prepared = Group({"a": Member(topics=["t"]), "b": Member(topics=["t"])}, topology)
+    prepared = GroupSpec({"a": Member(topics=["t"]), "b": Member(topics=["t"])}, topology)
     first = RoundRobinAssignor().assign_group(prepared)
     assert lists(RoundRobinAssignor().assign_group(prepared.with_owned(first))) == lists(first)
 

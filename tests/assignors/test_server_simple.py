@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.assignors import AssignorError, Group, Member
+from quorate.assignors import AssignorError, GroupSpec, Member
 from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.server import SimpleAssignor, SubscriptionType
 from quorate.assignors.server.dealing import dealt
@@ -143,7 +143,7 @@ def test_assignable_has_to_be_a_mapping(wrong: object) -> None:
 seeds = st.integers(0, 1 << 40)
 
 
-def _made(seed: int, *, fresh: bool = False) -> Group:
+def _made(seed: int, *, fresh: bool = False) -> GroupSpec:
     case = server_case(Random(seed), "simple")
     for field in ("assignable", "subscriptionType"):
         case.pop(field, None)
@@ -190,7 +190,7 @@ def test_assigning_again_changes_nothing(seed: int) -> None:
         assert dict(again.assignment) == dict(first)
 
 
-def _crowded(made: Group) -> bool:
+def _crowded(made: GroupSpec) -> bool:
     """Whether some topic has fewer partitions than there are members: then a partition may be dealt to a member twice, which counts as two."""
     return any(len(made) > topic.partitions for topic in made.topology.topics)
 
@@ -295,5 +295,5 @@ def test_a_topic_without_an_id_is_refused_by_name(members: dict[str, str]) -> No
 def test_a_topic_that_is_gone_and_whose_id_is_not_known_is_left_out_of_the_record() -> None:
     made = group("t1:2 t2:2", m1="t1", m2="t1 t2")
     members = {"m1": Member(topics=["t1"], owned=[("t1", 0), ("t1", 1), ("deleted", 0)]), "m2": made.members["m2"]}
-    target = SimpleAssignor().target(Group(members, made.topology))
+    target = SimpleAssignor().target(GroupSpec(members, made.topology))
     assert read_records(target)["m1"] == "t1-1"

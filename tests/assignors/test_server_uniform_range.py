@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.assignors import Assignment, AssignorError, Group, Member, Topic, Topology
+from quorate.assignors import Assignment, AssignorError, GroupSpec, Member, Topic, Topology
 from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.server import ServerAssignor, ServerRangeAssignor, SubscriptionType, UniformAssignor
 from quorate.codecs import Uuid
@@ -122,7 +122,7 @@ def test_assigning_again_changes_nothing(assignor: ServerAssignor) -> None:
 seeds = st.integers(0, 1 << 40)
 
 
-def _case(seed: int, assignor: str) -> Group:
+def _case(seed: int, assignor: str) -> GroupSpec:
     case = server_case(Random(seed), assignor)
     for member in case["members"].values():
         member["topics"] = [topic for topic in member["topics"] if topic != "missing"]
@@ -163,7 +163,7 @@ def test_uniform_moves_no_partition_that_balance_lets_stay(seed: int) -> None:
         assert kept == sum(min(count, least) for count in had) + min(extra, sum(count > least for count in had))
 
 
-def _kept(made: Group, assignment: Assignment) -> int:
+def _kept(made: GroupSpec, assignment: Assignment) -> int:
     return sum(len(set(member.owned) & set(assignment[name])) for name, member in made.members.items())
 
 
@@ -276,6 +276,6 @@ def test_static_members_come_first_in_range() -> None:
 @pytest.mark.parametrize("kind", list(SubscriptionType))
 def test_targets_are_given_up_when_all_topics_are_gone(assignor: str, kind: SubscriptionType) -> None:
     members = {"m1": Member(topics=["gone"], owned=[("gone", 0)]), "m2": Member(topics=["gone"])}
-    target = type(BY_NAME[assignor])(subscription_type=kind).target(Group(members, Topology([])))
+    target = type(BY_NAME[assignor])(subscription_type=kind).target(GroupSpec(members, Topology([])))
     assert [target.group.member_ids[number] for number in target.changed] == ["m1"]
     assert target.record(0) == ()

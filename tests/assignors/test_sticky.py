@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.assignors import Group, Member, Topology
+from quorate.assignors import GroupSpec, Member, Topology
 from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.sticky import CooperativeStickyAssignor, StickyAssignor, balance
 from quorate.codecs.messages import ProtocolTopicPartition, StickyAssignorUserData
@@ -233,7 +233,7 @@ def test_an_assignment_that_everybody_owns_stays(drawn):
     members, topology = drawn
     for assignor in (StickyAssignor(), CooperativeStickyAssignor()):
         told = {name: Member(topics=one.topics, instance_id=one.instance_id) for name, one in members.items()}
-        prepared = Group(told, topology)
+        prepared = GroupSpec(told, topology)
         first = assignor.assign_group(prepared)
         again = assignor.assign_group(prepared.with_owned(first, generation=1))
         assert {name: set(given) for name, given in again.items()} == {
@@ -287,7 +287,7 @@ def test_members_own_what_with_owned_says_whatever_their_user_data_say():
         "a": Member(topics=["t"], user_data=sticky_data("t-0 t-1 t-2 t-3", 9)),
         "b": Member(topics=["t"]),
     }
-    prepared = Group(members, topology)
+    prepared = GroupSpec(members, topology)
     wanted = StickyAssignor().assign({"a": owning("t: t-2 t-3"), "b": owning("t: t-0 t-1")}, topology)
     assert lists(StickyAssignor().assign_group(prepared.with_owned(wanted, generation=1))) == lists(wanted)
 

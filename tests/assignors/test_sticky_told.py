@@ -5,7 +5,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from quorate.assignors import Group, Member, Topic, Topology
+from quorate.assignors import GroupSpec, Member, Topic, Topology
 from quorate.assignors.sticky import StickyAssignor, ownership, told
 from quorate.codecs.messages import ProtocolTopicPartition, StickyAssignorUserData
 from quorate.codecs.sticky_user_data import encode_sticky_user_data
@@ -43,7 +43,7 @@ def crowd(seed, members=60):
     rng = Random(seed)
     names = [topic.name for topic in TOPICS]
     owning = {"owned": [("t", 1)], "generation": 3}
-    return Group(
+    return GroupSpec(
         {
             f"m{number}": Member(topics=names, user_data=data(rng), **(owning if rng.random() < 0.2 else {}))
             for number in range(members)

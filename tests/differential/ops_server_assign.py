@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from quorate.assignors import Group
+from quorate.assignors import GroupSpec
 from quorate.assignors.java_order import JavaHashSet
 from quorate.assignors.server import (
     Record,
@@ -80,7 +80,7 @@ def share_assign(asked: Answer) -> Answer:
     return {"subscriptionType": kind.value, "assignment": assignment, "records": list(_records(asked, target, SHARE))}
 
 
-def _read(asked: Answer) -> tuple[Group, SubscriptionType]:
+def _read(asked: Answer) -> tuple[GroupSpec, SubscriptionType]:
     need(asked, "members")
     group = read_server_case(asked)
     kind = SubscriptionType(asked["subscriptionType"]) if "subscriptionType" in asked else SubscriptionType.of(group)
@@ -106,7 +106,7 @@ def _assignment(
     }
 
 
-def _subscribed(group: Group, name: str, kind: SubscriptionType) -> bool:
+def _subscribed(group: GroupSpec, name: str, kind: SubscriptionType) -> bool:
     """Whether the assignor finds topics; otherwise it returns nothing at all."""
     if name == "range":
         return True
@@ -131,7 +131,7 @@ def _as_before(asked: Answer, member_id: str, name: str, *, again: bool) -> Mapp
     }
 
 
-def _once_more(asked: Answer, group: Group, kind: SubscriptionType) -> set[int]:
+def _once_more(asked: Answer, group: GroupSpec, kind: SubscriptionType) -> set[int]:
     """The members of whose targets `simple` makes a copy, though nothing may change: where all subscribe alike, those that have their part."""
     if kind is SubscriptionType.HETEROGENEOUS or not len(group):
         return set()

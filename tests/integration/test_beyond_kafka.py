@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from quorate.assignors import Assignment, Assignor
-from quorate.assignors.group import Group
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.prepared import install_request
 from quorate.codecs.api import (
     ConsumerGroupHeartbeatRequest,
@@ -37,7 +37,7 @@ class Weighted(Assignor):
 
     name = "weighted"
 
-    def assign_group(self, group: Group) -> Assignment:
+    def assign_group(self, group: GroupSpec) -> Assignment:
         wants = [int(one.user_data or b"0") for one in group.members.values()]
         ends = np.minimum(np.cumsum([0, *wants]), 6)
         return Assignment(group.topology, group.member_ids, ends, np.arange(int(ends[-1])))

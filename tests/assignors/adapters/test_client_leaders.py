@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from quorate.assignors import Assignment, Assignor, Group, server_assignor
+from quorate.assignors import Assignment, Assignor, GroupSpec, server_assignor
 from quorate.assignors.adapters import aiokafka
 from quorate.codecs.consumer_protocol import encode_protocol
 from quorate.codecs.messages import ConsumerProtocolSubscription
@@ -165,7 +165,7 @@ class Shuffle(Assignor):
 
     name = "shuffle"
 
-    def assign_group(self, group: Group):
+    def assign_group(self, group: GroupSpec):
         lists = [[] for _ in group.member_ids]
         lists[-1] = list(range(int(group.topology.first[-1])))
         return Assignment.from_lists(group.topology, group.member_ids, lists)

@@ -16,7 +16,7 @@ from quorate.assignors.adapters import (
     kafka_python_consumer,
     kafka_python_needs,
 )
-from quorate.assignors.adapters.fits import Needs, UnfitError, check
+from quorate.assignors.adapters.fits import Requirements, UnfitError, check
 
 CLIENTS = {
     "kafka-python": (kafka_python_needs, kafka_python_consumer, kafka_python),
@@ -52,12 +52,15 @@ class Client(Base):
 @pytest.mark.parametrize(
     ("needs", "fault"),
     [
-        (Needs(kind=Client, replaces={"pull": "timeout_ms"}), "Client has no method pull"),
-        (Needs(kind=Client, calls={"leader": ""}), "Client has no method leader"),
-        (Needs(kind=Client, replaces={"poll": "limit_ms"}), r"Client.poll takes \(timeout_ms\), not \(limit_ms\)"),
-        (Needs(kind=Client, replaces={"poll": ""}), r"Client.poll takes \(timeout_ms\), not \(\)"),
-        (Needs(kind=Client, calls={"seek": ""}), r"Client.seek takes \(at, offset\), not \(\)"),
-        (Needs(kind=Client, attributes=("_state", "_status")), "Client has no _status"),
+        (Requirements(kind=Client, replaces={"pull": "timeout_ms"}), "Client has no method pull"),
+        (Requirements(kind=Client, calls={"leader": ""}), "Client has no method leader"),
+        (
+            Requirements(kind=Client, replaces={"poll": "limit_ms"}),
+            r"Client.poll takes \(timeout_ms\), not \(limit_ms\)",
+        ),
+        (Requirements(kind=Client, replaces={"poll": ""}), r"Client.poll takes \(timeout_ms\), not \(\)"),
+        (Requirements(kind=Client, calls={"seek": ""}), r"Client.seek takes \(at, offset\), not \(\)"),
+        (Requirements(kind=Client, attributes=("_state", "_status")), "Client has no _status"),
     ],
 )
 def test_what_is_not_as_it_was_is_named(needs, fault):
@@ -71,7 +74,10 @@ def test_a_client_may_have_more_than_is_needed():
     check(
         "aiokafka",
         "0.14",
-        [Needs(kind=Client, replaces={"poll": "timeout_ms"}, attributes=attributes), Needs(kind=Client, calls=calls)],
+        [
+            Requirements(kind=Client, replaces={"poll": "timeout_ms"}, attributes=attributes),
+            Requirements(kind=Client, calls=calls),
+        ],
     )
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.assignors import Assignment, Assignor, AssignorError, Group, Member, Topology
+from quorate.assignors import Assignment, Assignor, AssignorError, GroupSpec, Member, Topology
 from quorate.assignors.adapters import leader
 
 TOPOLOGY = Topology.of({"t": 4, "u": 3})
@@ -23,7 +23,7 @@ def groups(draw):
         )
         for number in range(draw(st.integers(0, 5)))
     }
-    return Group(members, TOPOLOGY)
+    return GroupSpec(members, TOPOLOGY)
 
 
 def newest_claims(group):
@@ -63,7 +63,7 @@ def test_who_keeps_keeps_and_the_rest_goes_to_who_subscribes(group):
 
 @given(groups())
 def test_nothing_is_left_with_a_member_that_has_two_more_than_another_could(group):
-    fresh = Group(
+    fresh = GroupSpec(
         {who: Member(topics=member.topics) for who, member in group.members.items() if member.topics == ["t"]}, TOPOLOGY
     )
     counts = leader.keep_and_spread(fresh).counts
@@ -137,5 +137,5 @@ def test_answers_that_are_none_are_told(lists, fault, caplog):
 
 def test_large_groups_are_spread_at_once():
     members = {f"m{number}": Member(topics=["t"]) for number in range(2_000)}
-    group = Group(members, Topology.of({"t": 40_000}))
+    group = GroupSpec(members, Topology.of({"t": 40_000}))
     assert set(leader.keep_and_spread(group).counts.tolist()) == {20}
