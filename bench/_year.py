@@ -33,7 +33,7 @@ from quorate.codecs.messages import OffsetCommitValue
 from quorate.coordinator import FileLog, GroupCoordinatorShard, PartitionRuntime
 from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.image import MetadataImage, TopicImage
-from quorate.coordinator.partitioning import partition_of
+from quorate.coordinator.partitioning import partition_for
 
 __all__ = ["Year", "write_year"]
 
@@ -320,7 +320,7 @@ def write_year(
     by_partition: dict[int, list[tuple[str, str]]] = {}
     for number in range(groups):
         name = f"group-{number:03}-{'abcdefgh'[number % 8] * (number % 5)}"
-        by_partition.setdefault(partition_of(name, partitions), []).append((name, KINDS[number % len(KINDS)]))
+        by_partition.setdefault(partition_for(name, partitions), []).append((name, KINDS[number % len(KINDS)]))
     committing = {
         number: sum(kind != "share" for _, kind in names) or 1 for number, names in sorted(by_partition.items())
     }

@@ -11,7 +11,7 @@ from importlib.resources import files
 
 from quorate.cluster.topic_settings import Kind, Release, Setting
 
-__all__ = ["SYNONYMS", "THROTTLES", "BrokerSetting", "Change", "of_brokers", "setting_named"]
+__all__ = ["SYNONYMS", "THROTTLES", "BrokerSetting", "UpdateMode", "of_brokers", "setting_named"]
 
 SYNONYMS: Mapping[str, tuple[tuple[str, int], ...]] = {
     "log.flush.interval.ms": (("log.flush.scheduler.interval.ms", 1),),
@@ -32,7 +32,7 @@ THROTTLES = frozenset(
 _OF_A_LISTENER = "listener.name."
 
 
-class Change(Enum):
+class UpdateMode(Enum):
     """For whom a setting may be changed while brokers run."""
 
     NOBODY = ""
@@ -50,7 +50,7 @@ class BrokerSetting:
 
     name: str
     kind: Kind
-    change: Change
+    change: UpdateMode
     default: str | None
     rule: Setting
     shown: bool = True
@@ -78,7 +78,7 @@ def setting_named(release: Release, name: str) -> BrokerSetting:
         kind = Kind.LONG
     elif name.startswith(_OF_A_LISTENER) and (behind := known.get(name.removeprefix(_OF_A_LISTENER).partition(".")[2])):
         kind = behind.kind
-    change = Change.BROKER if name.startswith(_OF_A_LISTENER) and kind is not Kind.UNKNOWN else Change.ALL
+    change = UpdateMode.BROKER if name.startswith(_OF_A_LISTENER) and kind is not Kind.UNKNOWN else UpdateMode.ALL
     rule = Setting(name=name, kind=kind, default="")
     return BrokerSetting(name=name, kind=kind, change=change, default=None, rule=rule, shown=False, custom=True)
 
@@ -91,7 +91,7 @@ def _rows(text: str, release: Release) -> Iterator[BrokerSetting]:
         yield BrokerSetting(
             name=name,
             kind=Kind[kind.upper()],
-            change=Change(change),
+            change=UpdateMode(change),
             default=None if default == r"\N" else default,
             rule=_rule(name, Kind[kind.upper()], "" if default == r"\N" else default, allowed),
             shown=not told,

@@ -14,7 +14,7 @@ from quorate.codecs.batches import BatchProblem, read_batches
 from quorate.coordinator.log import AppendError, StoredMarker, StoredRecord
 from quorate.coordinator.log_batches import batch_of, blocks_of, in_batches, stored_in
 from quorate.coordinator.partition_runtime import S
-from quorate.coordinator.partitioning import partition_of
+from quorate.coordinator.partitioning import partition_for
 
 if TYPE_CHECKING:
     from quorate.cluster.core import ClusterCore
@@ -113,7 +113,7 @@ class TopicHost(Generic[S]):
     def partition_for(self, key: str) -> PartitionState | None:
         """The partition that a group or transactional id is in; `None` while the topic does not exist."""
         partitions = self.partitions()
-        return partitions[partition_of(key, len(partitions))] if partitions else None
+        return partitions[partition_for(key, len(partitions))] if partitions else None
 
     def partitions(self) -> Sequence[PartitionState]:
         """Those of the topic, by index; none while it does not exist."""

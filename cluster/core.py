@@ -32,7 +32,7 @@ from quorate.cluster.persistence import INTERNAL, facts_of, restore, state_of
 from quorate.cluster.placement import place
 from quorate.cluster.producers import Refused
 from quorate.cluster.quotas import Quotas
-from quorate.cluster.scram import Credentials
+from quorate.cluster.scram import ScramCredentials
 from quorate.cluster.security import Security
 from quorate.cluster.settings import MOST_PARTITIONS, Settings
 from quorate.cluster.storage.data import DataDirectory, why_unusable
@@ -96,7 +96,7 @@ class ClusterCore:
         self.failure_count = 0
         self.clock: Clock = clock or RealClock()
         self.security = security or Security()
-        self.credentials = Credentials(self.security.users, self.security.mechanisms)
+        self.credentials = ScramCredentials(self.security.users, self.security.mechanisms)
         self.random = Random(seed)
         self.cluster_id = str(self.new_uuid())
         self.topics: dict[str, TopicState] = {}

@@ -16,7 +16,7 @@ from quorate.cluster.log_config import LogConfig
 from quorate.cluster.produced import check_batch, in_place
 from quorate.cluster.producers import Producers, Refused
 from quorate.cluster.storage.files import AbortedTransaction
-from quorate.cluster.storage.segment import Batch, BatchFacts, Segment
+from quorate.cluster.storage.segment import BatchFacts, LogSegment, StoredBatch
 from quorate.cluster.storage.stores import FileStore, MemoryStore
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches.writer import encode_marker
@@ -24,7 +24,7 @@ from quorate.codecs.batches.writer import encode_marker
 if TYPE_CHECKING:
     from quorate.cluster.storage.log_files import LogFiles
 
-__all__ = ["Appended", "Batch", "Fetched", "PartitionLog", "Refused"]
+__all__ = ["Appended", "Fetched", "PartitionLog", "Refused", "StoredBatch"]
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class PartitionLog:
     def __init__(self, config: LogConfig | None = None, files: "LogFiles | None" = None, *, now_ms: int = 0) -> None:
         self.config = config or LogConfig()
         self.files = files
-        self.segments: list[Segment] = []
+        self.segments: list[LogSegment] = []
         self._bases: list[int] = []
         self.start_offset = 0
         self.next_offset = 0
@@ -72,23 +72,23 @@ class PartitionLog:
         self._unflushed = 0
         self.flushing = False
         if files is None:
-            self.add_segment(Segment(0, MemoryStore(), created_ms=now_ms))
+            self.add_segment(LogSegment(0, MemoryStore(), created_ms=now_ms))
 
     # ---- segments
 
-    def add_segment(self, segment: Segment) -> None:
+    def add_segment(self, segment: LogSegment) -> None:
         """A segment behind the others."""
         segment.interval_bytes = self.config.index_interval_bytes
         self.segments.append(segment)
         self._bases.append(segment.base_offset)
 
-    def replace_segments(self, segments: list[Segment]) -> None:
+    def replace_segments(self, segments: list[LogSegment]) -> None:
         """Other segments than before: some were deleted or compacted."""
         self.segments = segments
         self._bases = [one.base_offset for one in segments]
 
     @property
-    def active(self) -> Segment:
+    def active(self) -> LogSegment:
         """The segment that is written to."""
         return self.segments[-1]
 
@@ -108,7 +108,7 @@ class PartitionLog:
     def _roll(self, now_ms: int) -> None:
         old = self.active
         if self.files is None:
-            self.add_segment(Segment(self.next_offset, MemoryStore(), created_ms=now_ms))
+            self.add_segment(LogSegment(self.next_offset, MemoryStore(), created_ms=now_ms))
         else:
             self.add_segment(self.files.new_segment(self.next_offset, now_ms))
         old.close_time_index()
@@ -158,7 +158,7 @@ class PartitionLog:
         """Producer id and first offset of the transactions that were aborted in a range of offsets, as a fetch response has them."""
         return self.producers.aborted_between(first, until)
 
-    def offset_for(self, timestamp_ms: int, *, until: int) -> Batch | None:
+    def offset_for(self, timestamp_ms: int, *, until: int) -> StoredBatch | None:
         """The first batch with a record at or after a time. As brokers do, only the first segment with such a time is looked at, even if the record was deleted."""
         for segment in self.segments:
             if segment.max_timestamp_ms < timestamp_ms:
@@ -171,7 +171,7 @@ class PartitionLog:
             return None
         return None
 
-    def greatest_timestamp(self) -> Batch | None:
+    def greatest_timestamp(self) -> StoredBatch | None:
         """The batch with the latest timestamp, the first of them."""
         newest = max(self.segments, key=lambda one: one.max_timestamp_ms)
         if newest.max_timestamp_ms < 0:
@@ -188,7 +188,7 @@ class PartitionLog:
             (epoch for epoch, start in reversed(up_to(self.epochs, led, self.next_offset)) if start <= offset), -1
         )
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[StoredBatch]:
         """All batches, oldest first; those that are appended meanwhile are left out."""
         end = self.next_offset
         for segment in list(self.segments):
@@ -340,7 +340,7 @@ class PartitionLog:
         except OSError as error:
             raise self._cannot_write(error) from None
 
-    def drop(self, segments: list[Segment]) -> None:
+    def drop(self, segments: list[LogSegment]) -> None:
         """Some of the oldest segments go, not the one that is written to."""
         if not segments:
             return

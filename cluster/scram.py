@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-__all__ = ["ITERATIONS", "MECHANISMS", "Credential", "Credentials"]
+__all__ = ["ITERATIONS", "MECHANISMS", "Credential", "ScramCredentials"]
 
 MECHANISMS: Mapping[int, str] = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 """The numbers by which the protocol and the records name them."""
@@ -36,7 +36,7 @@ class Credential:
         return cls(salt, hashlib.new(name, client_key).digest(), server_key, iterations)
 
 
-class Credentials:
+class ScramCredentials:
     """The credentials of a cluster. `changed`: by user and number of the mechanism, those that clients gave it.
 
     `users`: name → password, and `mechanisms`, by which they may log in, at the start. Of these, what clients take away is away as long as the process lives.

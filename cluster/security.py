@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from quorate.cluster.scram import Credentials
+from quorate.cluster.scram import ScramCredentials
 from quorate.codecs.errors import QuorateError
 
 if TYPE_CHECKING:
@@ -41,7 +41,9 @@ class Security:
 class Login:
     """A login while it goes on. `user`: who it was, once it is over; `bare`: what client and server say comes in frames of its own, without Kafka's headers."""
 
-    def __init__(self, security: Security, credentials: Credentials, mechanism: str, *, bare: bool = False) -> None:
+    def __init__(
+        self, security: Security, credentials: ScramCredentials, mechanism: str, *, bare: bool = False
+    ) -> None:
         self.bare = bare
         self.user: str | None = None
         self._users = security.users

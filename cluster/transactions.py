@@ -19,7 +19,7 @@ from quorate.codecs import CoordinatorRecord, LogError
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import TRANSACTION_STATE
 from quorate.coordinator.log import MAPPED_ERRORS, AppendError
-from quorate.coordinator.partitioning import partition_of
+from quorate.coordinator.partitioning import partition_for
 from quorate.coordinator.results import Pending
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Transactions:
     def partition_for(self, transactional_id: str) -> PartitionState | None:
         """The partition of `__transaction_state` that a transactional id is in; `None` while there is no such topic."""
         topic = self.cluster.topics.get(TRANSACTION_STATE)
-        return None if topic is None else topic.partitions[partition_of(transactional_id, len(topic.partitions))]
+        return None if topic is None else topic.partitions[partition_for(transactional_id, len(topic.partitions))]
 
     def check_coordinator(self, broker: int, transactional_id: str) -> None:
         """Raises `Refusal` if another broker coordinates the id."""

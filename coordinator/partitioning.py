@@ -4,11 +4,11 @@ from functools import lru_cache
 
 from quorate.assignors.java_order import string_hash
 
-__all__ = ["partition_of"]
+__all__ = ["partition_for"]
 
 
 @lru_cache(maxsize=4096)  # asked with each request, of the same few names
-def partition_of(name: str, partitions: int) -> int:
+def partition_for(name: str, partitions: int) -> int:
     """The absolute value of Java's hash of the name, modulo the number of partitions; 0 for the one number that has no absolute value in 32 bits."""
     unsigned = string_hash(name)
     signed = unsigned - 2**32 if unsigned >= 2**31 else unsigned

@@ -216,9 +216,9 @@ class AdminOperations:
 
     def offsets_partition_of(self, group: str) -> int:
         """The partition of `__consumer_offsets` that holds a group."""
-        from quorate.coordinator.partitioning import partition_of
+        from quorate.coordinator.partitioning import partition_for
 
-        return partition_of(group, len(self.describe_topic(CONSUMER_OFFSETS)["partitions"]))
+        return partition_for(group, len(self.describe_topic(CONSUMER_OFFSETS)["partitions"]))
 
     def move_coordinator(self, group: str, broker: int) -> None:
         """Make a broker the coordinator of a group, and of all groups of its offsets partition, by moving the partition's leadership."""

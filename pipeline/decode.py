@@ -18,7 +18,7 @@ from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES
 from quorate.pipeline.casts import fitting, time_or_null
 from quorate.pipeline.files import Piece
 from quorate.pipeline.files_read import Reading, checked, read_piece
-from quorate.pipeline.filters import Wanted
+from quorate.pipeline.filters import RecordBounds
 from quorate.pipeline.options import Mode, parse_columns, parse_mode, parse_types
 from quorate.pipeline.rows import Rows
 from quorate.pipeline.schema import LATEST_MS, OptionError
@@ -106,7 +106,7 @@ def _passed_on(df: DataFrame, name: str, kind: str) -> Column:
 def _reading(
     topic: str, types: tuple[str, ...] | None, columns: tuple[str, ...] | None, mode: Mode, include_raw: bool
 ) -> Reading:
-    wanted = Wanted(types=None if types is None else frozenset(types))
+    wanted = RecordBounds(types=None if types is None else frozenset(types))
     return Reading(
         rows=Rows(topic, types, columns), wanted=wanted, read_committed=False, mode=mode, include_raw=include_raw
     )

@@ -23,7 +23,7 @@ from quorate.codecs.log.columns import CONTROL_RECORDS, FoundRecords, PartitionC
 from quorate.codecs.log.files import PartitionFiles, Segment, find_partitions
 from quorate.codecs.log.model import LogError, LogProblem, is_damage
 from quorate.pipeline.files import Piece, check_offset
-from quorate.pipeline.filters import Wanted
+from quorate.pipeline.filters import RecordBounds
 from quorate.pipeline.needs import Needs, is_later
 from quorate.pipeline.options import Mode
 from quorate.pipeline.rows import MAX_ROWS, Rows, timestamps
@@ -39,7 +39,7 @@ class Reading:
     """What all tasks of a query have in common."""
 
     rows: Rows
-    wanted: Wanted
+    wanted: RecordBounds
     read_committed: bool
     mode: Mode
     include_raw: bool = False
@@ -243,7 +243,7 @@ def columns_of(records: Records, data: Batches, topic: str, partition: int | Non
     return common
 
 
-def _bounded(control: pa.RecordBatch, piece: Piece, wanted: Wanted) -> pa.RecordBatch:
+def _bounded(control: pa.RecordBatch, piece: Piece, wanted: RecordBounds) -> pa.RecordBatch:
     offset = np.asarray(control.column("log_offset"))
     return control.filter(
         pa.array(

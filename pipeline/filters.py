@@ -20,7 +20,7 @@ from quorate.codecs.message import RECORD_TYPES
 from quorate.codecs.wire import StringType
 from quorate.pipeline.schema import CONTROL, GROUP_FIELDS
 
-__all__ = ["Wanted", "narrowed"]
+__all__ = ["RecordBounds", "narrowed"]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TYPE_BYTES: Final = 2
@@ -28,7 +28,7 @@ _LENGTH_BYTES: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class RecordBounds:
     """Bounds that all have to be met; `None` is no bound. Offsets and times (in ms) begin with the first and end before the second."""
 
     types: frozenset[str] | None = None
@@ -125,7 +125,7 @@ def with_group(topic: str) -> tuple[int, ...]:
 # ---- Spark's filters
 
 
-def narrowed(wanted: Wanted, filters: Iterable[Any]) -> Wanted:
+def narrowed(wanted: RecordBounds, filters: Iterable[Any]) -> RecordBounds:
     """What is wanted when all of Spark's filters hold, too. Filters that tell nothing are passed over."""
     for found in filters:
         name = type(found).__name__
@@ -140,7 +140,7 @@ def narrowed(wanted: Wanted, filters: Iterable[Any]) -> Wanted:
     return wanted
 
 
-def _narrowed(wanted: Wanted, name: str, column: str, value: Any) -> Wanted:
+def _narrowed(wanted: RecordBounds, name: str, column: str, value: Any) -> RecordBounds:
     match name, column:
         case "IsNull", "type":
             return replace(wanted, types=frozenset())
@@ -170,7 +170,7 @@ def _both(before: frozenset[T] | None, values: frozenset[T]) -> frozenset[T]:
     return values if before is None else before & values
 
 
-def _narrowed_time(wanted: Wanted, name: str, value: Any) -> Wanted:
+def _narrowed_time(wanted: RecordBounds, name: str, value: Any) -> RecordBounds:
     if name == "In":
         times = [one for one in value if isinstance(one, datetime) and one.tzinfo is not None]
         if not times or len(times) < len(value):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kafka import KafkaConsumer, TopicPartition
     from kafka.net.compat import KafkaNetClient
 
-__all__ = ["Cluster", "OffsetRange", "RangeSplit", "cut", "ranges_of", "read_ranges"]
+__all__ = ["OffsetRange", "RangeSplit", "TopicConnection", "cut", "ranges_of", "read_ranges"]
 
 BYTES_PER_OFFSET: Final = 100
 """What a record takes, roughly: sizes are not known before reading, so that tasks are cut by offsets."""
@@ -66,7 +66,7 @@ class RangeSplit(InputPartition):
         return f"RangeSplit({', '.join(f'{one.partition}:{one.start}-{one.end}' for one in self.ranges)})"
 
 
-class Cluster:
+class TopicConnection:
     """A connection to a cluster for one topic; to be closed, or used in `with`. Raises `LiveError` where the cluster cannot be read."""
 
     def __init__(self, options: Options) -> None:
@@ -288,7 +288,7 @@ def _spans(aborted: Iterable[Any], batches: Batches) -> dict[int, list[tuple[int
 # ---- from options to tasks, and from tasks to rows
 
 
-def ranges_of(options: Options, cluster: Cluster) -> list[OffsetRange]:
+def ranges_of(options: Options, cluster: TopicConnection) -> list[OffsetRange]:
     """What the options ask for. Raises `DataLoss` for offsets that the log has not."""
     partitions = cluster.partitions()
     first, last = cluster.earliest(partitions), cluster.latest(partitions)
@@ -306,7 +306,11 @@ def ranges_of(options: Options, cluster: Cluster) -> list[OffsetRange]:
 
 
 def starts_of(
-    options: Options, cluster: Cluster, partitions: Iterable[int], first: Mapping[int, int], last: Mapping[int, int]
+    options: Options,
+    cluster: TopicConnection,
+    partitions: Iterable[int],
+    first: Mapping[int, int],
+    last: Mapping[int, int],
 ) -> dict[int, int]:
     """Where the options say to begin."""
     known = list(partitions)
@@ -341,7 +345,7 @@ def cut(ranges: Iterable[OffsetRange], max_split_bytes: int) -> list[RangeSplit]
 
 def read_ranges(ranges: Iterable[OffsetRange], options: Options, reading: Reading) -> Iterator[pa.RecordBatch]:
     """The rows of a task."""
-    with Cluster(options) as cluster:
+    with TopicConnection(options) as cluster:
         for wanted in ranges:
             for data, transactions in cluster.fetch(wanted):
                 piece = Piece(

@@ -13,8 +13,8 @@ from pyspark.sql.types import StructType
 
 from quorate.pipeline.files import Split, find_files, plan, splits_of
 from quorate.pipeline.files_read import Reading, read_piece
-from quorate.pipeline.filters import Wanted, narrowed
-from quorate.pipeline.live import Cluster, RangeSplit, cut, ranges_of, read_ranges
+from quorate.pipeline.filters import RecordBounds, narrowed
+from quorate.pipeline.live import RangeSplit, TopicConnection, cut, ranges_of, read_ranges
 from quorate.pipeline.options import Options, parse_options
 from quorate.pipeline.rows import Rows
 from quorate.pipeline.schema import spark_schema
@@ -71,16 +71,16 @@ def _is_main(module: str) -> bool:
     return spec is not None and spec.name == module
 
 
-def wanted_by(options: Options) -> Wanted:
+def wanted_by(options: Options) -> RecordBounds:
     """What the options ask for."""
-    return Wanted(
+    return RecordBounds(
         types=None if options.types is None else frozenset(options.types),
         partitions=options.partitions,
         times=(options.starting_timestamp, options.ending_timestamp),
     )
 
 
-def reading_of(options: Options, wanted: Wanted) -> Reading:
+def reading_of(options: Options, wanted: RecordBounds) -> Reading:
     """What the tasks have in common."""
     rows = Rows(options.topic, options.types, options.columns)
     rows.wanted = wanted.types
@@ -111,7 +111,7 @@ class _Reader(DataSourceReader):
     def _tasks(self) -> list[InputPartition]:
         options, wanted = self.options, self.wanted
         if options.kafka:
-            with Cluster(options) as cluster:
+            with TopicConnection(options) as cluster:
                 ranges = ranges_of(options, cluster)
             chosen = [one for one in ranges if wanted.partitions is None or one.partition in wanted.partitions]
             return [*cut(chosen, options.max_split_bytes)]

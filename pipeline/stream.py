@@ -16,7 +16,7 @@ from quorate.codecs.log.model import LogError
 from quorate.pipeline.files import DataLoss, Split, find_files, plan, splits_of
 from quorate.pipeline.files_read import Reading, read_piece
 from quorate.pipeline.files_survey import survey
-from quorate.pipeline.live import Cluster, OffsetRange, RangeSplit, cut, read_ranges, starts_of
+from quorate.pipeline.live import OffsetRange, RangeSplit, TopicConnection, cut, read_ranges, starts_of
 from quorate.pipeline.options import EARLIEST, LATEST, Options
 from quorate.pipeline.schema import OptionError
 from quorate.pipeline.workers import settle
@@ -144,7 +144,7 @@ class _Live(_Source):
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
-        self.cluster = Cluster(options)
+        self.cluster = TopicConnection(options)
 
     def first(self) -> Offsets:
         return self.cluster.earliest(self.cluster.partitions())

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 
-from quorate.assignors.explain import WHY, MemberFacts, Reason
+from quorate.assignors.explain import WHY, MemberFacts, RemoteReason
 from quorate.cli.assign.facts import Comparison, percent
 from quorate.cli.assign.run import Outcome
 from quorate.codecs.printable import printable
@@ -39,7 +39,7 @@ class _Partition:
     kind: str
     came: bool
     racks: str
-    reason: Reason | None
+    reason: RemoteReason | None
 
 
 def page(comparison: Comparison, *, limit: int | None = None) -> str:
@@ -175,7 +175,7 @@ def _sentence(comparison: Comparison, outcome: Outcome) -> str:
 
 
 def _partitions(
-    comparison: Comparison, outcome: Outcome, one: MemberFacts, reasons: Mapping[tuple[str, int], Reason]
+    comparison: Comparison, outcome: Outcome, one: MemberFacts, reasons: Mapping[tuple[str, int], RemoteReason]
 ) -> Iterator[_Partition]:
     assignment = outcome.assignment
     topology = assignment.topology
@@ -204,9 +204,9 @@ def _partitions(
         )
 
 
-def _reasons_of(outcome: Outcome) -> dict[str, dict[tuple[str, int], Reason]]:
+def _reasons_of(outcome: Outcome) -> dict[str, dict[tuple[str, int], RemoteReason]]:
     """Member → its remote partitions, with the reason."""
-    found: dict[str, dict[tuple[str, int], Reason]] = {}
+    found: dict[str, dict[tuple[str, int], RemoteReason]] = {}
     for one in outcome.explanation.remote:
         found.setdefault(one.member_id, {})[one.topic, one.partition] = one.reason
     return found

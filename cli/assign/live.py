@@ -17,7 +17,7 @@ from quorate.cli.sources import live_entries
 from quorate.codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from quorate.codecs.live_connect import explain_error
 from quorate.codecs.records import CONSUMER_OFFSETS
-from quorate.coordinator.partitioning import partition_of
+from quorate.coordinator.partitioning import partition_for
 
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
@@ -119,7 +119,7 @@ class _Reader:
         entries = live_entries(
             servers,
             CONSUMER_OFFSETS,
-            partitions=[partition_of(self.group_id, count)],
+            partitions=[partition_for(self.group_id, count)],
             isolation_level="read_uncommitted",  # a hanging transaction shall not hide what follows it
             connect_timeout_ms=connect_timeout_ms,
             **config,

@@ -209,7 +209,7 @@ class LiveGroups:
     def read(self) -> Found:
         """What there is now. Raises `UserError`."""
         from quorate.cli.admin import open_admin, read_topology, topic_ids
-        from quorate.coordinator.partitioning import partition_of
+        from quorate.coordinator.partitioning import partition_for
 
         found = Found()
         with open_admin(self._servers, self._config, self._connect_timeout_ms, "reading groups") as (admin, where):
@@ -223,7 +223,7 @@ class LiveGroups:
             _check_places(self._replay.moment, range(count), where)
             exact = [glob for glob in self._globs if not re.search(r"[*?\[]", glob)]
             partitions = (
-                sorted({partition_of(group, count) for group in exact})
+                sorted({partition_for(group, count) for group in exact})
                 if exact and len(exact) == len(self._globs)
                 else None
             )

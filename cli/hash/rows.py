@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from quorate.cli.groups.read import Found
-from quorate.coordinator.history.hashes import Explanation, explain, hashes_of, topic_differences
+from quorate.coordinator.history.hashes import HashExplanation, explain, hashes_of, topic_differences
 from quorate.coordinator.history.words import hash_text
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.metadata_hash import HashAlgorithm, group_hash
@@ -86,7 +86,7 @@ def _change(kind: str, sentence: str, topic: str | None = None, partition: int |
     return {"kind": kind, "sentence": f"when it was stored, {sentence}", "topic": topic, "partition": partition}
 
 
-def _told(explanation: Explanation) -> Row:
+def _told(explanation: HashExplanation) -> Row:
     change = explanation.change
     if change is None:
         how = (

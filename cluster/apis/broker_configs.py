@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis.versions import release_of
-from quorate.cluster.broker_settings import BrokerSetting, Change, setting_named
+from quorate.cluster.broker_settings import BrokerSetting, UpdateMode, setting_named
 from quorate.cluster.config_relations import broker_problem
 from quorate.cluster.errors import Refusal
 from quorate.cluster.settings import ALL
@@ -66,16 +66,16 @@ def check_broker_settings(
 
 
 def _check_who(broker: int | None, known: Mapping[str, BrokerSetting]) -> None:
-    fixed = [name for name, one in known.items() if one.change is Change.NOBODY]
+    fixed = [name for name, one in known.items() if one.change is UpdateMode.NOBODY]
     if fixed:
         raise Refusal(ErrorCode.INVALID_REQUEST, f"{', '.join(fixed)} cannot change while brokers run")
-    of_listeners = [name for name, one in known.items() if one.change is Change.LISTENER]
+    of_listeners = [name for name, one in known.items() if one.change is UpdateMode.LISTENER]
     if of_listeners:
         raise Refusal(
             ErrorCode.INVALID_REQUEST,
             f"{', '.join(of_listeners)} can only change for one listener: listener.name.NAME.{of_listeners[0]}",
         )
-    of_one = [name for name, one in known.items() if one.change is Change.BROKER]
+    of_one = [name for name, one in known.items() if one.change is UpdateMode.BROKER]
     if of_one and broker is ALL:
         raise Refusal(ErrorCode.INVALID_REQUEST, f"{', '.join(of_one)} can only change for one broker, by its id")
 

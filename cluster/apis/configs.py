@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.apis.broker_configs import broker_config
 from quorate.cluster.apis.versions import release_of
-from quorate.cluster.broker_settings import SYNONYMS, BrokerSetting, Change, of_brokers, setting_named
+from quorate.cluster.broker_settings import SYNONYMS, BrokerSetting, UpdateMode, of_brokers, setting_named
 from quorate.cluster.client_metrics import CLIENT_METRICS, parsed
 from quorate.cluster.errors import Refusal
 from quorate.cluster.settings import ALL, MOST_PARTITIONS
@@ -174,7 +174,7 @@ def _of_broker(broker: "Broker") -> Iterator[DescribeConfigsResourceResult]:
         yield DescribeConfigsResourceResult(
             name=name,
             value=None if secret or value is None else _as_kafka_says(one.kind, value),
-            read_only=one.custom or one.change is Change.NOBODY,
+            read_only=one.custom or one.change is UpdateMode.NOBODY,
             config_source=found[0][2] if found else _DEFAULT,
             is_sensitive=secret,
             synonyms=_told(found, secret=secret),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.apis.versions import release_of
-from quorate.cluster.log import Batch
+from quorate.cluster.storage.segment import StoredBatch
 from quorate.cluster.topics import leader_error
 from quorate.cluster.turns import Aside, Work
 from quorate.codecs.api.broker import ListOffsetsRequest, ListOffsetsResponse
@@ -109,7 +109,7 @@ def _offset(log: "PartitionLog", led: int, timestamp_ms: int, until: int) -> Wor
     return found
 
 
-def _record(batch: Batch, timestamp_ms: int, start_offset: int) -> tuple[int, int, int]:
+def _record(batch: StoredBatch, timestamp_ms: int, start_offset: int) -> tuple[int, int, int]:
     """The first record of a batch at or after a time."""
     read = next(read_batches(batch.data))
     assert not isinstance(read, BatchProblem)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from quorate.cluster.flushing import Unflushed
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.log_config import NEVER
-from quorate.cluster.storage.segment import BatchFacts, Segment
+from quorate.cluster.storage.segment import BatchFacts, LogSegment
 from quorate.cluster.storage.stores import FileStore, MemoryStore
 from quorate.codecs.batches import Batch, BatchProblem, read_batches
 from quorate.coordinator.log_compaction import Cleaning
@@ -18,7 +18,7 @@ from quorate.coordinator.log_compaction import Cleaning
 __all__ = ["clean", "is_due"]
 
 
-def _cleanable(log: PartitionLog, now_ms: int) -> list[Segment]:
+def _cleanable(log: PartitionLog, now_ms: int) -> list[LogSegment]:
     closed = log.segments[:-1]
     stable = log.last_stable_offset
     found = []
@@ -49,7 +49,7 @@ def is_due(log: PartitionLog, now_ms: int) -> bool:
 class _Closed:
     """A segment for `Cleaning`."""
 
-    segment: Segment
+    segment: LogSegment
 
     @property
     def base_offset(self) -> int:
@@ -63,7 +63,7 @@ class _Closed:
         return _read(self.segment)
 
 
-def _read(segment: Segment) -> Iterator[Batch]:
+def _read(segment: LogSegment) -> Iterator[Batch]:
     for one in segment.batches():
         batch = next(read_batches(one.data))
         assert not isinstance(batch, BatchProblem), batch.detail
@@ -92,7 +92,7 @@ def clean(log: PartitionLog, *, now_ms: int) -> Iterator[Unflushed | None]:
     for one in cleaning.segments:
         assert isinstance(one, _Closed)
         store = MemoryStore() if log.files is None else log.files.cleaned(one.segment)
-        made = Segment(
+        made = LogSegment(
             one.base_offset, store, created_ms=one.segment.created_ms, interval_bytes=one.segment.interval_bytes
         )
         for data in cleaning.cleaned(one):
@@ -127,7 +127,7 @@ def _is_last(log: PartitionLog, batch: Batch) -> bool:
     )
 
 
-def _put(log: PartitionLog, old: Segment, made: Segment) -> bool:
+def _put(log: PartitionLog, old: LogSegment, made: LogSegment) -> bool:
     """Put a compacted segment into the old one's place. Returns whether the old one was still there.
 
     One of which nothing is left goes, but for the first: where the log begins does not change by compaction.
@@ -155,7 +155,7 @@ def _put(log: PartitionLog, old: Segment, made: Segment) -> bool:
     return True
 
 
-def _discard(log: PartitionLog, made: Segment) -> None:
+def _discard(log: PartitionLog, made: LogSegment) -> None:
     if log.files is not None:
         log.files.tidy()
     made.store.delete()

@@ -23,7 +23,7 @@ from quorate.cluster.producers import Refused
 from quorate.cluster.storage.atomic import write_atomically
 from quorate.cluster.storage.checksums import CHECKSUMS
 from quorate.cluster.storage.files import BadFileError, decode_checkpoint, encode_checkpoint
-from quorate.cluster.storage.findings import Found, Loss, Place
+from quorate.cluster.storage.findings import FolderFindings, Loss, Place
 from quorate.cluster.storage.identity import META, boot_id, cluster_id_of, identity, properties_of
 from quorate.cluster.storage.inspection import inspect
 from quorate.cluster.storage.log_files import LogFiles, remove_folder, topic_id_of, with_suffix
@@ -94,7 +94,7 @@ class DataDirectory:
         self._accepts = accept_data_loss
         self._now_ms = now_ms
         self._originals = Originals(self.path, now_ms)
-        self._found: dict[Key, Found] = {}
+        self._found: dict[Key, FolderFindings] = {}
         self._owners: dict[Key, Sequence[int]] = {}
         self._damaged_starts: set[int] = set()
         self._of_deleted: list[Path] = []
@@ -132,7 +132,7 @@ class DataDirectory:
         """The log of metadata, if it is whole, or its loss is accepted. Raises `ClusterStateError`, `LogError` and `OSError`."""
         found = inspect_metadata(self._controller, clean=self.clean, same_boot=self._same_boot)
         if self.new and all(one.suffix == ".tmp" for one in found.folder.glob("*")):
-            found = Found(found.folder)  # there was no cluster, or its first start got no further
+            found = FolderFindings(found.folder)  # there was no cluster, or its first start got no further
         elif not any(one.sum.size for one in found.segments.values()) and self._has_partitions():
             names = {
                 key[0] for broker in self._broker_folders() for one in broker.iterdir() if (key := partition_of(one))
@@ -181,7 +181,7 @@ class DataDirectory:
                 self._note(text)
             if found.foreign is not None:
                 self._set_aside(found.folder)
-                self._found[key] = Found(found.folder)
+                self._found[key] = FolderFindings(found.folder)
         for folder in (*self._of_deleted, *(one.folder for one in others if not one.stays)):
             self._set_aside(folder)
         for one in others:
@@ -199,7 +199,7 @@ class DataDirectory:
             os.ftruncate(self._lock, 0)
             os.pwrite(self._lock, boot_id(), 0)
 
-    def _look(self, topic: str, index: int, topic_id: Uuid, replicas: Sequence[int], compact: bool) -> Found:
+    def _look(self, topic: str, index: int, topic_id: Uuid, replicas: Sequence[int], compact: bool) -> FolderFindings:
         """What is in the folder of the replica that has most: links may have become copies, or be missing."""
         key = (topic, index)
         place = Place(
@@ -210,14 +210,14 @@ class DataDirectory:
             same_boot=self._same_boot,
             has_gaps=compact,
         )
-        best: Found | None = None
+        best: FolderFindings | None = None
         for folder in self._folders(topic, index, replicas):
             if best is not None and _is_same(folder / CHECKSUMS, best.folder / CHECKSUMS) and not best.losses:
                 continue
             found = inspect(folder, place)
             if found.foreign is not None and found.foreign in map(str, self.metadata.removed):
                 self._of_deleted.append(folder)  # a topic of the same name
-                found = Found(folder)
+                found = FolderFindings(folder)
             if best is None or self._rank(found) > self._rank(best):
                 if best is not None:
                     found.notes.append(f"{folder} takes the place of {best.folder}, where something is missing")
@@ -232,7 +232,7 @@ class DataDirectory:
         return best
 
     @staticmethod
-    def _rank(found: Found) -> tuple[bool, bool, bool, int]:
+    def _rank(found: FolderFindings) -> tuple[bool, bool, bool, int]:
         return not found.losses, found.is_whole, found.checksums is not None, found.end_offset
 
     def _refuse_brokers(self) -> None:
@@ -318,13 +318,13 @@ class DataDirectory:
         self._logs[key] = (log, tuple(replicas))
         return log
 
-    def _begun(self, topic: str, index: int, topic_id: Uuid, replicas: Sequence[int]) -> Found:
+    def _begun(self, topic: str, index: int, topic_id: Uuid, replicas: Sequence[int]) -> FolderFindings:
         """Folders for a new partition: others of its name, which are of no partition of the cluster, are set aside."""
         folders = self._folders(topic, index, replicas)
         for folder in folders:
             if folder.exists() and topic_id_of(folder) != topic_id:
                 self._set_aside(folder)
-        return Found(folders[0])
+        return FolderFindings(folders[0])
 
     def spread(self, topic: str, index: int, replicas: Sequence[int]) -> None:
         """Other brokers will have replicas of a partition. Raises `OSError`."""

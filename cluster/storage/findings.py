@@ -5,7 +5,7 @@ from pathlib import Path
 
 from quorate.cluster.storage.checksums import Checksums, SegmentSum
 
-__all__ = ["Found", "FoundSegment", "Loss", "Place"]
+__all__ = ["FolderFindings", "FoundSegment", "Loss", "Place"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class FoundSegment:
 
 
 @dataclass(slots=True)
-class Found:
+class FolderFindings:
     """What is in a folder. `checksums`: if they can be read; `end_offset`: where the log ended, as far as is known; `cut_bytes`: of torn tails.
 
     `foreign`: the id of another topic, whose folder this is; `repaired`: the losses are accepted; `is_whole`: the checksums show that nothing is

@@ -13,7 +13,7 @@ import google_crc32c
 
 from quorate.cluster.storage.checksums import CHECKSUMS, SegmentSum, decode_checksums
 from quorate.cluster.storage.files import BadFileError, decode_producers, decode_time_index
-from quorate.cluster.storage.findings import Found, FoundSegment, Loss, Place
+from quorate.cluster.storage.findings import FolderFindings, FoundSegment, Loss, Place
 from quorate.cluster.storage.log_files import INDEXES, METADATA, topic_id_of
 from quorate.cluster.storage.segment import BatchFacts
 from quorate.codecs.batches import BatchProblem
@@ -32,9 +32,9 @@ _MAGIC_AT = 16
 _STOPPED = "were not on the disk when the machine stopped, and are lost"
 
 
-def inspect(folder: Path, place: Place) -> Found:
+def inspect(folder: Path, place: Place) -> FolderFindings:
     """What is in a partition's folder, and what is not any more. Changes nothing. Raises `OSError`."""
-    found = Found(
+    found = FolderFindings(
         folder,
         start_offset=place.start_offset,
         flushed_offset=place.flushed_offset,
@@ -69,7 +69,7 @@ def inspect(folder: Path, place: Place) -> Found:
     return found
 
 
-def _miss(found: Found, place: Place, one: SegmentSum, *, last: bool) -> None:
+def _miss(found: FolderFindings, place: Place, one: SegmentSum, *, last: bool) -> None:
     """A segment is missing: the newest ones may have been written only into the memory of a machine that then stopped."""
     path = segment_path(found.folder, one.base_offset)
     lost = _offsets(max(one.base_offset, found.start_offset), one.next_offset)
@@ -81,7 +81,7 @@ def _miss(found: Found, place: Place, one: SegmentSum, *, last: bool) -> None:
         found.losses.append(Loss(path, "the segment is missing", lost))
 
 
-def _read_checksums(found: Found, place: Place, bases: Sequence[int]) -> None:
+def _read_checksums(found: FolderFindings, place: Place, bases: Sequence[int]) -> None:
     path, sums = found.folder / CHECKSUMS, None
     try:
         sums = decode_checksums(path.read_bytes())
@@ -109,7 +109,7 @@ def _read_checksums(found: Found, place: Place, bases: Sequence[int]) -> None:
         found.notes.append(f"{metadata}: does not have the topic's id, {place.topic_id}; it is written again")
 
 
-def _look_for_orphans(found: Found, bases: Sequence[int]) -> None:
+def _look_for_orphans(found: FolderFindings, bases: Sequence[int]) -> None:
     """Without checksums an index shows that there was something in a segment."""
     there = [base for base in bases if segment_path(found.folder, base).stat().st_size]
     named = {
@@ -125,7 +125,7 @@ def _look_for_orphans(found: Found, bases: Sequence[int]) -> None:
             )
 
 
-def _check_end(found: Found, place: Place, next_offset: int | None) -> None:
+def _check_end(found: FolderFindings, place: Place, next_offset: int | None) -> None:
     """Without checksums the recovery point says how far the log went at least."""
     known = place.flushed_offset
     there = max(next_offset or 0, found.start_offset)
@@ -135,7 +135,7 @@ def _check_end(found: Found, place: Place, next_offset: int | None) -> None:
         found.losses.append(Loss(found.folder, detail, _offsets(there, known)))
 
 
-def _check_producers(found: Found) -> None:
+def _check_producers(found: FolderFindings) -> None:
     """Where the oldest segments are deleted, a snapshot is all that is known of their producers."""
     sums = found.checksums
     first = min(found.segments, default=0)
@@ -166,7 +166,7 @@ def _offsets(start: int, end: int) -> str:
 class _Segment:
     """One segment, with what is known of it."""
 
-    def __init__(self, found: Found, place: Place, base: int, following: int | None) -> None:
+    def __init__(self, found: FolderFindings, place: Place, base: int, following: int | None) -> None:
         self.found = found
         self.place = place
         self.base = base

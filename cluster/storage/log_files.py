@@ -29,7 +29,7 @@ from quorate.cluster.storage.files import (
     encode_producers,
     encode_time_index,
 )
-from quorate.cluster.storage.segment import Segment
+from quorate.cluster.storage.segment import LogSegment
 from quorate.cluster.storage.stores import Descriptors, FileStore
 from quorate.codecs import Uuid
 from quorate.coordinator.log_segments import segment_path, segments_in
@@ -182,7 +182,7 @@ class LogFiles:
         """The base offsets of the segments that are there, in their order."""
         return [int(path.stem) for path in segments_in(self.home)]
 
-    def new_segment(self, base_offset: int, now_ms: int) -> Segment:
+    def new_segment(self, base_offset: int, now_ms: int) -> LogSegment:
         """A segment without anything in it. Raises `OSError`."""
         # The segment last: where the other files cannot be made, the log goes on without it, and it must not seem to begin there.
         for suffix in (".index", ".timeindex", ".log"):
@@ -193,10 +193,10 @@ class LogFiles:
         self._is_synced = False
         return self.segment(base_offset, now_ms)
 
-    def segment(self, base_offset: int, now_ms: int, size: int = 0, crc: int = 0) -> Segment:
+    def segment(self, base_offset: int, now_ms: int, size: int = 0, crc: int = 0) -> LogSegment:
         """A segment that is there, of which so many bytes count, with nothing in its indexes yet."""
         store = FileStore(self, self._path(base_offset, ".log").name, self.descriptors, size, crc)
-        return Segment(base_offset, store, created_ms=now_ms)
+        return LogSegment(base_offset, store, created_ms=now_ms)
 
     def unsynced(self) -> list[Path]:
         """Folders with files that the disk may not know of; from now on it is taken to know, unless `sync_again` says otherwise."""
@@ -208,7 +208,7 @@ class LogFiles:
         """The disk may not know which files there are."""
         self._is_synced = False
 
-    def path(self, segment: Segment) -> Path:
+    def path(self, segment: LogSegment) -> Path:
         """The file of a segment."""
         return self._path(segment.base_offset, ".log")
 
@@ -219,13 +219,13 @@ class LogFiles:
         except FileNotFoundError:
             return b""
 
-    def cut(self, segment: Segment) -> None:
+    def cut(self, segment: LogSegment) -> None:
         """Cut off what is behind the bytes of a segment that count. Raises `OSError`."""
         assert isinstance(segment.store, FileStore)
         if segment.store.path.stat().st_size > segment.size:
             os.ftruncate(self.descriptors.of(segment.store.path), segment.size)
 
-    def write_indexes(self, segment: Segment) -> None:
+    def write_indexes(self, segment: LogSegment) -> None:
         """`.index` and `.timeindex`, in place, so that links stay. Raises `OSError`."""
         base = segment.base_offset
         for suffix, data in (
@@ -244,14 +244,14 @@ class LogFiles:
             self._remove(self._path(base_offset, suffix).name)
         self.sync_again()
 
-    def cleaned(self, segment: Segment) -> FileStore:
+    def cleaned(self, segment: LogSegment) -> FileStore:
         """An empty file next to a segment, for what compaction leaves of it. Raises `OSError`."""
         path = self._path(segment.base_offset, ".log.cleaned")
         self.descriptors.close(path)
         path.write_bytes(b"")
         return FileStore(self, path.name, self.descriptors)
 
-    def replace_segment(self, old: Segment, made: Segment, aborted: Iterable[AbortedTransaction]) -> None:
+    def replace_segment(self, old: LogSegment, made: LogSegment, aborted: Iterable[AbortedTransaction]) -> None:
         """Put what compaction left, in a file that `cleaned` gave, in the segment's place. Raises `OSError`."""
         assert isinstance(made.store, FileStore)
         path = self.path(old)
@@ -281,7 +281,7 @@ class LogFiles:
         """Where each leader's epoch begins. Raises `OSError`."""
         self._write(EPOCHS, encode_checkpoint(epochs))
 
-    def add_aborted(self, segment: Segment, aborted: AbortedTransaction) -> None:
+    def add_aborted(self, segment: LogSegment, aborted: AbortedTransaction) -> None:
         """An entry of the `.txnindex` of the segment with the marker. Raises `OSError`."""
         path = self._path(segment.base_offset, ".txnindex")
         new = not path.exists()
@@ -291,7 +291,7 @@ class LogFiles:
             self._share(path.name)
             self.sync_again()
 
-    def aborted_file(self, segment: Segment) -> int | None:
+    def aborted_file(self, segment: LogSegment) -> int | None:
         """The `.txnindex` of a segment, opened for whoever brings it to the disk with the segment, and closes it; `None` if there is none. Raises `OSError`."""
         try:
             return os.open(self._path(segment.base_offset, ".txnindex"), os.O_RDWR | os.O_CLOEXEC)
@@ -316,19 +316,19 @@ class LogFiles:
         self._closed = {} if found is None else found.closed
         self._snapshot = (0, 0) if found is None else found.snapshot
 
-    def seal(self, segment: Segment) -> None:
+    def seal(self, segment: LogSegment) -> None:
         """A segment and its indexes are finished: `write_checksums` is to say what is in them. Raises `OSError`."""
         assert isinstance(segment.store, FileStore)
         crcs = {suffix: google_crc32c.value(self.read(segment.base_offset, suffix)) for suffix in INDEXES}
         self._closed[segment.base_offset] = replace(_sum_of(segment), index_crcs=crcs)
 
-    def unseal(self, log: "PartitionLog", *segments: Segment) -> None:
+    def unseal(self, log: "PartitionLog", *segments: LogSegment) -> None:
         """Segments are about to be deleted or replaced, and a crash may leave them as they are, or gone. Raises `OSError`."""
         for one in segments:
             self._closed.pop(one.base_offset, None)
         self.write_checksums(log)
 
-    def unsealed(self, log: "PartitionLog", segment: Segment) -> Unflushed:
+    def unsealed(self, log: "PartitionLog", segment: LogSegment) -> Unflushed:
         """`unseal` a segment; that is to be on the disk before it is replaced, as checksums that are older than a segment would tell of damage. Raises `OSError`."""
         self.unseal(log, segment)
         return Unflushed(files=[os.open(self._checksums, os.O_RDWR | os.O_CLOEXEC)], folders=list(self.folders))
@@ -355,7 +355,7 @@ class LogFiles:
         sums = Checksums(self._topic_id, log.start_offset, log.epochs, (0, 0), {}, SegmentSum(first, first, 0, 0))
         self._write(CHECKSUMS, encode_checksums(sums))
 
-    def appended(self, segment: Segment) -> None:
+    def appended(self, segment: LogSegment) -> None:
         """The segment that is written to has become longer. Called for each batch: no objects are made for it."""
         if self._has_checksums:
             store = segment.store
@@ -372,7 +372,7 @@ class LogFiles:
         self._on_start_offset()
         self.write_checksums(log)
 
-    def dropped(self, log: "PartitionLog", segments: Sequence[Segment]) -> None:
+    def dropped(self, log: "PartitionLog", segments: Sequence[LogSegment]) -> None:
         """The oldest segments are gone; that the log begins later is noted first. Raises `OSError`."""
         self._on_start_offset()
         self.unseal(log, *segments)
@@ -383,7 +383,7 @@ class LogFiles:
             self.write_epochs(log.epochs)
 
 
-def _sum_of(segment: Segment) -> SegmentSum:
+def _sum_of(segment: LogSegment) -> SegmentSum:
     assert isinstance(segment.store, FileStore)
     return SegmentSum(segment.base_offset, segment.last_offset + 1, segment.size, segment.store.crc)
 

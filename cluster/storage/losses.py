@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from quorate.cluster.errors import ClusterStateError
-from quorate.cluster.storage.findings import Found, Loss
+from quorate.cluster.storage.findings import FolderFindings, Loss
 from quorate.cluster.storage.log_files import INDEXES
 from quorate.coordinator.log_segments import segment_path
 
@@ -45,7 +45,7 @@ class Originals:
         return True
 
 
-def repair(found: Found, originals: Originals) -> list[str]:
+def repair(found: FolderFindings, originals: Originals) -> list[str]:
     """Leave of a folder what is whole; returns what to say of each loss. Raises `OSError`."""
     notes = []
     for loss in found.losses:

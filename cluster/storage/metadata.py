@@ -13,7 +13,7 @@ from quorate.cluster.flushing import Flusher, Unflushed
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.log_config import NEVER, LogConfig
 from quorate.cluster.producers import Refused
-from quorate.cluster.storage.findings import Found, Place
+from quorate.cluster.storage.findings import FolderFindings, Place
 from quorate.cluster.storage.inspection import inspect
 from quorate.cluster.storage.log_files import LogFiles
 from quorate.cluster.storage.metadata_state import MetadataState, TopicFacts, difference, topic_difference
@@ -52,7 +52,7 @@ _RECORDS_AT_ONCE = 200
 _CONFIG = LogConfig(delete=False, segment_bytes=(1 << 31) - 1, segment_ms=NEVER, max_message_bytes=1 << 30)
 
 
-def inspect_metadata(directory: Path, *, clean: bool = False, same_boot: bool = True) -> Found:
+def inspect_metadata(directory: Path, *, clean: bool = False, same_boot: bool = True) -> FolderFindings:
     """What is in the folder of the metadata log in a directory. Raises `OSError`."""
     place = Place(str(_TOPIC_ID), clean=clean, same_boot=same_boot, any_first=True)
     return inspect(directory / f"{CLUSTER_METADATA}-0", place)
@@ -100,7 +100,7 @@ class MetadataLog:
         self,
         directory: Path,
         descriptors: Descriptors,
-        found: Found,
+        found: FolderFindings,
         on_note: Callable[[str], object],
         *,
         durable: bool = False,
@@ -127,7 +127,7 @@ class MetadataLog:
         else:
             self._compact_if_worth(now_ms)
 
-    def _open(self, found: Found, now_ms: int) -> None:
+    def _open(self, found: FolderFindings, now_ms: int) -> None:
         files = LogFiles([self._folder], _TOPIC_ID, self._descriptors)
         self.log = load(files, self._config, found, now_ms=now_ms)
         if self._flusher is not None:

@@ -13,9 +13,9 @@ from quorate.cluster.storage.files import (
     decode_producers,
     decode_time_index,
 )
-from quorate.cluster.storage.findings import Found
+from quorate.cluster.storage.findings import FolderFindings
 from quorate.cluster.storage.log_files import EPOCHS, LogFiles
-from quorate.cluster.storage.segment import Batch, BatchFacts, Segment
+from quorate.cluster.storage.segment import BatchFacts, LogSegment, StoredBatch
 from quorate.codecs.batches import BatchProblem, BatchRecord, control_record, read_batches
 from quorate.codecs.batches.frames import frames
 from quorate.codecs.batches.v2 import HEADER_BYTES
@@ -23,7 +23,7 @@ from quorate.codecs.batches.v2 import HEADER_BYTES
 __all__ = ["load"]
 
 
-def load(files: LogFiles, config: LogConfig, found: Found, *, now_ms: int) -> PartitionLog:
+def load(files: LogFiles, config: LogConfig, found: FolderFindings, *, now_ms: int) -> PartitionLog:
     """The log of what was found in a folder. Raises `OSError`."""
     log = PartitionLog(config, files)
     trusted_until: int | None = None
@@ -50,7 +50,7 @@ def load(files: LogFiles, config: LogConfig, found: Found, *, now_ms: int) -> Pa
     return log
 
 
-def _write_checksums(files: LogFiles, log: PartitionLog, found: Found, changed_from: int | None) -> None:
+def _write_checksums(files: LogFiles, log: PartitionLog, found: FolderFindings, changed_from: int | None) -> None:
     """Note what was made again. Nothing is noted of a log that nothing was ever written to."""
     sums = found.checksums
     if sums is None and not log.size_bytes and not log.start_offset:
@@ -70,7 +70,7 @@ def _write_checksums(files: LogFiles, log: PartitionLog, found: Found, changed_f
         files.write_checksums(log)
 
 
-def _indexed(files: LogFiles, segment: Segment) -> bool:
+def _indexed(files: LogFiles, segment: LogSegment) -> bool:
     """Take a segment's indexes as they are; what is behind their last entry is walked over. Returns whether that was possible."""
     base = segment.base_offset
     try:
@@ -108,7 +108,7 @@ def _indexed(files: LogFiles, segment: Segment) -> bool:
     return position == segment.size
 
 
-def _scan(files: LogFiles, segment: Segment) -> None:
+def _scan(files: LogFiles, segment: LogSegment) -> None:
     """Make a segment's indexes again from its batches."""
     segment.forget()
     with files.path(segment).open("rb") as file:
@@ -121,7 +121,7 @@ def _scan(files: LogFiles, segment: Segment) -> None:
     files.write_indexes(segment)
 
 
-def _load_epochs(files: LogFiles, log: PartitionLog, found: Found) -> None:
+def _load_epochs(files: LogFiles, log: PartitionLog, found: FolderFindings) -> None:
     try:
         read = [(int(epoch), int(start)) for epoch, start in decode_checkpoint((files.home / EPOCHS).read_bytes())]
     except (BadFileError, OSError, ValueError):
@@ -166,7 +166,7 @@ def _load_producers(files: LogFiles, log: PartitionLog, trusted_until: int) -> N
             files.write_aborted(segment.base_offset, mine)
 
 
-def _load_aborted(files: LogFiles, segment: Segment, log: PartitionLog, before: int) -> None:
+def _load_aborted(files: LogFiles, segment: LogSegment, log: PartitionLog, before: int) -> None:
     try:
         found = decode_aborted(files.read(segment.base_offset, ".txnindex"))
     except BadFileError:
@@ -174,7 +174,7 @@ def _load_aborted(files: LogFiles, segment: Segment, log: PartitionLog, before: 
     log.producers.aborted += [one for one in found if one.last_offset < before]
 
 
-def _replay(batch: Batch, log: PartitionLog) -> None:
+def _replay(batch: StoredBatch, log: PartitionLog) -> None:
     if not batch.control:
         log.producers.take(batch)
         return

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 from quorate.cluster.log import PartitionLog
-from quorate.cluster.storage.segment import Segment
+from quorate.cluster.storage.segment import LogSegment
 
 __all__ = ["expire"]
 
-Rule = Callable[[Segment, int], bool]
+Rule = Callable[[LogSegment, int], bool]
 """Whether a segment, which ends before an offset, may go."""
 
 
@@ -24,7 +24,7 @@ def expire(log: PartitionLog, now_ms: int) -> int:
     if config.delete and config.retention_bytes >= 0:
         too_much = log.size_bytes - config.retention_bytes
 
-        def is_too_much(segment: Segment, _: int) -> bool:
+        def is_too_much(segment: LogSegment, _: int) -> bool:
             nonlocal too_much
             too_much -= segment.size
             return too_much >= 0
@@ -34,7 +34,7 @@ def expire(log: PartitionLog, now_ms: int) -> int:
     return max(before - len(log.segments), 0)
 
 
-def _age_from(segment: Segment) -> int:
+def _age_from(segment: LogSegment) -> int:
     return segment.max_timestamp_ms if segment.max_timestamp_ms >= 0 else segment.created_ms
 
 

@@ -1,4 +1,4 @@
-"""`Segment`: batches one behind the other in a store, and indexes of them by offset and by time as Kafka makes them; in memory and in files alike.
+"""`LogSegment`: batches one behind the other in a store, and indexes of them by offset and by time as Kafka makes them; in memory and in files alike.
 
 An index has an entry each time that `index.interval.bytes` came since the last one, so finding an offset is a search in the index and a walk over a few headers.
 """
@@ -12,7 +12,7 @@ from struct import Struct
 from quorate.cluster.storage.stores import Store
 from quorate.codecs.batches.v2 import CONTROL, HEADER, HEADER_BYTES, LOG_OVERHEAD, TRANSACTIONAL
 
-__all__ = ["Batch", "BatchFacts", "Segment"]
+__all__ = ["BatchFacts", "LogSegment", "StoredBatch"]
 
 _WALK_BYTES = 8192
 _LARGEST_BYTES = 0x7FFF_FFFF
@@ -52,13 +52,13 @@ def _facts(buffer: bytes | bytearray, start: int) -> tuple[int, int, int, int, i
 
 
 @dataclass(slots=True)
-class Batch(BatchFacts):
+class StoredBatch(BatchFacts):
     """A batch with its bytes."""
 
     data: bytes
 
 
-class Segment:
+class LogSegment:
     """The part of a log from `base_offset` on, whose oldest batch came at `created_ms`.
 
     `last_offset`: of its last batch, one below `base_offset` while it is empty.
@@ -178,7 +178,7 @@ class Segment:
         entry = bisect_left(self.positions, position)
         return self.offsets[entry] if entry < len(self.offsets) else None
 
-    def batches(self, position: int = 0) -> Iterator[Batch]:
+    def batches(self, position: int = 0) -> Iterator[StoredBatch]:
         """The batches from a position on, up to the first that is not whole."""
         read = self.store.read
         for place, chunk, at in self._walk(position, _WALK_BYTES * 16):
@@ -186,7 +186,7 @@ class Segment:
             data = chunk[at : at + size] if at + size <= len(chunk) else read(place, size)
             if not HEADER_BYTES <= size == len(data):
                 return  # what is here is no batch
-            yield Batch(*_facts(data, 0), data)
+            yield StoredBatch(*_facts(data, 0), data)
 
     def time_entry(self, timestamp_ms: int) -> int:
         """A position from which on the first record at or after a time is found."""

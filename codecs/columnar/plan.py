@@ -10,7 +10,7 @@ from typing import TypeAlias
 from quorate.codecs.message import FieldSpec, MessageSpec
 from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, UuidType, WireType
 
-__all__ = ["Item", "ListPlan", "Plan", "Sized", "StructPlan", "TagPlan", "Tail", "plan_of"]
+__all__ = ["Item", "ListPlan", "ReadPlan", "Sized", "StructPlan", "TagPlan", "Tail", "plan_of"]
 
 UUID_CODE = "V16"
 
@@ -27,7 +27,7 @@ class Sized:
 class StructPlan:
     """A struct; `nullable` ones have a mark in front."""
 
-    plan: "Plan"
+    plan: "ReadPlan"
     nullable: bool
     in_tag: bool
 
@@ -53,7 +53,7 @@ Item: TypeAlias = str | Tail
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Step:
+class ReadStep:
     """Fixed fields (name and code) that are fetched together, then at most one field of variable width."""
 
     fixed: tuple[tuple[str, str], ...]
@@ -62,13 +62,13 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class ReadPlan:
     """All steps of a struct or message, and the fields that this version lacks."""
 
     spec: MessageSpec
     version: int
     flexible: bool
-    steps: tuple[Step, ...]
+    steps: tuple[ReadStep, ...]
     tags: TagPlan | None
     absent: tuple[FieldSpec, ...]
 
@@ -93,10 +93,10 @@ def _item(wire: WireType, version: int, flexible: bool, nullable: bool, in_tag: 
 
 
 @cache
-def plan_of(spec: MessageSpec, version: int, flexible: bool) -> Plan:
+def plan_of(spec: MessageSpec, version: int, flexible: bool) -> ReadPlan:
     """The steps for one struct or message in one version."""
     carried = [f for f in spec.fields if version in f.versions]
-    steps: list[Step] = []
+    steps: list[ReadStep] = []
     fixed: list[tuple[str, str]] = []
     for f in carried:
         if f.tag is not None:
@@ -105,14 +105,14 @@ def plan_of(spec: MessageSpec, version: int, flexible: bool) -> Plan:
         if isinstance(item, str):
             fixed.append((f.name, item))
         else:
-            steps.append(Step(tuple(fixed), f.name, item))
+            steps.append(ReadStep(tuple(fixed), f.name, item))
             fixed = []
     if fixed:
-        steps.append(Step(tuple(fixed)))
+        steps.append(ReadStep(tuple(fixed)))
     known = tuple(
         (f.tag, f, _item(f.type, version, flexible, f.nullable_in(version), in_tag=True))
         for f in carried
         if f.tag is not None
     )
     absent = tuple(f for f in spec.fields if version not in f.versions)
-    return Plan(spec, version, flexible, tuple(steps), TagPlan(known) if flexible else None, absent)
+    return ReadPlan(spec, version, flexible, tuple(steps), TagPlan(known) if flexible else None, absent)

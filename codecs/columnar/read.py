@@ -7,13 +7,13 @@ import numpy as np
 
 from quorate.codecs.columnar.column import Column, Fixed, Lists, Slices, Structs, default_column, expand, with_default
 from quorate.codecs.columnar.frame import Array, Bools, Frame, Ints, bounds
-from quorate.codecs.columnar.plan import Item, ListPlan, Plan, Sized, StructPlan, TagPlan
+from quorate.codecs.columnar.plan import Item, ListPlan, ReadPlan, Sized, StructPlan, TagPlan
 from quorate.codecs.columnar.walk import clamped, hop_tags, nulls, plausible, prefix_code, walk
 
 __all__ = ["read_message"]
 
 
-def read_message(frame: Frame, plan: Plan) -> Structs:
+def read_message(frame: Frame, plan: ReadPlan) -> Structs:
     """The columns of the messages at the frame's places; moves on behind them."""
     fields: dict[str, Column] = {}
     for step in plan.steps:
@@ -74,7 +74,7 @@ def _read_tail(frame: Frame, tail: Item, flexible: bool, low: Array | None) -> C
     raise TypeError(tail)
 
 
-def _read_present(frame: Frame, plan: Plan, present: Bools) -> Structs:
+def _read_present(frame: Frame, plan: ReadPlan, present: Bools) -> Structs:
     """A struct that only some places have."""
     places = np.flatnonzero(present)
     if not len(places):
@@ -116,7 +116,7 @@ def _element_starts(at: Ints, counts: Ints, width: int, total: int) -> Ints:
 # ---- tagged fields
 
 
-def _read_tags(frame: Frame, tags: TagPlan, plan: Plan, fields: dict[str, Column]) -> None:
+def _read_tags(frame: Frame, tags: TagPlan, plan: ReadPlan, fields: dict[str, Column]) -> None:
     counts = frame.varint()
     fields |= {field.name: default_column(field.type, field.default, frame.count) for _, field, _ in tags.known}
     if frame.count and bounds(counts)[0] < 0:
@@ -146,7 +146,7 @@ def _read_tags(frame: Frame, tags: TagPlan, plan: Plan, fields: dict[str, Column
             fields[field.name] = with_default(expand(column, places, frame.count), field, starts >= 0)
 
 
-def _read_common_tag(frame: Frame, tags: TagPlan, plan: Plan, fields: dict[str, Column]) -> bool:
+def _read_common_tag(frame: Frame, tags: TagPlan, plan: ReadPlan, fields: dict[str, Column]) -> bool:
     """The most frequent case: every message has one tagged field, the same one. Returns whether it was read."""
     ahead = frame.fork()
     found = ahead.varint()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from quorate.codecs.columnar.frame import Bools, Frame, Ints, bounds
-from quorate.codecs.columnar.plan import Item, ListPlan, Plan, Sized, StructPlan
+from quorate.codecs.columnar.plan import Item, ListPlan, ReadPlan, Sized, StructPlan
 from quorate.codecs.generate import Inexact, read_uvarint
 
 __all__ = ["clamped", "hop_tags", "nulls", "plausible", "prefix_code", "walk"]
@@ -131,7 +131,7 @@ def _skip(frame: Frame, item: Item, flexible: bool) -> None:
             frame.own_positions()[places] = inner.positions()
 
 
-def _skip_message(frame: Frame, plan: Plan) -> None:
+def _skip_message(frame: Frame, plan: ReadPlan) -> None:
     for step in plan.steps:
         width = sum(np.dtype(code).itemsize for _, code in step.fixed)
         if width:

@@ -4,7 +4,7 @@ from quorate.coordinator.classic.group import LiveGroup
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.classic import ClassicGroup
-from quorate.coordinator.state.groups import Group
+from quorate.coordinator.state.groups import CoordinatorGroup
 
 __all__ = ["alive", "existing", "live_group", "new_group"]
 
@@ -15,7 +15,7 @@ def live_group(shard: CoordinatorShard, group_id: str, now_ms: int) -> LiveGroup
     return alive(shard, group, now_ms) if isinstance(group, ClassicGroup) else None
 
 
-def existing(shard: CoordinatorShard, group_id: str) -> Group:
+def existing(shard: CoordinatorShard, group_id: str) -> CoordinatorGroup:
     """The group of this id, of any kind. Raises `ApiError`: INVALID_GROUP_ID, or UNKNOWN_MEMBER_ID, as nobody is a member of what is not there."""
     if not group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")

@@ -10,7 +10,7 @@ from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.classic import ClassicGroup, ClassicState
-from quorate.coordinator.state.groups import Group
+from quorate.coordinator.state.groups import CoordinatorGroup
 
 __all__ = ["heartbeat", "keep_session"]
 
@@ -31,7 +31,7 @@ def heartbeat(shard: CoordinatorShard, request: HeartbeatRequest, context: Reque
     )
 
 
-def keep_session(shard: CoordinatorShard, group: Group, member_id: str, now_ms: int) -> None:
+def keep_session(shard: CoordinatorShard, group: CoordinatorGroup, member_id: str, now_ms: int) -> None:
     """A member of a classic group commits offsets: that counts like a heartbeat, except while it waits for its assignment."""
     if not isinstance(group, LiveGroup) or member_id not in group.members:
         return

@@ -13,13 +13,13 @@ from quorate.codecs.message import Message
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
-from quorate.coordinator.state import ConsumerGroup, Group, StreamsGroup
+from quorate.coordinator.state import ConsumerGroup, CoordinatorGroup, StreamsGroup
 
 __all__ = ["gives_way", "handle_on_consumer_group", "replace_empty_group"]
 
 
 def handle_on_consumer_group(
-    shard: CoordinatorShard, group: Group, request: Message, context: RequestContext
+    shard: CoordinatorShard, group: CoordinatorGroup, request: Message, context: RequestContext
 ) -> Result[Any]:
     """Answer a request of the classic protocol about a group that is not classic. Raises `ApiError`."""
     if isinstance(group, ConsumerGroup):
@@ -29,7 +29,7 @@ def handle_on_consumer_group(
     raise ApiError(code, f"group {group.group_id} is a {group.kind.lower()} group")
 
 
-def gives_way(group: Group) -> bool:
+def gives_way(group: CoordinatorGroup) -> bool:
     """Whether a classic group may take this group's place: empty consumer and streams groups are replaced, share groups never."""
     return isinstance(group, ConsumerGroup | StreamsGroup) and group.is_empty
 

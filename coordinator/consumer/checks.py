@@ -6,14 +6,12 @@ from quorate.codecs.api import ConsumerGroupHeartbeatRequest
 from quorate.codecs.api.consumer_group_heartbeat import TopicPartitions
 from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.errors import ApiError, ErrorCode
-from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember, Owned
+from quorate.coordinator.state.consumer import LEAVE_STATIC, ConsumerGroup, ConsumerMember, Owned
 
-__all__ = ["JOIN", "LEAVE", "LEAVE_STATIC", "check_epoch", "check_holder", "check_not_full", "check_request"]
+__all__ = ["JOIN", "LEAVE", "check_epoch", "check_holder", "check_not_full", "check_request"]
 
 JOIN = 0
 LEAVE = -1
-LEAVE_STATIC = -2
-"""A static member that will be back under its instance id (KIP-345)."""
 
 _WHITE = "".join(map(chr, range(33)))
 """What Java's `trim` takes off."""

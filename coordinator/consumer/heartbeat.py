@@ -11,7 +11,7 @@ from quorate.coordinator.client_assignors.announced import told_with
 from quorate.coordinator.client_assignors.turns import turn
 from quorate.coordinator.consumer import records as write
 from quorate.coordinator.consumer.at_rest import answer_at_rest
-from quorate.coordinator.consumer.checks import JOIN, LEAVE, LEAVE_STATIC, check_not_full, check_request
+from quorate.coordinator.consumer.checks import JOIN, LEAVE, check_not_full, check_request
 from quorate.coordinator.consumer.leaving import leave
 from quorate.coordinator.consumer.members import announced, find_or_join, same_names
 from quorate.coordinator.consumer.owned import Order
@@ -25,7 +25,7 @@ from quorate.coordinator.records import tombstone
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.classic import ClassicGroup
-from quorate.coordinator.state.consumer import ConsumerGroup, Owned
+from quorate.coordinator.state.consumer import LEAVE_STATIC, ConsumerGroup, Owned
 
 __all__ = ["consumer_group_heartbeat"]
 

@@ -7,7 +7,7 @@ from quorate.assignors.java_order import JavaHashMap
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from quorate.coordinator.consumer import records as write
-from quorate.coordinator.consumer.checks import LEAVE_STATIC, check_holder
+from quorate.coordinator.consumer.checks import check_holder
 from quorate.coordinator.consumer.members import static_member
 from quorate.coordinator.consumer.old_metadata import Subscriptions, differing
 from quorate.coordinator.consumer.owned import Order
@@ -15,7 +15,7 @@ from quorate.coordinator.consumer.subscriptions import hash_of, without_members
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import Result
 from quorate.coordinator.shard import CoordinatorShard
-from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
+from quorate.coordinator.state.consumer import LEAVE_STATIC, ConsumerGroup, ConsumerMember
 
 __all__ = ["REBALANCE_TIMER", "SESSION_TIMER", "fence", "leave", "removal"]
 

@@ -10,11 +10,11 @@ from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataVa
 from quorate.coordinator.client_assignors.announced import announced_assignors
 from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.consumer import records as write
-from quorate.coordinator.consumer.checks import JOIN, LEAVE_STATIC, check_epoch, check_holder
+from quorate.coordinator.consumer.checks import JOIN, check_epoch, check_holder
 from quorate.coordinator.consumer.owned import Order, as_target
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import RequestContext
-from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
+from quorate.coordinator.state.consumer import LEAVE_STATIC, ConsumerGroup, ConsumerMember
 
 __all__ = ["announced", "find_or_join", "in_writing", "replaced", "same_names", "static_member"]
 

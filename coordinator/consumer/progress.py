@@ -11,7 +11,7 @@ from quorate.coordinator.consumer import records as write
 from quorate.coordinator.consumer.reconcile import Situation, reconcile
 from quorate.coordinator.consumer.sessions import watch_revocation
 from quorate.coordinator.consumer.subscriptions import Refreshed, subscription_type_of
-from quorate.coordinator.consumer.target import Request, Target, last_target, may_assign, next_target
+from quorate.coordinator.consumer.target import Target, TargetRequest, last_target, may_assign, next_target
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 
@@ -54,7 +54,7 @@ class Progress:
             if not self.client_side:
                 forget(shard, group)
         if is_behind and not self.client_side and may_assign(shard, group, now_ms):
-            asked = Request(
+            asked = TargetRequest(
                 group=group,
                 epoch=epoch,
                 before=self.before,

@@ -20,7 +20,7 @@ from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 
-__all__ = ["ASSIGNORS", "Request", "Target", "last_target", "may_assign", "next_target", "preferred_assignor"]
+__all__ = ["ASSIGNORS", "Target", "TargetRequest", "last_target", "may_assign", "next_target", "preferred_assignor"]
 
 ASSIGNORS: Mapping[str, type[ServerAssignor]] = {"uniform": UniformAssignor, "range": ServerRangeAssignor}
 """By the names in `group.consumer.assignors`."""
@@ -35,7 +35,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class TargetRequest:
     """Who wants a target: the group at `epoch`, with `member` in place of `before`. `topics`: names that the member gave in this heartbeat, in its order."""
 
     group: ConsumerGroup
@@ -92,7 +92,7 @@ def preferred_assignor(
     return max(votes.items(), key=lambda vote: vote[1])[0] if len(votes) else None
 
 
-def next_target(shard: CoordinatorShard, request: Request, records: list[CoordinatorRecord]) -> Target:
+def next_target(shard: CoordinatorShard, request: TargetRequest, records: list[CoordinatorRecord]) -> Target:
     """Compute the target of the whole group, and write what is different from before; gives the member's.
 
     Raises `ApiError` UNKNOWN_SERVER_ERROR where the assignor fails, or is one that the configuration does not name.
@@ -134,7 +134,7 @@ def next_target(shard: CoordinatorShard, request: Request, records: list[Coordin
     return Target(request.epoch, mine)
 
 
-def _previous(request: Request) -> tuple[TopicPartition, ...]:
+def _previous(request: TargetRequest) -> tuple[TopicPartition, ...]:
     """The member's target so far, or that of the static member whose place it takes."""
     return request.group.targets.get(request.replaced or request.member.member_id, ())
 
@@ -145,7 +145,7 @@ def _equal(stored: tuple[TopicPartition, ...], new: Partitions) -> bool:
     }
 
 
-def _group(image: MetadataImage, request: Request, *, ignore_own: bool, jdk: int) -> GroupSpec:
+def _group(image: MetadataImage, request: TargetRequest, *, ignore_own: bool, jdk: int) -> GroupSpec:
     """The group for the assignor: its members in the order of Kafka's map, the requesting one as it is now.
 
     `ignore_own`: the requesting member is given without its previous target, so that an assignor that goes by nothing of it tells the new one in full.

@@ -5,11 +5,11 @@ from typing import TypeVar
 
 from quorate.coordinator.errors import ErrorCode
 from quorate.coordinator.shard import CoordinatorShard
-from quorate.coordinator.state.groups import Group
+from quorate.coordinator.state.groups import CoordinatorGroup
 
 __all__ = ["each_described"]
 
-G = TypeVar("G", bound=Group)
+G = TypeVar("G", bound=CoordinatorGroup)
 D = TypeVar("D")
 
 

@@ -11,20 +11,20 @@ print(diff(before, after))
 
 from quorate.coordinator.history.difference import diff, diff_views
 from quorate.coordinator.history.events import Event, History, Moment, events, state_at
-from quorate.coordinator.history.facts import Cause, EpochBumped, Fact, Reason
+from quorate.coordinator.history.facts import Cause, EpochBumped, EpochReason, Fact
 from quorate.coordinator.history.views import GroupView, MemberView, view
 from quorate.coordinator.history.words import Words
 
 __all__ = [
     "Cause",
     "EpochBumped",
+    "EpochReason",
     "Event",
     "Fact",
     "GroupView",
     "History",
     "MemberView",
     "Moment",
-    "Reason",
     "Words",
     "diff",
     "diff_views",

@@ -4,11 +4,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from quorate.coordinator.history import facts
-from quorate.coordinator.history.facts import Cause, EpochBumped, Fact, Reason
+from quorate.coordinator.history.facts import Cause, EpochBumped, EpochReason, Fact
 from quorate.coordinator.history.views import GroupView, MemberView, view
 from quorate.coordinator.history.words import Partition
 from quorate.coordinator.state import CoordinatorState, GroupKind
-from quorate.coordinator.state.consumer import AWAY
+from quorate.coordinator.state.consumer import LEAVE_STATIC
 
 __all__ = ["Written", "diff", "diff_views"]
 
@@ -131,7 +131,7 @@ def _members(
                 ),
             )
         else:
-            if member.epoch == AWAY != before.epoch:
+            if member.epoch == LEAVE_STATIC != before.epoch:
                 yield Cause.MEMBER, facts.MemberAway(member_id=member_id, instance_id=member.instance_id)
             yield from _changes(before, member)
     for member_id, member in gone.items():
@@ -185,21 +185,21 @@ def _reasons(
     regexes: Iterable[facts.RegexResolved],
     converted: bool,
     written: Written | None,
-) -> Iterator[Reason]:
+) -> Iterator[EpochReason]:
     """Why the epoch went up. The hash and the topics count where they are no consequence of another subscription."""
     if converted and before is not None and before.members:
-        yield Reason(cause=Cause.CONVERTED)
+        yield EpochReason(cause=Cause.CONVERTED)
         return
     members = list(members)
     strong = [
-        Reason(cause=cause, fact=fact)
+        EpochReason(cause=cause, fact=fact)
         for cause, fact in members
         if cause in (Cause.JOINED, Cause.LEFT, Cause.REPLACED, Cause.SUBSCRIPTION)
     ]
     if any(reason.cause is not Cause.REPLACED for reason in strong):
         strong = [reason for reason in strong if reason.cause is not Cause.REPLACED]
     strong += [
-        Reason(cause=Cause.REGEX, fact=fact)
+        EpochReason(cause=Cause.REGEX, fact=fact)
         for fact in regexes
         if {*fact.before} != {*(fact.after or ())}
         and not (strong and fact.after is None)  # it went with its last member
@@ -207,11 +207,11 @@ def _reasons(
     yield from strong
     for cause, is_other in _of_the_group(before, after):
         if is_other:
-            strong.append(Reason(cause=cause))
+            strong.append(EpochReason(cause=cause))
             yield strong[-1]
     told = bool(strong)
     if not told and written is not None and before is not None and after.epoch > before.epoch + 1:
-        yield Reason(cause=Cause.COMPACTED)
+        yield EpochReason(cause=Cause.COMPACTED)
         return
     if before is not None and before.metadata_hash != after.metadata_hash and before.metadata_hash is not None:
         cause = Cause.HASH
@@ -221,16 +221,16 @@ def _reasons(
             cause = Cause.HASH_DROPPED
         same_topics = before.topics == after.topics
         if (same_topics and before.topics != frozenset()) or (cause is Cause.HASH_FIRST and before.has_topic_record):
-            yield Reason(cause=cause)
+            yield EpochReason(cause=cause)
             told = True
     elif before is not None and written is not None and written.topics and before.topics == after.topics:
-        yield Reason(cause=Cause.TOPICS)
+        yield EpochReason(cause=Cause.TOPICS)
         told = True
     if not told and before is not None and written is not None and written.share_state:
-        yield Reason(cause=Cause.SHARE_STATE)
+        yield EpochReason(cause=Cause.SHARE_STATE)
     elif not told:
-        weak = [Reason(cause=cause, fact=fact) for cause, fact in members]
-        yield from weak or [Reason(cause=Cause.UNKNOWN)]
+        weak = [EpochReason(cause=cause, fact=fact) for cause, fact in members]
+        yield from weak or [EpochReason(cause=Cause.UNKNOWN)]
 
 
 def _of_the_group(before: GroupView | None, after: GroupView) -> Iterator[tuple[Cause, bool]]:

@@ -10,6 +10,7 @@ from quorate.coordinator.state import GroupKind
 __all__ = [
     "Cause",
     "EpochBumped",
+    "EpochReason",
     "Fact",
     "GenerationBegan",
     "GroupConverted",
@@ -25,7 +26,6 @@ __all__ = [
     "Move",
     "OffsetsCommitted",
     "OffsetsDeleted",
-    "Reason",
     "RegexResolved",
     "TargetChanged",
     "TopicRecordChanged",
@@ -228,7 +228,7 @@ _CAUSES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reason:
+class EpochReason:
     """A cause, and the fact that it is, if it is another than the cause itself."""
 
     cause: Cause
@@ -245,7 +245,7 @@ class EpochBumped(Fact):
 
     before: int
     after: int
-    reasons: tuple[Reason, ...]
+    reasons: tuple[EpochReason, ...]
 
     def _said(self, words: Words) -> str:
         moved = f"group epoch {self.after}" if not self.before else f"group epoch {self.before} → {self.after}"

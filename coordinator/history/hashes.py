@@ -14,7 +14,7 @@ from quorate.codecs.messages.consumer_group import ConsumerGroupPartitionMetadat
 from quorate.coordinator.image import MetadataImage, TopicImage
 from quorate.coordinator.metadata_hash import HashAlgorithm, group_hash, topic_hash
 
-__all__ = ["Change", "ChangeKind", "Explanation", "explain", "hashes_of", "image_of", "topic_differences"]
+__all__ = ["ChangeKind", "HashChange", "HashExplanation", "explain", "hashes_of", "image_of", "topic_differences"]
 
 MOST_PARTITIONS = 3_000_000
 """How many partitions are hashed in search of an explanation, if nothing else is said: some seconds."""
@@ -32,7 +32,7 @@ class ChangeKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class HashChange:
     """One difference between then and now, and in a sentence. `topic`, `partition`, `broker`: where, as far as it is in one place."""
 
     kind: ChangeKind
@@ -46,10 +46,10 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class HashExplanation:
     """`change` explains the stored hash; `None` if none of the `tried` changes does. `complete`: all that are known were tried, and not only so many."""
 
-    change: Change | None
+    change: HashChange | None
     tried: int
     complete: bool
 
@@ -88,7 +88,7 @@ def explain(
     *,
     racks: Iterable[str] = (),
     most_partitions: int = MOST_PARTITIONS,
-) -> Explanation:
+) -> HashExplanation:
     """Look for a single change that makes the hash of these topics the stored one.
 
     `names`: what the group subscribes to; topics that don't exist do not count. `racks`: names that brokers' racks may have had, beside those that they have,
@@ -98,10 +98,10 @@ def explain(
     search.racks = sorted({*racks, *(rack for rack in image.brokers.values() if rack is not None)})
     try:
         for change in search.fitting():
-            return Explanation(change=change, tried=search.tried, complete=True)
+            return HashExplanation(change=change, tried=search.tried, complete=True)
     except _EnoughError:
-        return Explanation(change=None, tried=search.tried, complete=False)
-    return Explanation(change=None, tried=search.tried, complete=True)
+        return HashExplanation(change=None, tried=search.tried, complete=False)
+    return HashExplanation(change=None, tried=search.tried, complete=True)
 
 
 class _EnoughError(QuorateError):
@@ -144,7 +144,7 @@ class _Search:
         }
         return bool(changed) and self.fits({**self.known, **changed})
 
-    def fitting(self) -> Iterator[Change]:
+    def fitting(self) -> Iterator[HashChange]:
         """Changes that explain the stored hash, the simplest first."""
         yield from self.other_forms()
         yield from self.other_topics()
@@ -153,60 +153,62 @@ class _Search:
         yield from self.fewer_replicas()
         yield from self.moved_replicas()
 
-    def other_forms(self) -> Iterator[Change]:
+    def other_forms(self) -> Iterator[HashChange]:
         for form in HashAlgorithm:
             if form is not self.algorithm and group_hash(hashes_of(self.known, self.image, form), form) == self.stored:
-                yield Change(
+                yield HashChange(
                     kind=ChangeKind.FORM,
                     sentence=f"it is in the form {form.value}: another coordinator than that of Kafka wrote it",
                 )
 
-    def other_topics(self) -> Iterator[Change]:
+    def other_topics(self) -> Iterator[HashChange]:
         for name in self.known:
             if self.fits({one: value for one, value in self.known.items() if one != name}):
-                yield Change(
+                yield HashChange(
                     kind=ChangeKind.TOPIC, topic=name, sentence=f"topic {name} was not there, or not subscribed to"
                 )
         for name, topic in self.image.topics.items():
             if name not in self.known and self.fits_with(topic):
-                yield Change(kind=ChangeKind.TOPIC, topic=name, sentence=f"topic {name} was subscribed to, too")
+                yield HashChange(kind=ChangeKind.TOPIC, topic=name, sentence=f"topic {name} was subscribed to, too")
 
-    def other_brokers(self) -> Iterator[Change]:
+    def other_brokers(self) -> Iterator[HashChange]:
         brokers = self.image.brokers
         if self.fits_in(self.image.with_brokers({})):
-            yield Change(kind=ChangeKind.RACK, sentence="no broker had a rack")
+            yield HashChange(kind=ChangeKind.RACK, sentence="no broker had a rack")
         for broker, rack in brokers.items():
             if rack is not None and self.fits_in(self.image.with_brokers({**brokers, broker: None})):
                 who = f"broker {broker}" if broker >= 0 else f"what is in rack {rack} now"
-                yield Change(kind=ChangeKind.RACK, broker=broker, sentence=f"{who} had no rack, or was not registered")
+                yield HashChange(
+                    kind=ChangeKind.RACK, broker=broker, sentence=f"{who} had no rack, or was not registered"
+                )
             for other in self.racks:
                 if other != rack and self.fits_in(self.image.with_brokers({**brokers, broker: other})):
                     now = "has none" if rack is None else f"is in {rack}"
                     who = f"broker {broker}, which now {now}," if broker >= 0 else f"what is in rack {rack} now"
-                    yield Change(kind=ChangeKind.RACK, broker=broker, sentence=f"{who} was in rack {other}")
+                    yield HashChange(kind=ChangeKind.RACK, broker=broker, sentence=f"{who} was in rack {other}")
 
-    def fewer_partitions(self) -> Iterator[Change]:
+    def fewer_partitions(self) -> Iterator[HashChange]:
         for topic in self.topics:
             for count in range(topic.partitions - 1, 0, -1):
                 if self.fits_with(replace(topic, replicas=topic.replicas[:count])):
-                    yield Change(
+                    yield HashChange(
                         kind=ChangeKind.PARTITIONS,
                         topic=topic.name,
                         sentence=f"topic {topic.name} had {_count(count, 'partition')}; now it has {topic.partitions:,}",
                     )
 
-    def fewer_replicas(self) -> Iterator[Change]:
+    def fewer_replicas(self) -> Iterator[HashChange]:
         for topic in self.topics:
             widest = max(map(len, topic.replicas), default=0)
             for keep in range(widest - 1, 0, -1):
                 if self.fits_with(replace(topic, replicas=tuple(one[:keep] for one in topic.replicas))):
-                    yield Change(
+                    yield HashChange(
                         kind=ChangeKind.REPLICA,
                         topic=topic.name,
                         sentence=f"each partition of topic {topic.name} had {_count(keep, 'replica')}; now {widest}",
                     )
 
-    def moved_replicas(self) -> Iterator[Change]:
+    def moved_replicas(self) -> Iterator[HashChange]:
         by_rack = {rack: broker for broker, rack in sorted(self.image.brokers.items(), reverse=True)}
         for topic in self.topics:
             for number, replicas in enumerate(topic.replicas):
@@ -214,7 +216,7 @@ class _Search:
                 for others, told in _moves(here, by_rack):
                     changed = (*topic.replicas[:number], others, *topic.replicas[number + 1 :])
                     if self.fits_with(replace(topic, replicas=changed)):
-                        yield Change(
+                        yield HashChange(
                             kind=ChangeKind.REPLICA,
                             topic=topic.name,
                             partition=number,
@@ -248,30 +250,30 @@ def _count(number: int, what: str) -> str:
 
 def topic_differences(
     stored: ConsumerGroupPartitionMetadataValue, names: Iterable[str], image: MetadataImage
-) -> Iterator[Change]:
+) -> Iterator[HashChange]:
     """How the topics of a record of type 4 differ from those that the group subscribes to now. Racks are compared where the record has them (Kafka 3.7 to 3.9)."""
     kept = {topic.topic_name: topic for topic in stored.topics}
     there = {name: image.topics[name] for name in names if name in image.topics}
     for name in sorted({*kept, *there}):
         then, now = kept.get(name), there.get(name)
         if then is None:
-            yield Change(
+            yield HashChange(
                 kind=ChangeKind.TOPIC, topic=name, sentence=f"topic {name} was not there, or not subscribed to"
             )
         elif now is None:
-            yield Change(kind=ChangeKind.TOPIC, topic=name, sentence=f"topic {name} was there and subscribed to")
+            yield HashChange(kind=ChangeKind.TOPIC, topic=name, sentence=f"topic {name} was there and subscribed to")
         else:
             yield from _differences(then, now, image)
 
 
-def _differences(then: TopicMetadata, now: TopicImage, image: MetadataImage) -> Iterator[Change]:
+def _differences(then: TopicMetadata, now: TopicImage, image: MetadataImage) -> Iterator[HashChange]:
     name = now.name
     if then.topic_id != now.id:
-        yield Change(
+        yield HashChange(
             kind=ChangeKind.TOPIC_ID, topic=name, sentence=f"topic {name} had id {then.topic_id}; now it has {now.id}"
         )
     if then.num_partitions != now.partitions:
-        yield Change(
+        yield HashChange(
             kind=ChangeKind.PARTITIONS,
             topic=name,
             sentence=f"topic {name} had {_count(then.num_partitions, 'partition')}; now it has {now.partitions:,}",
@@ -282,7 +284,7 @@ def _differences(then: TopicMetadata, now: TopicImage, image: MetadataImage) -> 
             continue
         before, after = sorted(set(partition.racks)), sorted(set(racks[partition.partition]))
         if before != after:
-            yield Change(
+            yield HashChange(
                 kind=ChangeKind.RACK,
                 topic=name,
                 partition=partition.partition,

@@ -17,7 +17,14 @@ from quorate.codecs.messages.protocol import ConsumerProtocolAssignment
 from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.history.words import hash_text
 from quorate.coordinator.metadata_hash import HashAlgorithm, group_hash, topic_hash
-from quorate.coordinator.state import ClassicGroup, ConsumerGroup, CoordinatorState, Group, ShareGroup, StreamsGroup
+from quorate.coordinator.state import (
+    ClassicGroup,
+    ConsumerGroup,
+    CoordinatorGroup,
+    CoordinatorState,
+    ShareGroup,
+    StreamsGroup,
+)
 from quorate.coordinator.state.groups import CONSUMER_PROTOCOL
 
 __all__ = ["Finding", "FindingKind", "expected_hash", "findings", "share_groups_left"]
@@ -46,7 +53,9 @@ class Finding:
         return self.sentence
 
 
-def findings(group: Group, config: CoordinatorConfig, topics: Mapping[str, Topic] | None = None) -> Iterator[Finding]:
+def findings(
+    group: CoordinatorGroup, config: CoordinatorConfig, topics: Mapping[str, Topic] | None = None
+) -> Iterator[Finding]:
     """What there is to say of a group. `config`: of the brokers as they will be, with their release.
 
     `topics`: those that exist, by name, with ids and racks; `None` if they are not known. For what share groups do to others see `share_groups_left`.

@@ -15,7 +15,7 @@ from quorate.coordinator.state import (
     ClassicGroup,
     ConsumerGroup,
     ConsumerMember,
-    Group,
+    CoordinatorGroup,
     GroupKind,
     MemberState,
     ShareGroup,
@@ -101,13 +101,13 @@ class Since:
     touched: Collection[str]
 
 
-def view(group: Group, since: Since | None = None) -> GroupView:
+def view(group: CoordinatorGroup, since: Since | None = None) -> GroupView:
     """The group as it is now."""
     return _view(group, since)
 
 
 @singledispatch
-def _view(group: Group, since: Since | None) -> GroupView:
+def _view(group: CoordinatorGroup, since: Since | None) -> GroupView:
     raise TypeError(f"{group!r} has no view")
 
 

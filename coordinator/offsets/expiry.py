@@ -7,7 +7,7 @@ from quorate.coordinator.offsets.subscribed import is_subscribed
 from quorate.coordinator.records import tombstone
 from quorate.coordinator.results import Result
 from quorate.coordinator.shard import CoordinatorShard
-from quorate.coordinator.state import ClassicGroup, ClassicState, CommittedOffset, Group, ShareGroup
+from quorate.coordinator.state import ClassicGroup, ClassicState, CommittedOffset, CoordinatorGroup, ShareGroup
 
 __all__ = ["expire"]
 
@@ -25,7 +25,9 @@ def expire(shard: CoordinatorShard, now_ms: int) -> Result[None]:
     return Result(records=records, atomic=False)
 
 
-def _expire_offsets(shard: CoordinatorShard, group: Group, now_ms: int, records: list[CoordinatorRecord]) -> bool:
+def _expire_offsets(
+    shard: CoordinatorShard, group: CoordinatorGroup, now_ms: int, records: list[CoordinatorRecord]
+) -> bool:
     """Adds tombstones; whether nothing is left then."""
     topics = shard.state.offsets.committed.get(group.group_id)
     if topics is None:
@@ -53,7 +55,7 @@ def _may_expire(group: ClassicGroup) -> bool:
     return group.state == ClassicState.STABLE and group.subscribed_topics is not None
 
 
-def _is_over(shard: CoordinatorShard, group: Group, offset: CommittedOffset, now_ms: int) -> bool:
+def _is_over(shard: CoordinatorShard, group: CoordinatorGroup, offset: CommittedOffset, now_ms: int) -> bool:
     if offset.expire_timestamp_ms >= 0:
         return now_ms >= offset.expire_timestamp_ms
     base_ms = offset.value.commit_timestamp

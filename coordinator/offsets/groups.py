@@ -26,7 +26,7 @@ from quorate.coordinator.results import Pending, RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.share.deletion import losing_state
 from quorate.coordinator.share.records import group_tombstones as share_group_tombstones
-from quorate.coordinator.state import ClassicGroup, ConsumerGroup, Group, ShareGroup, StreamsGroup
+from quorate.coordinator.state import ClassicGroup, ConsumerGroup, CoordinatorGroup, ShareGroup, StreamsGroup
 
 __all__ = ["delete_groups", "group_tombstones", "nothing_deleted"]
 
@@ -93,7 +93,7 @@ def nothing_deleted(
     )
 
 
-def group_tombstones(group: Group, replaced: tuple[str, str] | None = None) -> list[CoordinatorRecord]:
+def group_tombstones(group: CoordinatorGroup, replaced: tuple[str, str] | None = None) -> list[CoordinatorRecord]:
     """Everything that deletes a group, in Kafka's order: what is left of its members, what it has, the group itself.
 
     `replaced`: a member's id, and the one under which it is in records already that are written before these.

@@ -2,13 +2,13 @@
 
 from quorate.coordinator.classic.checks import check_member
 from quorate.coordinator.errors import ApiError, ErrorCode
-from quorate.coordinator.state import ClassicGroup, ClassicState, ConsumerGroup, ConsumerMember, Group
+from quorate.coordinator.state import ClassicGroup, ClassicState, ConsumerGroup, ConsumerMember, CoordinatorGroup
 
 __all__ = ["check_commit", "check_fetch", "stale"]
 
 
 def check_commit(
-    group: Group,
+    group: CoordinatorGroup,
     *,
     member_id: str,
     instance_id: str | None,
@@ -87,7 +87,7 @@ def _check_classic(
         raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS, f"group {group.group_id} is being given its assignment")
 
 
-def check_fetch(group: Group, *, member_id: str | None, epoch: int) -> None:
+def check_fetch(group: CoordinatorGroup, *, member_id: str | None, epoch: int) -> None:
     """Raise `ApiError` if a fetch is refused. Whoever tells no member and no epoch, such as an admin client, may fetch."""
     if not isinstance(group, ConsumerGroup) or (member_id is None and epoch < 0):
         return

@@ -19,7 +19,13 @@ from quorate.coordinator.share.initialisation import initialize, without_state
 from quorate.coordinator.share.leaving import heartbeat_interval_ms, leave, start_session
 from quorate.coordinator.share.states import reached
 from quorate.coordinator.share.subscriptions import announced, in_map_order, subscribers, subscription_type_of
-from quorate.coordinator.share.target import Request, may_assign, next_target, of_subscribed, waits_for_target
+from quorate.coordinator.share.target import (
+    ShareTargetRequest,
+    may_assign,
+    next_target,
+    of_subscribed,
+    waits_for_target,
+)
 from quorate.coordinator.state.share import ShareGroup, ShareMember
 
 __all__ = ["share_group_heartbeat"]
@@ -72,7 +78,9 @@ def _beat(
     target: Partitions
     if epoch > group.assignment_epoch and may_assign(shard, group, now_ms):
         kind = subscription_type_of(counts.values(), size)
-        asked = Request(group=group, epoch=epoch, member=member, topics=topics, subscription_type=kind, now_ms=now_ms)
+        asked = ShareTargetRequest(
+            group=group, epoch=epoch, member=member, topics=topics, subscription_type=kind, now_ms=now_ms
+        )
         target_epoch, target = epoch, next_target(shard, asked, records)
     else:
         target = as_target(group.targets.get(member_id, ()), jdk)

@@ -16,11 +16,11 @@ from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.share import records as write
 from quorate.coordinator.state.share import ShareGroup, ShareMember
 
-__all__ = ["Request", "assignable", "may_assign", "next_target", "of_subscribed", "waits_for_target"]
+__all__ = ["ShareTargetRequest", "assignable", "may_assign", "next_target", "of_subscribed", "waits_for_target"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class ShareTargetRequest:
     """Who wants a target: the group at `epoch`, with `member` as it is now. `topics`: names that it subscribes to, in its order."""
 
     group: ShareGroup
@@ -68,7 +68,7 @@ def assignable(shard: CoordinatorShard, group_id: str) -> Mapping[str, tuple[int
     return found
 
 
-def next_target(shard: CoordinatorShard, request: Request, records: list[CoordinatorRecord]) -> Partitions:
+def next_target(shard: CoordinatorShard, request: ShareTargetRequest, records: list[CoordinatorRecord]) -> Partitions:
     """Assign the whole group, and write what is different from before; gives the member's target.
 
     Raises `ApiError` UNKNOWN_SERVER_ERROR where the assignor fails.
@@ -100,7 +100,7 @@ def next_target(shard: CoordinatorShard, request: Request, records: list[Coordin
     return mine
 
 
-def _group(image: MetadataImage, request: Request) -> GroupSpec:
+def _group(image: MetadataImage, request: ShareTargetRequest) -> GroupSpec:
     """The group for the assignor: its members in the order of Kafka's map, the requesting one as it is now."""
     group, updated = request.group, request.member
     members: TimelineMap[str, ShareMember] = TimelineMap()

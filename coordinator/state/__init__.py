@@ -10,7 +10,7 @@ state.groups["billing"].state
 
 from quorate.coordinator.state.classic import ClassicGroup, ClassicState
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember, MemberState
-from quorate.coordinator.state.groups import Group, GroupKind, ReplayError
+from quorate.coordinator.state.groups import CoordinatorGroup, GroupKind, ReplayError
 from quorate.coordinator.state.offsets import CommittedOffset, Offsets
 from quorate.coordinator.state.replayed import CoordinatorState
 from quorate.coordinator.state.share import ShareGroup, ShareMember
@@ -22,8 +22,8 @@ __all__ = [
     "CommittedOffset",
     "ConsumerGroup",
     "ConsumerMember",
+    "CoordinatorGroup",
     "CoordinatorState",
-    "Group",
     "GroupKind",
     "MemberState",
     "Offsets",

@@ -13,7 +13,7 @@ from quorate.codecs import DecodeError
 from quorate.codecs.consumer_protocol import decode_subscription
 from quorate.codecs.messages.classic_group import GroupMetadataValue, MemberMetadata
 from quorate.codecs.messages.protocol import ConsumerProtocolSubscription
-from quorate.coordinator.state.groups import CONSUMER_PROTOCOL, Group, GroupKind
+from quorate.coordinator.state.groups import CONSUMER_PROTOCOL, CoordinatorGroup, GroupKind
 
 __all__ = ["ClassicGroup", "ClassicMember", "ClassicState", "topics_of"]
 
@@ -52,7 +52,7 @@ class ClassicMember(Protocol):
         """What the leader gave it."""
 
 
-class ClassicGroup(Group):
+class ClassicGroup(CoordinatorGroup):
     """A classic group, or a group that only has offsets. `metadata`: its latest record of type 2; `None` for one that was made for offsets."""
 
     __slots__ = ("members", "metadata")

@@ -22,6 +22,7 @@ from quorate.coordinator.state.modern import ModernGroup
 from quorate.coordinator.state.topic_counts import Recount, recount
 
 __all__ = [
+    "LEAVE_STATIC",
     "ConsumerGroup",
     "ConsumerMember",
     "MemberState",
@@ -32,8 +33,8 @@ __all__ = [
     "subscribe_alike",
 ]
 
-AWAY = -2
-"""The epoch of a static member that may come back (KIP-345)."""
+LEAVE_STATIC = -2
+"""The epoch at which a static member leaves that will be back under its instance id (KIP-345)."""
 
 Offer = tuple[tuple[str, int, int], ...]
 """Client-side assignors that a member can run, the one that it prefers first: name, oldest and newest version of the metadata that it understands."""
@@ -90,7 +91,7 @@ class ConsumerMember:
     @property
     def is_away(self) -> bool:
         """Whether it is a static member that left for a while (epoch -2)."""
-        return self.epoch == AWAY
+        return self.epoch == LEAVE_STATIC
 
     def is_reconciled_to(self, epoch: int) -> bool:
         """Whether it owns exactly what the target assignment of that epoch gives it."""

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from quorate.codecs.errors import QuorateError
 
-__all__ = ["CONSUMER_PROTOCOL", "Group", "GroupKind", "ReplayError"]
+__all__ = ["CONSUMER_PROTOCOL", "CoordinatorGroup", "GroupKind", "ReplayError"]
 
 CONSUMER_PROTOCOL = "consumer"
 """The protocol type of consumers, classic or not."""
@@ -25,7 +25,7 @@ class GroupKind(StrEnum):
     STREAMS = "Streams"
 
 
-class Group(ABC):
+class CoordinatorGroup(ABC):
     """A group of some kind. `kind` and `protocol_type` are what ListGroups tells; `state` is derived from the rest."""
 
     __slots__ = ("group_id",)

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Generic, Protocol, TypeVar
 
 from quorate.assignors.java_order import TimelineMap
-from quorate.coordinator.state.groups import Group
+from quorate.coordinator.state.groups import CoordinatorGroup
 from quorate.coordinator.state.topic_index import TopicIndex
 
 __all__ = ["LEFT", "ModernGroup", "ModernMember"]
@@ -35,7 +35,7 @@ M = TypeVar("M", bound=ModernMember)
 T = TypeVar("T")
 
 
-class ModernGroup(Group, Generic[M, T]):
+class ModernGroup(CoordinatorGroup, Generic[M, T]):
     """A group of the new protocols. `members` and `targets` by member id. Epochs start at 1, as since Kafka 4.3 (KIP-1263).
 
     `refresh_at_ms`, `refresh_epoch` are in no record: from then on, or if the group's epoch is smaller (so a write has failed), the metadata hash has to be

@@ -22,7 +22,7 @@ from quorate.codecs.messages import streams_group as streams
 from quorate.coordinator.behaviour import Behaviour
 from quorate.coordinator.state.classic import ClassicGroup
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember, MemberState, owned_of
-from quorate.coordinator.state.groups import Group, ReplayError
+from quorate.coordinator.state.groups import CoordinatorGroup, ReplayError
 from quorate.coordinator.state.modern import LEFT, ModernGroup
 from quorate.coordinator.state.offsets import CommittedOffset, Offsets
 from quorate.coordinator.state.share import ShareGroup
@@ -31,7 +31,7 @@ from quorate.coordinator.state.topic_index import TopicIndex
 
 __all__ = ["CoordinatorState"]
 
-G = TypeVar("G", bound=Group)
+G = TypeVar("G", bound=CoordinatorGroup)
 
 _stored = tuple.__new__  # half the time of the call, which only puts the two into order
 
@@ -47,13 +47,13 @@ class CoordinatorState:
 
     def __init__(self, behaviour: Behaviour | None = None) -> None:
         self.behaviour = behaviour or Behaviour.NEWEST
-        self.groups: TimelineMap[str, Group] = TimelineMap()
+        self.groups: TimelineMap[str, CoordinatorGroup] = TimelineMap()
         self.offsets = Offsets()
         self.topics = TopicIndex()
         self.share_states: TimelineMap[str, share.ShareGroupStatePartitionMetadataValue] = TimelineMap()
         self.share_group_ids: set[str] = set()
         self.untold: set[str] = set()
-        self.removed: dict[str, Group] = {}
+        self.removed: dict[str, CoordinatorGroup] = {}
         self.skipped: Counter[str] = Counter()
         self._replay: dict[type, Callable[..., None]] = {
             commits.LegacyOffsetCommitKey: self._offset,
@@ -138,24 +138,24 @@ class CoordinatorState:
             if self.behaviour.new_coordinator:
                 self.untold.add(group_id)
 
-    def remove_unwritten(self, group_id: str) -> Group:
+    def remove_unwritten(self, group_id: str) -> CoordinatorGroup:
         """Remove a group without a record, and return it. Until something is written, reads still find it."""
         group = self.groups.pop(group_id)
         self.removed[group_id] = group
         return group
 
-    def restore(self, group: Group) -> None:
+    def restore(self, group: CoordinatorGroup) -> None:
         """Take back `remove_unwritten`."""
         self.removed.pop(group.group_id, None)
         self.groups[group.group_id] = group
 
-    def readable(self, group_id: str) -> Group | None:
+    def readable(self, group_id: str) -> CoordinatorGroup | None:
         """The group as a broker reads it: as of the last write."""
         if group_id in self.untold:
             return self.removed.get(group_id)
         return self.groups.get(group_id) or self.removed.get(group_id)
 
-    def all_readable(self) -> Iterator[Group]:
+    def all_readable(self) -> Iterator[CoordinatorGroup]:
         """All groups as a broker reads them, in the order of Kafka's map."""
         for group_id, group in self.groups.ordered_with(self.removed):
             if group_id not in self.untold or group is self.removed.get(group_id):

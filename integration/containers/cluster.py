@@ -15,7 +15,7 @@ from quorate.integration.containers.engine import Session, engine, engine_errors
 from quorate.integration.containers.images import DEFAULT_VERSION, IMAGE_VARIABLE, name_image, resolve_image
 from quorate.integration.containers.lab import check_name, find_lab, lab_labels, lab_ports
 from quorate.integration.containers.node import Node
-from quorate.integration.containers.plan import CLIENT_PORT, DATA, Plan
+from quorate.integration.containers.plan import CLIENT_PORT, DATA, ClusterPlan
 from quorate.integration.containers.ports import free_ports
 from quorate.integration.containers.readiness import ObservedCluster
 from quorate.integration.containers.security import Credentials
@@ -58,12 +58,12 @@ class KafkaCluster(ObservedCluster):
         ports: Sequence[int] | None = None,
         on_progress: Callable[[str], None] = lambda _: None,
     ) -> None:
-        count = Plan.count(brokers, racks)
+        count = ClusterPlan.count(brokers, racks)
         image = image or os.environ.get(IMAGE_VARIABLE)  # later starts, by other processes too, are to be the same
         chosen = resolve_image(version, image, on_progress)
         if lab is not None:
             check_name(lab)
-        plan = Plan.make(
+        plan = ClusterPlan.make(
             brokers=brokers,
             racks=racks,
             version=version,
@@ -114,7 +114,7 @@ class KafkaCluster(ObservedCluster):
 
     def _set_up(
         self,
-        plan: Plan,
+        plan: ClusterPlan,
         session: Session,
         credentials: Credentials | None,
         timeout_ms: int,
@@ -183,7 +183,7 @@ class KafkaCluster(ObservedCluster):
     # What is there
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> ClusterPlan:
         """What it was started as."""
         return self._plan
 

@@ -1,6 +1,6 @@
 """Clusters that outlive the process that started them, found again by what the engine knows: no file tells of them.
 
-A lab is everything that carries the label LAB with its name. What stays the same (`Plan`, credentials) is in labels of its network; what may change, a broker's
+A lab is everything that carries the label LAB with its name. What stays the same (`ClusterPlan`, credentials) is in labels of its network; what may change, a broker's
 rack and version, in labels of its container.
 """
 
@@ -8,7 +8,7 @@ import json
 from contextlib import suppress
 
 from quorate.integration.containers.engine import LAB, engine, remove_labelled
-from quorate.integration.containers.plan import Plan
+from quorate.integration.containers.plan import ClusterPlan
 from quorate.integration.containers.security import Credentials
 from quorate.integration.errors import ClusterError
 from quorate.integration.lab_name import check_form
@@ -38,7 +38,7 @@ def lab_names() -> list[str]:
     return sorted({found[LAB] for found in labels if LAB in found})
 
 
-def lab_labels(plan: Plan, credentials: Credentials | None) -> dict[str, str]:
+def lab_labels(plan: ClusterPlan, credentials: Credentials | None) -> dict[str, str]:
     """Labels of a cluster's network, by which `find_lab` knows all of it again."""
     facts = {} if credentials is None else {_CREDENTIALS: json.dumps(credentials.facts)}
     return {_PLAN: plan.to_json(), **facts}
@@ -49,11 +49,11 @@ def lab_ports() -> set[int]:
     found: set[int] = set()
     for network in engine().networks.list(filters={"label": LAB}):
         with suppress(*_UNREADABLE):
-            found |= set(Plan.from_json(network.attrs["Labels"][_PLAN]).ports.values())
+            found |= set(ClusterPlan.from_json(network.attrs["Labels"][_PLAN]).ports.values())
     return found
 
 
-def find_lab(name: str) -> tuple[Plan, Credentials | None]:
+def find_lab(name: str) -> tuple[ClusterPlan, Credentials | None]:
     """What a lab consists of. Raises `ClusterError` if there is no such lab, not all of it, or one that an older quorate has started."""
     networks = engine().networks.list(filters={"label": f"{LAB}={name}"})
     labels = [network.attrs["Labels"] for network in networks if _PLAN in network.attrs["Labels"]]
@@ -69,7 +69,7 @@ def find_lab(name: str) -> tuple[Plan, Credentials | None]:
         )
     try:
         secret = labels[0].get(_CREDENTIALS)
-        return Plan.from_json(labels[0][_PLAN]), None if secret is None else Credentials(json.loads(secret))
+        return ClusterPlan.from_json(labels[0][_PLAN]), None if secret is None else Credentials(json.loads(secret))
     except _UNREADABLE:
         raise ClusterError(
             f"the lab {name} was started by another version of quorate",

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from quorate.integration.errors import ClusterError
 
-__all__ = ["CLIENT_PORT", "DATA", "Plan"]
+__all__ = ["CLIENT_PORT", "DATA", "ClusterPlan"]
 
 CLIENT_PORT = 9092
 """Where a broker listens, in its container, for clients on this host."""
@@ -40,7 +40,7 @@ _DEFAULTS: Mapping[str, object] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ClusterPlan:
     """`ports`: broker → port of 127.0.0.1; `racks`: broker → rack; `controllers`: nodes that are controllers only; `image`: as asked for.
 
     `disk_mb`: broker → size of its disk, where that is limited.

@@ -12,7 +12,7 @@ from quorate.codecs import CONSUMER_OFFSETS
 from quorate.integration.admin import metadata_from
 from quorate.integration.cluster import BrokerInfo, Cluster
 from quorate.integration.containers.node import Node
-from quorate.integration.containers.plan import Plan
+from quorate.integration.containers.plan import ClusterPlan
 from quorate.integration.containers.ports import accepts
 from quorate.integration.errors import ClusterError
 from quorate.integration.waiting import wait_for
@@ -23,7 +23,7 @@ __all__ = ["ObservedCluster"]
 class ObservedCluster(Cluster, ABC):
     """A cluster whose brokers are nodes: which there are, and waiting for them."""
 
-    _plan: Plan
+    _plan: ClusterPlan
     _nodes: dict[int, Node]
     _tell: Callable[[str], None]
 

@@ -26,7 +26,7 @@ from quorate.coordinator.history.facts import (
     TargetChanged,
 )
 from quorate.coordinator.history.words import learn_names
-from quorate.coordinator.state import ClassicGroup, Group
+from quorate.coordinator.state import ClassicGroup, CoordinatorGroup
 from quorate.coordinator.state.modern import ModernGroup
 from quorate.pipeline.jobs.at_source import of_groups
 from quorate.pipeline.jobs.columns import LOG, AsOf, known_timestamp
@@ -174,7 +174,7 @@ class GroupRebalances:
         return self._followed.row
 
     @property
-    def _group(self) -> Group | None:
+    def _group(self) -> CoordinatorGroup | None:
         return self._history.state.groups.get(self._group_id)
 
     def take(self, entry: LogEntry) -> Iterator[dict[str, Any]]:
@@ -209,7 +209,7 @@ class _Followed:
         self._words = words
         self.row = row
 
-    def event(self, event: Event, group: Group | None, members: int) -> Iterator[dict[str, Any]]:
+    def event(self, event: Event, group: CoordinatorGroup | None, members: int) -> Iterator[dict[str, Any]]:
         """The facts of one write; `group`, `members`: after it."""
         bump = next((fact for fact in event.facts if isinstance(fact, EpochBumped | GenerationBegan)), None)
         if bump is not None:
@@ -243,7 +243,7 @@ class _Followed:
         yield row
 
     def _row(
-        self, event: Event, bump: EpochBumped | GenerationBegan, group: Group | None, members: int
+        self, event: Event, bump: EpochBumped | GenerationBegan, group: CoordinatorGroup | None, members: int
     ) -> dict[str, Any]:
         started_ms = event.timestamp_ms
         if isinstance(bump, GenerationBegan) and isinstance(group, ClassicGroup) and group.since_ms > 0:
@@ -293,12 +293,12 @@ def _causes(event: Event, bump: EpochBumped | GenerationBegan) -> set[str]:
     return found or {Cause.UNKNOWN.value}
 
 
-def is_settled(group: Group | None) -> bool:
+def is_settled(group: CoordinatorGroup | None) -> bool:
     """Whether all members of a group have what the target assignment of its latest epoch gives them."""
     if isinstance(group, ModernGroup) and group.members:
         return group.epoch <= group.assignment_epoch and group.is_reconciled
     return True
 
 
-def _size(group: Group | None) -> int:
+def _size(group: CoordinatorGroup | None) -> int:
     return len(getattr(group, "members", ()))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quorate.assignors import Assignment, GroupSpec, Member, TopicPartition, Topology
-from quorate.assignors.explain import WHY, Reason, Spread, explain
+from quorate.assignors.explain import WHY, RemoteReason, Spread, explain
 
 
 def assigned(topology, given):
@@ -112,56 +112,56 @@ def test_the_assignment_before_may_be_over_other_topics():
             [["a"], ["b"]],
             {"m1": (["t"], None), "m2": (["t"], "")},
             {"m1": "t-0", "m2": "t-1"},
-            {"t-0": Reason.MEMBER_WITHOUT_RACK, "t-1": Reason.MEMBER_WITHOUT_RACK},
+            {"t-0": RemoteReason.MEMBER_WITHOUT_RACK, "t-1": RemoteReason.MEMBER_WITHOUT_RACK},
             id="no rack",
         ),
         pytest.param(
             [[None], ["a"]],
             {"m1": (["t"], "a")},
             {"m1": "t-0 t-1"},
-            {"t-0": Reason.RACKS_UNKNOWN},
+            {"t-0": RemoteReason.RACKS_UNKNOWN},
             id="racks of replicas not known",
         ),
         pytest.param(
             [["a"], ["b"]],
             {"m1": (["t"], "a"), "m2": (["u"], "b")},
             {"m1": "t-0 t-1", "m2": ""},
-            {"t-1": Reason.NO_SUBSCRIBER_IN_ITS_RACKS},
+            {"t-1": RemoteReason.NO_SUBSCRIBER_IN_ITS_RACKS},
             id="its rack has only members of another topic",
         ),
         pytest.param(
             [["a"], ["b"], ["c"]],
             {"m1": (["t"], "a"), "m2": (["t"], "b")},
             {"m1": "t-0 t-2", "m2": "t-1"},
-            {"t-2": Reason.NO_SUBSCRIBER_IN_ITS_RACKS},
+            {"t-2": RemoteReason.NO_SUBSCRIBER_IN_ITS_RACKS},
             id="its rack has no member",
         ),
         pytest.param(
             [["a"], ["b"], ["b"]],
             {"m1": (["t"], "a"), "m2": (["t"], "b")},
             {"m1": "t-0 t-1", "m2": "t-2"},
-            {"t-1": Reason.LOCAL_MEMBER_HAD_ROOM},
+            {"t-1": RemoteReason.LOCAL_MEMBER_HAD_ROOM},
             id="a local member has fewer",
         ),
         pytest.param(
             [["b"], ["b"], ["b"]],
             {"m1": (["t"], "a"), "m2": (["t"], "b")},
             {"m1": "t-0", "m2": "t-1 t-2"},
-            {"t-0": Reason.NO_REPLICA_IN_MEMBERS_RACK},
+            {"t-0": RemoteReason.NO_REPLICA_IN_MEMBERS_RACK},
             id="nothing in the member's rack",
         ),
         pytest.param(
             [["a"], ["b"]],
             {"m1": (["t"], "a"), "m2": (["t"], "b")},
             {"m1": "t-1", "m2": "t-0"},
-            {"t-0": Reason.SWAP_POSSIBLE, "t-1": Reason.SWAP_POSSIBLE},
+            {"t-0": RemoteReason.SWAP_POSSIBLE, "t-1": RemoteReason.SWAP_POSSIBLE},
             id="a swap would help both",
         ),
         pytest.param(
             [["a"], ["b"], ["b"], ["b"]],
             {"m1": (["t"], "a"), "m2": (["t"], "b")},
             {"m1": "t-0 t-1", "m2": "t-2 t-3"},
-            {"t-1": Reason.LOCAL_MEMBERS_FULL},
+            {"t-1": RemoteReason.LOCAL_MEMBERS_FULL},
             id="balance",
         ),
     ],
@@ -170,7 +170,7 @@ def test_each_reason_has_its_situation(racks, members, given, expected):
     topology = Topology.of({"t": racks, "u": [["b"]]})
     group = {name: Member(topics=topics, rack=rack) for name, (topics, rack) in members.items()}
     assert reasons(group, topology, given) == expected
-    assert set(WHY) == set(Reason)
+    assert set(WHY) == set(RemoteReason)
 
 
 def test_a_swap_counts_only_if_both_subscribe():
@@ -178,8 +178,8 @@ def test_a_swap_counts_only_if_both_subscribe():
     topology = Topology.of({"t": [["a"]], "u": [["b"], ["a"]]})
     members = {"m1": Member(topics=["t", "u"], rack="a"), "m2": Member(topics=["t"], rack="b")}
     assert reasons(members, topology, {"m1": "u-0 u-1", "m2": "t-0"}) == {
-        "u-0": Reason.NO_SUBSCRIBER_IN_ITS_RACKS,
-        "t-0": Reason.NO_REPLICA_IN_MEMBERS_RACK,
+        "u-0": RemoteReason.NO_SUBSCRIBER_IN_ITS_RACKS,
+        "t-0": RemoteReason.NO_REPLICA_IN_MEMBERS_RACK,
     }
 
 
@@ -231,24 +231,24 @@ def searched(members, racks, owner):
 
     def reason(at, name):
         if not members[name].rack:
-            return Reason.MEMBER_WITHOUT_RACK
+            return RemoteReason.MEMBER_WITHOUT_RACK
         if not any(racks[at.topic][at.partition]):
-            return Reason.RACKS_UNKNOWN
+            return RemoteReason.RACKS_UNKNOWN
         near = [other for other in members if local(at, other) and at.topic in members[other].topics]
         if not near:
-            return Reason.NO_SUBSCRIBER_IN_ITS_RACKS
+            return RemoteReason.NO_SUBSCRIBER_IN_ITS_RACKS
         if any(load(other) < load(name) for other in near):
-            return Reason.LOCAL_MEMBER_HAD_ROOM
+            return RemoteReason.LOCAL_MEMBER_HAD_ROOM
         if not any(
             members[name].rack in replicas for topic in members[name].topics for replicas in racks.get(topic, ())
         ):
-            return Reason.NO_REPLICA_IN_MEMBERS_RACK
+            return RemoteReason.NO_REPLICA_IN_MEMBERS_RACK
         for swapped, other in product(owner, near):
             if owner[swapped] == other and swapped.topic in members[name].topics:
                 before = local(at, name) + local(swapped, other)
                 if local(at, other) + local(swapped, name) > before:
-                    return Reason.SWAP_POSSIBLE
-        return Reason.LOCAL_MEMBERS_FULL
+                    return RemoteReason.SWAP_POSSIBLE
+        return RemoteReason.LOCAL_MEMBERS_FULL
 
     return {at: reason(at, name) for at, name in owner.items() if not local(at, name)}
 

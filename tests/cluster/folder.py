@@ -9,7 +9,7 @@ import pytest
 
 from quorate.cluster.log import PartitionLog, Refused
 from quorate.cluster.log_config import LogConfig
-from quorate.cluster.storage.findings import Found, Place
+from quorate.cluster.storage.findings import FolderFindings, Place
 from quorate.cluster.storage.inspection import inspect
 from quorate.cluster.storage.log_files import LogFiles, topic_id_of
 from quorate.cluster.storage.recovery import load
@@ -62,7 +62,7 @@ class Folder:
         folders = [self.root / f"broker-{one}" / "t-0" for one in range(self.brokers)]
         topic_id = topic_id_of(self.path) or TOPIC_ID
         place = Place(str(topic_id), flushed_offset=flushed, clean=clean, same_boot=same_boot, has_gaps=config.compact)
-        found = inspect(self.path, place) if self.path.is_dir() else Found(self.path, clean=clean)
+        found = inspect(self.path, place) if self.path.is_dir() else FolderFindings(self.path, clean=clean)
         self.cut = found.cut_bytes
         if found.losses:
             raise Lost(found.losses)

@@ -14,7 +14,7 @@ from quorate.codecs.messages.share_group import (
     ShareGroupStatePartitionMetadataKey,
     ShareGroupStatePartitionMetadataValue,
 )
-from quorate.coordinator.partitioning import partition_of
+from quorate.coordinator.partitioning import partition_for
 from tests.cluster.wire import Wire
 
 __all__ = ["ShareStates"]
@@ -35,7 +35,7 @@ class ShareStates:
         """Wait until no partition of the group is about to get state. Raises `TimeoutError`."""
         until = time.monotonic() + _TIMEOUT_S
         with Wire(self._port, user=self._user) as wire:
-            while self._read(wire, partition_of(group_id, len(self._ends))) or self._initializing.get(group_id, False):
+            while self._read(wire, partition_for(group_id, len(self._ends))) or self._initializing.get(group_id, False):
                 if time.monotonic() > until:
                     raise TimeoutError(f"partitions of share group {group_id} got no state within {_TIMEOUT_S} s")
 

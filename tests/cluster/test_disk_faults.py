@@ -17,7 +17,7 @@ from quorate.cluster.log import PartitionLog
 from quorate.cluster.producers import Refused
 from quorate.cluster.storage.data import DataDirectory
 from quorate.cluster.storage.log_files import LogFiles
-from quorate.cluster.storage.segment import Segment
+from quorate.cluster.storage.segment import LogSegment
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.api import (
     ListGroupsRequest,
@@ -168,7 +168,7 @@ def test_a_log_that_cannot_be_looked_after_holds_up_no_other_and_is_looked_after
 ) -> None:
     roll = LogFiles.new_segment
 
-    def fails(files: LogFiles, *arguments: int) -> Segment:
+    def fails(files: LogFiles, *arguments: int) -> LogSegment:
         if files.home.name == "bad-0":
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return roll(files, *arguments)

@@ -9,7 +9,7 @@ from quorate.cluster.errors import Refusal
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.producers import Refused
 from quorate.cluster.storage.log_files import LogFiles
-from quorate.cluster.storage.segment import Segment
+from quorate.cluster.storage.segment import LogSegment
 from quorate.codecs.api.error_codes import ErrorCode
 from tests.cluster.test_log import batch
 from tests.cluster.test_restart import quiet_core
@@ -23,7 +23,7 @@ def test_topics_and_partitions_that_the_disk_has_no_room_for_are_refused(
     core.create_topic("a", partitions=1)
     made = LogFiles.new_segment
 
-    def full(files: LogFiles, base_offset: int, now_ms: int) -> Segment:
+    def full(files: LogFiles, base_offset: int, now_ms: int) -> LogSegment:
         if files.home.name.endswith("-2"):
             raise OSError(28, "No space left on device")
         return made(files, base_offset, now_ms)

@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 from kafka import KafkaAdminClient
 
 from quorate.cluster import EmbeddedCluster, Security, make_certificate
-from quorate.cluster.scram import Credentials
+from quorate.cluster.scram import ScramCredentials
 from quorate.cluster.security import Login, LoginFailed
 from quorate.codecs.api.broker import MetadataRequest, SaslAuthenticateRequest, SaslHandshakeRequest
 from quorate.codecs.api.broker.metadata import MetadataRequestTopic
@@ -93,7 +93,7 @@ def test_a_name_longer_than_any_users_is_refused_without_being_prepared(
     prepared: list[str] = []
     monkeypatch.setattr("scramp.core.saslprep", prepared.append)
     security = Security(users={"alice": PASSWORD})
-    login = Login(security, Credentials(security.users, security.mechanisms), mechanism)
+    login = Login(security, ScramCredentials(security.users, security.mechanisms), mechanism)
     with pytest.raises(LoginFailed):
         login.step(b"n,,n=" + b"a" * 500_000 + b",r=abc")
     assert not prepared

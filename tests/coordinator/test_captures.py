@@ -8,7 +8,7 @@ import pytest
 from quorate.codecs import to_kafka_json
 from quorate.coordinator.describe import classic, consumer, share, streams
 from quorate.coordinator.group_shard import GroupCoordinatorShard
-from quorate.coordinator.state import ClassicGroup, ConsumerGroup, Group, ShareGroup, StreamsGroup
+from quorate.coordinator.state import ClassicGroup, ConsumerGroup, CoordinatorGroup, ShareGroup, StreamsGroup
 from tests.coordinator.captures import CAPTURES, Checkpoint, checkpoints, entries, folders
 
 NAMES = sorted(path.name for path in CAPTURES.iterdir())
@@ -28,7 +28,7 @@ def loaded(at: Checkpoint) -> list[GroupCoordinatorShard]:
     return shards
 
 
-def described(shard: GroupCoordinatorShard, group: Group, version: int) -> dict[str, Any]:
+def described(shard: GroupCoordinatorShard, group: CoordinatorGroup, version: int) -> dict[str, Any]:
     """As the Describe API of the group's kind has it."""
     match group:
         case ConsumerGroup():

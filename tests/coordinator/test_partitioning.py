@@ -3,7 +3,7 @@
 import pytest
 
 from quorate.codecs.log import read_log
-from quorate.coordinator.partitioning import partition_of
+from quorate.coordinator.partitioning import partition_for
 from tests.codecs.captures import CAPTURES
 
 
@@ -12,7 +12,7 @@ from tests.codecs.captures import CAPTURES
 )
 def test_a_group_is_where_javas_hash_says(name: str, hash_code: int) -> None:
     for partitions in (1, 4, 50):
-        assert partition_of(name, partitions) == (0 if hash_code == -(2**31) else abs(hash_code)) % partitions
+        assert partition_for(name, partitions) == (0 if hash_code == -(2**31) else abs(hash_code)) % partitions
 
 
 def test_groups_of_captures_lie_where_kafka_put_them() -> None:
@@ -23,4 +23,4 @@ def test_groups_of_captures_lie_where_kafka_put_them() -> None:
         if hasattr(getattr(entry.record, "key", None), "group")
     }
     assert len(found) > 5
-    assert {(group, partition_of(group, 4)) for group, _ in found} == found
+    assert {(group, partition_for(group, 4)) for group, _ in found} == found

@@ -14,7 +14,7 @@ from quorate.pipeline.files import DataLoss
 from quorate.pipeline.jobs.at_source import loaded
 from quorate.pipeline.jobs.records import milliseconds
 from quorate.pipeline.jobs.state import STATE, group_state
-from quorate.pipeline.live import Cluster, OffsetRange, ranges_of
+from quorate.pipeline.live import OffsetRange, TopicConnection, ranges_of
 from quorate.pipeline.needs import Needs
 from quorate.pipeline.options import parse_options
 from quorate.pipeline.source import ConsumerOffsets
@@ -180,11 +180,11 @@ def test_what_is_not_there_is_said(broker: Broker, monkeypatch: pytest.MonkeyPat
             rows_of(**{"kafka.bootstrap.servers": "127.0.0.1:1"})
     gone = OffsetRange(0, 100_000, 100_005)  # planned, and truncated before it is read
     with (
-        Cluster(parse_options(options)) as cluster,
+        TopicConnection(parse_options(options)) as cluster,
         pytest.raises(DataLoss, match="offset 100,000 is not in the log any more"),
     ):
         list(cluster.fetch(gone))
-    with Cluster(parse_options({**options, "failOnDataLoss": "false"})) as cluster:
+    with TopicConnection(parse_options({**options, "failOnDataLoss": "false"})) as cluster:
         assert list(cluster.fetch(gone)) == []
 
 
@@ -223,7 +223,7 @@ def test_an_outage_in_the_middle_of_a_task_is_outlived(broker: Broker) -> None:
     options = parse_options(
         {"kafka.bootstrap.servers": broker.bootstrap_servers, "kafka.max.partition.fetch.bytes": "200"}
     )
-    with Cluster(options) as cluster:
+    with TopicConnection(options) as cluster:
         (longest,) = sorted(ranges_of(options, cluster), key=lambda one: one.end - one.start)[-1:]
         whole = [data for data, _ in cluster.fetch(longest)]
         fetching = cluster.fetch(longest)
