@@ -1,9 +1,11 @@
 """Fetch sessions (KIP-227): a broker remembers which partitions a client fetches, so that later requests and responses say only what changed."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from quorate.cluster.changes import Changes
 from quorate.cluster.topics import TopicState
+from quorate.cluster.turns import Work, parts
 from quorate.codecs import Uuid
 from quorate.codecs.api.broker import FetchRequest
 from quorate.codecs.api.broker.fetch import FetchPartition, PartitionData
@@ -17,6 +19,8 @@ Key = tuple[Hashable, int]
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 _LAST_EPOCH = 0x7FFFFFFF
+_LARGE = 500
+"""A session with more partitions is handled in turns."""
 _STALE_MS = 120_000
 """Kafka's MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS, which is no setting."""
 
@@ -34,7 +38,10 @@ class _Known:
 
 @dataclass(slots=True)
 class FetchSession:
-    """A session. `by_id`: whether its requests name topics by id (KIP-516); `epoch`: what its next request has to have; `partitions`: in the order in which they are served: those that got records go behind the others."""
+    """A session. `by_id`: whether its requests name topics by id (KIP-516); `epoch`: what its next request has to have; `partitions`: in the order in which they are served: those that got records go behind the others.
+
+    `changes`: what large requests do with it, each of them in turns and one after the other.
+    """
 
     id: int
     by_id: bool
@@ -42,10 +49,21 @@ class FetchSession:
     used_ms: int
     epoch: int = 1
     partitions: dict[Key, _Known] = field(default_factory=dict)
+    changes: Changes = field(default_factory=Changes)
 
-    def take(self, changed: dict[Key, FetchPartition], forgotten: list[Key]) -> None:
+    def begin(self, found: Iterable[tuple[Key, PartitionData]], asked: Mapping[Key, FetchPartition]) -> None:
+        """Add partitions of the first request: all of what is `found` is told."""
+        for key, data in found:
+            self.partitions[key] = _Known(
+                asked[key],
+                high_watermark=data.high_watermark,
+                log_start_offset=data.log_start_offset,
+                failed=data.error_code != 0,
+            )
+
+    def take(self, changed: Iterable[tuple[Key, FetchPartition]], forgotten: Iterable[Key]) -> None:
         """What a request says of its partitions. One that it asks for and forgets is forgotten."""
-        for key, asked in changed.items():
+        for key, asked in changed:
             known = self.partitions.get(key)
             if known is None:
                 self.partitions[key] = _Known(asked)
@@ -54,11 +72,25 @@ class FetchSession:
         for key in forgotten:
             self.partitions.pop(key, None)
 
-    def resolve(self, topics: Mapping[Uuid, TopicState]) -> None:
-        """Note the names of topics that there are: one that is gone later is remembered by it."""
-        for (topic, _), known in self.partitions.items():
+    def requested(self, topics: Mapping[Uuid, TopicState]) -> dict[Key, FetchPartition]:
+        """What is requested of each partition. Notes the names of topics: a deleted one is remembered by it."""
+        return self._requested(self.partitions.items(), topics)
+
+    def requested_in_turns(self, topics: Mapping[Uuid, TopicState]) -> Work[dict[Key, FetchPartition]]:
+        """The same in turns."""
+        found: dict[Key, FetchPartition] = {}
+        for part in parts(list(self.partitions.items())):
+            found |= self._requested(part, topics)
+            yield None
+        return found
+
+    def _requested(
+        self, some: Iterable[tuple[Key, _Known]], topics: Mapping[Uuid, TopicState]
+    ) -> dict[Key, FetchPartition]:
+        for (topic, _), known in some:
             if known.name is None and isinstance(topic, Uuid) and (found := topics.get(topic)) is not None:
                 known.name = found.name
+        return {key: known.asked for key, known in some}
 
     def name_of(self, key: Key) -> str | None:
         """Of the topic of a partition, if there was one by its id."""
@@ -114,6 +146,48 @@ class FetchSessions:
 
         `changed`, `forgotten`: what the request says of its partitions. A session in which none is left is over. A full request ends the session that it names.
         """
+        session = self._find(request, by_id)
+        if not isinstance(session, FetchSession):
+            return session
+        session.take(changed.items(), forgotten)
+        return self._continue(session, now_ms)
+
+    def take_turns(self, session_id: int) -> bool:
+        """Whether a request for a session, however small, is handled in turns."""
+        session = self._sessions.get(session_id)
+        return session is not None and (len(session.partitions) > _LARGE or session.changes.pending > 0)
+
+    def taking(
+        self,
+        request: FetchRequest,
+        by_id: bool,
+        changed: dict[Key, FetchPartition],
+        forgotten: list[Key],
+        now_ms: int,
+        topics: Mapping[Uuid, TopicState],
+    ) -> Work[tuple[FetchSession | ErrorCode | None, dict[Key, FetchPartition]]]:
+        """The same as `of` in turns, and what is requested of each partition."""
+
+        def take() -> Work[tuple[FetchSession | ErrorCode | None, dict[Key, FetchPartition]]]:
+            session = self._find(request, by_id)  # again: another request may have been before
+            if not isinstance(session, FetchSession):
+                return session, changed
+            for part in parts(changed.items()):
+                session.take(part, ())
+                yield None
+            for keys in parts(forgotten):
+                session.take((), keys)
+                yield None
+            if self._continue(session, now_ms) is None:
+                return None, changed
+            return session, (yield from session.requested_in_turns(topics))
+
+        found = self._find(request, by_id)
+        if not isinstance(found, FetchSession):
+            return found, changed
+        return (yield from found.changes.run(take()))
+
+    def _find(self, request: FetchRequest, by_id: bool) -> FetchSession | ErrorCode | None:
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(request.session_id, None)
             return None
@@ -124,29 +198,24 @@ class FetchSessions:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
         if session.by_id is not by_id:
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-        session.take(changed, forgotten)
-        del self._sessions[session.id]
+        return session
+
+    def _continue(self, session: FetchSession, now_ms: int) -> FetchSession | None:
+        """Note that a session was used. One that was ended or evicted meanwhile serves this request and no other."""
+        was_there = self._sessions.pop(session.id, None) is not None
         if not session.partitions:
             return None
-        self._sessions[session.id] = session
+        if was_there:
+            self._sessions[session.id] = session
         session.used_ms = now_ms
         session.epoch = next_epoch(session.epoch)
         return session
 
-    def begin(
-        self, by_id: bool, asked: dict[Key, FetchPartition], found: dict[Key, PartitionData], now_ms: int
-    ) -> FetchSession | None:
-        """A new session, if there is room for it: all of what is `found` is told."""
-        if len(self._sessions) >= self.most and not self._make_room(len(asked), now_ms):
+    def begin(self, by_id: bool, size: int, now_ms: int) -> FetchSession | None:
+        """A new session for so many partitions, if there is room for it: they are to be added."""
+        if len(self._sessions) >= self.most and not self._make_room(size, now_ms):
             return None
         session = FetchSession(self._next_id, by_id, now_ms, now_ms)
-        for key, data in found.items():
-            session.partitions[key] = _Known(
-                asked[key],
-                high_watermark=data.high_watermark,
-                log_start_offset=data.log_start_offset,
-                failed=data.error_code != 0,
-            )
         self._next_id = self._next_id % _LAST_EPOCH + 1
         self._sessions[session.id] = session
         return session

@@ -7,14 +7,15 @@ computed from a request (decoding it, compressing its batches, encoding its resp
 import asyncio
 import gc
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from time import perf_counter
 from typing import Any, TypeVar
 
-__all__ = ["Aside", "Turns", "Work", "at_once", "collect_rarely", "each", "split"]
+__all__ = ["Aside", "Turns", "Work", "at_once", "collect_rarely", "each", "parts", "split"]
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -24,6 +25,7 @@ _TURN_S = 0.01
 """How long one request may hold up all others. There is one such turn in each round of the loop, however many requests there are."""
 _SHORT_TURN_S = 0.002
 """The same while other large requests wait: many may come in one round."""
+_ITEMS_AT_ONCE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,13 @@ def each(items: Iterable[A], function: Callable[[A], B]) -> Work[tuple[B, ...]]:
         found.append(function(item))
         yield None
     return tuple(found)
+
+
+def parts(items: Iterable[A]) -> Iterator[list[A]]:
+    """The items in lists, each of which is handled without turns for others in between."""
+    iterator = iter(items)
+    while some := list(islice(iterator, _ITEMS_AT_ONCE)):
+        yield some
 
 
 def collect_rarely() -> None:
@@ -110,6 +119,14 @@ class Turns:
             return True
         self._go_on(running)
         return False
+
+    def later(self, work: Work[T], done: Callable[[T], object], failed: Callable[[BaseException], object]) -> None:
+        """Do the work when it is its turn, such as for one of many clients that wait for the same."""
+        running = _Running(work, done, failed)
+        if self._has_loop():
+            self._go_on(running)
+        else:
+            self._finish(running)
 
     def aside(
         self, function: Callable[[], T], done: Callable[[T], object], failed: Callable[[BaseException], object]
