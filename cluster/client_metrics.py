@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from quorate.cluster.errors import Refusal
 from quorate.cluster.topic_settings import Kind, Setting, elements
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.coordinator.consumer.patterns import Pattern, PatternError, compiled
+from quorate.coordinator.errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,24 +39,24 @@ CLIENT_METRICS: Mapping[str, Setting] = {
 
 
 def check_client_metrics(name: str, configs: Mapping[str, str | None]) -> None:
-    """Raises `Refusal` for configs that a subscription cannot have, in the order of Kafka's ClientMetricsConfigs."""
+    """Raises `ApiError` for configs that a subscription cannot have, in the order of Kafka's ClientMetricsConfigs."""
     if nulls := [each for each, value in configs.items() if value is None]:
         listed = ",".join(nulls)
-        raise Refusal(ErrorCode.INVALID_CONFIG, f"Null value not supported for client metrics configs: {listed}")
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"Null value not supported for client metrics configs: {listed}")
     if not name:
-        raise Refusal(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
     values = {each: value for each, value in configs.items() if value is not None}
     for each in values:
         if each not in CLIENT_METRICS:
-            raise Refusal(ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {each}")
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {each}")
     for each, value in values.items():
         if problem := CLIENT_METRICS[each].problem(value):
-            raise Refusal(ErrorCode.INVALID_CONFIG, problem)
+            raise ApiError(ErrorCode.INVALID_CONFIG, problem)
         if CLIENT_METRICS[each].kind is Kind.LIST and elements(value).count(""):
-            raise Refusal(ErrorCode.INVALID_CONFIG, f"Configuration '{each}' values must not be empty.")
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"Configuration '{each}' values must not be empty.")
     if "interval.ms" in values and not _LEAST_MS <= int(values["interval.ms"]) <= _MOST_MS:
         interval_ms = int(values["interval.ms"])
-        raise Refusal(
+        raise ApiError(
             ErrorCode.INVALID_REQUEST,
             f"Invalid value {interval_ms} for interval.ms, interval must be between {_LEAST_MS} and {_MOST_MS} (1 hour)",
         )
@@ -79,7 +79,7 @@ def matches(configs: Mapping[str, str], client: Mapping[str, str]) -> bool:
 
 
 def _selectors(texts: "Iterable[str]") -> dict[str, Pattern]:
-    """Property → regex, of texts such as `client_id=app.*`. Raises `Refusal`."""
+    """Property → regex, of texts such as `client_id=app.*`. Raises `ApiError`."""
     found: dict[str, Pattern] = {}
     for text in texts:
         parts = text.split("=")
@@ -91,5 +91,5 @@ def _selectors(texts: "Iterable[str]") -> dict[str, Pattern]:
                 raise PatternError
             found[name] = compiled(parts[1].strip())
         except PatternError:
-            raise Refusal(ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: {text}") from None
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: {text}") from None
     return found

@@ -7,11 +7,10 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic
 
 from quorate.cluster.clock import Handle
-from quorate.cluster.producers import Refused
 from quorate.cluster.topics import PartitionState
 from quorate.codecs import CoordinatorRecord, LogError
 from quorate.codecs.batches import BatchProblem, read_batches
-from quorate.coordinator.log import AppendError, StoredMarker, StoredRecord
+from quorate.coordinator.log import StoredMarker, StoredRecord
 from quorate.coordinator.log_batches import batch_of, blocks_of, in_batches, stored_in
 from quorate.coordinator.partition_runtime import S
 from quorate.coordinator.partitioning import partition_for
@@ -57,10 +56,7 @@ class PartitionCoordinatorLog:
             leader_epoch=self.partition.leader_epoch,
             base_sequence=self.base_sequence,
         )
-        try:
-            log.append_own(data, timestamp_ms)
-        except Refused as refused:
-            raise AppendError(refused.code) from None
+        log.append_own(data, timestamp_ms)
         return first
 
     def parts(self, records: Sequence[CoordinatorRecord]) -> Iterable[Sequence[CoordinatorRecord]]:
@@ -69,17 +65,14 @@ class PartitionCoordinatorLog:
 
     def append_marker(self, producer_id: int, producer_epoch: int, *, commit: bool, timestamp_ms: int) -> int:
         """Write the end of a transaction; returns its offset. Raises `AppendError`."""
-        try:
-            return self.partition.log.append_marker(
-                producer_id,
-                producer_epoch,
-                commit=commit,
-                now_ms=timestamp_ms,
-                leader_epoch=self.partition.leader_epoch,
-                coordinator_epoch=self.coordinator_epoch,
-            )
-        except Refused as refused:
-            raise AppendError(refused.code) from None
+        return self.partition.log.append_marker(
+            producer_id,
+            producer_epoch,
+            commit=commit,
+            now_ms=timestamp_ms,
+            leader_epoch=self.partition.leader_epoch,
+            coordinator_epoch=self.coordinator_epoch,
+        )
 
     def read(self) -> Iterator[StoredRecord | StoredMarker]:
         """Everything, oldest first. Raises `LogError` for damage."""

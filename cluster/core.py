@@ -21,7 +21,7 @@ from quorate.cluster.authorizer import Acls, Authorizer
 from quorate.cluster.broker import Broker
 from quorate.cluster.changes import Changes
 from quorate.cluster.clock import Clock, RealClock
-from quorate.cluster.errors import ClusterStateError, Refusal
+from quorate.cluster.errors import ClusterStateError
 from quorate.cluster.faults import Faults
 from quorate.cluster.flushing import Flusher
 from quorate.cluster.groups import GroupCoordinators
@@ -30,7 +30,6 @@ from quorate.cluster.maintenance import Maintenance
 from quorate.cluster.meter import Meter
 from quorate.cluster.persistence import INTERNAL, facts_of, restore, state_of
 from quorate.cluster.placement import place
-from quorate.cluster.producers import Refused
 from quorate.cluster.quotas import Quotas
 from quorate.cluster.scram import ScramCredentials
 from quorate.cluster.security import Security
@@ -45,7 +44,9 @@ from quorate.codecs import Uuid
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.printable import brief
 from quorate.coordinator.config import GroupConfig
+from quorate.coordinator.errors import ApiError
 from quorate.coordinator.image import MetadataImage, TopicImage
+from quorate.coordinator.log import AppendError
 
 __all__ = ["ClusterCore"]
 
@@ -250,31 +251,31 @@ class ClusterCore:
         return self.partition(partition.topic, partition.index) is partition
 
     def placed(self, partitions: int, replicas: int) -> list[tuple[int, ...]]:
-        """Brokers for new partitions. Raises `Refusal` if there are fewer brokers than replicas."""
+        """Brokers for new partitions. Raises `ApiError` if there are fewer brokers than replicas."""
         up = self.alive
         if not 1 <= replicas <= len(up):
-            raise Refusal(
+            raise ApiError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
                 f"a replication factor of {replicas} cannot be with {len(up)} brokers that are up",
             )
         return place(up, partitions, replicas, self.random)
 
     def _check_room(self, partitions: int) -> None:
-        """Raises `Refusal` if so many more partitions are too many for this process."""
+        """Raises `ApiError` if so many more partitions are too many for this process."""
         most = self.settings.number(MOST_PARTITIONS)
         if self._partitions + partitions > most:
             told = f"the cluster has {self._partitions:,} partitions, and may have {most:,}; raise {MOST_PARTITIONS}"
-            raise Refusal(ErrorCode.POLICY_VIOLATION, told)
+            raise ApiError(ErrorCode.POLICY_VIOLATION, told)
 
     def check_new_name(self, name: str) -> None:
-        """Raises `Refusal` if no topic may have this name, or one has it, or one that metrics could not tell from it."""
+        """Raises `ApiError` if no topic may have this name, or one has it, or one that metrics could not tell from it."""
         if not is_valid_name(name):
-            raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"a topic cannot be named {brief(name)!r}")
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"a topic cannot be named {brief(name)!r}")
         if name in self.topics:
-            raise Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {name} already")
+            raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {name} already")
         if clash := self._metric_names.get(_metric_name(name)):
             told = f"{name} could not be told from {min(clash)} in metrics' names"
-            raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, told)
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, told)
 
     def create_topic(
         self,
@@ -286,7 +287,7 @@ class ClusterCore:
         config: Mapping[str, str] | None = None,
         only_check: bool = False,
     ) -> TopicState:
-        """Make a topic at once. -1: the brokers' default. Raises `Refusal`."""
+        """Make a topic at once. -1: the brokers' default. Raises `ApiError`."""
         with self.changes.at_once():
             self.check_new_name(name)
             topic = at_once(self.new_topic(name, partitions, replicas, assignment, config))
@@ -302,12 +303,12 @@ class ClusterCore:
         assignment: Sequence[Sequence[int]] | None,
         config: Mapping[str, str] | None,
     ) -> Work[TopicState]:
-        """A topic that does not exist before `enter_topics`. Raises `Refusal`."""
+        """A topic that does not exist before `enter_topics`. Raises `ApiError`."""
         if assignment is None:
             count = self.settings.number("num.partitions") if partitions == -1 else partitions
             factor = self.settings.number("default.replication.factor") if replicas == -1 else replicas
             if count <= 0:
-                raise Refusal(ErrorCode.INVALID_PARTITIONS, f"a topic cannot have {count} partitions")
+                raise ApiError(ErrorCode.INVALID_PARTITIONS, f"a topic cannot have {count} partitions")
             self._check_room(count)
             chosen = self.placed(count, factor)
         else:
@@ -322,37 +323,37 @@ class ClusterCore:
             yield None
         return topic
 
-    def enter_topics(self, topics: Sequence[TopicState]) -> Work[dict[str, Refusal]]:
+    def enter_topics(self, topics: Sequence[TopicState]) -> Work[dict[str, ApiError]]:
         """Have new topics exist, all from the same moment on, as KRaft's controller writes one atomic batch.
 
         They are written down before they are visible. Returns why some are refused: there is no room
         for them, their logs cannot be made, or the disk is full.
         """
-        refused: dict[str, Refusal] = {}
+        refused: dict[str, ApiError] = {}
         for topic in topics:
             try:
                 yield from self._equipping(topic)
                 yield None
-            except Refusal as refusal:
+            except ApiError as refusal:
                 refused[topic.name] = refusal
             except OSError as error:
-                refused[topic.name] = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror)
+                refused[topic.name] = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror)
         equipped = [topic for topic in topics if topic.name not in refused]
         try:
             entered, change = yield from self._preparing(lambda: self._entering(equipped, refused))
             if not self.turns.closing:
                 self._enter_all(entered, change)
-        except Refusal as refusal:
+        except ApiError as refusal:
             refused |= {topic.name: refusal for topic in equipped if topic.name not in refused}
         if self.turns.closing:  # some of the request may have been refused for want of brokers: all of it is
-            refused = {topic.name: Refusal(ErrorCode.BROKER_NOT_AVAILABLE, "the cluster stops") for topic in topics}
+            refused = {topic.name: ApiError(ErrorCode.BROKER_NOT_AVAILABLE, "the cluster stops") for topic in topics}
         for topic in topics:
             if topic.name in refused:
                 yield from self._unequipping(topic.partitions)
         return refused
 
     def _entering(
-        self, topics: Sequence[TopicState], refused: dict[str, Refusal]
+        self, topics: Sequence[TopicState], refused: dict[str, ApiError]
     ) -> Work[tuple[list[TopicState], TopicsChange | None]]:
         """Check new topics once more, and encode that those exist which are not `refused`."""
         entered = []
@@ -366,10 +367,10 @@ class ClusterCore:
                 for partition in topic.partitions:
                     partition.elect(up)  # brokers may have come or gone
                 yield from self._equipping(topic)  # their configs may have changed
-            except Refusal as refusal:
+            except ApiError as refusal:
                 refused[topic.name] = refusal
             except OSError as error:
-                refused[topic.name] = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror)
+                refused[topic.name] = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror)
             else:
                 entered.append(topic)
                 partitions += len(topic.partitions)
@@ -378,12 +379,12 @@ class ClusterCore:
         return entered, change
 
     def _enter_all(self, topics: Sequence[TopicState], change: TopicsChange | None) -> None:
-        """Have topics exist. Raises `Refusal` if that cannot be written down."""
+        """Have topics exist. Raises `ApiError` if that cannot be written down."""
         for topic in topics:
             self.enter(topic)
         try:
             self._commit(topics, change)
-        except Refusal:
+        except ApiError:
             for topic in topics:
                 self._leave(topic)
             raise
@@ -413,21 +414,21 @@ class ClusterCore:
             return self.create_topic(name, partitions=partitions, replicas=replicas, config=config)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic at once. Raises `Refusal` if it does not exist, or on a full disk."""
+        """Delete a topic at once. Raises `ApiError` if it does not exist, or on a full disk."""
         with self.changes.at_once():
             topic = self.topics.get(name)
             if topic is None:
-                raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             at_once(self.delete_topics([topic]))
 
     def delete_topics(self, topics: Sequence[TopicState]) -> Work[None]:
-        """Delete topics, all at the same moment, then their folders. Raises `Refusal` on a full disk, and deletes nothing."""
+        """Delete topics, all at the same moment, then their folders. Raises `ApiError` on a full disk, and deletes nothing."""
         change = yield from self._preparing(lambda: self._encoding((topic.id, None) for topic in topics))
         for topic in topics:
             self._leave(topic)
         try:
             self._commit(topics, change)
-        except Refusal:
+        except ApiError:
             for topic in topics:
                 self.enter(topic)
             raise
@@ -477,7 +478,7 @@ class ClusterCore:
         *,
         only_check: bool = False,
     ) -> None:
-        """Raise a topic's number of partitions at once. Raises `Refusal`."""
+        """Raise a topic's number of partitions at once. Raises `ApiError`."""
         with self.changes.at_once():
             at_once(self.grow(name, count, assignment, only_check=only_check))
 
@@ -492,15 +493,15 @@ class ClusterCore:
         """The same in turns: the new partitions are there for all at the same moment."""
         topic = self.topics.get(name)
         if topic is None:
-            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         have = len(topic.partitions)
         if count <= have:
-            raise Refusal(ErrorCode.INVALID_PARTITIONS, f"{name} has {have} partitions; {count} would not be more")
+            raise ApiError(ErrorCode.INVALID_PARTITIONS, f"{name} has {have} partitions; {count} would not be more")
         if assignment is None:
             chosen = self.placed(count - have, len(topic.partitions[0].replicas))
         else:
             if len(assignment) != count - have:
-                raise Refusal(
+                raise ApiError(
                     ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                     f"{count - have} partitions are to be added, brokers are given for {len(assignment)}",
                 )
@@ -519,15 +520,15 @@ class ClusterCore:
             self._partitions += len(added)
             try:
                 self._commit([topic], change)
-            except Refusal:
+            except ApiError:
                 del topic.partitions[have:]
                 self._partitions -= len(added)
                 raise
-        except (OSError, Refusal) as error:
+        except (OSError, ApiError) as error:
             yield from self._unequipping(added)
-            if isinstance(error, Refusal):
+            if isinstance(error, ApiError):
                 raise
-            raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror) from None
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror) from None
         self._show([topic])
 
     def _adding(self, grown: TopicState, added: Sequence[PartitionState]) -> Work[TopicsChange | None]:
@@ -537,16 +538,16 @@ class ClusterCore:
         return (yield from self._encoding([(grown.id, facts_of(grown))]))
 
     def reassign(self, partition: PartitionState, brokers: Sequence[int] | None) -> None:
-        """Give a partition other replicas; it has them at once, as replicas share a log. Raises `Refusal`."""
+        """Give a partition other replicas; it has them at once, as replicas share a log. Raises `ApiError`."""
         with self.changes.at_once():
             self._reassign(partition, brokers)
 
     def _reassign(self, partition: PartitionState, brokers: Sequence[int] | None) -> None:
         if not self.has(partition):
-            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         topic = self.topics[partition.topic]
         if brokers is None:
-            raise Refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+            raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
         (replicas,) = self.check_assignment([brokers])
         before = replace(partition)
         try:
@@ -556,15 +557,15 @@ class ClusterCore:
             partition.in_sync = ()
             partition.elect(self.alive)
             self._commit([topic])
-        except (OSError, Refusal) as error:
+        except (OSError, ApiError) as error:
             partition.replicas, partition.in_sync = before.replicas, before.in_sync
             partition.leader, partition.leader_epoch = before.leader, before.leader_epoch
             if self.data is not None:
                 others = [one for one in replicas if one not in before.replicas]  # which may wait for the disk
                 self.data.not_spread(partition.topic, partition.index, others)
-            if isinstance(error, Refusal):
+            if isinstance(error, ApiError):
                 raise
-            raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror) from None
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror) from None
         self._leadership[partition.topic] = self._leadership.get(partition.topic, 0) + 1
         self._show([topic])
         at_once(self._once_recorded(self._moving(partition)))
@@ -580,7 +581,7 @@ class ClusterCore:
     def elect_preferred(self, partition: PartitionState) -> bool:
         """Have the first replica lead again. Returns whether the leader changed."""
         if partition.replicas[0] not in self.alive:
-            raise Refusal(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
+            raise ApiError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
         changed = partition.elect(self.alive, preferred=True)
         if changed:
             self._leadership[partition.topic] = self._leadership.get(partition.topic, 0) + 1
@@ -590,12 +591,14 @@ class ClusterCore:
         return changed
 
     def check_assignment(self, assignment: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
-        """Brokers for partitions. Raises `Refusal` for none, one that is named twice, and one that there is not."""
+        """Brokers for partitions. Raises `ApiError` for none, one that is named twice, and one that there is not."""
         for brokers in assignment:
             if not brokers or len(set(brokers)) != len(brokers):
-                raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"brokers {list(brokers)} are none, or named twice")
+                raise ApiError(
+                    ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"brokers {list(brokers)} are none, or named twice"
+                )
             if unknown := sorted(set(brokers) - self.brokers.keys()):
-                raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"there is no broker {unknown[0]}")
+                raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"there is no broker {unknown[0]}")
         return [tuple(brokers) for brokers in assignment]
 
     def _elect(self, partitions: Iterable[PartitionState]) -> None:
@@ -622,7 +625,7 @@ class ClusterCore:
     def _equipping(self, topic: TopicState) -> Work[None]:
         """Give each partition its log, and the log the topic's configs.
 
-        Raises `Refusal` if another topic has the name by now, and `OSError`.
+        Raises `ApiError` if another topic has the name by now, and `OSError`.
         """
         leaders = [one.leader for one in topic.partitions]
         own = dict(topic.config)
@@ -636,7 +639,7 @@ class ClusterCore:
             files = partition.log.files
             if self.data is not None and (files is None or files.deleted):
                 if self.topics.get(topic.name, topic).id != topic.id:
-                    raise Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {topic.name} already")
+                    raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {topic.name} already")
                 partition.log = self.data.log(topic.name, partition.index, topic.id, partition.replicas, config, now_ms)
                 partition.log.on_unflushed = self.maintenance.unflushed
                 partition.log.on_due = self.flusher.ask
@@ -708,13 +711,13 @@ class ClusterCore:
                 self._equip(topic)
         try:
             self._write(changed)
-        except Refused as refused:  # it is tried again with the next change, from time to time, and at the end
+        except AppendError as refused:  # it is tried again with the next change, from time to time, and at the end
             if self._unwritten is not None:
                 self._unwritten.update(topic.id for topic in changed)
             self.note(_not_written(refused))
 
     def _preparing(self, work: Callable[[], Work[T]]) -> Work[T]:
-        """Prepare a change in turns, again if what it depends on changes meanwhile. Raises `Refusal`.
+        """Prepare a change in turns, again if what it depends on changes meanwhile. Raises `ApiError`.
 
         `work` changes nothing that can be seen. The change is to be made before the next turn.
         """
@@ -734,7 +737,7 @@ class ClusterCore:
         return (yield from self.data.metadata.preparing(topics, self.clock.now_ms()))
 
     def _commit(self, changed: Sequence[TopicState], change: TopicsChange | None = None) -> None:
-        """Write down a change before it is visible. Raises `Refusal` if that fails: the caller undoes it.
+        """Write down a change before it is visible. Raises `ApiError` if that fails: the caller undoes it.
 
         `change`: the same, which `_preparing` has encoded.
         """
@@ -744,14 +747,14 @@ class ClusterCore:
             else:
                 self._version += 1
                 self.data.metadata.write(change, self.clock.now_ms())
-        except Refused as refused:
+        except AppendError as refused:
             self.note(_not_written(refused))
-            raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, refused.message) from None
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, refused.message) from None
         except OSError as error:
-            raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror) from None
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror) from None
 
     def _write(self, changed: Sequence[TopicState]) -> None:
-        """Write down changed and deleted topics, earlier ones that failed, and all else. Raises `Refused`."""
+        """Write down changed and deleted topics, earlier ones that failed, and all else. Raises `AppendError`."""
         self._version += 1
         if self.data is None or not self._has_started:
             return
@@ -791,7 +794,7 @@ class ClusterCore:
                 for work in self._unrecorded:
                     at_once(work)
                 self.data.close()
-            except (OSError, Refused) as error:
+            except (OSError, AppendError) as error:
                 self.note(f"{self.data.path} could not be closed in order: {error}; the next start recovers it")
             finally:
                 self.data.release()
@@ -852,7 +855,7 @@ class ClusterCore:
         return found
 
 
-def _not_written(refused: Refused) -> str:
+def _not_written(refused: AppendError) -> str:
     return f"the cluster's metadata could not be written: {refused}; free some space"
 
 

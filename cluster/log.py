@@ -14,17 +14,18 @@ from quorate.cluster.epochs import begun_at, end_of, up_to
 from quorate.cluster.flushing import Unflushed
 from quorate.cluster.log_config import LogConfig
 from quorate.cluster.produced import check_batch, in_place
-from quorate.cluster.producers import Producers, Refused
+from quorate.cluster.producers import Producers
 from quorate.cluster.storage.files import AbortedTransaction
 from quorate.cluster.storage.segment import BatchFacts, LogSegment, StoredBatch
 from quorate.cluster.storage.stores import FileStore, MemoryStore
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches.writer import encode_marker
+from quorate.coordinator.log import AppendError
 
 if TYPE_CHECKING:
     from quorate.cluster.storage.log_files import LogFiles
 
-__all__ = ["Appended", "Fetched", "PartitionLog", "Refused", "StoredBatch"]
+__all__ = ["Appended", "Fetched", "PartitionLog", "StoredBatch"]
 
 
 @dataclass(slots=True)
@@ -98,7 +99,7 @@ class PartitionLog:
         return sum(one.size for one in self.segments)
 
     def roll(self, now_ms: int) -> None:
-        """Begin a new segment, unless nothing is in this one. Raises `Refused` if it cannot be written."""
+        """Begin a new segment, unless nothing is in this one. Raises `AppendError` if it cannot be written."""
         if self.active.size:
             try:
                 self._roll(now_ms)
@@ -210,7 +211,7 @@ class PartitionLog:
         append_time: bool | None = None,
         max_batch_bytes: int | None = None,
     ) -> Appended:
-        """Take the one batch of a produce request; `facts`: of it, if `check_batch` has said them; `append_time` and `max_batch_bytes` as the log's settings have them, unless said. Raises `Refused`."""
+        """Take the one batch of a produce request; `facts`: of it, if `check_batch` has said them; `append_time` and `max_batch_bytes` as the log's settings have them, unless said. Raises `AppendError`."""
         if facts is None:
             facts = check_batch(data, self.config.max_message_bytes if max_batch_bytes is None else max_batch_bytes)
         if facts.producer_id >= 0:
@@ -229,9 +230,9 @@ class PartitionLog:
         return Appended(facts.base_offset, facts.last_offset, now_ms if stamped else -1)
 
     def append_own(self, data: bytes, now_ms: int) -> None:
-        """Take a batch that the broker itself made, whose offsets are `next_offset` and on. Raises `Refused`."""
+        """Take a batch that the broker itself made, whose offsets are `next_offset` and on. Raises `AppendError`."""
         if len(data) > self.config.max_message_bytes:
-            raise Refused(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(data)} bytes")
+            raise AppendError(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(data)} bytes")
         self._add(BatchFacts.of(data), data, now_ms)
 
     def append_marker(
@@ -244,7 +245,7 @@ class PartitionLog:
         leader_epoch: int,
         coordinator_epoch: int = 0,
     ) -> int:
-        """End a producer's transaction; returns the marker's offset. Raises `Refused`."""
+        """End a producer's transaction; returns the marker's offset. Raises `AppendError`."""
         data = encode_marker(
             commit=commit,
             offset=self.next_offset,
@@ -302,7 +303,7 @@ class PartitionLog:
         self.epochs = epochs
 
     def _written(self, records: int) -> None:
-        """Bring it to the disk if that is wanted now, and have everybody see it, or have it brought there. Raises `Refused` if that fails: it is there, and nobody is told."""
+        """Bring it to the disk if that is wanted now, and have everybody see it, or have it brought there. Raises `AppendError` if that fails: it is there, and nobody is told."""
         if self.files is not None:
             self._unflushed += records
             if self._unflushed >= self.config.flush_messages:
@@ -322,7 +323,7 @@ class PartitionLog:
     # ---- what goes
 
     def delete_before(self, offset: int) -> None:
-        """The oldest records may go (DeleteRecords, KIP-107): segments that have only such go at once. Raises `Refused`."""
+        """The oldest records may go (DeleteRecords, KIP-107): segments that have only such go at once. Raises `AppendError`."""
         if offset <= self.start_offset:
             return
         was, self.start_offset = self.start_offset, offset
@@ -358,7 +359,7 @@ class PartitionLog:
     # ---- the disk
 
     def flush(self) -> None:
-        """Bring what was written to the disk. Raises `Refused`."""
+        """Bring what was written to the disk. Raises `AppendError`."""
         if self.files is None or self.flushed_offset >= self.next_offset:
             return
         try:
@@ -412,7 +413,7 @@ class PartitionLog:
         self._cannot_write(error)
 
     def close(self) -> None:
-        """Stop writing in order: everything is on the disk, with indexes and producers, and nothing has to be recovered. Raises `Refused`."""
+        """Stop writing in order: everything is on the disk, with indexes and producers, and nothing has to be recovered. Raises `AppendError`."""
         self.flush()
         if self.files is not None:
             try:
@@ -425,10 +426,10 @@ class PartitionLog:
             except OSError as error:
                 raise self._cannot_write(error) from None
 
-    def _cannot_write(self, error: OSError) -> Refused:
+    def _cannot_write(self, error: OSError) -> AppendError:
         if self.files is not None and self.files.deleted:
-            return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the topic was deleted")
+            return AppendError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the topic was deleted")
         why = f"the log cannot be written: {error.strerror or error}"
         if self.on_failure is not None and self.files is not None:
             self.on_failure(f"{self.files.home}: {why}")
-        return Refused(ErrorCode.KAFKA_STORAGE_ERROR, why)
+        return AppendError(ErrorCode.KAFKA_STORAGE_ERROR, why)

@@ -12,11 +12,11 @@ from quorate.cluster.clock import Handle
 from quorate.cluster.flushing import Unflushed
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.log_config import NEVER
-from quorate.cluster.producers import Refused
 from quorate.cluster.storage.cleaning import clean, is_due
 from quorate.cluster.storage.retention import expire
 from quorate.cluster.turns import Work
 from quorate.codecs import LogError
+from quorate.coordinator.log import AppendError
 
 if TYPE_CHECKING:
     from quorate.cluster.core import ClusterCore
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Maintenance"]
 
 _SLICE_S = 0.005
-_TROUBLE = (OSError, LogError, Refused)
+_TROUBLE = (OSError, LogError, AppendError)
 """What may go wrong with files."""
 
 
@@ -153,5 +153,5 @@ class Maintenance:
             return
         try:
             log.flush()
-        except Refused as refused:
+        except AppendError as refused:
             self.cluster.note(f"a log could not be flushed: {refused}")

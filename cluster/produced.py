@@ -7,7 +7,6 @@ from struct import Struct
 
 import google_crc32c
 
-from quorate.cluster.producers import Refused
 from quorate.cluster.storage.segment import BatchFacts
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches.v2 import (
@@ -22,6 +21,7 @@ from quorate.codecs.batches.v2 import (
     LOG_OVERHEAD,
     TRANSACTIONAL,
 )
+from quorate.coordinator.log import AppendError
 
 __all__ = ["check_batch", "in_place", "repacked"]
 
@@ -38,30 +38,32 @@ _CRC_AT = 17
 
 
 def check_batch(data: bytes, most_bytes: int) -> BatchFacts:
-    """What a batch says of itself. Raises `Refused` for one that is damaged, larger than `most_bytes`, or none that a producer may send."""
+    """What a batch says of itself. Raises `AppendError` for one that is damaged, larger than `most_bytes`, or none that a producer may send."""
     if len(data) < HEADER_BYTES:
-        raise Refused(ErrorCode.CORRUPT_MESSAGE, f"{len(data)} bytes are less than a batch's header")
+        raise AppendError(ErrorCode.CORRUPT_MESSAGE, f"{len(data)} bytes are less than a batch's header")
     base_offset, length, _, magic, crc, attributes, last_delta, _, _, producer_id, _, sequence, count = (
         HEADER.unpack_from(data)
     )
     if magic != 2:
-        raise Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"message format {magic}")
+        raise AppendError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"message format {magic}")
     if LOG_OVERHEAD + length != len(data):
-        raise Refused(ErrorCode.INVALID_RECORD, "a produce request has one batch for each partition")
+        raise AppendError(ErrorCode.INVALID_RECORD, "a produce request has one batch for each partition")
     if base_offset:
-        raise Refused(ErrorCode.INVALID_RECORD, f"offsets of producers begin at 0, not {base_offset}")
+        raise AppendError(ErrorCode.INVALID_RECORD, f"offsets of producers begin at 0, not {base_offset}")
     if len(data) > most_bytes:
-        raise Refused(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(data)} bytes, at most {most_bytes} are allowed")
+        raise AppendError(
+            ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(data)} bytes, at most {most_bytes} are allowed"
+        )
     if google_crc32c.value(data[CRC_START:]) != crc:
-        raise Refused(ErrorCode.CORRUPT_MESSAGE, "the CRC does not match")
+        raise AppendError(ErrorCode.CORRUPT_MESSAGE, "the CRC does not match")
     if attributes & COMPRESSION_MASK > LAST_COMPRESSION:  # over which a broker fails
-        raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"there is no compression {attributes & COMPRESSION_MASK}")
+        raise AppendError(ErrorCode.UNKNOWN_SERVER_ERROR, f"there is no compression {attributes & COMPRESSION_MASK}")
     if count <= 0 or last_delta != count - 1:
-        raise Refused(ErrorCode.INVALID_RECORD, f"record count {count} with last offset delta {last_delta}")
+        raise AppendError(ErrorCode.INVALID_RECORD, f"record count {count} with last offset delta {last_delta}")
     if attributes & CONTROL:
-        raise Refused(ErrorCode.INVALID_RECORD, "control batch not allowed from a producer")
+        raise AppendError(ErrorCode.INVALID_RECORD, "control batch not allowed from a producer")
     if producer_id >= 0 > sequence:
-        raise Refused(ErrorCode.INVALID_RECORD, f"producer {producer_id} does not say which batch of its own it is")
+        raise AppendError(ErrorCode.INVALID_RECORD, f"producer {producer_id} does not say which batch of its own it is")
     return BatchFacts.of(data)
 
 

@@ -11,22 +11,13 @@ from dataclasses import dataclass, field
 from quorate.cluster.storage.files import AbortedTransaction, ProducerEntry
 from quorate.cluster.storage.segment import BatchFacts
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.codecs.errors import QuorateError
+from quorate.coordinator.log import AppendError
 
-__all__ = ["KnownBatch", "Producer", "Producers", "Refused"]
+__all__ = ["KnownBatch", "Producer", "Producers"]
 
 _REMEMBERED = 5
 """So many batches of a producer are remembered, so that one that comes again is known (KIP-98)."""
 _SEQUENCES = 0x7FFFFFFF
-
-
-class Refused(QuorateError):
-    """A batch that is not taken: `code` is Kafka's."""
-
-    def __init__(self, code: ErrorCode, message: str = "") -> None:
-        super().__init__(message or code.name)
-        self.code = code
-        self.message = message
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +87,7 @@ class Producers:
         return next((one for one in producer.batches if (one.first_sequence, one.last_sequence) == asked), None)
 
     def check(self, facts: BatchFacts) -> None:
-        """Raises `Refused` unless the batch is the producer's next one.
+        """Raises `AppendError` unless the batch is the producer's next one.
 
         Of a producer that is not known any sequence is taken: its batches may have been deleted (KIP-360); but none behind one that it began with, and of clients that
         leave it to the broker to add partitions only 0 (KIP-890).
@@ -107,19 +98,21 @@ class Producers:
             return
         epoch, sequence = facts.producer_epoch, facts.base_sequence
         if epoch < producer.epoch:
-            raise Refused(ErrorCode.INVALID_PRODUCER_EPOCH, f"producer epoch {epoch} is older than {producer.epoch}")
+            raise AppendError(
+                ErrorCode.INVALID_PRODUCER_EPOCH, f"producer epoch {epoch} is older than {producer.epoch}"
+            )
         if not facts.transactional and producer.transaction_start is not None:
-            raise Refused(ErrorCode.INVALID_TXN_STATE, "a batch outside the producer's open transaction")
+            raise AppendError(ErrorCode.INVALID_TXN_STATE, "a batch outside the producer's open transaction")
         self._check_asked(facts, begins=not producer.batches)
         if epoch > producer.epoch:
             if sequence != 0:
-                raise Refused(
+                raise AppendError(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"sequence {sequence} is the first of a new epoch, not 0"
                 )
             return
         expected = (producer.last_sequence + 1) & _SEQUENCES
         if sequence != expected:
-            raise Refused(
+            raise AppendError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"sequence {sequence}, but {expected} would be the next"
             )
 
@@ -129,10 +122,10 @@ class Producers:
             return
         sequence = facts.base_sequence
         if asked.adds and begins and sequence != 0:
-            raise Refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "a producer that is not known begins with 0")
+            raise AppendError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "a producer that is not known begins with 0")
         if sequence > asked.lowest_sequence:
             told = f"sequence {sequence}, but {asked.lowest_sequence} is still to come"
-            raise Refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, told)
+            raise AppendError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, told)
 
     def aborted_between(self, first: int, until: int) -> list[tuple[int, int]]:
         """Producer id and first offset of the transactions that were aborted in a range of offsets, as a fetch response has them."""

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from ipaddress import ip_address
 from typing import TypeAlias
 
-from quorate.cluster.errors import Refusal
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.coordinator.errors import ApiError
 
 __all__ = ["CLIENT_ID", "IP", "USER", "Entity", "Quotas", "check_entity", "check_quota"]
 
@@ -30,7 +30,7 @@ _SHOWN = 100
 
 
 def check_entity(entity: Mapping[str, str | None]) -> None:
-    """Raises `Refusal` for whom there can be no quota."""
+    """Raises `ApiError` for whom there can be no quota."""
     if not entity:
         raise _invalid("a quota is for somebody")
     for kind, name in entity.items():
@@ -46,7 +46,7 @@ def check_entity(entity: Mapping[str, str | None]) -> None:
 
 
 def check_quota(kinds: Iterable[str], key: str, value: float) -> None:
-    """Raises `Refusal` for a quota that there is not for these types of entities, or that cannot be."""
+    """Raises `ApiError` for a quota that there is not for these types of entities, or that cannot be."""
     known = _OF_ADDRESSES if IP in kinds else _OF_CLIENTS
     if key not in known:
         raise _invalid(f"there is no quota {key[:_SHOWN]}: {', '.join(known)}")
@@ -67,5 +67,5 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _invalid(message: str) -> Refusal:
-    return Refusal(ErrorCode.INVALID_REQUEST, message)
+def _invalid(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, message)

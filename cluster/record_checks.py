@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from quorate.cluster.produced import repacked
-from quorate.cluster.producers import Refused
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches import BatchRecord, encode_batch
 from quorate.codecs.batches.compression import DecompressionError, TooLargeError, compress
@@ -31,6 +30,7 @@ from quorate.codecs.batches.v2 import (
 )
 from quorate.codecs.columnar.frame import Bools, Ints
 from quorate.codecs.columnar.record_facts import RecordFacts, record_facts
+from quorate.coordinator.log import AppendError
 
 __all__ = ["InvalidRecords", "TopicPolicy", "validated"]
 
@@ -46,7 +46,7 @@ _DESCRIBED = 1000
 """Of so many records the response says what is wrong. Kafka does so for all, and makes a hundred megabytes out of a kilobyte."""
 
 
-class InvalidRecords(Refused):
+class InvalidRecords(AppendError):
     """Records that a topic does not take, each by itself. `records`: their places in the batch, and what is wrong, as the response has it."""
 
     def __init__(self, code: ErrorCode, message: str, records: Sequence[tuple[int, str | None]]) -> None:
@@ -101,7 +101,7 @@ class _Records:
 
 
 def validated(batch: bytes, policy: TopicPolicy, now_ms: int, limit_bytes: int = MAX_BATCH_BYTES) -> tuple[bytes, int]:
-    """The batch in the compression that the topic wants, and the latest timestamp of its records. Raises `Refused`, and `TooLargeError` above a lower limit than usual.
+    """The batch in the compression that the topic wants, and the latest timestamp of its records. Raises `AppendError`, and `TooLargeError` above a lower limit than usual.
 
     In the order of `LogValidator`: a batch that cannot be read is refused as a whole, and only then single records are (`InvalidRecords`, KIP-467). What a
     broker fails over is UNKNOWN_SERVER_ERROR here, too: bytes that do not decompress, and offsets out of order in a compressed batch that it would
@@ -114,11 +114,11 @@ def validated(batch: bytes, policy: TopicPolicy, now_ms: int, limit_bytes: int =
     try:
         body, start, end = payload(batch, 0, len(batch), _NONE if nothing else source, count, limit_bytes)
     except DecompressionError as error:
-        raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"the records do not decompress: {error}") from None
+        raise AppendError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the records do not decompress: {error}") from None
     except TooLargeError as error:
         if limit_bytes < MAX_BATCH_BYTES:
             raise
-        raise Refused(ErrorCode.MESSAGE_TOO_LARGE, f"the records are too large decompressed: {error}") from None
+        raise AppendError(ErrorCode.MESSAGE_TOO_LARGE, f"the records are too large decompressed: {error}") from None
     records = _read(body, start, end, count, packed=source != _NONE, kept=source == target)
     stamped = bool(attributes & LOG_APPEND_TIME)
     oldest_ms, newest_ms = (long_sum(base_ms, one) for one in records.range_of_timestamps())
@@ -134,7 +134,9 @@ def validated(batch: bytes, policy: TopicPolicy, now_ms: int, limit_bytes: int =
     newest_ms = max(newest_ms, _NO_TIMESTAMP)
     if source == target:
         if source != _NONE and not records.in_order():
-            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, "the offsets of a compressed batch are not 0, 1, 2 and so on")
+            raise AppendError(
+                ErrorCode.UNKNOWN_SERVER_ERROR, "the offsets of a compressed batch are not 0, 1, 2 and so on"
+            )
         return batch, newest_ms
     _check_writable(attributes & TRANSACTIONAL, *producer)
     first = records.first
@@ -146,7 +148,7 @@ def validated(batch: bytes, policy: TopicPolicy, now_ms: int, limit_bytes: int =
 
 
 def _read(body: bytes, position: int, end: int, count: int, *, packed: bool, kept: bool) -> _Records:
-    """All records of a batch. `packed`: they were compressed; `kept`: they stay as they are. Raises `Refused`."""
+    """All records of a batch. `packed`: they were compressed; `kept`: they stay as they are. Raises `AppendError`."""
     found = _Records()
     done = 0
     if count > _FEW:
@@ -168,8 +170,8 @@ def _read(body: bytes, position: int, end: int, count: int, *, packed: bool, kep
     except BadRecordsError as error:
         size = body[position : position + 5]
         if not packed and len(size) == 5 and min(size) > 0x7F:  # the one thing here that brokers do not expect to fail
-            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
-        raise Refused(ErrorCode.INVALID_RECORD, str(error)) from None
+            raise AppendError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
+        raise AppendError(ErrorCode.INVALID_RECORD, str(error)) from None
     return found
 
 
@@ -220,15 +222,17 @@ def _check_each(records: _Records, policy: TopicPolicy, now_ms: int, base_ms: in
 
 
 def _check_writable(transactional: int, producer_id: int, epoch: int, sequence: int) -> None:
-    """Whether brokers can write a batch of a producer again (`MemoryRecordsBuilder.validateProducerState`). Raises `Refused`."""
+    """Whether brokers can write a batch of a producer again (`MemoryRecordsBuilder.validateProducerState`). Raises `AppendError`."""
     if transactional and producer_id == -1:
-        raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, "a transactional batch without a producer id")
+        raise AppendError(ErrorCode.UNKNOWN_SERVER_ERROR, "a transactional batch without a producer id")
     if producer_id != -1 and (epoch == -1 or sequence < 0):
-        raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"producer {producer_id} with epoch {epoch}, sequence {sequence}")
+        raise AppendError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"producer {producer_id} with epoch {epoch}, sequence {sequence}"
+        )
 
 
 def _written_again(batch: bytes, content: tuple[bytes, int, int], target: str) -> bytes:
-    """The batch as a broker writes it that has to compress it otherwise: offsets from 0 on, and times counted from the first one's. Raises `Refused`."""
+    """The batch as a broker writes it that has to compress it otherwise: offsets from 0 on, and times counted from the first one's. Raises `AppendError`."""
     _, _, epoch, _, _, attributes, _, _, _, producer_id, producer_epoch, sequence, _ = HEADER.unpack_from(batch)
     return encode_batch(
         _records(batch, *content),
@@ -242,13 +246,13 @@ def _written_again(batch: bytes, content: tuple[bytes, int, int], target: str) -
 
 
 def _records(batch: bytes, body: bytes, position: int, end: int) -> Iterator[BatchRecord]:
-    """The records with offsets from 0 on. Raises `Refused`."""
+    """The records with offsets from 0 on. Raises `AppendError`."""
     _, _, _, _, _, attributes, _, base_ms, latest_ms, *_, count = HEADER.unpack_from(batch)
     for place in range(count):
         position, delta, _, key, value, headers = read_record(body, position, end)
         at_ms = latest_ms if attributes & LOG_APPEND_TIME else long_sum(base_ms, delta)
         if at_ms < _NO_TIMESTAMP:
-            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, f"a record has the negative timestamp {at_ms}")
+            raise AppendError(ErrorCode.UNKNOWN_SERVER_ERROR, f"a record has the negative timestamp {at_ms}")
         # Java replaces what is no UTF-8.
         names = tuple(
             (name.encode("utf-8", "surrogateescape").decode("utf-8", "replace"), one) for name, one in headers

@@ -12,11 +12,11 @@ import google_crc32c
 
 from quorate.assignors.java_order import JavaHashSet
 from quorate.cluster.client_metrics import INTERVAL_MS, matches
-from quorate.cluster.errors import Refusal
 from quorate.cluster.topic_settings import elements
 from quorate.codecs import Uuid
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches.compression import decompress
+from quorate.coordinator.errors import ApiError
 
 if TYPE_CHECKING:
     from quorate.codecs.api.broker import PushTelemetryRequest
@@ -118,18 +118,18 @@ class Telemetry:
 
 
 def check_push(request: "PushTelemetryRequest", instance: Instance, most_bytes: int, now_ms: int) -> None:
-    """Raises `Refusal`, in the order of Kafka's validatePushRequest."""
+    """Raises `ApiError`, in the order of Kafka's validatePushRequest."""
     whose = f"[{request.client_instance_id}]"
     if instance.terminating:
-        raise Refusal(ErrorCode.INVALID_REQUEST, f"client {whose} has pushed with the terminating flag before")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"client {whose} has pushed with the terminating flag before")
     if not instance.may_push(now_ms) and not request.terminating:
-        raise Refusal(ErrorCode.THROTTLING_QUOTA_EXCEEDED, f"client {whose} pushes before its interval is over")
+        raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, f"client {whose} pushes before its interval is over")
     if request.subscription_id != instance.subscription_id:
-        raise Refusal(ErrorCode.UNKNOWN_SUBSCRIPTION_ID, f"client {whose} has another subscription")
+        raise ApiError(ErrorCode.UNKNOWN_SUBSCRIPTION_ID, f"client {whose} has another subscription")
     if not 0 <= request.compression_type < len(_KNOWN_TYPES):
-        raise Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression type {request.compression_type}")
+        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression type {request.compression_type}")
     if len(request.metrics) > most_bytes:
-        raise Refusal(ErrorCode.TELEMETRY_TOO_LARGE, f"more than {most_bytes} bytes (telemetry.max.bytes)")
+        raise ApiError(ErrorCode.TELEMETRY_TOO_LARGE, f"more than {most_bytes} bytes (telemetry.max.bytes)")
 
 
 def check_payload(request: "PushTelemetryRequest", most_bytes: int) -> None:

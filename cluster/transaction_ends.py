@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 from quorate.cluster.clock import Handle
 from quorate.cluster.coordinators import PartitionCoordinatorLog
-from quorate.cluster.errors import Refusal
-from quorate.cluster.producers import Refused
 from quorate.cluster.topics import PartitionState
 from quorate.cluster.transaction_records import ENDED, Transaction, transaction_of
 from quorate.codecs import CONSUMER_OFFSETS, as_kafka_reads
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.messages.transaction import TransactionLogKey, TransactionLogValue
-from quorate.coordinator.log import AppendError, StoredRecord
+from quorate.coordinator.errors import ApiError
+from quorate.coordinator.log import StoredRecord
 from quorate.coordinator.results import Pending
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ class Coordinator:
 
 
 class Endings:
-    """Transactions that are about to end. `running`: who coordinates each partition now; `put`: writes down what is known of a transaction, and raises `Refusal`."""
+    """Transactions that are about to end. `running`: who coordinates each partition now; `put`: writes down what is known of a transaction, and raises `ApiError`."""
 
     def __init__(
         self,
@@ -104,7 +103,7 @@ class Endings:
                 return
             try:
                 flushing = self._write_markers(coordinator, prepared)
-            except (AppendError, Refusal, Refused) as error:
+            except ApiError as error:
                 self._try_again(coordinator, prepared, error)
                 return
             (self.cluster.flusher.after if flushing else _now)(end)
@@ -114,9 +113,9 @@ class Endings:
                 return
             try:
                 if not there:
-                    raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
+                    raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
                 self._put(coordinator, ended)
-            except Refusal as error:
+            except ApiError as error:
                 self._try_again(coordinator, prepared, error)
                 return
             if prepared.transactional_id in coordinator.told:
@@ -147,7 +146,7 @@ class Endings:
                 return
             try:
                 self.complete(coordinator, self._put(coordinator, prepared) if decide else prepared)
-            except Refusal as refusal:
+            except ApiError as refusal:
                 self._try_again(coordinator, prepared, refusal, decide=True)
 
         if transactional_id not in coordinator.told:

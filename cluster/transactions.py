@@ -10,14 +10,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from quorate.cluster.coordinators import PartitionCoordinatorLog
-from quorate.cluster.errors import Refusal
-from quorate.cluster.producers import Refused
 from quorate.cluster.topics import PartitionState
 from quorate.cluster.transaction_ends import RETRY_MS, Coordinator, Endings
 from quorate.cluster.transaction_records import ENDED, Status, Transaction, record_of, tombstone_of
 from quorate.codecs import CoordinatorRecord, LogError
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import TRANSACTION_STATE
+from quorate.coordinator.errors import ApiError
 from quorate.coordinator.log import MAPPED_ERRORS, AppendError
 from quorate.coordinator.partitioning import partition_for
 from quorate.coordinator.results import Pending
@@ -70,10 +69,10 @@ class Transactions:
         return None if topic is None else topic.partitions[partition_for(transactional_id, len(topic.partitions))]
 
     def check_coordinator(self, broker: int, transactional_id: str) -> None:
-        """Raises `Refusal` if another broker coordinates the id."""
+        """Raises `ApiError` if another broker coordinates the id."""
         partition = self.partition_for(transactional_id)
         if partition is None or partition.leader != broker:
-            raise Refusal(ErrorCode.NOT_COORDINATOR)
+            raise ApiError(ErrorCode.NOT_COORDINATOR)
 
     def led_by(self, broker: int) -> Iterator[Transaction]:
         """The transactions that a broker coordinates."""
@@ -155,9 +154,9 @@ class Transactions:
     # ---- what producers ask for
 
     def begin(self, transactional_id: str, timeout_ms: int, producer_id: int, epoch: int) -> tuple[int, int]:
-        """InitProducerId: a producer begins, and those before it are fenced; an open transaction is aborted. Returns its id and epoch. Raises `Refusal`."""
+        """InitProducerId: a producer begins, and those before it are fenced; an open transaction is aborted. Returns its id and epoch. Raises `ApiError`."""
         if timeout_ms <= 0 or timeout_ms > self.cluster.settings.number("transaction.max.timeout.ms"):
-            raise Refusal(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+            raise ApiError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         coordinator = self._need(transactional_id)
         found = coordinator.by_id.get(transactional_id)
         if found is None:
@@ -169,13 +168,13 @@ class Transactions:
                 timeout_ms=timeout_ms,
             )
         elif producer_id >= 0 and not _may_resume(found, producer_id, epoch):
-            raise Refusal(ErrorCode.PRODUCER_FENCED)
+            raise ApiError(ErrorCode.PRODUCER_FENCED)
         elif found.status in ENDED:
-            raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
+            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
         if found.status is Status.ONGOING:
             found = self._end(coordinator, self._raised(found), commit=False)
             if coordinator.by_id[transactional_id].status in ENDED:
-                raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)  # the markers are yet to come; clients ask again
+                raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)  # the markers are yet to come; clients ask again
         if producer_id < 0 or producer_id != found.producer_id or epoch != found.last_epoch:
             found = self._raised(found)  # else the same request again: the producer did not get the answer
             if producer_id < 0:  # a new producer, so that the one before it is fenced (KIP-360)
@@ -196,14 +195,14 @@ class Transactions:
         version: int = 2,
         at_once: bool = False,
     ) -> None:
-        """Partitions that the transaction writes to, which begins with them. Raises `Refusal`.
+        """Partitions that the transaction writes to, which begins with them. Raises `ApiError`.
 
         `version`: of transactions, that the client knows; `at_once`: what it writes there comes in the same turn, and must not be on the disk before it is known whose it is.
         """
         coordinator = self._need(transactional_id)
         found = self._checked(coordinator, transactional_id, producer_id, epoch)
         if found.status in ENDED:
-            raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
+            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
         begins = found.status is not Status.ONGOING
         known = () if begins else found.partitions
         already = frozenset(known)
@@ -216,40 +215,42 @@ class Transactions:
         if at_once and coordinator.is_flushing:
             try:
                 coordinator.partition.log.flush()
-            except Refused as refused:
-                raise Refusal(MAPPED_ERRORS.get(refused.code, refused.code)) from None
+            except AppendError as refused:
+                raise ApiError(MAPPED_ERRORS.get(refused.code, refused.code)) from None
         if begins:
             self._set_timer(coordinator, found)
 
     def check_open(self, transactional_id: str, producer_id: int, epoch: int, where: tuple[str, int]) -> None:
-        """Raises `Refusal` unless the producer's open transaction has the partition (KIP-890)."""
+        """Raises `ApiError` unless the producer's open transaction has the partition (KIP-890)."""
         found = self._checked(self._need(transactional_id), transactional_id, producer_id, epoch)
         if found.status is not Status.ONGOING or where not in found.partitions:
-            raise Refusal(ErrorCode.TRANSACTION_ABORTABLE)
+            raise ApiError(ErrorCode.TRANSACTION_ABORTABLE)
 
     def end(
         self, transactional_id: str, producer_id: int, epoch: int, *, commit: bool, raise_epoch: bool
     ) -> tuple[int, int]:
-        """EndTxn: commit or abort; returns the producer's id and epoch from now on. With `raise_epoch` the epoch goes up with each end (KIP-890). Raises `Refusal`."""
+        """EndTxn: commit or abort; returns the producer's id and epoch from now on. With `raise_epoch` the epoch goes up with each end (KIP-890). Raises `ApiError`."""
         coordinator = self._need(transactional_id)
         found = coordinator.by_id.get(transactional_id)
         if found is None:
-            raise Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+            raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         # Whoever repeats a request that raised the epoch has the epoch before it, or the id before it, with its last epoch.
         rotated = producer_id == found.previous_producer_id and epoch == _LAST_EPOCH and found.epoch == 0
         again = raise_epoch and (rotated or epoch == found.epoch - 1)
         if producer_id != found.producer_id and not (again and rotated):
-            raise Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+            raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         ending, has_ended = found.status in ENDED, found.status in ENDED.values()
         # Of an end under way that is repeated the epoch was raised already; another end has to wait for it.
         expected = found.epoch - 1 if ending and raise_epoch else found.epoch
         if epoch != expected and not (has_ended and again):
-            raise Refusal(ErrorCode.PRODUCER_FENCED)
+            raise ApiError(ErrorCode.PRODUCER_FENCED)
         if ending:
-            raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS if found.commits is commit else ErrorCode.INVALID_TXN_STATE)
+            raise ApiError(
+                ErrorCode.CONCURRENT_TRANSACTIONS if found.commits is commit else ErrorCode.INVALID_TXN_STATE
+            )
         if has_ended and (again or not raise_epoch):
             if found.status is not (Status.COMPLETE_COMMIT if commit else Status.COMPLETE_ABORT):
-                raise Refusal(ErrorCode.INVALID_TXN_STATE)
+                raise ApiError(ErrorCode.INVALID_TXN_STATE)
             return found.producer_id, found.epoch
         if found.status is not Status.ONGOING:
             if raise_epoch and not commit:  # an abort without a transaction (KIP-890)
@@ -257,7 +258,7 @@ class Transactions:
                 found = replace(self._raised(found), partitions=(), start_ms=now_ms, version=2)
                 found = self._end(coordinator, found, commit=False)
                 return found.producer_id, found.epoch
-            raise Refusal(ErrorCode.INVALID_TXN_STATE)
+            raise ApiError(ErrorCode.INVALID_TXN_STATE)
         found = replace(self._raised(found), version=2) if raise_epoch else replace(found, version=0)
         found = self._end(coordinator, found, commit=commit)
         return found.producer_id, found.epoch
@@ -282,7 +283,7 @@ class Transactions:
                 if found.status not in (Status.ONGOING, *ENDED) and found.updated_ms <= before_ms:
                     try:
                         self._append(coordinator, tombstone_of(found.transactional_id))
-                    except Refusal:
+                    except ApiError:
                         return
                     del coordinator.by_id[found.transactional_id]
 
@@ -291,15 +292,15 @@ class Transactions:
     def _need(self, transactional_id: str) -> Coordinator:
         found = self._of(transactional_id)
         if found is None:
-            raise Refusal(ErrorCode.NOT_COORDINATOR)
+            raise ApiError(ErrorCode.NOT_COORDINATOR)
         return found
 
     def _checked(self, coordinator: Coordinator, transactional_id: str, producer_id: int, epoch: int) -> Transaction:
         found = coordinator.by_id.get(transactional_id)
         if found is None or found.producer_id != producer_id:
-            raise Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+            raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if epoch != found.epoch:
-            raise Refusal(ErrorCode.PRODUCER_FENCED)
+            raise ApiError(ErrorCode.PRODUCER_FENCED)
         return found
 
     def _raised(self, found: Transaction) -> Transaction:
@@ -334,7 +335,7 @@ class Transactions:
         if found is not None and found.status is Status.ONGOING:
             try:
                 self._end(coordinator, self._raised(found), commit=False)
-            except Refusal as refusal:
+            except ApiError as refusal:
                 if transactional_id not in coordinator.told:
                     coordinator.told.add(transactional_id)
                     self.cluster.note(f"transaction {transactional_id} could not be aborted, and will be: {refusal}")
@@ -344,7 +345,7 @@ class Transactions:
                 )
 
     def _put(self, coordinator: Coordinator, found: Transaction) -> Transaction:
-        """Write down what is known of an id from now on, then know it. Raises `Refusal`, and then nothing has changed."""
+        """Write down what is known of an id from now on, then know it. Raises `ApiError`, and then nothing has changed."""
         was = coordinator.by_id.get(found.transactional_id)
         previous = found.producer_id if was is None else was.producer_id
         found = replace(found, updated_ms=self.cluster.clock.now_ms(), previous_producer_id=previous)
@@ -357,7 +358,7 @@ class Transactions:
         try:
             log.append([record], timestamp_ms=self.cluster.clock.now_ms())
         except AppendError as error:
-            raise Refusal(MAPPED_ERRORS.get(error.code, error.code)) from None
+            raise ApiError(MAPPED_ERRORS.get(error.code, error.code)) from None
 
 
 def _may_resume(found: Transaction, producer_id: int, epoch: int) -> bool:

@@ -12,9 +12,9 @@ LONGEST_MESSAGE = 1_000
 
 
 class ApiError(QuorateError):
-    """What is wrong with a request, as Kafka's code; the message is for people."""
+    """A request, or a part of it, fails: `code` is Kafka's; `message` goes to the client where the response has a field for it."""
 
-    def __init__(self, code: ErrorCode, message: str = "") -> None:
+    def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(message or code.name)
         self.code = code
-        self.message = cut(message, LONGEST_MESSAGE)
+        self.message = None if message is None else cut(message, LONGEST_MESSAGE)

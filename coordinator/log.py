@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from quorate.codecs import CoordinatorRecord, MalformedRecord, UnknownRecord
-from quorate.codecs.errors import QuorateError
-from quorate.coordinator.errors import ErrorCode
+from quorate.coordinator.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
     from quorate.codecs.log.raw import RawBlock
@@ -36,12 +35,8 @@ MAPPED_ERRORS = {
 }
 
 
-class AppendError(QuorateError):
-    """The log could not be written; `code` is Kafka's."""
-
-    def __init__(self, code: ErrorCode) -> None:
-        super().__init__(code.name)
-        self.code = code
+class AppendError(ApiError):
+    """A batch is rejected, or the log cannot be written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

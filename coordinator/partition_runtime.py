@@ -153,7 +153,7 @@ class PartitionRuntime(Generic[S]):
         try:
             result = self.shard.handle(request, context)
         except ApiError as error:
-            response.complete(self.shard.failed(request, context, error.code, error.message))
+            response.complete(self.shard.failed(request, context, error.code, error.message or ""))
             return response
         failed = self._write_all(type(request).__name__, result, response)
         if failed is not None:

@@ -13,11 +13,11 @@ from typing import Any, Literal
 from quorate.assignors.kafka_version import KafkaVersion
 from quorate.cluster import ClusterStateError, EmbeddedCluster, Security, make_certificate
 from quorate.cluster.broker import LOOPBACK
-from quorate.cluster.errors import Refusal
 from quorate.cluster.meter import Meter
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.coordinator.config import ConfigError
+from quorate.coordinator.errors import ApiError
 from quorate.integration.cluster import BrokerInfo, Cluster
 from quorate.integration.errors import ClusterError
 from quorate.integration.own_folder import OwnFolder
@@ -271,7 +271,7 @@ class EmbeddedKafka(Cluster):
         """Have `__consumer_offsets`, as brokers in containers do by then. Raises `ClusterError` if it cannot be made."""
         try:
             self.embedded.call(lambda: self.embedded.core.internal_topic(CONSUMER_OFFSETS))
-        except Refusal as refusal:
+        except ApiError as refusal:
             remedy = ("free some space",) if refusal.code is ErrorCode.KAFKA_STORAGE_ERROR else ()
             raise ClusterError(f"{CONSUMER_OFFSETS} cannot be made: {refusal}", *remedy) from None
 

@@ -14,7 +14,6 @@ from quorate.cluster.authorizer import (
     ResourceType,
 )
 from quorate.cluster.changes import changes_metadata
-from quorate.cluster.errors import Refusal
 from quorate.cluster.turns import Work
 from quorate.codecs import Uuid
 from quorate.codecs.api.broker import (
@@ -29,6 +28,7 @@ from quorate.codecs.api.broker.create_acls import AclCreation, AclCreationResult
 from quorate.codecs.api.broker.delete_acls import DeleteAclsFilterResult, DeleteAclsMatchingAcl
 from quorate.codecs.api.broker.describe_acls import AclDescription, DescribeAclsResource
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.coordinator.errors import ApiError
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
@@ -89,7 +89,7 @@ def create_acls(broker: "Broker", request: CreateAclsRequest, context: Context) 
             _check(one)
             if one not in cluster.acls:
                 new[one] = None
-        except Refusal as refusal:
+        except ApiError as refusal:
             code, message = refusal.code, str(refusal)
         results.append(AclCreationResult(error_code=code, error_message=message))
         yield None
@@ -119,12 +119,12 @@ def _acl(one: AclCreation) -> Acl:
     )
 
 
-def _refusal(context: Context) -> Refusal | None:
+def _refusal(context: Context) -> ApiError | None:
     """Why a client may not change ACLs."""
     if context.access is None:
-        return Refusal(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+        return ApiError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
     if not context.access.may_with_cluster(Operation.ALTER):
-        return Refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "The request needs ALTER permission.")
+        return ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "The request needs ALTER permission.")
     return None
 
 
@@ -144,7 +144,7 @@ def _is_of_filters(acl: Acl) -> bool:
 
 
 def _check(acl: Acl) -> None:
-    """Raises `Refusal` for an ACL that cannot be (AclApis, AclControlManager.validateNewAcl)."""
+    """Raises `ApiError` for an ACL that cannot be (AclApis, AclControlManager.validateNewAcl)."""
     problem = None
     if acl.resource_type is ResourceType.CLUSTER and acl.name != CLUSTER_NAME:
         problem = f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
@@ -164,7 +164,7 @@ def _check(acl: Acl) -> None:
             "(no colon is present separating the principal type from the principal name)"
         )
     if problem is not None:
-        raise Refusal(ErrorCode.INVALID_REQUEST, problem)
+        raise ApiError(ErrorCode.INVALID_REQUEST, problem)
 
 
 @answers(DeleteAclsRequest)

@@ -26,7 +26,6 @@ from quorate.cluster.authorizer import CLUSTER_NAME, Operation, ResourceType
 from quorate.cluster.changes import changes_metadata
 from quorate.cluster.client_metrics import check_client_metrics
 from quorate.cluster.config_relations import group_problem
-from quorate.cluster.errors import Refusal
 from quorate.cluster.settings import ALL
 from quorate.cluster.topic_settings import Kind, Setting
 from quorate.cluster.topics import is_valid_name
@@ -43,6 +42,7 @@ from quorate.codecs.api.broker.incremental_alter_configs import (
 )
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.coordinator.config import ConfigError, GroupConfig
+from quorate.coordinator.errors import ApiError
 
 if TYPE_CHECKING:
     from quorate.cluster.authorization import Access
@@ -97,7 +97,7 @@ def incremental_alter_configs(
 
 
 def _changed(one: Any, own: Mapping[str, str], known: Mapping[str, Setting]) -> dict[str, str | None]:
-    """What an incremental change makes of a resource's own settings. Raises `Refusal`."""
+    """What an incremental change makes of a resource's own settings. Raises `ApiError`."""
     result: dict[str, str | None] = dict(own)
     for each in one.configs:
         setting = known.get(each.name)
@@ -150,25 +150,27 @@ def _altered(
         error, message = ErrorCode.NONE, None
         try:
             if named[one.resource_type, one.resource_name] > 1:
-                raise Refusal(ErrorCode.INVALID_REQUEST, "a resource is in the request twice")
+                raise ApiError(ErrorCode.INVALID_REQUEST, "a resource is in the request twice")
             if one.resource_type == BROKER and one.resource_name:
                 is_this_broker(broker, one.resource_name)
             _check_request(broker.cluster, one)
             denied = _denied(access, one)
             if denied and one.resource_type != BROKER:
-                raise Refusal(denied)
+                raise ApiError(denied)
             if nonsense and one.resource_type != BROKER:
-                raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "there is no such operation")
+                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "there is no such operation")
             problem = _first_problem(broker.cluster, one)
             if problem is _Problem.OPERATION:
-                raise Refusal(ErrorCode.INVALID_REQUEST, "there is no such operation")
+                raise ApiError(ErrorCode.INVALID_REQUEST, "there is no such operation")
             if problem is _Problem.NO_LIST:
-                raise Refusal(ErrorCode.INVALID_CONFIG, "something is to be added to what is no list, or taken from it")
+                raise ApiError(
+                    ErrorCode.INVALID_CONFIG, "something is to be added to what is no list, or taken from it"
+                )
             # A broker checks what is asked of itself before its controller asks who sent it.
             _alter(broker, one, change, only_check or bool(denied))
             if denied:
-                raise Refusal(denied)
-        except Refusal as refusal:
+                raise ApiError(denied)
+        except ApiError as refusal:
             error, message = refusal.code, refusal.message
         else:
             changed = not only_check
@@ -191,22 +193,22 @@ def _denied(access: "Access | None", one: Any) -> ErrorCode:
 def _is_sound(cluster: "ClusterCore", one: Any) -> bool:
     try:
         _check_request(cluster, one)
-    except Refusal:
+    except ApiError:
         return False
     return True
 
 
 def _check_request(cluster: "ClusterCore", one: Any) -> None:
-    """Raises `Refusal` for what no resource could be told."""
+    """Raises `ApiError` for what no resource could be told."""
     names = [each.name for each in one.configs]
     if len(set(names)) != len(names):
-        raise Refusal(ErrorCode.INVALID_REQUEST, "a setting is in the request twice")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "a setting is in the request twice")
     if nulls := [
         each.name for each in one.configs if each.value is None and getattr(each, "config_operation", _SET) != _DELETE
     ]:
-        raise Refusal(ErrorCode.INVALID_REQUEST, f"{', '.join(nulls)} cannot be null")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{', '.join(nulls)} cannot be null")
     if one.resource_type != BROKER and not settings_of(cluster, one.resource_type):
-        raise Refusal(ErrorCode.INVALID_REQUEST, f"resources of type {one.resource_type} have no settings here")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"resources of type {one.resource_type} have no settings here")
 
 
 class _Problem(Enum):
@@ -239,9 +241,9 @@ def _alter(broker: "Broker", one: Any, change: Change, only_check: bool) -> None
     known = settings_of(cluster, kind)
     if kind == TOPIC:
         if not name:
-            raise Refusal(ErrorCode.INVALID_REQUEST, "there are no settings for all topics")
+            raise ApiError(ErrorCode.INVALID_REQUEST, "there are no settings for all topics")
         if not is_valid_name(name):
-            raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"a topic cannot be named {name!r}")
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"a topic cannot be named {name!r}")
         topic = cluster.topics.get(name)
         result = change(one, {} if topic is None else topic.config, known)
         check_topic_config(cluster, result)
@@ -250,7 +252,7 @@ def _alter(broker: "Broker", one: Any, change: Change, only_check: bool) -> None
             cluster.topics[name].config = {each: value for each, value in result.items() if value is not None}
     elif kind == GROUP:
         if not name:
-            raise Refusal(ErrorCode.INVALID_REQUEST, "a group has a name")
+            raise ApiError(ErrorCode.INVALID_REQUEST, "a group has a name")
         settings = change(one, cluster.group_settings.get(name, {}), known)
         config = _group_config(cluster, known, settings)
         if not only_check:
@@ -275,14 +277,14 @@ def _alter(broker: "Broker", one: Any, change: Change, only_check: bool) -> None
 def _group_config(
     cluster: "ClusterCore", known: Mapping[str, Setting], settings: Mapping[str, str | None]
 ) -> GroupConfig:
-    """What coordinators follow of a group's settings. Raises `Refusal` also for what the brokers' settings do not allow."""
+    """What coordinators follow of a group's settings. Raises `ApiError` also for what the brokers' settings do not allow."""
     check_settings(known, settings, "a group")
     followed = {name.replace("_", ".") for name in GroupConfig.__dataclass_fields__}
     try:
         config = GroupConfig().with_properties({name: settings[name] for name in followed if name in settings})
     except ConfigError as error:
-        raise Refusal(ErrorCode.INVALID_CONFIG, str(error)) from None
+        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from None
     values = {name: value for name, value in settings.items() if value is not None}
     if problem := group_problem(values, cluster.settings.release, cluster.settings.effective):
-        raise Refusal(ErrorCode.INVALID_CONFIG, problem)
+        raise ApiError(ErrorCode.INVALID_CONFIG, problem)
     return config

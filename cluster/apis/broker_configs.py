@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 from quorate.cluster.apis.versions import release_of
 from quorate.cluster.broker_settings import BrokerSetting, UpdateMode, setting_named
 from quorate.cluster.config_relations import broker_problem
-from quorate.cluster.errors import Refusal
 from quorate.cluster.settings import ALL
 from quorate.cluster.topic_settings import Release
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.coordinator.errors import ApiError
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
@@ -44,7 +44,7 @@ def has_eligible_leaders(cluster: "ClusterCore") -> bool:
 def check_broker_settings(
     by: "Broker", broker: int | None, settings: Mapping[str, str | None], *, asked: Collection[str]
 ) -> None:
-    """Raises `Refusal` for settings that a broker, or all of them (`ALL`), cannot be given while they run.
+    """Raises `ApiError` for settings that a broker, or all of them (`ALL`), cannot be given while they run.
 
     `by`: the broker that is asked, which checks what they would be for itself. `asked`: what the request names of them.
     """
@@ -54,37 +54,37 @@ def check_broker_settings(
     _check_who(broker, known)
     for name, value in settings.items():
         if value is not None and (problem := known[name].problem(value)):
-            raise Refusal(ErrorCode.INVALID_REQUEST, problem)
+            raise ApiError(ErrorCode.INVALID_REQUEST, problem)
     values = {name: value for name, value in settings.items() if value is not None}
     _check_listeners(cluster, broker, values)
     _check_together(by, broker, release, values)
     if has_eligible_leaders(cluster):
         if broker is not ALL and _MIN_IN_SYNC in asked:
-            raise Refusal(ErrorCode.INVALID_CONFIG, f"{_MIN_IN_SYNC} is the same for all brokers")
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"{_MIN_IN_SYNC} is the same for all brokers")
         if broker is ALL and _MIN_IN_SYNC not in settings:
-            raise Refusal(ErrorCode.INVALID_CONFIG, f"{_MIN_IN_SYNC} cannot be taken back")
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"{_MIN_IN_SYNC} cannot be taken back")
 
 
 def _check_who(broker: int | None, known: Mapping[str, BrokerSetting]) -> None:
     fixed = [name for name, one in known.items() if one.change is UpdateMode.NOBODY]
     if fixed:
-        raise Refusal(ErrorCode.INVALID_REQUEST, f"{', '.join(fixed)} cannot change while brokers run")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{', '.join(fixed)} cannot change while brokers run")
     of_listeners = [name for name, one in known.items() if one.change is UpdateMode.LISTENER]
     if of_listeners:
-        raise Refusal(
+        raise ApiError(
             ErrorCode.INVALID_REQUEST,
             f"{', '.join(of_listeners)} can only change for one listener: listener.name.NAME.{of_listeners[0]}",
         )
     of_one = [name for name, one in known.items() if one.change is UpdateMode.BROKER]
     if of_one and broker is ALL:
-        raise Refusal(ErrorCode.INVALID_REQUEST, f"{', '.join(of_one)} can only change for one broker, by its id")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{', '.join(of_one)} can only change for one broker, by its id")
 
 
 def _check_listeners(cluster: "ClusterCore", broker: int | None, settings: Mapping[str, str]) -> None:
     """The addresses of an embedded broker are its owner's affair: what names others is refused, as Kafka refuses listeners that do not fit together."""
     for name in settings.keys() & {"advertised.listeners", "listener.security.protocol.map", "listeners"}:
         if settings[name] != cluster.settings.changed.get(broker, {}).get(name):
-            raise Refusal(ErrorCode.INVALID_REQUEST, f"{name} of a broker here cannot change while it runs")
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{name} of a broker here cannot change while it runs")
 
 
 def _check_together(by: "Broker", broker: int | None, release: Release, settings: Mapping[str, str]) -> None:
@@ -100,10 +100,10 @@ def _check_together(by: "Broker", broker: int | None, release: Release, settings
     for name in settings.keys() & set(_THREADS):
         was, wanted = int(now(name) or 0), int(settings[name])
         if not was // 2 <= wanted <= was * 2:
-            raise Refusal(
+            raise ApiError(
                 ErrorCode.INVALID_REQUEST, f"{name} cannot be {wanted}: from {was // 2} to {was * 2}, as it is {was}"
             )
     if int(then("max.connections") or 0) == 0:
-        raise Refusal(ErrorCode.INVALID_REQUEST, "max.connections cannot be 0")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "max.connections cannot be 0")
     if problem := broker_problem(release, then):
-        raise Refusal(ErrorCode.INVALID_REQUEST, problem)
+        raise ApiError(ErrorCode.INVALID_REQUEST, problem)

@@ -12,7 +12,6 @@ from quorate.cluster.apis.broker_configs import broker_config
 from quorate.cluster.apis.versions import release_of
 from quorate.cluster.broker_settings import SYNONYMS, BrokerSetting, UpdateMode, of_brokers, setting_named
 from quorate.cluster.client_metrics import CLIENT_METRICS, parsed
-from quorate.cluster.errors import Refusal
 from quorate.cluster.settings import ALL, MOST_PARTITIONS
 from quorate.cluster.topic_settings import TOPIC_SETTINGS, Kind, Setting, elements, of_groups, of_topics
 from quorate.cluster.topics import is_valid_name
@@ -25,6 +24,7 @@ from quorate.codecs.api.broker.describe_configs import (
     DescribeConfigsSynonym,
 )
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.coordinator.errors import ApiError
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
@@ -71,27 +71,27 @@ def settings_of(cluster: "ClusterCore", resource_type: int) -> Mapping[str, Sett
 
 
 def check_topic_config(cluster: "ClusterCore", config: Mapping[str, str | None]) -> None:
-    """Raises `Refusal` for a setting that no topic has, or that has no such value."""
+    """Raises `ApiError` for a setting that no topic has, or that has no such value."""
     check_settings(settings_of(cluster, TOPIC), config, "a topic")
     least, most = (
         int(config.get(name) or TOPIC_SETTINGS[name].default)
         for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")
     )
     if least > most:
-        raise Refusal(ErrorCode.INVALID_CONFIG, "min.compaction.lag.ms is above max.compaction.lag.ms")
+        raise ApiError(ErrorCode.INVALID_CONFIG, "min.compaction.lag.ms is above max.compaction.lag.ms")
 
 
 def check_settings(known: Mapping[str, Setting], config: Mapping[str, str | None], whose: str) -> None:
-    """Raises `Refusal` for a setting that `known` has not, or that has no such value. `whose`: they are, for the message."""
+    """Raises `ApiError` for a setting that `known` has not, or that has no such value. `whose`: they are, for the message."""
     nulls = [name for name, value in config.items() if value is None]
     if nulls:
-        raise Refusal(ErrorCode.INVALID_CONFIG, f"{', '.join(nulls)} cannot be null")
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"{', '.join(nulls)} cannot be null")
     for name, value in config.items():
         if name not in known:
-            raise Refusal(ErrorCode.INVALID_CONFIG, f"{name} is no setting of {whose}")
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"{name} is no setting of {whose}")
         assert value is not None
         if problem := known[name].problem(value):
-            raise Refusal(ErrorCode.INVALID_CONFIG, problem)
+            raise ApiError(ErrorCode.INVALID_CONFIG, problem)
 
 
 # ---- showing them
@@ -274,18 +274,18 @@ def _described(broker: "Broker", asked: DescribeConfigsResource, synonyms: bool)
             settings = [*(_of_broker(broker) if is_this_broker(broker, name) else _of_all_brokers(cluster))]
         elif asked.resource_type == GROUP and (known := settings_of(cluster, GROUP)):
             if not name:
-                raise Refusal(ErrorCode.INVALID_REQUEST, "a group has a name")
+                raise ApiError(ErrorCode.INVALID_REQUEST, "a group has a name")
             own = cluster.group_settings.get(name, {})
             settings = [_shown(broker, one, own, _FROM_GROUP) for one in known.values()]
         elif asked.resource_type == CLIENT_METRICS_CONFIG:
             if not name:
-                raise Refusal(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
             given = cluster.client_metrics.get(name, {})
             own = {each: parsed(each, value) for each, value in given.items()}
             settings = [_shown(broker, one, own, _FROM_CLIENT_METRICS) for one in CLIENT_METRICS.values()]
         else:
-            raise Refusal(ErrorCode.INVALID_REQUEST, f"resources of type {asked.resource_type} have no settings here")
-    except Refusal as refusal:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"resources of type {asked.resource_type} have no settings here")
+    except ApiError as refusal:
         return DescribeConfigsResult(
             error_code=refusal.code,
             error_message=refusal.message,
@@ -316,18 +316,18 @@ def _without_synonyms(one: DescribeConfigsResourceResult) -> DescribeConfigsReso
 
 
 def topic_config(cluster: "ClusterCore", name: str) -> dict[str, str]:
-    """A topic's own settings. Raises `Refusal` without such a topic."""
+    """A topic's own settings. Raises `ApiError` without such a topic."""
     if not is_valid_name(name):
-        raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"a topic cannot be named {name!r}")
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"a topic cannot be named {name!r}")
     if name not in cluster.topics:
-        raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return cluster.topics[name].config
 
 
 def is_this_broker(broker: "Broker", name: str) -> bool:
-    """Whether a broker's own settings are meant, by its id; an empty name means those that all brokers were given while they run. Raises `Refusal`."""
+    """Whether a broker's own settings are meant, by its id; an empty name means those that all brokers were given while they run. Raises `ApiError`."""
     if not name:
         return False
     if name != str(broker.id):
-        raise Refusal(ErrorCode.INVALID_REQUEST, f"broker {broker.id} is asked for the settings of {name!r}")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"broker {broker.id} is asked for the settings of {name!r}")
     return True

@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
-from quorate.cluster.errors import Refusal
 from quorate.cluster.topics import is_valid_name
 from quorate.cluster.transaction_records import STATUS_NAMES, Status, Transaction
 from quorate.cluster.turns import Work, each
@@ -25,6 +24,7 @@ from quorate.codecs.api.broker.describe_transactions import TransactionState as 
 from quorate.codecs.api.broker.list_transactions import TransactionState as Listed
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.coordinator.consumer.patterns import PatternError, compiled
+from quorate.coordinator.errors import ApiError
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
@@ -84,10 +84,10 @@ def _described(broker: "Broker", transactional_id: str) -> Described:
     found = None
     try:
         if not transactional_id:
-            raise Refusal(ErrorCode.INVALID_REQUEST)
+            raise ApiError(ErrorCode.INVALID_REQUEST)
         transactions.check_coordinator(broker.id, transactional_id)
         found = transactions.find(transactional_id)
-    except Refusal as refusal:
+    except ApiError as refusal:
         error = refusal.code
     if error or found is None:
         return Described(error_code=error or ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, transactional_id=transactional_id)

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.apis.versions import release_of
-from quorate.cluster.errors import Refusal
 from quorate.codecs.api.broker import UpdateFeaturesRequest, UpdateFeaturesResponse
 from quorate.codecs.api.broker.update_features import FeatureUpdateKey, UpdatableFeatureResult
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.releases import FEATURES, Features
+from quorate.coordinator.errors import ApiError
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
@@ -30,12 +30,12 @@ def update_features(broker: "Broker", request: UpdateFeaturesRequest, context: C
     supported = FEATURES[release]
     strict = release >= _ALL_OR_NONE
     levels = dict(cluster.features)
-    refused: dict[str, Refusal] = {}
+    refused: dict[str, ApiError] = {}
     for one in request.feature_updates:
         try:
             _check(one, supported, cluster.features.get(one.feature, 0), strict)
             levels[one.feature] = one.max_version_level
-        except Refusal as refusal:
+        except ApiError as refusal:
             refused[one.feature] = refusal
     if refused and strict:
         first = next(iter(refused.values()))
@@ -56,7 +56,7 @@ def update_features(broker: "Broker", request: UpdateFeaturesRequest, context: C
 
 
 def _check(update: FeatureUpdateKey, supported: Features, current: int, strict: bool) -> None:
-    """Raises `Refusal` where a feature cannot go from its current level to another one."""
+    """Raises `ApiError` where a feature cannot go from its current level to another one."""
     name, level = update.feature, update.max_version_level
     lowest, highest, _ = supported.get(name, (0, 0, 0))
     if update.upgrade_type not in (_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE):
@@ -77,4 +77,4 @@ def _check(update: FeatureUpdateKey, supported: Features, current: int, strict: 
         problem = f"it is {current}, and a downgrade is asked for"
     else:
         return
-    raise Refusal(ErrorCode.INVALID_UPDATE_VERSION, f"{name} cannot be {level}: {problem}")
+    raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, f"{name} cannot be {level}: {problem}")

@@ -6,13 +6,13 @@ v4 many keys at once (KIP-699). Share groups' state is not kept by the embedded 
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
-from quorate.cluster.errors import Refusal
 from quorate.cluster.turns import Work, each
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.api.broker import FindCoordinatorRequest, FindCoordinatorResponse
 from quorate.codecs.api.broker.find_coordinator import Coordinator
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import TRANSACTION_STATE
+from quorate.coordinator.errors import ApiError
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
@@ -46,7 +46,7 @@ def _one(broker: "Broker", key: str, key_type: int) -> Coordinator:
         return _failed(key, ErrorCode.INVALID_REQUEST)
     try:
         cluster.internal_topic(CONSUMER_OFFSETS if key_type == _GROUP else TRANSACTION_STATE)
-    except Refusal:
+    except ApiError:
         return _failed(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     keeper = cluster.groups if key_type == _GROUP else cluster.transactions
     partition = keeper.partition_for(key)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.apis.topics import MOST_PARTITIONS
 from quorate.cluster.authorized import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, UNKNOWN
-from quorate.cluster.errors import Refusal
 from quorate.cluster.topics import NO_LEADER, PartitionState, TopicState, is_valid_name
 from quorate.cluster.turns import Work, each
 from quorate.codecs import CONSUMER_OFFSETS, Uuid
@@ -24,6 +23,7 @@ from quorate.codecs.api.broker.metadata import (
 )
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import TRANSACTION_STATE
+from quorate.coordinator.errors import ApiError
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
@@ -110,7 +110,7 @@ def _create(cluster: "ClusterCore", names: Sequence[str]) -> Work[None]:
         return  # as the controller refuses all of the request
     made = []
     for name in names:
-        with suppress(Refusal):
+        with suppress(ApiError):
             if name in (CONSUMER_OFFSETS, TRANSACTION_STATE):
                 cluster.internal_topic(name)
                 continue

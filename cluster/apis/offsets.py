@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.apis.versions import release_of
-from quorate.cluster.errors import Refusal
 from quorate.cluster.turns import Work
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.api import (
@@ -27,6 +26,7 @@ from quorate.codecs.api.offset_delete import OffsetDeleteResponsePartition, Offs
 from quorate.codecs.api.offset_fetch import OffsetFetchRequestTopic, OffsetFetchRequestTopics
 from quorate.codecs.api.txn_offset_commit import TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic
 from quorate.codecs.message import Message
+from quorate.coordinator.errors import ApiError
 from quorate.coordinator.results import Pending
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ T = TypeVar("T", OffsetFetchRequestTopic, OffsetFetchRequestTopics)
 _BY_TOPIC_ID = 10
 _ADDS_PARTITIONS = 5
 
-Refused = dict[Any, list[tuple[int, ErrorCode]]]
+RefusedPartitions = dict[Any, list[tuple[int, ErrorCode]]]
 """What is refused: name (or id) of a topic → partitions and why, as often as they were named."""
 Answer = Message | Pending[Any]
 
@@ -52,7 +52,7 @@ class _Form:
     partition: Callable[..., Any]
     key: str = "name"
 
-    def topics(self, refused: Refused) -> tuple[Any, ...]:
+    def topics(self, refused: RefusedPartitions) -> tuple[Any, ...]:
         """The topics of a response that says what is refused."""
         return tuple(
             self.topic(
@@ -70,7 +70,7 @@ def offset_commit(broker: "Broker", request: OffsetCommitRequest, context: Conte
         by_id = broker.cluster.topics_by_id
         named = [replace(one, name=by_id[one.topic_id].name) for one in request.topics if one.topic_id in by_id]
         ids = {one.name: one.topic_id for one in named}  # a topic may be deleted between turns
-        unnamed: Refused = {
+        unnamed: RefusedPartitions = {
             one.topic_id: [(part.partition_index, ErrorCode.UNKNOWN_TOPIC_ID) for part in one.partitions]
             for one in request.topics
             if one.topic_id not in by_id
@@ -106,7 +106,7 @@ def txn_offset_commit(broker: "Broker", request: TxnOffsetCommitRequest, context
     answer: Answer
     try:
         if not request.transactional_id:
-            raise Refusal(ErrorCode.INVALID_REQUEST)
+            raise ApiError(ErrorCode.INVALID_REQUEST)
         if context.api_version >= _ADDS_PARTITIONS:
             cluster.transactions.add(request.transactional_id, request.producer_id, request.producer_epoch, [where])
         else:
@@ -114,7 +114,7 @@ def txn_offset_commit(broker: "Broker", request: TxnOffsetCommitRequest, context
                 request.transactional_id, request.producer_id, request.producer_epoch, where
             )
         answer = cluster.groups.request(broker.id, request.group_id, replace(request, topics=known), context)
-    except Refusal as refusal:
+    except ApiError as refusal:
         if release_of(cluster.settings.coordinator.kafka_version) < (4, 0) and where[1] in cluster.groups.runtimes():
             # That coordinator has the group before it asks for the transaction.
             cluster.groups.runtimes()[where[1]].shard.state.need_group(request.group_id)
@@ -162,10 +162,10 @@ def _told(code: ErrorCode, version: int) -> ErrorCode:
             return code
 
 
-def _sorted_out(broker: "Broker", topics: tuple[Any, ...]) -> Work[tuple[tuple[Any, ...], Refused]]:
+def _sorted_out(broker: "Broker", topics: tuple[Any, ...]) -> Work[tuple[tuple[Any, ...], RefusedPartitions]]:
     """The topics with partitions that there are, and the partitions that there are not."""
     known = []
-    refused: Refused = {}
+    refused: RefusedPartitions = {}
     for topic in topics:
         there = []
         missing = []
@@ -183,7 +183,7 @@ def _sorted_out(broker: "Broker", topics: tuple[Any, ...]) -> Work[tuple[tuple[A
     return tuple(known), refused
 
 
-def _merged(answer: Answer, refused: Refused, form: _Form) -> Answer:
+def _merged(answer: Answer, refused: RefusedPartitions, form: _Form) -> Answer:
     """What the coordinator said, and what it was not asked."""
 
     def merge(response: Any) -> Any:

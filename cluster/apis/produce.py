@@ -10,9 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
-from quorate.cluster.batch_checks import SINCE_ZSTD, NotTaken, is_transactional, one_batch
-from quorate.cluster.errors import Refusal
-from quorate.cluster.log import Refused
+from quorate.cluster.batch_checks import SINCE_ZSTD, is_transactional, one_batch
 from quorate.cluster.produced import check_batch
 from quorate.cluster.record_checks import InvalidRecords, TopicPolicy, validated
 from quorate.cluster.storage.segment import BatchFacts
@@ -32,6 +30,8 @@ from quorate.codecs.api.broker.produce import (
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches.compression import TooLargeError
 from quorate.codecs.batches.v2 import COMPRESSION_MASK, HEADER, LAST_COMPRESSION, TRANSACTIONAL
+from quorate.coordinator.errors import ApiError
+from quorate.coordinator.log import AppendError
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
@@ -59,7 +59,7 @@ def produce(broker: "Broker", request: ProduceRequest, context: Context) -> Work
         # A partition that is named twice is written once, with what was said last.
         for part in {one.index: one for one in data.partition_data}.values():
             if refused is not None:
-                parts[part.index] = _refused(part.index, refused.code, refused.message or None)
+                parts[part.index] = _refused(part.index, refused.code, refused.message)
             else:
                 topic = _topic(broker, data, context)
                 parts[part.index] = yield from _part(broker, request, context, topic, part, moved)
@@ -86,21 +86,21 @@ def _topic(broker: "Broker", data: TopicProduceData, context: Context) -> TopicS
     return broker.cluster.topics.get(data.name)
 
 
-def _refused_as_a_whole(broker: "Broker", request: ProduceRequest, context: Context) -> NotTaken | None:
+def _refused_as_a_whole(broker: "Broker", request: ProduceRequest, context: Context) -> AppendError | None:
     """Brokers look whether anything is transactional first of all, and whoever writes transactionally has to say as whom."""
     batches = (part.records for data in request.topic_data for part in data.partition_data if part.records)
     try:
         transactional = any(is_transactional(one) for one in batches)
-    except NotTaken as refused:
+    except AppendError as refused:
         return refused
     if request.transactional_id is None and transactional:
-        return NotTaken(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return AppendError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if context.api_version < SINCE_ZSTD and any(
         fields[5] & COMPRESSION_MASK > LAST_COMPRESSION for fields in _headers(broker, request, context)
     ):  # whether it is zstd is asked in a place where brokers do not expect to fail
-        return NotTaken(ErrorCode.UNKNOWN_SERVER_ERROR)
+        return AppendError(ErrorCode.UNKNOWN_SERVER_ERROR)
     if transactional and len(_producers(broker, request, context)) > 1:
-        return NotTaken(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return AppendError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     return None
 
 
@@ -120,7 +120,7 @@ def _headers(broker: "Broker", request: ProduceRequest, context: Context) -> Ite
         for part in data.partition_data:
             if topic is None or not 0 <= part.index < len(topic.partitions):
                 continue
-            with suppress(NotTaken):
+            with suppress(AppendError):
                 yield HEADER.unpack_from(one_batch(part.records, context.api_version))
 
 
@@ -142,17 +142,15 @@ def _part(
     partition = topic.partitions[part.index] if 0 <= part.index < len(topic.partitions) else None
     try:
         if partition is None:
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise AppendError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         batch = one_batch(part.records, context.api_version)
         _check_transaction(broker, request, context, partition, batch)
         if request.acks not in (-1, 0, 1):
-            raise Refused(ErrorCode.INVALID_REQUIRED_ACKS)
+            raise AppendError(ErrorCode.INVALID_REQUIRED_ACKS)
         if topic.internal and context.client_id != "__admin_client":
-            raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is written by brokers only")
+            raise AppendError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is written by brokers only")
         return (yield from _appended(broker, request, context, topic, partition, batch))
-    except NotTaken as refused:
-        return _refused(part.index, refused.code)
-    except Refused as refused:
+    except AppendError as refused:
         answer = _refused(part.index, refused.code, refused.message if isinstance(refused, Unverified) else None)
         if refused.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and partition is not None and context.api_version >= 10:
             _tell(broker, partition.leader, moved)
@@ -171,10 +169,10 @@ def _appended(
 ) -> Work[PartitionProduceResponse]:
     cluster = broker.cluster
     if partition.leader != broker.id:
-        raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        raise AppendError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     setting = partial(cluster.settings.of_topic, config=topic.config, broker=broker.id)
     if request.acks == -1 and len(partition.in_sync) < int(setting("min.insync.replicas")):
-        raise Refused(ErrorCode.NOT_ENOUGH_REPLICAS)
+        raise AppendError(ErrorCode.NOT_ENOUGH_REPLICAS)
     try:
         most_bytes = partition.log.config.max_message_bytes
         facts = check_batch(batch, most_bytes)
@@ -196,12 +194,12 @@ def _appended(
             checked = yield Aside(validate)
             # Much may have happened meanwhile.
             if partition.leader != broker.id or not cluster.has(partition):
-                raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                raise AppendError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             _check_transaction(broker, request, context, partition, batch)
         kept, latest_ms = checked
         if kept is not batch:
             if len(kept) > most_bytes:
-                raise Refused(ErrorCode.MESSAGE_TOO_LARGE, f"{len(kept)} bytes when compressed as the topic wants")
+                raise AppendError(ErrorCode.MESSAGE_TOO_LARGE, f"{len(kept)} bytes when compressed as the topic wants")
             facts = BatchFacts.of(kept)
         facts.max_timestamp_ms = latest_ms
         stored = partition.log.append(kept, facts, leader_epoch=partition.leader_epoch, now_ms=context.now_ms)
@@ -216,7 +214,7 @@ def _appended(
                 )
             ),
         )
-    except Refused as refused:
+    except AppendError as refused:
         # Where the log refused a batch whose bytes are as they should be, Kafka says where the log begins (KIP-467).
         damaged = refused.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE)
         return replace(
@@ -234,7 +232,7 @@ def _appended(
 def _check_transaction(
     broker: "Broker", request: ProduceRequest, context: Context, partition: PartitionState, batch: bytes
 ) -> None:
-    """A transactional batch belongs to an open transaction that has the partition; newer clients leave adding it to the broker (KIP-890). Raises `Refused`."""
+    """A transactional batch belongs to an open transaction that has the partition; newer clients leave adding it to the broker (KIP-890). Raises `AppendError`."""
     fields = HEADER.unpack_from(batch)
     attributes, producer_id, epoch, sequence = fields[5], *fields[9:12]
     if not attributes & TRANSACTIONAL or producer_id < 0 or request.transactional_id is None:
@@ -249,22 +247,22 @@ def _check_transaction(
             transactions.add(request.transactional_id, producer_id, epoch, [where], at_once=True)
         else:
             transactions.check_open(request.transactional_id, producer_id, epoch, where)
-    except Refusal as refusal:
+    except ApiError as refusal:
         raise _unverified(refusal.code, context.api_version) from None
 
 
-class Unverified(Refused):
+class Unverified(AppendError):
     """A transactional batch whose partition the coordinator does not find in the transaction. Kafka gives the message to the producer."""
 
 
-def _unverified(code: ErrorCode, version: int) -> Refused:
+def _unverified(code: ErrorCode, version: int) -> AppendError:
     known = _told(code, version)
     if known is ErrorCode.INVALID_TXN_STATE:
         return Unverified(known, "Partition was not added to the transaction")
     if known is ErrorCode.NOT_ENOUGH_REPLICAS:
         text = f"Unable to verify the partition has been added to the transaction. Underlying error: {code.name}"
         return Unverified(known, text)
-    return Refused(known)
+    return AppendError(known)
 
 
 def _told(code: ErrorCode, version: int) -> ErrorCode:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.changes import changes_metadata
-from quorate.cluster.errors import Refusal
 from quorate.cluster.quotas import CLIENT_ID, IP, USER, Entity, check_entity, check_quota
 from quorate.cluster.turns import Work
 from quorate.codecs.api.broker import (
@@ -20,6 +19,7 @@ from quorate.codecs.api.broker.alter_client_quotas import EntryData as AlteredEn
 from quorate.codecs.api.broker.alter_client_quotas_asked import OpData
 from quorate.codecs.api.broker.describe_client_quotas import ComponentData, EntityData, EntryData, ValueData
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.coordinator.errors import ApiError
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
@@ -37,7 +37,7 @@ def describe_client_quotas(
     """Tell the quotas of those that fit all components."""
     try:
         _check_filter(request.components)
-    except Refusal as refusal:
+    except ApiError as refusal:
         return DescribeClientQuotasResponse(error_code=refusal.code, error_message=refusal.message, entries=None)
     fits = [] if request.strict and not request.components else broker.cluster.quotas.items()
     return DescribeClientQuotasResponse(
@@ -55,20 +55,20 @@ def describe_client_quotas(
 
 
 def _check_filter(components: tuple[ComponentData, ...]) -> None:
-    """Raises `Refusal` for components that make no sense."""
+    """Raises `ApiError` for components that make no sense."""
     seen: set[str] = set()
     for one in components:
         if not one.entity_type or one.entity_type in seen:
-            raise Refusal(ErrorCode.INVALID_REQUEST, "each component has a type of its own")
+            raise ApiError(ErrorCode.INVALID_REQUEST, "each component has a type of its own")
         if one.entity_type not in (USER, CLIENT_ID, IP):
-            raise Refusal(ErrorCode.UNSUPPORTED_VERSION, "there are quotas for users, client ids and addresses")
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "there are quotas for users, client ids and addresses")
         if one.match_type not in (_EXACT, _DEFAULT, _ANY):
-            raise Refusal(ErrorCode.INVALID_REQUEST, f"there is no way {one.match_type} to match: 0 to 2")
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"there is no way {one.match_type} to match: 0 to 2")
         if (one.match is None) is (one.match_type == _EXACT):
-            raise Refusal(ErrorCode.INVALID_REQUEST, "a name is for who is named, and for nothing else")
+            raise ApiError(ErrorCode.INVALID_REQUEST, "a name is for who is named, and for nothing else")
         seen.add(one.entity_type)
     if IP in seen and len(seen) > 1:
-        raise Refusal(ErrorCode.INVALID_REQUEST, "quotas are for addresses, or for users and client ids")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "quotas are for addresses, or for users and client ids")
 
 
 def _fits(entity: Entity, component: ComponentData) -> bool:
@@ -91,7 +91,7 @@ def alter_client_quotas(
         entity = frozenset(named.items())
         try:
             if entity in results:
-                raise Refusal(ErrorCode.INVALID_REQUEST, "it is named twice")
+                raise ApiError(ErrorCode.INVALID_REQUEST, "it is named twice")
             wanted = _changed(cluster.quotas.get(entity, {}), named, entry.ops)
             results[entity] = (ErrorCode.NONE, None)
             if not request.validate_only:
@@ -99,7 +99,7 @@ def alter_client_quotas(
                 cluster.quotas[entity] = wanted
                 if not wanted:
                     del cluster.quotas[entity]
-        except Refusal as refusal:
+        except ApiError as refusal:
             results[entity] = (refusal.code, refusal.message)
         yield None
     if changed:
@@ -117,9 +117,9 @@ def alter_client_quotas(
 
 
 def _changed(known: Mapping[str, float], entity: Mapping[str, str | None], ops: tuple[OpData, ...]) -> dict[str, float]:
-    """Somebody's quotas after a change. Raises `Refusal`."""
+    """Somebody's quotas after a change. Raises `ApiError`."""
     if any(count > 1 for count in Counter(one.key for one in ops).values()):
-        raise Refusal(ErrorCode.INVALID_REQUEST, "a quota is named twice")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "a quota is named twice")
     check_entity(entity)
     result = dict(known)
     for one in ops:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.changes import changes_metadata
-from quorate.cluster.errors import Refusal
 from quorate.cluster.turns import Work, each
 from quorate.codecs.api.broker import (
     AlterPartitionReassignmentsRequest,
@@ -25,6 +24,7 @@ from quorate.codecs.api.broker.alter_partition_reassignments import (
 )
 from quorate.codecs.api.broker.elect_leaders import PartitionResult, ReplicaElectionResult
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.coordinator.errors import ApiError
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
@@ -61,13 +61,13 @@ def _reassigned(
     error, message = ErrorCode.NONE, None
     try:
         if partition is None:
-            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if asked.replicas is not None:
             broker.cluster.check_assignment([asked.replicas])
             if not may_resize and len(asked.replicas) != len(partition.replicas):
-                raise Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, "the number of replicas may not change")
+                raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, "the number of replicas may not change")
         broker.cluster.reassign(partition, asked.replicas)
-    except Refusal as refusal:
+    except ApiError as refusal:
         error, message = refusal.code, refusal.message
     return ReassignablePartitionResponse(partition_index=asked.partition_index, error_code=error, error_message=message)
 
@@ -116,10 +116,10 @@ def elect_leaders(broker: "Broker", request: ElectLeadersRequest, context: Conte
             error, message = ErrorCode.NONE, None
             try:
                 if partition is None:
-                    raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                    raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 if request.election_type == 1 or not cluster.elect_preferred(partition):
                     error = ErrorCode.ELECTION_NOT_NEEDED
-            except Refusal as refusal:
+            except ApiError as refusal:
                 error, message = refusal.code, refusal.message
             if not (everything and error is ErrorCode.ELECTION_NOT_NEEDED):
                 parts.append(PartitionResult(partition_id=index, error_code=error, error_message=message))

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.changes import changes_metadata
-from quorate.cluster.errors import Refusal
 from quorate.cluster.scram import ITERATIONS, MECHANISMS, Credential
 from quorate.cluster.turns import Work
 from quorate.codecs.api.broker import (
@@ -24,6 +23,7 @@ from quorate.codecs.api.broker.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResult,
 )
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.coordinator.errors import ApiError
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
@@ -70,14 +70,14 @@ def alter_user_scram_credentials(
             continue  # the first that is wrong is told
         try:
             if wanted.pop(user, None) is not None:
-                raise Refusal(ErrorCode.DUPLICATE_RESOURCE, "a user is changed once")
+                raise ApiError(ErrorCode.DUPLICATE_RESOURCE, "a user is changed once")
             _check(one)
             if isinstance(one, ScramCredentialDeletion) and (user, one.mechanism) not in cluster.credentials:
-                raise Refusal(
+                raise ApiError(
                     ErrorCode.RESOURCE_NOT_FOUND, f"the user has no credential for {MECHANISMS[one.mechanism]}"
                 )
             wanted[user] = one
-        except Refusal as refusal:
+        except ApiError as refusal:
             results[user] = AlterUserScramCredentialsResult(
                 user=user, error_code=refusal.code, error_message=refusal.message
             )
@@ -98,11 +98,11 @@ def alter_user_scram_credentials(
 
 
 def _check(change: ScramCredentialDeletion | ScramCredentialUpsertion) -> None:
-    """Raises `Refusal` for what no user can have."""
+    """Raises `ApiError` for what no user can have."""
     if not change.name:
-        raise Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "a user has a name")
+        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "a user has a name")
     if change.mechanism not in MECHANISMS:
-        raise Refusal(ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"there is no mechanism {change.mechanism}: 1 or 2")
+        raise ApiError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"there is no mechanism {change.mechanism}: 1 or 2")
     if isinstance(change, ScramCredentialUpsertion) and change.iterations not in ITERATIONS:
         told = f"{change.iterations} iterations cannot be: {ITERATIONS.start} to {ITERATIONS[-1]}"
-        raise Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, told)
+        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, told)

@@ -7,7 +7,6 @@ names a class besides Kafka's own, which stands for the plugin here. What client
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
-from quorate.cluster.errors import Refusal
 from quorate.cluster.telemetry import COMPRESSION_TYPES, Instance, Pushed, check_payload, check_push, is_reserved
 from quorate.cluster.topic_settings import elements
 from quorate.codecs import Uuid
@@ -19,6 +18,7 @@ from quorate.codecs.api.broker import (
 )
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches.compression import DecompressionError
+from quorate.coordinator.errors import ApiError
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
@@ -68,7 +68,7 @@ def push_telemetry(broker: "Broker", request: PushTelemetryRequest, context: Con
     most_bytes = broker.cluster.settings.number("telemetry.max.bytes", broker.id)
     try:
         check_push(request, instance, most_bytes, context.now_ms)
-    except Refusal as refusal:
+    except ApiError as refusal:
         instance.error = refusal.code
         return PushTelemetryResponse(error_code=refusal.code)
     finally:

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.apis.configs import check_topic_config, shown
 from quorate.cluster.changes import changes_metadata
-from quorate.cluster.errors import Refusal
-from quorate.cluster.producers import Refused
 from quorate.cluster.topics import TopicState
 from quorate.cluster.turns import Work
 from quorate.codecs import Uuid
@@ -29,6 +27,8 @@ from quorate.codecs.api.broker.delete_records import DeleteRecordsPartitionResul
 from quorate.codecs.api.broker.delete_topics import DeletableTopicResult
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.printable import brief
+from quorate.coordinator.errors import ApiError
+from quorate.coordinator.log import AppendError
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
@@ -49,16 +49,16 @@ def create_topics(broker: "Broker", request: CreateTopicsRequest, context: Conte
     times = Counter(topic.name for topic in request.topics)
     counts = _counts(cluster, request.topics)
     told = f"more than {MOST_PARTITIONS:,} partitions in one request"
-    refused: dict[str, Refusal] = {}
+    refused: dict[str, ApiError] = {}
     if MOST_PARTITIONS < sum(counts) <= _MOST_COUNTED:
-        refused = dict.fromkeys(times, Refusal(ErrorCode.POLICY_VIOLATION, told))
+        refused = dict.fromkeys(times, ApiError(ErrorCode.POLICY_VIOLATION, told))
     # All of them before any is made: topics that come together may have names that metrics confuse.
     for name in [name for name in times if name not in refused]:
         try:
             if times[name] > 1:
-                raise Refusal(ErrorCode.INVALID_REQUEST, f"{brief(name)} is in the request twice")
+                raise ApiError(ErrorCode.INVALID_REQUEST, f"{brief(name)} is in the request twice")
             cluster.check_new_name(name)
-        except Refusal as refusal:
+        except ApiError as refusal:
             refused[name] = refusal
         yield None
     # Where the partitions are more than an int counts, Kafka does not see that, and fails over the topic that has them as soon as it makes it.
@@ -66,12 +66,12 @@ def create_topics(broker: "Broker", request: CreateTopicsRequest, context: Conte
         count > MOST_PARTITIONS and topic.name not in refused and _is_made(cluster, topic)
         for topic, count in zip(request.topics, counts, strict=True)
     ):
-        refused = dict.fromkeys(times, Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, told))
+        refused = dict.fromkeys(times, ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, told))
     made: dict[str, TopicState] = {}
     for asked in {topic.name: topic for topic in request.topics if topic.name not in refused}.values():
         try:
             made[asked.name] = yield from _new_topic(cluster, asked)
-        except Refusal as refusal:
+        except ApiError as refusal:
             refused[asked.name] = refusal
         yield None
     if not request.validate_only:
@@ -100,7 +100,7 @@ def _is_made(cluster: "ClusterCore", topic: CreatableTopic) -> bool:
     """Whether nothing but its partitions keeps it from being made: its settings, or too few brokers for its replicas."""
     try:
         check_topic_config(cluster, {one.name: one.value for one in topic.configs})
-    except Refusal:
+    except ApiError:
         return False
     return topic.replication_factor == -1 or 1 <= topic.replication_factor <= len(cluster.alive)
 
@@ -111,10 +111,12 @@ def _new_topic(cluster: "ClusterCore", asked: CreatableTopic) -> Work[TopicState
     assignment = None
     if asked.assignments:
         if asked.num_partitions != -1 or asked.replication_factor != -1:
-            raise Refusal(ErrorCode.INVALID_REQUEST, "either partitions and replicas are counted, or brokers are named")
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST, "either partitions and replicas are counted, or brokers are named"
+            )
         by_index = {one.partition_index: one.broker_ids for one in asked.assignments}
         if sorted(by_index) != list(range(len(asked.assignments))):
-            raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions are numbered from 0, without gaps")
+            raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions are numbered from 0, without gaps")
         assignment = [by_index[index] for index in range(len(by_index))]
     own = {name: value for name, value in config.items() if value is not None}
     return (yield from cluster.new_topic(asked.name, asked.num_partitions, asked.replication_factor, assignment, own))
@@ -162,23 +164,23 @@ def delete_topics(broker: "Broker", request: DeleteTopicsRequest, context: Conte
         found = DeletableTopicResult(name=name, topic_id=topic_id)
         try:
             if (name is None) is (topic_id == Uuid.ZERO):
-                raise Refusal(ErrorCode.INVALID_REQUEST, "a topic is named either by its name or by its id")
+                raise ApiError(ErrorCode.INVALID_REQUEST, "a topic is named either by its name or by its id")
             if times[one] > 1:
-                raise Refusal(ErrorCode.INVALID_REQUEST, "a topic is in the request twice")
+                raise ApiError(ErrorCode.INVALID_REQUEST, "a topic is in the request twice")
             if topic is None:
-                raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             found = DeletableTopicResult(name=topic.name, topic_id=topic.id)
             if topic.id in named or times[None, topic.id] > 1:
                 named.pop(topic.id, None)
-                raise Refusal(ErrorCode.INVALID_REQUEST, "a topic is named by its id, too")
+                raise ApiError(ErrorCode.INVALID_REQUEST, "a topic is named by its id, too")
             named[topic.id] = topic, found
-        except Refusal as refusal:
+        except ApiError as refusal:
             results.append(replace(found, error_code=refusal.code, error_message=refusal.message))
         yield None
     error, message = ErrorCode.NONE, None
     try:
         yield from cluster.delete_topics([topic for topic, _ in named.values()])
-    except Refusal as refusal:
+    except ApiError as refusal:
         error, message = refusal.code, refusal.message
     results += [replace(found, error_code=error, error_message=message) for _, found in named.values()]
     return DeleteTopicsResponse(responses=tuple(results))
@@ -197,14 +199,14 @@ def create_partitions(
         error, message = ErrorCode.NONE, None
         try:
             if times[one.name] > 1:
-                raise Refusal(ErrorCode.INVALID_REQUEST, f"{brief(one.name)} is in the request twice")
+                raise ApiError(ErrorCode.INVALID_REQUEST, f"{brief(one.name)} is in the request twice")
             topic = broker.cluster.topics.get(one.name)
             if topic is not None and one.count - len(topic.partitions) > MOST_PARTITIONS:
                 # Of this API brokers do not look at it before their controller has more to write than it may.
                 told = f"more than {MOST_PARTITIONS:,} partitions in one request"
-                raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, told)
+                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, told)
             yield from broker.cluster.grow(one.name, one.count, assignment, only_check=request.validate_only)
-        except Refusal as refusal:
+        except ApiError as refusal:
             error, message = refusal.code, refusal.message
         results.append(CreatePartitionsTopicResult(name=one.name, error_code=error, error_message=message))
         yield None
@@ -236,7 +238,7 @@ def delete_records(broker: "Broker", request: DeleteRecordsRequest, context: Con
                     try:
                         log.delete_before(offset)
                         low = log.start_offset
-                    except Refused as refused:
+                    except AppendError as refused:
                         error = refused.code
             parts.append(
                 DeleteRecordsPartitionResult(partition_index=one.partition_index, low_watermark=low, error_code=error)

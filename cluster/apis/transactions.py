@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.authorizer import Operation, ResourceType
-from quorate.cluster.errors import Refusal
 from quorate.cluster.turns import Work
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.api.broker import (
@@ -25,6 +24,7 @@ from quorate.codecs.api.broker.add_partitions_to_txn import (
 )
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import TRANSACTION_STATE
+from quorate.coordinator.errors import ApiError
 from quorate.coordinator.results import Pending
 
 if TYPE_CHECKING:
@@ -44,12 +44,12 @@ def init_producer_id(broker: "Broker", request: InitProducerIdRequest, context: 
         return InitProducerIdResponse(producer_id=transactions.new_producer_id(), producer_epoch=0)
     try:
         if not request.transactional_id:
-            raise Refusal(ErrorCode.INVALID_REQUEST)
+            raise ApiError(ErrorCode.INVALID_REQUEST)
         transactions.check_coordinator(broker.id, request.transactional_id)
         producer_id, epoch = transactions.begin(
             request.transactional_id, request.transaction_timeout_ms, request.producer_id, request.producer_epoch
         )
-    except Refusal as refusal:
+    except ApiError as refusal:
         code = refusal.code
         if code is ErrorCode.PRODUCER_FENCED and context.api_version < 4:
             code = ErrorCode.INVALID_PRODUCER_EPOCH
@@ -101,9 +101,9 @@ def _added(
         yield None
     try:
         if errors:
-            raise Refusal(ErrorCode.OPERATION_NOT_ATTEMPTED)
+            raise ApiError(ErrorCode.OPERATION_NOT_ATTEMPTED)
         if not transactional_id:
-            raise Refusal(ErrorCode.INVALID_REQUEST)
+            raise ApiError(ErrorCode.INVALID_REQUEST)
         cluster.transactions.check_coordinator(broker.id, transactional_id)
         if only_verify:
             for one in where:
@@ -111,7 +111,7 @@ def _added(
                 yield None
         else:
             cluster.transactions.add(transactional_id, producer_id, epoch, where, version=2 if by_broker else 0)
-    except Refusal as refusal:
+    except ApiError as refusal:
         errors = dict.fromkeys(where, _told(refusal.code, context.api_version, since=2)) | errors
     results = []
     for topic in topics:
@@ -142,7 +142,7 @@ def _verified(
 ) -> ErrorCode:
     try:
         cluster.transactions.check_open(transactional_id, producer_id, epoch, where)
-    except Refusal as refusal:
+    except ApiError as refusal:
         return refusal.code
     return ErrorCode.NONE
 
@@ -153,19 +153,19 @@ def add_offsets_to_txn(broker: "Broker", request: AddOffsetsToTxnRequest, contex
     cluster = broker.cluster
     try:
         cluster.internal_topic(CONSUMER_OFFSETS)
-    except Refusal:
+    except ApiError:
         return AddOffsetsToTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
     partition = cluster.groups.partition_for(request.group_id)
     assert partition is not None
     try:
         if not request.transactional_id:
-            raise Refusal(ErrorCode.INVALID_REQUEST)
+            raise ApiError(ErrorCode.INVALID_REQUEST)
         cluster.transactions.check_coordinator(broker.id, request.transactional_id)
         where = [(CONSUMER_OFFSETS, partition.index)]
         cluster.transactions.add(
             request.transactional_id, request.producer_id, request.producer_epoch, where, version=0
         )
-    except Refusal as refusal:
+    except ApiError as refusal:
         return AddOffsetsToTxnResponse(error_code=_told(refusal.code, context.api_version, since=2))
     return AddOffsetsToTxnResponse()
 
@@ -175,7 +175,7 @@ def end_txn(broker: "Broker", request: EndTxnRequest, context: Context) -> "EndT
     """Commit or abort. Since version 5 the producer's epoch goes up with it (KIP-890)."""
     try:
         if not request.transactional_id:
-            raise Refusal(ErrorCode.INVALID_REQUEST)
+            raise ApiError(ErrorCode.INVALID_REQUEST)
         broker.cluster.transactions.check_coordinator(broker.id, request.transactional_id)
         producer_id, epoch = broker.cluster.transactions.end(
             request.transactional_id,
@@ -184,7 +184,7 @@ def end_txn(broker: "Broker", request: EndTxnRequest, context: Context) -> "EndT
             commit=request.committed,
             raise_epoch=context.api_version >= 5,
         )
-    except Refusal as refusal:
+    except ApiError as refusal:
         return EndTxnResponse(error_code=_told(refusal.code, context.api_version, since=2))
     if context.api_version < 5:
         ended = EndTxnResponse()

@@ -11,7 +11,7 @@ from quorate.cluster.authorization.access import Answered, Call
 from quorate.cluster.authorization.rules import RULES, by_handler, needs
 from quorate.cluster.authorized import UNKNOWN
 from quorate.cluster.authorizer import CLUSTER_NAME, Operation, ResourceType
-from quorate.cluster.batch_checks import NotTaken, is_transactional
+from quorate.cluster.batch_checks import is_transactional
 from quorate.cluster.topics import is_valid_name
 from quorate.cluster.turns import Work, each, split
 from quorate.codecs import Uuid
@@ -37,6 +37,7 @@ from quorate.codecs.api.broker.describe_configs import DescribeConfigsResult
 from quorate.codecs.api.broker.metadata import MetadataRequestTopic, MetadataResponseTopic
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import CONSUMER_OFFSETS, TRANSACTION_STATE
+from quorate.coordinator.log import AppendError
 
 __all__: list[str] = []
 
@@ -107,7 +108,7 @@ def _has_transactional_records(request: ProduceRequest) -> Work[bool]:
             try:
                 if part.records and is_transactional(part.records):
                     return True
-            except NotTaken:
+            except AppendError:
                 return False
     return False
 

@@ -31,7 +31,7 @@ def _cleanable(log: PartitionLog, now_ms: int) -> list[LogSegment]:
 
 
 def is_due(log: PartitionLog, now_ms: int) -> bool:
-    """Whether a log is to be compacted now (LogToClean). A newest segment that is older than `max.compaction.lag.ms` is closed for it. Raises `Refused`."""
+    """Whether a log is to be compacted now (LogToClean). A newest segment that is older than `max.compaction.lag.ms` is closed for it. Raises `AppendError`."""
     lag_ms = log.config.max_compaction_lag_ms
     if lag_ms < NEVER and log.active.size and now_ms - log.active.first_timestamp_ms > lag_ms:
         log.roll(now_ms)

@@ -19,7 +19,6 @@ from quorate.cluster.errors import ClusterStateError
 from quorate.cluster.flushing import Flusher
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.log_config import LogConfig
-from quorate.cluster.producers import Refused
 from quorate.cluster.storage.atomic import write_atomically
 from quorate.cluster.storage.checksums import CHECKSUMS
 from quorate.cluster.storage.files import BadFileError, decode_checkpoint, encode_checkpoint
@@ -35,6 +34,7 @@ from quorate.cluster.storage.stores import Descriptors
 from quorate.cluster.storage.strays import strays
 from quorate.codecs import LogError, Uuid
 from quorate.codecs.log.files import partition_of
+from quorate.coordinator.log import AppendError
 
 __all__ = ["DataDirectory", "why_unusable"]
 
@@ -341,7 +341,7 @@ class DataDirectory:
             log.files.remove_others(self._folders(topic, index, replicas))
 
     def moved(self, topic: str, index: int, replicas: Sequence[int]) -> None:
-        """They have them now, and others have not. Raises `OSError`, and `Refused` if that is not on the disk."""
+        """They have them now, and others have not. Raises `OSError`, and `AppendError` if that is not on the disk."""
         log, was = self._logs[topic, index]
         if tuple(replicas) != was and log.files is not None:
             self.metadata.sync()
@@ -364,7 +364,7 @@ class DataDirectory:
             log.files.delete(log)
             if log.start_offset:
                 self._write_start_offsets()
-        except (OSError, Refused) as error:
+        except (OSError, AppendError) as error:
             self._note(f"{home} could not be deleted: {error}; the next start tries it again")
 
     def _folders(self, topic: str, index: int, replicas: Iterable[int]) -> list[Path]:
@@ -460,7 +460,7 @@ class DataDirectory:
     # ---- the end
 
     def close(self) -> None:
-        """Stop in order: everything is on the disk, and the next start takes it as it is. Raises `OSError` and `Refused`."""
+        """Stop in order: everything is on the disk, and the next start takes it as it is. Raises `OSError` and `AppendError`."""
         if self.closed:
             return
         for log, _ in self._logs.values():

@@ -12,7 +12,6 @@ from pathlib import Path
 from quorate.cluster.flushing import Flusher, Unflushed
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.log_config import NEVER, LogConfig
-from quorate.cluster.producers import Refused
 from quorate.cluster.storage.findings import FolderFindings, Place
 from quorate.cluster.storage.inspection import inspect
 from quorate.cluster.storage.log_files import LogFiles
@@ -32,6 +31,7 @@ from quorate.codecs.metadata_records import (
     decode_metadata,
     encode_metadata,
 )
+from quorate.coordinator.log import AppendError
 from quorate.coordinator.log_segments import segment_path
 
 __all__ = ["MetadataLog", "TopicsChange", "inspect_metadata"]
@@ -177,7 +177,7 @@ class MetadataLog:
     def become(self, state: MetadataState, now_ms: int, *, only: Collection[Uuid] | None = None) -> int:
         """Write down what differs from what is known, all of it or nothing; returns the number of records.
 
-        Raises `Refused` if it cannot be written.
+        Raises `AppendError` if it cannot be written.
 
         `only`: ids of the topics that can differ; `state` need not have the others.
         """
@@ -205,7 +205,7 @@ class MetadataLog:
         return change
 
     def write(self, change: TopicsChange, now_ms: int) -> None:
-        """Write down a change, all of it or nothing. Raises `Refused`. Nothing else was written since it was encoded."""
+        """Write down a change, all of it or nothing. Raises `AppendError`. Nothing else was written since it was encoded."""
         assert change.first == self.log.next_offset, "something else was written meanwhile"
         if not change.count:
             return
@@ -217,7 +217,7 @@ class MetadataLog:
         self._compact_after(change.count, now_ms)
 
     def sync(self) -> None:
-        """Have what was written on the disk before others are changed, if it is `durable`. Raises `Refused`."""
+        """Have what was written on the disk before others are changed, if it is `durable`. Raises `AppendError`."""
         if self._config.flush_messages == 1:
             self.log.flush()
 
@@ -233,7 +233,7 @@ class MetadataLog:
         first = self.log.next_offset
         try:
             self.log.append_own(batch, now_ms)
-        except Refused as refused:
+        except AppendError as refused:
             if self.log.next_offset == first:
                 raise
             # It is in the log, so it counts; only a machine that fails before the next flush may lose it.
@@ -286,7 +286,7 @@ class MetadataLog:
         self._read(files.path(first), self.log.segments[0].size)
 
     def close(self) -> None:
-        """Everything is on the disk. Raises `Refused`."""
+        """Everything is on the disk. Raises `AppendError`."""
         self.log.close()
 
 

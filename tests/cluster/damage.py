@@ -14,9 +14,7 @@ from typing import Any
 
 from quorate.cluster import ClusterStateError, ManualClock
 from quorate.cluster.core import ClusterCore
-from quorate.cluster.errors import Refusal
 from quorate.cluster.log import PartitionLog
-from quorate.cluster.producers import Refused
 from quorate.cluster.storage.checksums import CHECKSUMS
 from quorate.cluster.storage.segment import BatchFacts
 from quorate.codecs import CONSUMER_OFFSETS
@@ -25,6 +23,7 @@ from quorate.codecs.api.offset_commit import OffsetCommitRequestPartition, Offse
 from quorate.codecs.api.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from quorate.codecs.batches import Batch, BatchRecord, encode_batch, read_batches
 from quorate.codecs.message import TRANSACTION_STATE
+from quorate.coordinator.errors import ApiError
 from quorate.coordinator.results import RequestContext
 from tests.cluster.conftest import QUICK
 
@@ -207,7 +206,7 @@ class Maker:
             action = self.random.choice(rare if self.random.random() < 0.15 else actions)
             try:
                 action()
-            except (Refused, Refusal):  # such as a sequence that is not the next one after an abort
+            except ApiError:  # such as a sequence that is not the next one after an abort
                 continue
 
     def log(self) -> tuple[str, int, PartitionLog, int]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quorate.cluster.log import PartitionLog, Refused
+from quorate.cluster.log import PartitionLog
 from quorate.cluster.log_config import LogConfig
 from quorate.cluster.storage.findings import FolderFindings, Place
 from quorate.cluster.storage.inspection import inspect
@@ -16,6 +16,7 @@ from quorate.cluster.storage.recovery import load
 from quorate.cluster.storage.stores import Descriptors
 from quorate.codecs import Uuid
 from quorate.codecs.batches import BatchRecord, encode_batch
+from quorate.coordinator.log import AppendError
 
 NOW_MS = 1_700_000_000_000
 
@@ -114,7 +115,7 @@ class Writer:
         )
         try:
             self.log.append(data, leader_epoch=epoch, now_ms=NOW_MS)
-        except Refused:  # outside the transaction that is open
+        except AppendError:  # outside the transaction that is open
             return
         self.sequences[producer] = sequence + count
         self._note()

@@ -18,9 +18,8 @@ from quorate.cluster import ManualClock
 from quorate.cluster.apis import ANSWERS, Context
 from quorate.cluster.changes import Changes
 from quorate.cluster.core import ClusterCore
-from quorate.cluster.errors import ClusterStateError, Refusal
+from quorate.cluster.errors import ClusterStateError
 from quorate.cluster.log import PartitionLog
-from quorate.cluster.producers import Refused
 from quorate.cluster.turns import Work, at_once
 from quorate.codecs import CONSUMER_OFFSETS, Uuid
 from quorate.codecs.api import DescribeGroupsRequest, OffsetCommitRequest
@@ -31,6 +30,8 @@ from quorate.codecs.api.broker.delete_topics import DeleteTopicState
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from quorate.codecs.batches import BatchRecord, encode_batch, read_batches
+from quorate.coordinator.errors import ApiError
+from quorate.coordinator.log import AppendError
 from quorate.coordinator.results import Pending
 from tests.cluster.test_full_disk import no_room
 from tests.cluster.test_log import batch
@@ -81,7 +82,7 @@ def compaction(core: ClusterCore) -> Iterator[Any]:
 
 def in_process(core: ClusterCore) -> Iterator[Any]:
     """What the process itself does takes no turns."""
-    with suppress(Refusal):  # it may be deleted by what is done before
+    with suppress(ApiError):  # it may be deleted by what is done before
         core.delete_topic("t")
     core.create_topic("t", partitions=3, replicas=1, config=CONFIG)
     yield None
@@ -235,7 +236,7 @@ def test_the_log_of_a_deleted_topic_cannot_touch_that_of_its_successor(tmp_path:
         lambda: log.delete_before(2),
         log.close,
     ):
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(AppendError) as refused:
             use()
         assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     with pytest.raises(FileNotFoundError):
@@ -320,7 +321,7 @@ def test_an_internal_topic_is_created_while_a_client_creates_or_deletes_it(
         for _ in range(before):
             next(work, None)
         pending = core.changes.pending
-        with monkeypatch.context() as patched, suppress(Refusal):
+        with monkeypatch.context() as patched, suppress(ApiError):
             if fails:
                 patched.setattr(PartitionLog, "append_own", no_room)
             core.internal_topic(CONSUMER_OFFSETS)

@@ -12,9 +12,7 @@ import pytest
 
 from quorate.cluster import ClusterStateError, EmbeddedCluster, ManualClock
 from quorate.cluster.core import ClusterCore
-from quorate.cluster.errors import Refusal
 from quorate.cluster.log import PartitionLog
-from quorate.cluster.producers import Refused
 from quorate.cluster.storage.data import DataDirectory
 from quorate.cluster.storage.log_files import LogFiles
 from quorate.cluster.storage.segment import LogSegment
@@ -30,6 +28,8 @@ from quorate.codecs.api.offset_commit import OffsetCommitRequestPartition, Offse
 from quorate.codecs.api.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from quorate.codecs.batches import BatchRecord, encode_batch
 from quorate.codecs.message import TRANSACTION_STATE, Message
+from quorate.coordinator.errors import ApiError
+from quorate.coordinator.log import AppendError
 from quorate.coordinator.results import RequestContext
 from tests.cluster.test_log import batch
 from tests.cluster.test_restart import quiet_core
@@ -91,7 +91,7 @@ def test_records_are_not_deleted_where_it_cannot_be_written_down_that_they_are(
         put(core, "t", 10)
         with monkeypatch.context() as patch:
             patch.setattr("quorate.cluster.storage.data.write_atomically", fails)
-            with pytest.raises(Refused):
+            with pytest.raises(AppendError):
                 log_of(core, "t").delete_before(5)
         assert log_of(core, "t").start_offset == 0
         log_of(core, "t").delete_before(5)
@@ -117,7 +117,7 @@ def test_a_segment_that_could_not_be_begun_takes_no_later_one_with_it(
         put(core, "t", 10)
         with monkeypatch.context() as patch:
             patch.setattr(os, "open", fails)
-            with pytest.raises(Refused):
+            with pytest.raises(AppendError):
                 log.roll(0)
         put(core, "t", 10)
         log.roll(0)
@@ -151,7 +151,7 @@ def test_a_file_beside_a_segment_that_has_no_room_leaves_nothing_half_appended(
         log.append(transactional(0), leader_epoch=0, now_ms=0)
         with monkeypatch.context() as patch:
             patch.setattr(LogFiles, method, fails)
-            with pytest.raises(Refused):
+            with pytest.raises(AppendError):
                 write(log)
         assert (log.next_offset, log.epochs) == (1, [(0, 0)])
         assert not log.append(transactional(1), leader_epoch=1, now_ms=0).duplicate
@@ -221,7 +221,7 @@ def test_transactions_whose_log_is_damaged_while_the_cluster_runs_have_no_coordi
     damage_once_checked(monkeypatch, segment)
     with opened(tmp_path) as core:
         for _ in range(2):
-            with pytest.raises(Refusal) as refused:
+            with pytest.raises(ApiError) as refused:
                 core.transactions.begin("t", 60_000, -1, -1)
             assert refused.value.code == ErrorCode.NOT_COORDINATOR
         (note,) = core.notes
@@ -281,7 +281,7 @@ def test_a_config_that_there_was_no_room_to_write_down_is_written_once_there_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
     def full(*_: object) -> None:
-        raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, "No space left on device")
+        raise AppendError(ErrorCode.KAFKA_STORAGE_ERROR, "No space left on device")
 
     with opened(tmp_path) as core:
         topic = core.create_topic("t", partitions=1, replicas=1)

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from quorate.cluster import ManualClock
-from quorate.cluster.errors import Refusal
-from quorate.cluster.producers import Refused
 from quorate.codecs.api.broker import (
     AddPartitionsToTxnRequest,
     CreateTopicsRequest,
@@ -20,6 +18,8 @@ from quorate.codecs.api.broker import (
 from quorate.codecs.api.broker.add_partitions_to_txn import AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction
 from quorate.codecs.api.broker.create_topics import CreatableTopic
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.coordinator.errors import ApiError
+from quorate.coordinator.log import AppendError
 from quorate.integration.waiting import wait_for
 from tests.broker.fixtures import need_broker
 from tests.cluster.pair import Pair
@@ -225,7 +225,7 @@ def test_while_markers_are_written_a_repeated_end_is_concurrent_and_another_one_
     core.topics["orders"].partitions[0].log.append_marker = _fails  # type: ignore[method-assign]
     core.transactions.end("t", producer_id, epoch, commit=commit, raise_epoch=raised)
     for direction, code in ((commit, same), (not commit, other)):
-        with pytest.raises(Refusal) as refused:
+        with pytest.raises(ApiError) as refused:
             core.transactions.end(
                 "t", producer_id, epoch + raised + epoch_off, commit=direction, raise_epoch=raise_epoch
             )
@@ -233,4 +233,4 @@ def test_while_markers_are_written_a_repeated_end_is_concurrent_and_another_one_
 
 
 def _fails(*_: Any, **__: Any) -> int:
-    raise Refused(ErrorCode.KAFKA_STORAGE_ERROR)
+    raise AppendError(ErrorCode.KAFKA_STORAGE_ERROR)

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from quorate.cluster import ClusterStateError, ManualClock
-from quorate.cluster.errors import Refusal
 from quorate.cluster.log import PartitionLog
-from quorate.cluster.producers import Refused
 from quorate.cluster.storage.log_files import LogFiles
 from quorate.cluster.storage.segment import LogSegment
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.coordinator.errors import ApiError
+from quorate.coordinator.log import AppendError
 from tests.cluster.test_log import batch
 from tests.cluster.test_restart import quiet_core
 
@@ -31,7 +31,7 @@ def test_topics_and_partitions_that_the_disk_has_no_room_for_are_refused(
     with monkeypatch.context() as patched:
         patched.setattr(LogFiles, "new_segment", full)
         for action in (lambda: core.create_topic("b", partitions=4), lambda: core.add_partitions("a", 4)):
-            with pytest.raises(Refusal, match="No space left") as refusal:
+            with pytest.raises(ApiError, match="No space left") as refusal:
                 action()
             assert refusal.value.code is ErrorCode.KAFKA_STORAGE_ERROR
         assert [(topic.name, len(topic.partitions)) for topic in core.topics.values()] == [("a", 1)]
@@ -65,7 +65,7 @@ def test_metadata_that_could_not_be_written_is_with_the_next_change(
 
 
 def no_room(log: PartitionLog, data: bytes, now_ms: int) -> None:
-    raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, "No space left on device")
+    raise AppendError(ErrorCode.KAFKA_STORAGE_ERROR, "No space left on device")
 
 
 def test_changes_of_topics_that_cannot_be_written_down_are_refused_and_leave_everything_as_it_was(
@@ -84,7 +84,7 @@ def test_changes_of_topics_that_cannot_be_written_down_are_refused_and_leave_eve
             lambda: core.add_partitions("a", 3),
             lambda: core.reassign(topic.partitions[0], [2]),
         ):
-            with pytest.raises(Refusal, match="No space left") as refusal:
+            with pytest.raises(ApiError, match="No space left") as refusal:
                 change()
             assert refusal.value.code is ErrorCode.KAFKA_STORAGE_ERROR
             assert sorted(path.name for path in tmp_path.glob("broker-*/*-*") if path.is_dir()) == ["a-0"]
@@ -111,7 +111,7 @@ def test_a_full_disk_is_noted_once_in_a_while_and_keeps_a_cluster_from_starting(
         patched.setattr("quorate.cluster.storage.stores.os.pwrite", full)
         for wait_ms in (0, 10, 10, 2_000):
             clock.advance(wait_ms)
-            with pytest.raises(Refused):
+            with pytest.raises(AppendError):
                 log.append(batch(1), leader_epoch=0, now_ms=clock.now_ms())
     home = tmp_path / "broker-1" / "a-0"
     assert core.notes == [f"{home}: the log cannot be written: No space left on device"] * 2

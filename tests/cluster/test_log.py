@@ -2,10 +2,11 @@
 
 import pytest
 
-from quorate.cluster.log import PartitionLog, Refused
+from quorate.cluster.log import PartitionLog
 from quorate.cluster.log_config import LogConfig
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches import BatchRecord, encode_batch, read_batches
+from quorate.coordinator.log import AppendError
 
 NOW_MS = 1_700_000_000_000
 
@@ -33,7 +34,7 @@ def bases(log: PartitionLog, offset: int, max_bytes: int, *, until: int, at_leas
 
 def refused(log: PartitionLog, data: bytes, **options: object) -> ErrorCode:
     before = (log.next_offset, log.size_bytes)
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(AppendError) as refusal:
         append(log, data, **options)
     assert (log.next_offset, log.size_bytes) == before
     return refusal.value.code

@@ -5,34 +5,34 @@ from pathlib import Path
 import pytest
 
 from quorate.cluster import EmbeddedCluster, ManualClock
-from quorate.cluster.errors import Refusal
 from quorate.codecs.api.broker import CreateTopicsRequest, DescribeConfigsRequest
 from quorate.codecs.api.broker.create_topics import CreatableTopic
 from quorate.codecs.api.broker.describe_configs import DescribeConfigsResource
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.coordinator.config import ConfigError
+from quorate.coordinator.errors import ApiError
 from tests.cluster.test_restart import quiet_core
 from tests.cluster.wire import Wire
 
 TEN = {"quorate.max.partitions": 10}
 
 
-def code_of(refused: "pytest.ExceptionInfo[Refusal]") -> ErrorCode:
+def code_of(refused: "pytest.ExceptionInfo[ApiError]") -> ErrorCode:
     return refused.value.code
 
 
 def test_partitions_are_counted_as_topics_come_grow_and_go(tmp_path: Path) -> None:
     core = quiet_core(tmp_path, ManualClock(), **TEN)
     core.create_topic("a", partitions=6, replicas=1)
-    with pytest.raises(Refusal, match="has 6 partitions, and may have 10; raise quorate") as refused:
+    with pytest.raises(ApiError, match="has 6 partitions, and may have 10; raise quorate") as refused:
         core.create_topic("b", partitions=5, replicas=1)
     assert code_of(refused) is ErrorCode.POLICY_VIOLATION
     core.create_topic("b", assignment=[[1], [2]])
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ApiError) as refused:
         core.create_topic("c", assignment=[[1], [2], [1]])
     assert code_of(refused) is ErrorCode.POLICY_VIOLATION
     core.add_partitions("b", 4)
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ApiError) as refused:
         core.add_partitions("b", 5)
     assert code_of(refused) is ErrorCode.POLICY_VIOLATION
     assert {name: len(topic.partitions) for name, topic in core.topics.items()} == {"a": 6, "b": 4}
@@ -40,7 +40,7 @@ def test_partitions_are_counted_as_topics_come_grow_and_go(tmp_path: Path) -> No
     core.create_topic("c", partitions=6, replicas=1)
     core.close()
     again = quiet_core(tmp_path, ManualClock(), **TEN)
-    with pytest.raises(Refusal):
+    with pytest.raises(ApiError):
         again.create_topic("d", partitions=1, replicas=1)
 
 

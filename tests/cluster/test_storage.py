@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from quorate.cluster.log import PartitionLog, Refused
+from quorate.cluster.log import PartitionLog
 from quorate.cluster.log_config import LogConfig
 from quorate.cluster.storage.cleaning import clean
 from quorate.cluster.storage.files import BadFileError, decode_checkpoint, decode_properties, encode_checkpoint
 from quorate.cluster.storage.stores import MemoryStore
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches import BatchRecord, read_batches
+from quorate.coordinator.log import AppendError
 from tests.cluster.folder import NOW_MS, SMALL, Folder, Lost, Writer, batch, facts
 from tests.cluster.folder import folder as folder
 
@@ -224,7 +225,7 @@ def test_a_full_disk_takes_nothing_and_says_so(folder: Folder, monkeypatch: pyte
 
         with monkeypatch.context() as patched:
             patched.setattr("quorate.cluster.storage.stores.os.pwrite", full)
-            with pytest.raises(Refused, match="No space left") as refusal:
+            with pytest.raises(AppendError, match="No space left") as refusal:
                 log.append(batch(1, producer=1, sequence=1), leader_epoch=0, now_ms=NOW_MS)
         assert refusal.value.code is ErrorCode.KAFKA_STORAGE_ERROR
         assert facts(log) == before

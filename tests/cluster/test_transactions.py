@@ -7,13 +7,13 @@ import pytest
 from quorate.cluster import ManualClock
 from quorate.cluster.coordinators import PartitionCoordinatorLog
 from quorate.cluster.core import ClusterCore
-from quorate.cluster.errors import Refusal
 from quorate.cluster.transaction_records import Status, record_of, transaction_of
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches import BatchRecord, encode_batch
 from quorate.codecs.message import TRANSACTION_STATE
-from quorate.coordinator.log import StoredRecord
+from quorate.coordinator.errors import ApiError
+from quorate.coordinator.log import AppendError, StoredRecord
 from tests.cluster.damage import crash
 from tests.cluster.test_killed import Steps
 from tests.cluster.test_restart import quiet_core
@@ -98,7 +98,7 @@ def test_the_next_leader_of_the_log_knows_what_the_last_one_knew() -> None:
     assert partition.leader != was
     assert [one.transactional_id for one in core.transactions.led_by(partition.leader)] == ["t"]
     assert core.transactions.find("t") == before
-    with pytest.raises(Refusal) as refusal:
+    with pytest.raises(ApiError) as refusal:
         core.transactions.check_coordinator(was, "t")
     assert refusal.value.code is ErrorCode.NOT_COORDINATOR
     core.transactions.end("t", producer_id, epoch, commit=True, raise_epoch=True)
@@ -124,10 +124,10 @@ def test_a_transaction_that_nobody_ends_is_aborted_in_time_and_its_producer_fenc
     assert stable(core) == (2, 2)
     log = core.topics["orders"].partitions[0].log
     assert log.aborted_between(0, 2) == [(producer_id, 0)]
-    with pytest.raises(Refusal) as refusal:
+    with pytest.raises(ApiError) as refusal:
         core.transactions.end("t", producer_id, epoch, commit=True, raise_epoch=False)
     assert refusal.value.code is ErrorCode.PRODUCER_FENCED
-    with pytest.raises(Refusal) as refusal:  # for which the epoch looks like that of a request that is repeated
+    with pytest.raises(ApiError) as refusal:  # for which the epoch looks like that of a request that is repeated
         core.transactions.end("t", producer_id, epoch, commit=True, raise_epoch=True)
     assert refusal.value.code is ErrorCode.INVALID_TXN_STATE
 
@@ -200,7 +200,7 @@ def test_a_transaction_that_cannot_be_written_down_has_not_happened(
 
     with monkeypatch.context() as patched:
         patched.setattr("quorate.cluster.storage.stores.os.pwrite", full)
-        with pytest.raises(Refusal) as refusal:
+        with pytest.raises(ApiError) as refusal:
             core.transactions.end("t", producer_id, epoch, commit=True, raise_epoch=True)
     assert refusal.value.code is ErrorCode.NOT_COORDINATOR  # the client looks for another, and asks again
     assert core.transactions.find("t") == before
@@ -209,7 +209,7 @@ def test_a_transaction_that_cannot_be_written_down_has_not_happened(
 
 
 def test_markers_that_cannot_be_written_are_written_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    from quorate.cluster.log import PartitionLog, Refused
+    from quorate.cluster.log import PartitionLog
 
     clock = ManualClock()
     core = with_topics(None, clock)
@@ -217,11 +217,11 @@ def test_markers_that_cannot_be_written_are_written_later(monkeypatch: pytest.Mo
     with monkeypatch.context() as patched:
 
         def refuse(*arguments: object, **options: object) -> int:
-            raise Refused(ErrorCode.KAFKA_STORAGE_ERROR)
+            raise AppendError(ErrorCode.KAFKA_STORAGE_ERROR)
 
         patched.setattr(PartitionLog, "append_marker", refuse)
         core.transactions.end("t", producer_id, epoch, commit=True, raise_epoch=True)
-        with pytest.raises(Refusal) as refusal:
+        with pytest.raises(ApiError) as refusal:
             core.transactions.add("t", producer_id, epoch + 1, [("orders", 0)])
         assert refusal.value.code is ErrorCode.CONCURRENT_TRANSACTIONS
         clock.advance(1000)
