@@ -7,7 +7,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
-from quorate.cluster.turns import Work
+from quorate.cluster.turns import Work, each
 from quorate.codecs.api.broker import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
@@ -65,24 +65,26 @@ def describe_log_dirs(
 @answers(AlterReplicaLogDirsRequest)
 def alter_replica_log_dirs(
     broker: "Broker", request: AlterReplicaLogDirsRequest, context: Context
-) -> AlterReplicaLogDirsResponse:
+) -> Work[AlterReplicaLogDirsResponse]:
     """Move nothing: replicas are in the broker's only directory, and other directories do not exist."""
-    wanted = {  # a partition that is named twice moves to the last directory
-        (topic.name, partition): one.path
-        for one in request.dirs
-        for topic in one.topics
-        for partition in topic.partitions
-    }
+    wanted: dict[tuple[str, int], str] = {}  # a partition that is named twice moves to the last directory
+    for one in request.dirs:
+        for topic in one.topics:
+            for partition in topic.partitions:
+                wanted[topic.name, partition] = one.path
+                yield None
+            yield None
+        yield None
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
-    for (topic, partition), path in wanted.items():
-        error = _move_error(broker, topic, partition, path)
+    for (name, partition), path in wanted.items():
+        error = _move_error(broker, name, partition, path)
         result = AlterReplicaLogDirPartitionResult(partition_index=partition, error_code=error)
-        results.setdefault(topic, []).append(result)
-    return AlterReplicaLogDirsResponse(
-        results=tuple(
-            AlterReplicaLogDirTopicResult(topic_name=topic, partitions=tuple(each)) for topic, each in results.items()
-        )
+        results.setdefault(name, []).append(result)
+        yield None
+    moved = yield from each(
+        results.items(), lambda one: AlterReplicaLogDirTopicResult(topic_name=one[0], partitions=tuple(one[1]))
     )
+    return AlterReplicaLogDirsResponse(results=moved)
 
 
 def _move_error(broker: "Broker", topic: str, partition: int, path: str) -> ErrorCode:

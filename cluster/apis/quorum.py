@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 from uuid import NAMESPACE_OID, uuid5
 
 from quorate.cluster.apis import Context, answers
+from quorate.cluster.turns import Work, each
 from quorate.codecs import Uuid
 from quorate.codecs.api.broker import DescribeQuorumRequest, DescribeQuorumResponse
 from quorate.codecs.api.broker.describe_quorum import Listener, Node, PartitionData, ReplicaState, TopicData
@@ -24,26 +25,28 @@ _TELLS_DIRECTORIES = 2
     DescribeQuorumRequest,
     lacks="controllers of their own: brokers' ports are told; offsets, where nothing is kept in a directory",
 )
-def describe_quorum(broker: "Broker", request: DescribeQuorumRequest, context: Context) -> DescribeQuorumResponse:
+def describe_quorum(broker: "Broker", request: DescribeQuorumRequest, context: Context) -> Work[DescribeQuorumResponse]:
     """Tell of the metadata's only partition, where nothing else is asked for; as Kafka, nothing at all otherwise."""
-    asked = [(topic.topic_name, part.partition_index) for topic in request.topics for part in topic.partitions]
-    known = asked == [(_METADATA, 0)] and len(request.topics) == 1
     cluster = broker.cluster
+    known = len(request.topics) == 1 and [
+        (topic.topic_name, part.partition_index) for topic in request.topics for part in topic.partitions[:2]
+    ] == [(_METADATA, 0)]
+    topics = []
+    for topic in request.topics:
+        partitions = yield from each(
+            topic.partitions,
+            lambda part: (
+                _state(cluster, context)
+                if known
+                else PartitionData(
+                    partition_index=part.partition_index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                )
+            ),
+        )
+        topics.append(TopicData(topic_name=topic.topic_name, partitions=partitions))
+        yield None
     return DescribeQuorumResponse(
-        topics=tuple(
-            TopicData(
-                topic_name=topic.topic_name,
-                partitions=tuple(
-                    _state(cluster, context)
-                    if known
-                    else PartitionData(
-                        partition_index=part.partition_index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                    )
-                    for part in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        ),
+        topics=tuple(topics),
         nodes=tuple(
             Node(node_id=one.id, listeners=(Listener(name="CONTROLLER", host=one.host, port=one.port),))
             for one in cluster.brokers.values()

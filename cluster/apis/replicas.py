@@ -88,19 +88,13 @@ def elect_leaders(broker: "Broker", request: ElectLeadersRequest, context: Conte
     if request.topic_partitions == ():
         return ElectLeadersResponse()  # whatever the type: brokers look no further
     if request.election_type not in _ELECTIONS:
-        return ElectLeadersResponse(
-            error_code=ErrorCode.INVALID_REQUEST,
-            replica_election_results=tuple(
-                ReplicaElectionResult(
-                    topic=one.topic,
-                    partition_result=tuple(
-                        PartitionResult(partition_id=index, error_code=ErrorCode.INVALID_REQUEST)
-                        for index in one.partitions
-                    ),
-                )
-                for one in request.topic_partitions or ()
-            ),
-        )
+        code = ErrorCode.INVALID_REQUEST
+        refused = []
+        for one in request.topic_partitions or ():
+            named = yield from each(one.partitions, lambda index: PartitionResult(partition_id=index, error_code=code))
+            refused.append(ReplicaElectionResult(topic=one.topic, partition_result=named))
+            yield None
+        return ElectLeadersResponse(error_code=code, replica_election_results=tuple(refused))
     everything = request.topic_partitions is None
     wanted = (
         {name: range(len(topic.partitions)) for name, topic in cluster.topics.items()}
