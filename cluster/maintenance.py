@@ -1,12 +1,12 @@
 """What brokers do with their logs from time to time: delete what is old or too much, compact, flush, forget producers, note how far the disk is.
 
-Everything happens in the loop of the cluster, by the cluster's clock. Compaction is done in slices, so that nobody waits for it.
+Everything happens in the loop of the cluster, by the cluster's clock. Compaction is done in slices, and large batches in a thread, so that nobody waits for it.
 """
 
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from quorate.cluster.clock import Handle
 from quorate.cluster.flushing import Unflushed
@@ -17,6 +17,7 @@ from quorate.cluster.storage.retention import expire
 from quorate.cluster.turns import Work
 from quorate.codecs import LogError
 from quorate.coordinator.log import AppendError
+from quorate.coordinator.log_compaction import BatchWork
 
 if TYPE_CHECKING:
     from quorate.cluster.core import ClusterCore
@@ -34,7 +35,7 @@ class Maintenance:
     def __init__(self, cluster: "ClusterCore") -> None:
         self.cluster = cluster
         self._timers: dict[object, Handle] = {}
-        self._cleaning: Iterator[Unflushed | None] | None = None
+        self._cleaning: Iterator[BatchWork[Any] | Unflushed | None] | None = None
 
     def start(self) -> None:
         """Begin, in a loop that runs."""
@@ -114,7 +115,7 @@ class Maintenance:
             self._cleaning = self._pass()
             self._slice()
 
-    def _pass(self) -> Iterator[Unflushed | None]:
+    def _pass(self) -> Iterator[BatchWork[Any] | Unflushed | None]:
         now_ms = self.cluster.clock.now_ms()
         for name, log, exists in self._logs():
             try:
@@ -133,8 +134,12 @@ class Maintenance:
             return
         until = time.perf_counter() + _SLICE_S
         for work in cleaning:
-            if work is not None and self.cluster.flusher.bring(work, self._slice):
+            if isinstance(work, Unflushed) and self.cluster.flusher.bring(work, self._slice):
                 return  # to go on when it is on the disk
+            if isinstance(work, BatchWork) and work.large:
+                failed = partial(self.cluster.failed, "compacting a batch")
+                self.cluster.turns.aside(work.run, lambda _: self._slice(), failed)
+                return
             if time.perf_counter() > until:
                 self._later(self._slice, 0, self._slice)
                 return

@@ -11,16 +11,22 @@ Segments are not joined; one of which nothing is left is deleted. Memory: the ke
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from quorate.codecs import LogError
-from quorate.codecs.batches import Batch, BatchProblem, BatchRecord, encode_like
+from quorate.codecs.batches import Batch, BatchHeader, BatchProblem, BatchRecord, encode_like
 from quorate.codecs.log.transactions import TransactionIndex, Transactions
 from quorate.coordinator.log_segments import Fsync, batches, sync_folder
 
-__all__ = ["Cleaning", "ClosedSegment", "Compaction", "compact"]
+__all__ = ["BatchWork", "Cleaning", "ClosedSegment", "Compaction", "compact"]
+
+T = TypeVar("T")
+
+_MANY_RECORDS = 2_000
+"""More than a few milliseconds' worth; 300,000 take a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +53,35 @@ class ClosedSegment(Protocol):
 
     def batches(self) -> Iterator[Batch]:
         """Its batches, in their order."""
+
+
+class BatchWork(Generic[T]):
+    """What a pass does with one batch. `run` may be called in another thread while the pass waits, which is for one that is `large`, as far as its header says."""
+
+    __slots__ = ("_error", "_function", "_result", "large")
+
+    def __init__(self, header: BatchHeader, function: Callable[[], T]) -> None:
+        self.large = header.count is None or header.count > _MANY_RECORDS or header.compression != "none"
+        self._function: Callable[[], T] | None = function
+        self._result: T | None = None
+        self._error: Exception | None = None
+
+    def run(self) -> None:
+        """Do it, once."""
+        function, self._function = self._function, None
+        if function is None:
+            return
+        try:
+            self._result = function()
+        except Exception as error:  # noqa: BLE001  # the pass raises it
+            self._error = error
+
+    def result(self) -> T | None:
+        """What it gave; it is done now if it was not. Raises `LogError`."""
+        self.run()
+        if self._error is not None:
+            raise self._error
+        return self._result
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +118,7 @@ def compact(
         pass
     paths = [Path(one.place) for one in cleaning.segments]
     sizes = [path.stat().st_size for path in paths]
-    left = [_replace(Path(one.place), cleaning.cleaned(one), fsync) for one in cleaning.segments]
+    left = [_replace(Path(one.place), _results(cleaning.cleaned(one)), fsync) for one in cleaning.segments]
     return Compaction(
         segments=len(paths),
         records_before=cleaning.met,
@@ -111,34 +146,45 @@ class Cleaning:
         self._last: dict[bytes, int] = {}
         self._with_records: set[int] = set()
 
-    def look(self, closed: Sequence[ClosedSegment], newest: Iterable[Batch], newest_base: int) -> Iterator[None]:
-        """Find out which records count, a step for each batch. `newest`: what is behind the closed segments, from an offset on. Raises `LogError`."""
+    def look(
+        self, closed: Sequence[ClosedSegment], newest: Iterable[Batch], newest_base: int
+    ) -> Iterator[BatchWork[None] | None]:
+        """Find out which records count, a step for each batch. `newest`: what follows the closed segments, from an offset on. Raises `LogError`."""
         index = TransactionIndex()
         for batch in chain(chain.from_iterable(segment.batches() for segment in closed), newest):
             index.add(batch)
-            yield
+            yield None
         self._transactions = index.settled()
         first_open = self._transactions.last_stable_offset
         ends = [*(one.base_offset for one in closed), newest_base][1:]
         self.segments = [one for one, end in zip(closed, ends, strict=True) if first_open is None or end <= first_open]
         for segment in self.segments:
             for batch in segment.batches():
-                records = _records(segment, batch)
-                self.met += len(records)
-                if not batch.header.control and not self._aborted(batch):
-                    self._last.update((record.key, record.offset) for record in records if record.key is not None)
-                yield
+                work = BatchWork(batch.header, partial(self._look, segment, batch))
+                yield work
+                work.result()
 
-    def cleaned(self, segment: ClosedSegment) -> Iterator[bytes]:
-        """The batches that stay."""
+    def _look(self, segment: ClosedSegment, batch: Batch) -> None:
+        records = _records(segment, batch)
+        self.met += len(records)
+        if not batch.header.control and not self._aborted(batch):
+            self._last.update((record.key, record.offset) for record in records if record.key is not None)
+
+    def cleaned(self, segment: ClosedSegment) -> Iterator[BatchWork[bytes | None]]:
+        """What gives the batches that stay, one after the other; nothing for others."""
         for batch in segment.batches():
-            records = _records(segment, batch)
-            kept = self._marker(batch, records) if batch.header.control else self._data(batch, records)
-            if kept is None and not batch.header.control and self._retain(batch):
-                kept = batch.header.delete_horizon_ms, []
-            if kept is not None:
-                self.kept += len(kept[1])
-                yield _encoded(batch, len(records), *kept)
+            retain = not batch.header.control and self._retain(batch)
+            yield BatchWork(batch.header, partial(self._cleaned, segment, batch, retain))
+
+    def _cleaned(self, segment: ClosedSegment, batch: Batch, retain: bool) -> bytes | None:
+        records = _records(segment, batch)
+        kept = self._marker(batch, records) if batch.header.control else self._data(batch, records)
+        if kept is None and retain:
+            kept = batch.header.delete_horizon_ms, []
+        if kept is None:
+            return None
+        self.kept += len(kept[1])
+        return _encoded(batch, len(records), *kept)
 
     def _data(self, batch: Batch, records: list[BatchRecord]) -> tuple[int | None, list[BatchRecord]] | None:
         """The delete horizon and the records that stay; nothing if none does."""
@@ -175,6 +221,13 @@ class Cleaning:
     def _aborted(self, batch: Batch) -> bool:
         header = batch.header
         return header.transactional and self._transactions.is_aborted(header.producer_id, header.base_offset)
+
+
+def _results(works: Iterable[BatchWork[bytes | None]]) -> Iterator[bytes]:
+    for work in works:
+        data = work.result()
+        if data is not None:
+            yield data
 
 
 def _encoded(batch: Batch, count: int, horizon_ms: int | None, kept: list[BatchRecord]) -> bytes:

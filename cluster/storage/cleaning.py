@@ -6,6 +6,7 @@ The head that may be compacted ends before the segment that is written to, befor
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from quorate.cluster.flushing import Unflushed
 from quorate.cluster.log import PartitionLog
@@ -13,7 +14,7 @@ from quorate.cluster.log_config import NEVER
 from quorate.cluster.storage.segment import BatchFacts, LogSegment
 from quorate.cluster.storage.stores import FileStore, MemoryStore
 from quorate.codecs.batches import Batch, BatchProblem, read_batches
-from quorate.coordinator.log_compaction import Cleaning
+from quorate.coordinator.log_compaction import BatchWork, Cleaning
 
 __all__ = ["clean", "is_due"]
 
@@ -70,12 +71,12 @@ def _read(segment: LogSegment) -> Iterator[Batch]:
         yield batch
 
 
-def clean(log: PartitionLog, *, now_ms: int) -> Iterator[Unflushed | None]:
+def clean(log: PartitionLog, *, now_ms: int) -> Iterator[BatchWork[Any] | Unflushed | None]:
     """Compact a log, in steps between which it may be written to. Raises `LogError` and `OSError`.
 
     It ends early if the oldest segments are deleted meanwhile.
 
-    A step may be something that is to be on the disk before the next: whoever goes on without having brought it there waits for it.
+    A step may be something to be done, or to be on the disk, before the next: what the caller has not done by then is done here.
     """
     closed = _cleanable(log, now_ms)
     if not closed:
@@ -85,8 +86,8 @@ def clean(log: PartitionLog, *, now_ms: int) -> Iterator[Unflushed | None]:
         now_ms=now_ms, tombstone_retention_ms=log.config.delete_retention_ms, retain=lambda batch: _is_last(log, batch)
     )
     newest = (batch for segment in behind for batch in _read(segment))
-    for _ in cleaning.look([_Closed(one) for one in closed], newest, behind[0].base_offset):
-        yield None
+    for step in cleaning.look([_Closed(one) for one in closed], newest, behind[0].base_offset):
+        yield step
         if log.segments[0].base_offset != closed[0].base_offset:
             return
     for one in cleaning.segments:
@@ -95,10 +96,12 @@ def clean(log: PartitionLog, *, now_ms: int) -> Iterator[Unflushed | None]:
         made = LogSegment(
             one.base_offset, store, created_ms=one.segment.created_ms, interval_bytes=one.segment.interval_bytes
         )
-        for data in cleaning.cleaned(one):
-            facts = BatchFacts.of(data)
-            made.append(data, facts.last_offset, facts.max_timestamp_ms)
-            yield None
+        for batch in cleaning.cleaned(one):
+            yield batch
+            data = batch.result()
+            if data is not None:
+                facts = BatchFacts.of(data)
+                made.append(data, facts.last_offset, facts.max_timestamp_ms)
             if log.segments[0].base_offset != closed[0].base_offset:
                 _discard(log, made)
                 return

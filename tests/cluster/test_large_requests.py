@@ -3,6 +3,7 @@
 Each part of the work is a turn of its own here, so that what is counted does not depend on the machine.
 """
 
+import re
 import sys
 import threading
 import tracemalloc
@@ -20,8 +21,10 @@ import pytest
 from quorate.cluster import EmbeddedCluster, connection, groups, record_checks, turns
 from quorate.cluster.apis import groups as groups_api
 from quorate.cluster.apis import produce
+from quorate.cluster.log import PartitionLog
 from quorate.cluster.persistence import state_of
 from quorate.cluster.storage import metadata
+from quorate.codecs import LogError
 from quorate.codecs.api import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
@@ -32,24 +35,31 @@ from quorate.codecs.api import (
     api_of,
 )
 from quorate.codecs.api.broker import (
+    AlterReplicaLogDirsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
+    DescribeQuorumRequest,
+    ElectLeadersRequest,
     FindCoordinatorRequest,
     MetadataRequest,
     ProduceRequest,
+    describe_quorum_asked,
 )
+from quorate.codecs.api.broker.alter_replica_log_dirs import AlterReplicaLogDir, AlterReplicaLogDirTopic
 from quorate.codecs.api.broker.create_partitions import CreatePartitionsAssignment, CreatePartitionsTopic
 from quorate.codecs.api.broker.create_topics import CreatableTopic
 from quorate.codecs.api.broker.delete_topics import DeleteTopicState
+from quorate.codecs.api.broker.elect_leaders import TopicPartitions
 from quorate.codecs.api.broker.metadata import MetadataRequestTopic
 from quorate.codecs.api.broker.produce import PartitionProduceData, TopicProduceData
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.join_group import JoinGroupRequestProtocol
 from quorate.codecs.api.leave_group import MemberIdentity
-from quorate.codecs.batches import BatchRecord, encode_batch
+from quorate.codecs.batches import BatchRecord, encode_batch, read_batches
 from quorate.codecs.batches.compression import compress
 from quorate.codecs.message import Message
+from quorate.coordinator import log_compaction
 from quorate.coordinator.image import MetadataDelta, MetadataImage
 from quorate.coordinator.results import RequestContext
 from tests.cluster.conftest import QUICK
@@ -519,6 +529,68 @@ def test_a_coordinator_sees_no_more_of_a_subscription_than_a_record_has_room_for
         assert seen[1] == names[:3]
 
 
+NAMES = tuple(f"n{number}" for number in range(300))
+
+
+@pytest.mark.parametrize(
+    ("request_", "version"),
+    [
+        (
+            DescribeQuorumRequest(
+                topics=tuple(
+                    describe_quorum_asked.TopicData(
+                        topic_name=name, partitions=(describe_quorum_asked.PartitionData(partition_index=0),)
+                    )
+                    for name in NAMES
+                )
+            ),
+            1,
+        ),
+        (
+            DescribeQuorumRequest(
+                topics=(
+                    describe_quorum_asked.TopicData(
+                        topic_name="t",
+                        partitions=tuple(
+                            describe_quorum_asked.PartitionData(partition_index=one) for one in range(300)
+                        ),
+                    ),
+                )
+            ),
+            1,
+        ),
+        (
+            AlterReplicaLogDirsRequest(
+                dirs=(
+                    AlterReplicaLogDir(
+                        path="/d",
+                        topics=tuple(AlterReplicaLogDirTopic(name=name, partitions=(0,)) for name in NAMES),
+                    ),
+                )
+            ),
+            2,
+        ),
+        (
+            ElectLeadersRequest(
+                election_type=7,
+                topic_partitions=tuple(TopicPartitions(topic=name, partitions=(0,)) for name in NAMES),
+            ),
+            2,
+        ),
+    ],
+    ids=["topics", "partitions", "directories", "elections"],
+)
+def test_what_grows_with_a_request_is_done_in_turns(
+    cluster: EmbeddedCluster, seen: Callable[[Callable[[], Any]], list[Any]], request_: Message, version: int
+) -> None:
+    """60,000 elements held up everything for 0.17 to 0.34 s."""
+    looked = seen(lambda: None)
+    with Wire(cluster.core.brokers[1].port) as wire:
+        found = wire.ask(request_, version)
+    assert len(looked) >= 300
+    assert len(re.findall(r"error_code=[1-9]", repr(found))) >= 300
+
+
 @pytest.mark.usefixtures("short_turns")
 def test_a_cluster_that_stops_creates_all_topics_of_a_request_or_none() -> None:
     made = EmbeddedCluster(properties=QUICK)
@@ -528,3 +600,80 @@ def test_a_cluster_that_stops_creates_all_topics_of_a_request_or_none() -> None:
         eventually(lambda: core.turns._waiting or core.topics)
     assert len(core.topics) in (0, 500)
     assert not core.changes.pending
+
+
+def test_a_large_batch_is_compacted_in_a_thread_and_its_damage_is_reported(
+    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """181,665 records held up everything for 1.0 s (issue 14)."""
+    core = cluster.core
+    threads: list[tuple[int, int]] = []
+    unwatched = log_compaction._records
+
+    def reading(segment: Any, batch: Any) -> Any:
+        threads.append((batch.header.count, threading.get_ident()))
+        return unwatched(segment, batch)
+
+    monkeypatch.setattr(log_compaction, "_records", reading)
+    loop = cluster.call(threading.get_ident)
+    config = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
+
+    def compact(*batches: bytes) -> PartitionLog:
+        core.create_topic(f"t{len(core.topics)}", partitions=1, config=config)
+        log = core.topics[f"t{len(core.topics) - 1}"].partitions[0].log
+        for one in batches:
+            log.append(one, leader_epoch=0, now_ms=core.clock.now_ms())
+        log.roll(core.clock.now_ms())
+        core.maintenance.compact()
+        return log
+
+    def same(count: int, compression: str = "none") -> bytes:
+        now_ms = core.clock.now_ms()
+        records = [BatchRecord(offset=at, timestamp_ms=now_ms, key=b"k", value=b"v") for at in range(count)]
+        return encode_batch(records, compression=compression)
+
+    log = cluster.call(lambda: compact(same(2), same(5_000), same(3, "gzip")))
+    eventually(lambda: core.maintenance._cleaning is None)
+    left = [record.offset for stored in log for record in next(read_batches(stored.data)).records()]  # type: ignore[union-attr]
+    assert left == [5_004]
+    assert {(count, thread == loop) for count, thread in threads} == {(2, True), (5_000, False), (3, False)}
+
+    def damaged(segment: Any, batch: Any) -> Any:
+        raise LogError("no record")
+
+    monkeypatch.setattr(log_compaction, "_records", damaged)
+    cluster.call(lambda: compact(same(5_000)))
+    eventually(lambda: core.maintenance._cleaning is None)
+    assert any(note.endswith("could not be compacted: no record") for note in core.notes)
+    assert not core.failures
+
+
+def test_a_cluster_that_stops_does_not_wait_for_a_compaction_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, may_end = threading.Event(), threading.Event()
+    unwatched = log_compaction._records
+
+    def reading(segment: Any, batch: Any) -> Any:
+        begun.set()
+        may_end.wait(10)
+        return unwatched(segment, batch)
+
+    monkeypatch.setattr(log_compaction, "_records", reading)
+    made = EmbeddedCluster(properties=QUICK)
+    core = made.core
+    with made:
+
+        def compact() -> None:
+            config = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
+            log = core.create_topic("t", partitions=1, config=config).partitions[0].log
+            for _ in range(2):
+                records = [BatchRecord(offset=at, timestamp_ms=1, key=b"k", value=b"v") for at in range(5_000)]
+                log.append(encode_batch(records), leader_epoch=0, now_ms=core.clock.now_ms())
+            log.roll(core.clock.now_ms())
+            core.maintenance.compact()
+
+        made.call(compact)
+        assert begun.wait(10)
+        core.maintenance.stop()
+        may_end.set()
+    assert core.maintenance._cleaning is None
+    assert not core.failures
