@@ -14,7 +14,6 @@ from quorate.cluster.authorization import authorized
 from quorate.cluster.clock import Handle
 from quorate.cluster.connection import Connection
 from quorate.cluster.errors import ClusterStateError
-from quorate.cluster.failing import METADATA, WRITTEN, unwritten
 from quorate.cluster.fetch_sessions import FetchSessions
 from quorate.cluster.frames import API_VERSIONS_KEY, Header
 from quorate.cluster.telemetry import Telemetry
@@ -318,7 +317,7 @@ class Broker:
         if isinstance(response, Generator):
             self._in_turns(response, connection, header, request, change)
         else:
-            self._handled(response, connection, header, request, change)
+            self._handled(response, connection, header, change)
 
     def _in_turns(
         self,
@@ -329,14 +328,11 @@ class Broker:
         change: Callable[[Any], Any] | None,
     ) -> None:
         """Have a request handled in as many turns as it takes."""
-        flusher = self.cluster.flusher
-        failures, began = flusher.failures, False
+        began = False
 
         def done(response: Any) -> None:
             header.large |= began
-            if flusher.failures != failures and response is not None and type(request) in WRITTEN | METADATA:
-                response = unwritten(self.cluster, request, header.version)  # of what an earlier turn wrote
-            self._handled(response, connection, header, request, change)
+            self._handled(response, connection, header, change)
             if began:
                 connection.go_on()
 
@@ -348,17 +344,8 @@ class Broker:
         response: "Message | Pending[Any] | None",
         connection: Connection,
         header: Header,
-        request: Message,
         change: Callable[[Any], Any] | None,
     ) -> None:
-        data = self.cluster.data
-        if (
-            data is not None
-            and response is not None
-            and (type(request) in WRITTEN or (data.metadata.is_flushing and type(request) in METADATA))
-        ):
-            failed = partial(unwritten, self.cluster, request, header.version)
-            response = self.cluster.flusher.held(response, failed)
         if change is not None:
             if isinstance(response, Pending):
                 changed: Pending[Any] = Pending()

@@ -12,16 +12,19 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from quorate.cluster.failing import failed_response
 from quorate.cluster.turns import Work
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.message import Message
 
 if TYPE_CHECKING:
+    from quorate.cluster.apis import Context
     from quorate.cluster.broker import Broker
 
 __all__ = ["Changes", "changes_metadata"]
 
 T = TypeVar("T")
-R = TypeVar("R")
-C = TypeVar("C")
+R = TypeVar("R", bound=Message)
 
 
 @dataclass(slots=True, eq=False)
@@ -102,11 +105,20 @@ class Changes:
         self._queue.popleft()
 
 
-def changes_metadata(function: Callable[["Broker", R, C], Work[T]]) -> Callable[["Broker", R, C], Work[T]]:
-    """Have a handler run as one change of the cluster's metadata."""
+def changes_metadata(
+    function: Callable[["Broker", R, "Context"], Work[T]],
+) -> Callable[["Broker", R, "Context"], Work[T]]:
+    """Have a handler run as one change of the cluster's metadata. If that is to be on the disk and is not, the response says so."""
+
+    def recorded(broker: "Broker", request: R, context: "Context") -> Work[Any]:
+        unrecorded = broker.cluster.unrecorded
+        response = yield from function(broker, request, context)
+        if broker.cluster.unrecorded == unrecorded or response is None:
+            return response
+        return failed_response(broker.cluster, request, context.api_version, ErrorCode.KAFKA_STORAGE_ERROR)
 
     @wraps(function)
-    def run(broker: "Broker", request: R, context: C) -> Work[T]:
-        return broker.cluster.changes.run(function(broker, request, context))
+    def run(broker: "Broker", request: R, context: "Context") -> Work[T]:
+        return broker.cluster.changes.run(recorded(broker, request, context))
 
     return run

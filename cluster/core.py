@@ -3,7 +3,7 @@
 Everything happens in one thread, that of the loop which the brokers run in; so nothing here needs locks, and a change is seen by all brokers at once.
 
 Longer than a module should be, as every change takes the same way: it is made, logs are given, it is written down, coordinators see it, fetches that wait are told. What can be decided
-without that is elsewhere (`placement`, `persistence`, `maintenance`, `flushing`).
+without that is elsewhere (`placement`, `persistence`, `maintenance`).
 """
 
 import traceback
@@ -23,7 +23,6 @@ from quorate.cluster.changes import Changes
 from quorate.cluster.clock import Clock, RealClock
 from quorate.cluster.errors import ClusterStateError
 from quorate.cluster.faults import Faults
-from quorate.cluster.flushing import Flusher
 from quorate.cluster.groups import GroupCoordinators
 from quorate.cluster.log_config import LogConfig
 from quorate.cluster.maintenance import Maintenance
@@ -119,14 +118,13 @@ class ClusterCore:
         self.groups = GroupCoordinators(self)
         self.transactions = Transactions(self)
         self.maintenance = Maintenance(self)
-        self.flusher = Flusher()
         self.turns = Turns(partial(self.failed, "a large request"))
         self.changes = Changes()
         self.data: DataDirectory | None = None
         self._has_started = False
         self._told_ms: int | None = None
         self._version = 0  # goes up with all that a change in progress may depend on
-        self._unrecorded: list[Work[None]] = []  # waits until a change is on the disk
+        self.unrecorded = 0  # changes that should be on the disk, and could not be written
         self._unwritten: set[Uuid] | None = None  # topics that may differ from what is written down; `None`: all may
         if data is not None:
             durable = "log.flush.interval.messages" in self.settings.properties
@@ -152,7 +150,6 @@ class ClusterCore:
                     for topic in self.topics.values()
                     for one in topic.partitions
                 )
-                self.data.flush_by(self.flusher)
                 for topic in self.topics.values():
                     self._equip(topic)
             except OSError as error:
@@ -441,27 +438,7 @@ class ClusterCore:
             for partition in topic.partitions:
                 self._wake([partition])
                 yield None
-        yield from self._once_recorded(self._removing([one for topic in topics for one in topic.partitions]))
-
-    def _once_recorded(self, work: Work[None]) -> Work[None]:
-        """Remove folders when the change that was written last is on the disk, if it is to be.
-
-        A power failure that undoes the change must not find them missing.
-        """
-        if self.data is None or not self.data.metadata.is_flushing:
-            yield from work
-            return
-        self._unrecorded.append(work)
-
-        def go_on(arrived: bool) -> None:
-            if arrived:  # else they stay until the end
-                self._unrecorded.remove(work)
-                self.turns.run(work, lambda _: None, self._not_removed)
-
-        self.flusher.after(go_on)
-
-    def _not_removed(self, error: BaseException) -> None:
-        self.note(f"folders of partitions could not be removed: {error}; the next start tries it again")
+        yield from self._removing([one for topic in topics for one in topic.partitions])
 
     def _removing(self, partitions: Sequence[PartitionState]) -> Work[None]:
         """Delete the logs of partitions."""
@@ -561,22 +538,17 @@ class ClusterCore:
             partition.replicas, partition.in_sync = before.replicas, before.in_sync
             partition.leader, partition.leader_epoch = before.leader, before.leader_epoch
             if self.data is not None:
-                others = [one for one in replicas if one not in before.replicas]  # which may wait for the disk
+                others = [one for one in replicas if one not in before.replicas]
                 self.data.not_spread(partition.topic, partition.index, others)
             if isinstance(error, ApiError):
                 raise
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror) from None
         self._leadership[partition.topic] = self._leadership.get(partition.topic, 0) + 1
         self._show([topic])
-        at_once(self._once_recorded(self._moving(partition)))
+        if self.data is not None:
+            self.data.moved(partition.topic, partition.index, partition.replicas)
         self._leaders_changed()
         self._wake([partition])
-
-    def _moving(self, partition: PartitionState) -> Work[None]:
-        """Remove the folders of replicas that a partition has no more."""
-        if self.data is not None and self.has(partition):
-            self.data.moved(partition.topic, partition.index, partition.replicas)
-        yield None
 
     def elect_preferred(self, partition: PartitionState) -> bool:
         """Have the first replica lead again. Returns whether the leader changed."""
@@ -642,7 +614,6 @@ class ClusterCore:
                     raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {topic.name} already")
                 partition.log = self.data.log(topic.name, partition.index, topic.id, partition.replicas, config, now_ms)
                 partition.log.on_unflushed = self.maintenance.unflushed
-                partition.log.on_due = self.flusher.ask
                 partition.log.on_failure = self._cannot_write
                 yield None
             partition.log.config = config
@@ -714,6 +685,8 @@ class ClusterCore:
         except AppendError as refused:  # it is tried again with the next change, from time to time, and at the end
             if self._unwritten is not None:
                 self._unwritten.update(topic.id for topic in changed)
+            assert self.data is not None
+            self.unrecorded += self.data.durable
             self.note(_not_written(refused))
 
     def _preparing(self, work: Callable[[], Work[T]]) -> Work[T]:
@@ -787,12 +760,9 @@ class ClusterCore:
         self.changes.finish()
         self.transactions.close()
         self.groups.runtime.close()
-        self.flusher.close()
         if self.data is not None:
             try:
                 self.catch_up()
-                for work in self._unrecorded:
-                    at_once(work)
                 self.data.close()
             except (OSError, AppendError) as error:
                 self.note(f"{self.data.path} could not be closed in order: {error}; the next start recovers it")

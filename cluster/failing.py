@@ -6,33 +6,20 @@ They are made of the request by names: what the request says of a partition, the
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from quorate.codecs.api import HeartbeatRequest
 from quorate.codecs.api.broker import (
-    AddOffsetsToTxnRequest,
-    AddPartitionsToTxnRequest,
     AlterClientQuotasRequest,
-    AlterConfigsRequest,
     AlterPartitionReassignmentsRequest,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
-    CreateAclsRequest,
-    CreatePartitionsRequest,
-    CreateTopicsRequest,
-    DeleteAclsRequest,
-    DeleteRecordsRequest,
-    DeleteTopicsRequest,
     DescribeClientQuotasRequest,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
     ElectLeadersRequest,
-    IncrementalAlterConfigsRequest,
     InitProducerIdRequest,
     ListPartitionReassignmentsRequest,
     ProduceRequest,
-    UnregisterBrokerRequest,
-    UpdateFeaturesRequest,
 )
 from quorate.codecs.api.broker.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -45,39 +32,12 @@ from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import FieldSpec, Message, MessageSpec
 from quorate.codecs.wire import ArrayType, StructType
 from quorate.coordinator.group_shard import GroupCoordinatorShard
-from quorate.coordinator.log import MAPPED_ERRORS
 from quorate.coordinator.results import RequestContext
 
 if TYPE_CHECKING:
     from quorate.cluster.core import ClusterCore
 
-__all__ = ["ERROR_FIELDS", "METADATA", "WRITTEN", "failed_response", "unwritten", "with_error"]
-
-_TRANSACTIONAL = frozenset({AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, InitProducerIdRequest})
-METADATA: frozenset[type[Message]] = frozenset(
-    {
-        AlterClientQuotasRequest,
-        AlterConfigsRequest,
-        AlterPartitionReassignmentsRequest,
-        AlterUserScramCredentialsRequest,
-        CreateAclsRequest,
-        CreatePartitionsRequest,
-        CreateTopicsRequest,
-        DeleteAclsRequest,
-        DeleteTopicsRequest,
-        ElectLeadersRequest,
-        IncrementalAlterConfigsRequest,
-        UnregisterBrokerRequest,
-        UpdateFeaturesRequest,
-    }
-)
-"""Requests that may change the cluster's metadata; their answers wait where that is on its way to the disk."""
-WRITTEN: frozenset[type[Message]] = (
-    frozenset(GroupCoordinatorShard.handlers) - {HeartbeatRequest}
-    | {ProduceRequest, DeleteRecordsRequest}
-    | _TRANSACTIONAL
-)
-"""Requests whose answers say that something is written, or tell of what others have; they wait for whatever is on its way to the disk."""
+__all__ = ["ERROR_FIELDS", "failed_response", "with_error"]
 
 ERROR_FIELDS = frozenset({"error_code", "partition_error_code"})
 """Names of fields that carry error codes."""
@@ -150,13 +110,6 @@ def _of_users(request: AlterUserScramCredentialsRequest, code: ErrorCode) -> Mes
     users = dict.fromkeys([one.name for one in request.deletions] + [one.name for one in request.upsertions])
     results = (AlterUserScramCredentialsResult(user=user, error_code=code, error_message=None) for user in users)
     return AlterUserScramCredentialsResponse(results=tuple(results))
-
-
-def unwritten(cluster: "ClusterCore", request: Message, version: int) -> Message:
-    """A response to a request of `WRITTEN` or `METADATA`, in a version: the disk did not take it."""
-    code = ErrorCode.KAFKA_STORAGE_ERROR
-    coordinated = type(request) in GroupCoordinatorShard.handlers or type(request) in _TRANSACTIONAL
-    return failed_response(cluster, request, version, MAPPED_ERRORS[code] if coordinated else code)
 
 
 def with_error(response: Any, version: int, code: ErrorCode) -> Any:

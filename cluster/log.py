@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quorate.cluster.epochs import begun_at, end_of, up_to
-from quorate.cluster.flushing import Unflushed
 from quorate.cluster.log_config import LogConfig
 from quorate.cluster.produced import check_batch, in_place
 from quorate.cluster.producers import Producers
@@ -49,9 +48,8 @@ class Fetched:
 class PartitionLog:
     """The log of one partition. Offsets begin at `start_offset` and go up to `next_offset`, excluded. `waiting`: called whenever something is appended.
 
-    `files`: where it is on the disk; without, it is in memory. `flushed_offset`: what is before it is on the disk for sure. `held_from`: what consumers do not see
-    before it is there; `flushing`: another thread is bringing there what it was told by `unflushed`. `on_due`: is asked to flush what is to be on the disk before anybody is told, and declines, or does it later; `on_unflushed`: is told when something was written
-    and is not; `on_failure`: why nothing can be.
+    `files`: where it is on the disk; without, it is in memory. `flushed_offset`: what is before it is on the disk for sure. `on_unflushed`: called when something was written
+    that need not be on the disk yet; `on_failure`: receives why nothing can be written.
     """
 
     def __init__(self, config: LogConfig | None = None, files: "LogFiles | None" = None, *, now_ms: int = 0) -> None:
@@ -66,12 +64,9 @@ class PartitionLog:
         self.producers = Producers()
         self.epochs: list[tuple[int, int]] = []
         self.waiting: set[Callable[[], object]] = set()
-        self.held_from: int | None = None
-        self.on_due: Callable[[PartitionLog], bool] | None = None
         self.on_unflushed: Callable[[PartitionLog], object] | None = None
         self.on_failure: Callable[[str], object] | None = None
-        self._unflushed = 0
-        self.flushing = False
+        self._unflushed = 0  # records
         if files is None:
             self.add_segment(LogSegment(0, MemoryStore(), created_ms=now_ms))
 
@@ -123,14 +118,15 @@ class PartitionLog:
 
     @property
     def high_watermark(self) -> int:
-        """All replicas have everything, as far as it is where it is to be."""
-        return self.next_offset if self.held_from is None else self.held_from
+        """All replicas have everything."""
+        return self.next_offset
 
     @property
     def last_stable_offset(self) -> int:
         """Where the first open transaction begins (KIP-98)."""
-        seen = self.high_watermark
-        return max(min(seen, *self.producers.open.values()), self.start_offset) if self.producers.open else seen
+        if not self.producers.open:
+            return self.next_offset
+        return max(min(self.next_offset, *self.producers.open.values()), self.start_offset)
 
     def read(self, offset: int, max_bytes: int, *, until: int, at_least_one: bool) -> Fetched:
         """Whole batches from the one that has `offset` on, up to `max_bytes`, of those that end before `until`; as in Kafka, of one segment.
@@ -260,18 +256,20 @@ class PartitionLog:
         facts = BatchFacts.of(data)
         self._write(facts, data, now_ms, None if commit else self.producers.aborted_by(facts))
         self.producers.take_marker(facts, commit=commit, coordinator_epoch=coordinator_epoch)
-        self._written(1)
+        self._tell()
         return facts.base_offset
 
     def _add(self, facts: BatchFacts, data: bytes, now_ms: int) -> None:
         self._write(facts, data, now_ms)
         if facts.producer_id >= 0:
             self.producers.take(facts)
-        self._written(facts.last_offset - facts.base_offset + 1)
+        self._tell()
 
     def _write(self, facts: BatchFacts, data: bytes, now_ms: int, aborted: AbortedTransaction | None = None) -> None:
-        """Everything of a batch, or nothing: what is known of producers is not changed yet. `aborted`: the transaction that it ends so."""
+        """Everything of a batch, or nothing, to the disk where that is due: what is known of producers is not changed yet. `aborted`: the transaction that it ends so."""
         config = self.config
+        unflushed = self._unflushed + facts.last_offset - facts.base_offset + 1
+        sync = self._sync if self.files is not None and unflushed >= config.flush_messages else None
         begins_epoch = not self.epochs or self.epochs[-1][0] < facts.leader_epoch
         epochs = [*self.epochs, (facts.leader_epoch, facts.base_offset)] if begins_epoch else self.epochs
         try:
@@ -294,27 +292,20 @@ class PartitionLog:
                     self.files.write_checksums(self, epochs)
                 if aborted is not None:
                     self.files.add_aborted(active, aborted)
-            active.append(data, facts.last_offset, facts.max_timestamp_ms)
+            active.append(data, facts.last_offset, facts.max_timestamp_ms, sync)
         except OSError as error:
             raise self._cannot_write(error) from None
-        if self.files is not None:
-            self.files.appended(active)
         self.next_offset = facts.last_offset + 1
         self.epochs = epochs
-
-    def _written(self, records: int) -> None:
-        """Bring it to the disk if that is wanted now, and have everybody see it, or have it brought there. Raises `AppendError` if that fails: it is there, and nobody is told."""
-        if self.files is not None:
-            self._unflushed += records
-            if self._unflushed >= self.config.flush_messages:
-                if self.on_due is not None and self.on_due(self):
-                    if self.held_from is None:
-                        self.held_from = self.next_offset - records
-                    return
-                self.flush()
-            elif self.on_unflushed is not None:
-                self.on_unflushed(self)
-        self._tell()
+        if self.files is None:
+            return
+        self.files.appended(active)
+        if sync is not None:
+            self._unflushed, self.flushed_offset = 0, self.next_offset
+            return
+        self._unflushed = unflushed
+        if self.on_unflushed is not None:
+            self.on_unflushed(self)
 
     def _tell(self) -> None:
         for listener in list(self.waiting):
@@ -360,57 +351,21 @@ class PartitionLog:
 
     def flush(self) -> None:
         """Bring what was written to the disk. Raises `AppendError`."""
-        if self.files is None or self.flushed_offset >= self.next_offset:
+        if self.files is None or self.files.deleted or self.flushed_offset >= self.next_offset:
             return
         try:
-            error = self._behind_the_disk().flush()
-        except OSError as raised:
-            error = raised
-        if error is not None:
-            self.files.sync_again()
-            raise self._cannot_write(error)
-        self._unflushed = 0
-        self.flushed_offset = self.next_offset
-        self.held_from = None
+            self._sync()
+        except OSError as error:
+            raise self._cannot_write(error) from None
+        self._unflushed, self.flushed_offset = 0, self.next_offset
 
-    def unflushed(self) -> Unflushed:
-        """What is not on the disk, for another thread to bring it there; then `flushed` or `flush_failed` is to be called. Raises `OSError`."""
-        found = self._behind_the_disk()
-        self.flushing = True
-        return found
-
-    def _behind_the_disk(self) -> Unflushed:
-        found = Unflushed(self.next_offset)
-        if self.files is None or self.files.deleted or self.flushed_offset >= self.next_offset:
-            return found
-        try:
-            for segment in self.segments[max(bisect_right(self._bases, self.flushed_offset) - 1, 0) :]:
-                assert isinstance(segment.store, FileStore)
-                found.files.append(segment.store.another())
-                aborted = self.files.aborted_file(segment)  # without them aborted records would be taken for committed
-                found.files += [] if aborted is None else [aborted]
-        except OSError:
-            found.let_go()
-            raise
-        found.folders = self.files.unsynced()
-        return found
-
-    def flushed(self, until: int, *, more: bool) -> None:
-        """What is before an offset is on the disk, and `more` will be: consumers see it."""
-        self.flushing = False
-        self.flushed_offset = max(self.flushed_offset, min(until, self.next_offset))
-        self._unflushed = self.next_offset - self.flushed_offset
-        if self.held_from is not None:
-            self.held_from = max(self.held_from, self.flushed_offset) if more else None
-        self._tell()
-
-    def flush_failed(self, error: OSError) -> None:
-        """It is not: whoever waits for it is told so, and so is the owner. It is there all the same."""
-        self.flushing = False
-        self.held_from = None
-        if self.files is not None:
-            self.files.sync_again()
-        self._cannot_write(error)
+    def _sync(self) -> None:
+        assert self.files is not None
+        for segment in self.segments[max(bisect_right(self._bases, self.flushed_offset) - 1, 0) :]:
+            assert isinstance(segment.store, FileStore)
+            segment.store.sync()
+            self.files.sync_aborted(segment)  # without them aborted records would be taken for committed
+        self.files.sync_folders()
 
     def close(self) -> None:
         """Stop writing in order: everything is on the disk, with indexes and producers, and nothing has to be recovered. Raises `AppendError`."""

@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from quorate.cluster.clock import Handle
-from quorate.cluster.flushing import Unflushed
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.log_config import NEVER
 from quorate.cluster.storage.cleaning import clean, is_due
@@ -35,7 +34,7 @@ class Maintenance:
     def __init__(self, cluster: "ClusterCore") -> None:
         self.cluster = cluster
         self._timers: dict[object, Handle] = {}
-        self._cleaning: Iterator[BatchWork[Any] | Unflushed | None] | None = None
+        self._cleaning: Iterator[BatchWork[Any] | None] | None = None
 
     def start(self) -> None:
         """Begin, in a loop that runs."""
@@ -115,7 +114,7 @@ class Maintenance:
             self._cleaning = self._pass()
             self._slice()
 
-    def _pass(self) -> Iterator[BatchWork[Any] | Unflushed | None]:
+    def _pass(self) -> Iterator[BatchWork[Any] | None]:
         now_ms = self.cluster.clock.now_ms()
         for name, log, exists in self._logs():
             try:
@@ -134,9 +133,7 @@ class Maintenance:
             return
         until = time.perf_counter() + _SLICE_S
         for work in cleaning:
-            if isinstance(work, Unflushed) and self.cluster.flusher.bring(work, self._slice):
-                return  # to go on when it is on the disk
-            if isinstance(work, BatchWork) and work.large:
+            if work is not None and work.large:
                 failed = partial(self.cluster.failed, "compacting a batch")
                 self.cluster.turns.aside(work.run, lambda _: self._slice(), failed)
                 return
@@ -154,8 +151,6 @@ class Maintenance:
 
     def _flush(self, log: PartitionLog) -> None:
         self._timers.pop(id(log), None)
-        if self.cluster.flusher.ask(log):
-            return
         try:
             log.flush()
         except AppendError as refused:

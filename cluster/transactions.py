@@ -2,12 +2,12 @@
 
 One for each partition of `__transaction_state`, on the broker that leads it. What it knows is what its log says: a change is a record that is written first. A new
 leader reads the log, goes on with transactions that were about to end, and aborts those whose time is over. All markers are written in one turn, so no client
-ever sees a transaction half ended. Where logs are to be on the disk before anybody is told, markers are written when the decision is there, and that the transaction has ended when they are.
+ever sees a transaction half ended.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from quorate.cluster.coordinators import PartitionCoordinatorLog
 from quorate.cluster.topics import PartitionState
@@ -19,7 +19,6 @@ from quorate.codecs.message import TRANSACTION_STATE
 from quorate.coordinator.errors import ApiError
 from quorate.coordinator.log import MAPPED_ERRORS, AppendError
 from quorate.coordinator.partitioning import partition_for
-from quorate.coordinator.results import Pending
 
 if TYPE_CHECKING:
     from quorate.cluster.core import ClusterCore
@@ -31,8 +30,6 @@ _BLOCK = 1000
 """So many producer ids are given out before it is written down that they are (KIP-730)."""
 _KEEPS_START = (4, 0)
 """The last release that goes on telling when the last transaction began once its producer has begun anew."""
-
-T = TypeVar("T")
 
 
 class Unreadable:
@@ -134,8 +131,6 @@ class Transactions:
         running = self._running.pop(index)
         for timer in running.timers.values():
             timer.cancel()
-        for transactional_id in list(running.ending):
-            running.over(transactional_id, False)
 
     def close(self) -> None:
         """Stop all."""
@@ -143,11 +138,16 @@ class Transactions:
             self._unload(index)
 
     def new_producer_id(self) -> int:
-        """An id that no producer has had."""
+        """An id that no producer has had. Raises `ApiError` if it has to be on the disk that it is given out, and cannot be."""
         if self._next_producer_id < 0 or self._next_producer_id == self.next_block:
-            self._next_producer_id = self.next_block
+            first = self.next_block
             self.next_block += _BLOCK
+            unrecorded = self.cluster.unrecorded
             self.cluster.keep()
+            if self.cluster.unrecorded > unrecorded:
+                self.next_block = first
+                raise ApiError(MAPPED_ERRORS[ErrorCode.KAFKA_STORAGE_ERROR])
+            self._next_producer_id = first
         self._next_producer_id += 1
         return self._next_producer_id - 1
 
@@ -193,12 +193,8 @@ class Transactions:
         partitions: Iterable[tuple[str, int]],
         *,
         version: int = 2,
-        at_once: bool = False,
     ) -> None:
-        """Partitions that the transaction writes to, which begins with them. Raises `ApiError`.
-
-        `version`: of transactions, that the client knows; `at_once`: what it writes there comes in the same turn, and must not be on the disk before it is known whose it is.
-        """
+        """Partitions that the transaction writes to, which begins with them. Raises `ApiError`. `version`: of transactions, that the client knows."""
         coordinator = self._need(transactional_id)
         found = self._checked(coordinator, transactional_id, producer_id, epoch)
         if found.status in ENDED:
@@ -212,11 +208,6 @@ class Transactions:
         start_ms = self.cluster.clock.now_ms() if begins else found.start_ms
         found = replace(found, status=Status.ONGOING, partitions=(*known, *more), start_ms=start_ms, version=version)
         self._put(coordinator, found)
-        if at_once and coordinator.is_flushing:
-            try:
-                coordinator.partition.log.flush()
-            except AppendError as refused:
-                raise ApiError(MAPPED_ERRORS.get(refused.code, refused.code)) from None
         if begins:
             self._set_timer(coordinator, found)
 
@@ -262,18 +253,6 @@ class Transactions:
         found = replace(self._raised(found), version=2) if raise_epoch else replace(found, version=0)
         found = self._end(coordinator, found, commit=commit)
         return found.producer_id, found.epoch
-
-    def after_end(self, transactional_id: str, answer: T, failed: T) -> "T | Pending[T]":
-        """An answer to whoever ended a transaction; one that comes later, if the end is on its way to the disk, `failed` if it does not get there."""
-        coordinator = self._of(transactional_id)
-        found = None if coordinator is None else coordinator.by_id.get(transactional_id)
-        if coordinator is None or found is None or found.status not in ENDED or not coordinator.is_flushing:
-            return answer
-        later: Pending[T] = Pending()
-        ended: Pending[bool] = Pending()
-        ended.on_complete(lambda there: later.complete(answer if there else failed))
-        coordinator.ending.setdefault(transactional_id, []).append(ended)
-        return later
 
     def expire(self) -> None:
         """Forget ids that nobody used for `transactional.id.expiration.ms`, unless their transaction is open."""

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.apis.versions import release_of
+from quorate.cluster.changes import changes_metadata
+from quorate.cluster.turns import Work
 from quorate.codecs.api.broker import UpdateFeaturesRequest, UpdateFeaturesResponse
 from quorate.codecs.api.broker.update_features import FeatureUpdateKey, UpdatableFeatureResult
 from quorate.codecs.api.error_codes import ErrorCode
@@ -23,7 +25,8 @@ _NEVER_DOWN = frozenset({"kraft.version", "metadata.version"})
 
 
 @answers(UpdateFeaturesRequest, lacks="levels that depend on each other; a metadata.version is never taken down")
-def update_features(broker: "Broker", request: UpdateFeaturesRequest, context: Context) -> UpdateFeaturesResponse:
+@changes_metadata
+def update_features(broker: "Broker", request: UpdateFeaturesRequest, context: Context) -> Work[UpdateFeaturesResponse]:
     """Change the levels, unless one of them cannot be; 3.9 changes the others all the same. As in Kafka, version 0 cannot take any down, whatever it says."""
     cluster = broker.cluster
     release = release_of(cluster.settings.coordinator.kafka_version)
@@ -37,6 +40,7 @@ def update_features(broker: "Broker", request: UpdateFeaturesRequest, context: C
             levels[one.feature] = one.max_version_level
         except ApiError as refusal:
             refused[one.feature] = refusal
+        yield None
     if refused and strict:
         first = next(iter(refused.values()))
         return UpdateFeaturesResponse(error_code=first.code, error_message=f"no feature was changed: {first.message}")

@@ -244,7 +244,7 @@ def _check_transaction(
         partition.log.producers.ask(producer_id, epoch, sequence, adds=adds)
     try:
         if adds:
-            transactions.add(request.transactional_id, producer_id, epoch, [where], at_once=True)
+            transactions.add(request.transactional_id, producer_id, epoch, [where])
         else:
             transactions.check_open(request.transactional_id, producer_id, epoch, where)
     except ApiError as refusal:

@@ -25,7 +25,6 @@ from quorate.codecs.api.broker.add_partitions_to_txn import (
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import TRANSACTION_STATE
 from quorate.coordinator.errors import ApiError
-from quorate.coordinator.results import Pending
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
@@ -40,9 +39,9 @@ def init_producer_id(broker: "Broker", request: InitProducerIdRequest, context: 
     transactions = broker.cluster.transactions
     if (request.producer_id == -1) is not (request.producer_epoch == -1):
         return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_id=-1, producer_epoch=-1)
-    if request.transactional_id is None:
-        return InitProducerIdResponse(producer_id=transactions.new_producer_id(), producer_epoch=0)
     try:
+        if request.transactional_id is None:
+            return InitProducerIdResponse(producer_id=transactions.new_producer_id(), producer_epoch=0)
         if not request.transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
         transactions.check_coordinator(broker.id, request.transactional_id)
@@ -171,7 +170,7 @@ def add_offsets_to_txn(broker: "Broker", request: AddOffsetsToTxnRequest, contex
 
 
 @answers(EndTxnRequest)
-def end_txn(broker: "Broker", request: EndTxnRequest, context: Context) -> "EndTxnResponse | Pending[EndTxnResponse]":
+def end_txn(broker: "Broker", request: EndTxnRequest, context: Context) -> EndTxnResponse:
     """Commit or abort. Since version 5 the producer's epoch goes up with it (KIP-890)."""
     try:
         if not request.transactional_id:
@@ -187,11 +186,8 @@ def end_txn(broker: "Broker", request: EndTxnRequest, context: Context) -> "EndT
     except ApiError as refusal:
         return EndTxnResponse(error_code=_told(refusal.code, context.api_version, since=2))
     if context.api_version < 5:
-        ended = EndTxnResponse()
-    else:
-        ended = EndTxnResponse(producer_id=producer_id, producer_epoch=epoch)
-    failed = EndTxnResponse(error_code=ErrorCode.NOT_COORDINATOR)
-    return broker.cluster.transactions.after_end(request.transactional_id, ended, failed)
+        return EndTxnResponse()
+    return EndTxnResponse(producer_id=producer_id, producer_epoch=epoch)
 
 
 def _told(code: ErrorCode, version: int, *, since: int) -> ErrorCode:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from quorate.cluster.flushing import Unflushed
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.log_config import NEVER
 from quorate.cluster.storage.segment import BatchFacts, LogSegment
@@ -71,12 +70,12 @@ def _read(segment: LogSegment) -> Iterator[Batch]:
         yield batch
 
 
-def clean(log: PartitionLog, *, now_ms: int) -> Iterator[BatchWork[Any] | Unflushed | None]:
+def clean(log: PartitionLog, *, now_ms: int) -> Iterator[BatchWork[Any] | None]:
     """Compact a log, in steps between which it may be written to. Raises `LogError` and `OSError`.
 
     It ends early if the oldest segments are deleted meanwhile.
 
-    A step may be something to be done, or to be on the disk, before the next: what the caller has not done by then is done here.
+    A step may be something to be done before the next: what the caller has not done by then is done here.
     """
     closed = _cleanable(log, now_ms)
     if not closed:
@@ -106,16 +105,14 @@ def clean(log: PartitionLog, *, now_ms: int) -> Iterator[BatchWork[Any] | Unflus
                 _discard(log, made)
                 return
         if isinstance(store, FileStore) and log.files is not None:  # what takes its place is to be as safe as it was
-            work = log.files.unsealed(log, one.segment)
-            if made.size:
-                work.files.append(store.another())
-            yield work
-            error = work.error if work.done else work.flush()
-            if error is not None:
+            try:
+                log.files.unseal_on_disk(log, one.segment)
+                if made.size:
+                    store.sync()
+            except OSError:
                 _discard(log, made)
-                raise error
-        if not _put(log, one.segment, made):
-            return
+                raise
+        _put(log, one.segment, made)
     log.first_dirty_offset = max(log.first_dirty_offset, behind[0].base_offset)
 
 
@@ -130,16 +127,12 @@ def _is_last(log: PartitionLog, batch: Batch) -> bool:
     )
 
 
-def _put(log: PartitionLog, old: LogSegment, made: LogSegment) -> bool:
-    """Put a compacted segment into the old one's place. Returns whether the old one was still there.
+def _put(log: PartitionLog, old: LogSegment, made: LogSegment) -> None:
+    """Put a compacted segment into the old one's place.
 
     One of which nothing is left goes, but for the first: where the log begins does not change by compaction.
     """
-    try:
-        place = log.segments.index(old)
-    except ValueError:
-        _discard(log, made)
-        return False
+    place = log.segments.index(old)
     made.last_offset = max(made.last_offset, made.base_offset - 1)
     made.close_time_index()
     gone = not made.size and place > 0
@@ -155,7 +148,6 @@ def _put(log: PartitionLog, old: LogSegment, made: LogSegment) -> bool:
     log.replace_segments([*log.segments[:place], *([] if gone else [made]), *log.segments[place + 1 :]])
     if log.files is not None:
         log.files.write_checksums(log)
-    return True
 
 
 def _discard(log: PartitionLog, made: LogSegment) -> None:

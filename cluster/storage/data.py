@@ -16,7 +16,6 @@ from pathlib import Path
 from uuid import uuid4
 
 from quorate.cluster.errors import ClusterStateError
-from quorate.cluster.flushing import Flusher
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.log_config import LogConfig
 from quorate.cluster.storage.atomic import write_atomically
@@ -29,12 +28,10 @@ from quorate.cluster.storage.log_files import LogFiles, remove_folder, topic_id_
 from quorate.cluster.storage.losses import Originals, refusal, repair
 from quorate.cluster.storage.metadata import MetadataLog, inspect_metadata
 from quorate.cluster.storage.recovery import load
-from quorate.cluster.storage.start_offsets import StartOffsets
 from quorate.cluster.storage.stores import Descriptors
 from quorate.cluster.storage.strays import strays
 from quorate.codecs import LogError, Uuid
 from quorate.codecs.log.files import partition_of
-from quorate.coordinator.log import AppendError
 
 __all__ = ["DataDirectory", "why_unusable"]
 
@@ -89,8 +86,7 @@ class DataDirectory:
         self.closed = False
         self._written: dict[Path, bytes] = {}
         self._lock = -1
-        self._durable = durable
-        self._start_offsets = StartOffsets(self)
+        self.durable = durable
         self._accepts = accept_data_loss
         self._now_ms = now_ms
         self._originals = Originals(self.path, now_ms)
@@ -151,7 +147,7 @@ class DataDirectory:
                 self._originals.keep(path)
             for text in repair(found, self._originals):
                 self._note(text)
-        log = MetadataLog(self._controller, self.descriptors, found, self._note, durable=self._durable)
+        log = MetadataLog(self._controller, self.descriptors, found, self._note, durable=self.durable)
         for text in log.dropped:
             self._note(text)
         return log
@@ -294,7 +290,7 @@ class DataDirectory:
             is_new = self.new if number == _CONTROLLER_ID else registered is None and not (folder / META).exists()
             if not is_new:
                 self._note(f"{folder / META} is damaged or missing; it is written again")
-            write_atomically(folder / META, text, durable=self._durable)
+            write_atomically(folder / META, text, durable=self.durable)
         return directory
 
     # ---- partitions
@@ -341,18 +337,14 @@ class DataDirectory:
             log.files.remove_others(self._folders(topic, index, replicas))
 
     def moved(self, topic: str, index: int, replicas: Sequence[int]) -> None:
-        """They have them now, and others have not. Raises `OSError`, and `AppendError` if that is not on the disk."""
+        """They have them now, and others have not, which is written down. Raises `OSError`."""
         log, was = self._logs[topic, index]
         if tuple(replicas) != was and log.files is not None:
-            self.metadata.sync()
             log.files.move(self._folders(topic, index, replicas), log)
             self._logs[topic, index] = (log, tuple(replicas))
 
     def remove(self, topic: str, index: int, log: PartitionLog) -> None:
-        """Delete the log of a partition, unless it is deleted already, and its checkpoints.
-
-        Where metadata is to be `durable`, the record of the deletion is on the disk before.
-        """
+        """Delete the log of a partition, unless it is deleted already, and its checkpoints. That the partition is gone is written down."""
         if log.files is None or log.files.deleted:
             return
         del self._logs[topic, index]
@@ -360,11 +352,10 @@ class DataDirectory:
             noted.pop((topic, index), None)
         home = log.files.home
         try:
-            self.metadata.sync()
             log.files.delete(log)
             if log.start_offset:
                 self._write_start_offsets()
-        except (OSError, AppendError) as error:
+        except OSError as error:
             self._note(f"{home} could not be deleted: {error}; the next start tries it again")
 
     def _folders(self, topic: str, index: int, replicas: Iterable[int]) -> list[Path]:
@@ -403,14 +394,8 @@ class DataDirectory:
                 found[key] = max(offset, found.get(key, 0))
         return found
 
-    def _write_checkpoint(self, name: str, offsets: Mapping[Key, int]) -> None:
-        for path, text in self._changed(name, offsets).items():
-            write_atomically(path, text)
-            self._written[path] = text
-
-    def _changed(self, name: str, offsets: Mapping[Key, int]) -> dict[Path, bytes]:
-        """The files of a checkpoint that are not as they should be, in the directories of brokers."""
-        found = {}
+    def _write_checkpoint(self, name: str, offsets: Mapping[Key, int], *, durable: bool = False) -> None:
+        """Write the files of a checkpoint, in the directories of brokers, that are not as they should be. Raises `OSError`."""
         for number in self._directories:
             mine = [
                 (*key, offsets[key])
@@ -419,35 +404,13 @@ class DataDirectory:
             ]
             path, text = self.broker(number) / name, encode_checkpoint(mine)
             if self._written.get(path) != text:
-                found[path] = text
-        return found
+                write_atomically(path, text, durable=durable)
+                self._written[path] = text
 
     def _write_start_offsets(self) -> None:
         """Where logs begin, which the names of their segments need not say. Raises `OSError`."""
-        if self._durable:
-            self._start_offsets.write()
-        else:
-            self._write_checkpoint(_START_OFFSETS, self._starts())
-
-    def changed_starts(self) -> dict[Path, bytes]:
-        """The files that are to say where logs begin, and do not."""
-        return self._changed(_START_OFFSETS, self._starts())
-
-    def starts_written(self, files: Mapping[Path, bytes]) -> None:
-        """They do now."""
-        self._written.update(files)
-
-    def starts_failed(self, error: OSError) -> None:
-        """They do not, and are written with the next change."""
-        self._note(f"{self.path}: where logs begin could not be written: {error.strerror or error}")
-
-    def _starts(self) -> dict[Key, int]:
-        return {key: log.start_offset for key, (log, _) in self._logs.items() if log.start_offset}
-
-    def flush_by(self, flusher: Flusher) -> None:
-        """From now on nobody waits for the disk who need not."""
-        self.metadata.flush_by(flusher)
-        self._start_offsets.flusher = flusher
+        starts = {key: log.start_offset for key, (log, _) in self._logs.items() if log.start_offset}
+        self._write_checkpoint(_START_OFFSETS, starts, durable=self.durable)
 
     def checkpoint(self) -> None:
         """Note what is on the disk, how far consumers may read, and how far logs were compacted. Raises `OSError`."""

@@ -15,7 +15,6 @@ from uuid import uuid4
 
 import google_crc32c
 
-from quorate.cluster.flushing import Unflushed
 from quorate.cluster.producers import Producers
 from quorate.cluster.storage.atomic import write_atomically
 from quorate.cluster.storage.checksums import CHECKSUMS, Checksums, SegmentSum, encode_checksums, end_line
@@ -32,7 +31,7 @@ from quorate.cluster.storage.files import (
 from quorate.cluster.storage.segment import LogSegment
 from quorate.cluster.storage.stores import Descriptors, FileStore
 from quorate.codecs import Uuid
-from quorate.coordinator.log_segments import segment_path, segments_in
+from quorate.coordinator.log_segments import segment_path, segments_in, sync_folder
 
 if TYPE_CHECKING:
     from quorate.cluster.log import PartitionLog
@@ -198,15 +197,12 @@ class LogFiles:
         store = FileStore(self, self._path(base_offset, ".log").name, self.descriptors, size, crc)
         return LogSegment(base_offset, store, created_ms=now_ms)
 
-    def unsynced(self) -> list[Path]:
-        """Folders with files that the disk may not know of; from now on it is taken to know, unless `sync_again` says otherwise."""
-        found = [] if self._is_synced else list(self.folders)
-        self._is_synced = True
-        return found
-
-    def sync_again(self) -> None:
-        """The disk may not know which files there are."""
-        self._is_synced = False
+    def sync_folders(self) -> None:
+        """Bring to the disk which files there are, unless it knows. Raises `OSError`."""
+        if not self._is_synced:
+            for folder in self.folders:
+                sync_folder(folder)
+            self._is_synced = True
 
     def path(self, segment: LogSegment) -> Path:
         """The file of a segment."""
@@ -242,7 +238,7 @@ class LogFiles:
         """Its files go."""
         for suffix in _OF_SEGMENT:
             self._remove(self._path(base_offset, suffix).name)
-        self.sync_again()
+        self._is_synced = False
 
     def cleaned(self, segment: LogSegment) -> FileStore:
         """An empty file next to a segment, for what compaction leaves of it. Raises `OSError`."""
@@ -260,7 +256,7 @@ class LogFiles:
         self._share(path.name)
         self.write_aborted(old.base_offset, aborted)
         self.write_indexes(made)
-        self.sync_again()
+        self._is_synced = False
 
     # ---- next to segments
 
@@ -289,14 +285,12 @@ class LogFiles:
             file.write(encode_aborted(aborted))
         if new:
             self._share(path.name)
-            self.sync_again()
+            self._is_synced = False
 
-    def aborted_file(self, segment: LogSegment) -> int | None:
-        """The `.txnindex` of a segment, opened for whoever brings it to the disk with the segment, and closes it; `None` if there is none. Raises `OSError`."""
-        try:
-            return os.open(self._path(segment.base_offset, ".txnindex"), os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return None
+    def sync_aborted(self, segment: LogSegment) -> None:
+        """Bring the `.txnindex` of a segment to the disk, if there is one. Raises `OSError`."""
+        with suppress(FileNotFoundError), self._path(segment.base_offset, ".txnindex").open("rb+") as file:
+            os.fsync(file.fileno())
 
     def write_aborted(self, base_offset: int, aborted: Iterable[AbortedTransaction]) -> None:
         """The `.txnindex` of a segment as a whole. Raises `OSError`."""
@@ -328,10 +322,12 @@ class LogFiles:
             self._closed.pop(one.base_offset, None)
         self.write_checksums(log)
 
-    def unsealed(self, log: "PartitionLog", segment: LogSegment) -> Unflushed:
-        """`unseal` a segment; that is to be on the disk before it is replaced, as checksums that are older than a segment would tell of damage. Raises `OSError`."""
+    def unseal_on_disk(self, log: "PartitionLog", segment: LogSegment) -> None:
+        """The same, on the disk before the segment is replaced: checksums that are older than a segment would tell of damage. Raises `OSError`."""
         self.unseal(log, segment)
-        return Unflushed(files=[os.open(self._checksums, os.O_RDWR | os.O_CLOEXEC)], folders=list(self.folders))
+        os.fsync(self.descriptors.of(self._checksums))
+        self._is_synced = False
+        self.sync_folders()
 
     def write_checksums(self, log: "PartitionLog", epochs: Sequence[tuple[int, int]] | None = None) -> None:
         """What the log consists of now. `epochs`: those that it will have. Raises `OSError`."""

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from quorate.cluster.flushing import Flusher, Unflushed
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.log_config import NEVER, LogConfig
 from quorate.cluster.storage.findings import FolderFindings, Place
@@ -31,7 +30,6 @@ from quorate.codecs.metadata_records import (
     decode_metadata,
     encode_metadata,
 )
-from quorate.coordinator.log import AppendError
 from quorate.coordinator.log_segments import segment_path
 
 __all__ = ["MetadataLog", "TopicsChange", "inspect_metadata"]
@@ -110,7 +108,6 @@ class MetadataLog:
         self._descriptors = descriptors
         self._config = replace(_CONFIG, flush_messages=1) if durable else _CONFIG
         self.state = MetadataState()
-        self._flusher: Flusher | None = None
         self._compact_at_bytes = _AT_LEAST_BYTES
         self.removed: set[Uuid] = set()
         self.dropped: list[str] = []
@@ -130,24 +127,12 @@ class MetadataLog:
     def _open(self, found: FolderFindings, now_ms: int) -> None:
         files = LogFiles([self._folder], _TOPIC_ID, self._descriptors)
         self.log = load(files, self._config, found, now_ms=now_ms)
-        if self._flusher is not None:
-            self.log.on_due = self._flusher.ask
 
     def _read(self, path: Path, size: int) -> None:
         with path.open("rb") as file:
             for batch in read_batches(file.read(size)):
                 assert not isinstance(batch, BatchProblem), batch.detail  # `inspection` has read them
                 self._take(batch)
-
-    def flush_by(self, flusher: Flusher) -> None:
-        """From now on, after `begin`, whoever changes something does not wait for the disk; `is_flushing` says whether it is busy with that."""
-        self._flusher = flusher
-        self.log.on_due = flusher.ask
-
-    @property
-    def is_flushing(self) -> bool:
-        """Whether a change is on its way to the disk."""
-        return self.log.held_from is not None
 
     def _take(self, batch: Batch) -> None:
         for record in batch.records():
@@ -186,7 +171,7 @@ class MetadataLog:
             change = TopicsChange(self.log.next_offset, now_ms)
             for record in records:
                 change.add(record)
-            self._append(change.batch(), now_ms)
+            self.log.append_own(change.batch(), now_ms)
             for offset, record in enumerate(records, change.first):
                 self._apply(record, offset)
             self._compact_after(len(records), now_ms)
@@ -209,17 +194,12 @@ class MetadataLog:
         assert change.first == self.log.next_offset, "something else was written meanwhile"
         if not change.count:
             return
-        self._append(change.batch(), now_ms)
+        self.log.append_own(change.batch(), now_ms)
         for topic_id, topic in change.topics.items():
             self.state.replace_topic(topic_id, topic)
             if topic is None:
                 self.removed.add(topic_id)
         self._compact_after(change.count, now_ms)
-
-    def sync(self) -> None:
-        """Have what was written on the disk before others are changed, if it is `durable`. Raises `AppendError`."""
-        if self._config.flush_messages == 1:
-            self.log.flush()
 
     def _compact_after(self, written: int, now_ms: int) -> None:
         if written >= _MOST_RECORDS:  # a large change leaves it to the next one
@@ -228,16 +208,6 @@ class MetadataLog:
             self._compact_if_worth(now_ms)
         except OSError as error:  # the change is written down; the next one tries this again
             self._note(f"{self._folder} could not be compacted: {error}")
-
-    def _append(self, batch: bytes, now_ms: int) -> None:
-        first = self.log.next_offset
-        try:
-            self.log.append_own(batch, now_ms)
-        except AppendError as refused:
-            if self.log.next_offset == first:
-                raise
-            # It is in the log, so it counts; only a machine that fails before the next flush may lose it.
-            self._note(f"{self._folder}: {refused}")
 
     def _compact_if_worth(self, now_ms: int) -> None:
         """Write the log anew if it has become so large that what counts is but a small part of it. Looked at when it has doubled, as that takes a look at everything."""
@@ -260,30 +230,20 @@ class MetadataLog:
         with made.open("wb") as file:
             for start in range(0, len(values), _MOST_RECORDS):
                 file.write(encode_batch(values[start : start + _MOST_RECORDS], partition_leader_epoch=1))
-        work = Unflushed(files=[os.open(made, os.O_RDWR | os.O_CLOEXEC)])
-        until = self.log.next_offset
-
-        def put() -> None:
-            if work.error is None and self.log.next_offset == until:
-                self._put(made, now_ms)
-
-        if self._flusher is None or not self._flusher.bring(work, put):
-            work.flush()
-            put()
-
-    def _put(self, made: Path, now_ms: int) -> None:
+            file.flush()
+            os.fsync(file.fileno())
         files = self.log.files
         assert files is not None
-        first, *others = self.log.segments
+        oldest, *others = self.log.segments
         files.forget_checksums(self.log)
-        for segment in (first, *others):
+        for segment in (oldest, *others):
             segment.store.delete()
-        made.replace(files.path(first))
+        made.replace(files.path(oldest))
         for segment in others:
             files.delete_segment(segment.base_offset)
         self._open(inspect_metadata(self._directory), now_ms)
         self.state = MetadataState()
-        self._read(files.path(first), self.log.segments[0].size)
+        self._read(files.path(oldest), self.log.segments[0].size)
 
     def close(self) -> None:
         """Everything is on the disk. Raises `AppendError`."""

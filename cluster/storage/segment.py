@@ -5,7 +5,7 @@ An index has an entry each time that `index.interval.bytes` came since the last 
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from struct import Struct
 
@@ -121,10 +121,12 @@ class LogSegment:
             or last_offset - self.base_offset > _LARGEST_BYTES
         )
 
-    def append(self, data: bytes, last_offset: int, max_timestamp_ms: int) -> None:
-        """Add a batch. Raises `OSError`, and then nothing has changed."""
+    def append(
+        self, data: bytes, last_offset: int, max_timestamp_ms: int, sync: Callable[[], object] | None = None
+    ) -> None:
+        """Add a batch, then `sync`. Raises `OSError`, and then nothing has changed."""
         position = self.store.size
-        self.store.append(data)
+        self.store.append(data, sync)
         self.note(position, len(data), last_offset, max_timestamp_ms)
 
     def note(self, position: int, size: int, last_offset: int, max_timestamp_ms: int) -> None:

@@ -6,6 +6,7 @@ Files are opened when they are needed; `Descriptors` keeps the last ones open, s
 import os
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -19,8 +20,8 @@ class Store(Protocol):
 
     size: int
 
-    def append(self, data: bytes) -> None:
-        """Add all of it, or nothing. Raises `OSError`."""
+    def append(self, data: bytes, sync: Callable[[], object] | None = None) -> None:
+        """Add all of it, or nothing. Raises `OSError`. `sync`: called before it counts, to have it on the disk."""
 
     def read(self, position: int, count: int) -> bytes:
         """Up to so many bytes. Raises `OSError`."""
@@ -39,8 +40,8 @@ class MemoryStore:
         self._starts: list[int] = []
         self.size = 0
 
-    def append(self, data: bytes) -> None:
-        """Add it."""
+    def append(self, data: bytes, sync: Callable[[], object] | None = None) -> None:
+        """Add it; there is no disk."""
         self._pieces.append(data)
         self._starts.append(self.size)
         self.size += len(data)
@@ -131,13 +132,15 @@ class FileStore:
         self.path.replace(self._home / name)
         self.name, self._path = name, self._home / name
 
-    def append(self, data: bytes) -> None:
-        """Write behind the end. After an `OSError` the file is as before, or at least what counts of it."""
+    def append(self, data: bytes, sync: Callable[[], object] | None = None) -> None:
+        """Write after the end, then `sync`. After an `OSError` of either, the file is as before, or at least what counts of it."""
         descriptor = self.descriptors.of(self.path)
         done = 0
         try:
             while done < len(data):
                 done += os.pwrite(descriptor, data[done:] if done else data, self.size + done)
+            if sync is not None:
+                sync()
         except OSError:
             if done:
                 self.cut()
@@ -156,9 +159,9 @@ class FileStore:
         """Up to so many bytes."""
         return os.pread(self.descriptors.of(self.path), min(count, self.size - position), position)
 
-    def another(self) -> int:
-        """The file, opened once more, for another thread; whatever becomes of its name. Raises `OSError`."""
-        return os.dup(self.descriptors.of(self.path))
+    def sync(self) -> None:
+        """Bring the file to the disk. Raises `OSError`."""
+        os.fsync(self.descriptors.of(self.path))
 
     def delete(self) -> None:
         """Close the file; who deletes it is the partition's folder, which knows of its names."""

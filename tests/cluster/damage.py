@@ -88,7 +88,6 @@ def begin(core: ClusterCore) -> None:
 def crash(core: ClusterCore) -> None:
     """Stop without anything that a stop does."""
     core.maintenance.stop()
-    core.flusher.close()
     assert core.data is not None
     core.data.release()
 

@@ -1,7 +1,4 @@
-"""A disk that takes its time: who waits for it, who does not, and what they are told. The disk is the tests': it is done when they say so.
-
-More than 400 lines, as all of it needs that disk.
-"""
+"""When `fsync` is called, in which order, and what becomes of a request whose data does not reach the disk. The disk is the tests'."""
 
 import os
 import shutil
@@ -14,7 +11,6 @@ import pytest
 
 from quorate.cluster import EmbeddedCluster
 from quorate.cluster.core import ClusterCore
-from quorate.cluster.flushing import Unflushed
 from quorate.cluster.log_config import LogConfig
 from quorate.cluster.storage.checksums import CHECKSUMS
 from quorate.cluster.storage.cleaning import clean
@@ -22,68 +18,70 @@ from quorate.cluster.transaction_records import Status
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.api import OffsetCommitRequest, OffsetFetchRequest
 from quorate.codecs.api.broker import (
+    AlterConfigsRequest,
     CreateTopicsRequest,
     DeleteRecordsRequest,
-    DeleteTopicsRequest,
+    ElectLeadersRequest,
     EndTxnRequest,
     FetchRequest,
     InitProducerIdRequest,
-    ListOffsetsRequest,
-    MetadataRequest,
     ProduceRequest,
+    UpdateFeaturesRequest,
 )
+from quorate.codecs.api.broker.alter_configs import AlterableConfig, AlterConfigsResource
 from quorate.codecs.api.broker.create_topics import CreatableTopic
 from quorate.codecs.api.broker.delete_records import DeleteRecordsPartition, DeleteRecordsTopic
-from quorate.codecs.api.broker.delete_topics import DeleteTopicState
+from quorate.codecs.api.broker.elect_leaders import TopicPartitions
 from quorate.codecs.api.broker.fetch import FetchPartition, FetchTopic
-from quorate.codecs.api.broker.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from quorate.codecs.api.broker.produce import PartitionProduceData, TopicProduceData
+from quorate.codecs.api.broker.update_features import FeatureUpdateKey
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from quorate.codecs.api.offset_fetch import OffsetFetchRequestGroup
 from quorate.codecs.batches import BatchRecord, encode_batch
 from quorate.codecs.message import TRANSACTION_STATE
-from quorate.coordinator.results import Pending
 from tests.cluster.conftest import QUICK
 from tests.cluster.folder import Folder
 from tests.cluster.test_log import NOW_MS, batch
 from tests.cluster.wire import Wire
 
+FAILED = OSError(5, "Input/output error")
+
 
 class Disk:
-    """`fsync` of the flushing thread waits until `free` is set; `begun` says that it does. `done`: whether it was called in that thread; `names`: for which files."""
+    """`fsync` in a cluster's loop waits until `free` is set; `begun`: that it was called. `before`: called before it does anything.
+
+    `synced`: folder and name of each file, and the name of each folder, in their order; `error`: what those end with for which `fails` is true.
+    """
 
     def __init__(self) -> None:
         self.free = threading.Event()
+        self.free.set()
         self.begun = threading.Semaphore(0)
         self.error: OSError | None = None
-        self.done: list[bool] = []
-        self.names: list[str] = []
+        self.fails: Callable[[str], bool] = lambda name: True
+        self.synced: list[str] = []
+        self.before: Callable[[], object] = lambda: None
 
     def fsync(self, file: int) -> None:
-        self.names.append(Path(f"/proc/self/fd/{file}").readlink().name)
-        ours = threading.current_thread().name.startswith("quorate-flush")
-        self.done.append(ours)
-        if ours:
+        path = Path(f"/proc/self/fd/{file}").readlink()
+        self.before()
+        self.synced.append(path.name if path.is_dir() else f"{path.parent.name}/{path.name}")
+        if threading.current_thread() is not threading.main_thread():
             self.begun.release()
             assert self.free.wait(30)
-            if self.error is not None:
-                raise self.error
+        if self.error is not None and self.fails(self.synced[-1]):
+            raise self.error
 
     def wait_begun(self) -> None:
         assert self.begun.acquire(timeout=30)
 
-    def stall(self, cluster: EmbeddedCluster) -> None:
-        """Take time from now on, when what was to be done is done."""
-        self.free.set()
-        arrived = threading.Event()
-        cluster.call(lambda: cluster.core.flusher.after(lambda _: arrived.set()))
-        assert arrived.wait(30)
+    def stall(self) -> None:
+        """Take time from now on."""
         self.free.clear()
         while self.begun.acquire(blocking=False):
             pass
-        self.done.clear()
-        self.names.clear()
+        self.synced.clear()
 
 
 @pytest.fixture
@@ -91,6 +89,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
     made = Disk()
     monkeypatch.setattr(os, "fsync", made.fsync)
     yield made
+    made.error = None
     made.free.set()
 
 
@@ -105,9 +104,13 @@ def running(tmp_path: Path, disk: Disk) -> Iterator[Callable[..., EmbeddedCluste
         return made
 
     yield start
+    disk.error = None
     disk.free.set()
     for one in clusters:
         one.close()
+
+
+DURABLE = {"log.flush.interval.messages": 1}
 
 
 def with_topic(cluster: EmbeddedCluster, **config: object) -> EmbeddedCluster:
@@ -116,26 +119,33 @@ def with_topic(cluster: EmbeddedCluster, **config: object) -> EmbeddedCluster:
     return cluster
 
 
+def close(cluster: EmbeddedCluster) -> None:
+    cluster.close()
+    cluster.close = lambda **_: None  # type: ignore[method-assign]
+
+
 def wire_to(cluster: EmbeddedCluster) -> Wire:
     return Wire(cluster.core.brokers[1].port, timeout_s=30)
 
 
-def produce(topic: str = "t") -> ProduceRequest:
+def log_of(cluster: EmbeddedCluster) -> Any:
+    return cluster.core.topics["t"].partitions[0].log
+
+
+def segment(folder: str = "t-0") -> str:
+    return f"{folder}/{0:020}.log"
+
+
+METADATA = segment("__cluster_metadata-0")
+
+
+def produce() -> ProduceRequest:
     part = PartitionProduceData(index=0, records=batch(1))
-    return ProduceRequest(acks=-1, timeout_ms=1000, topic_data=(TopicProduceData(name=topic, partition_data=(part,)),))
+    return ProduceRequest(acks=-1, timeout_ms=1000, topic_data=(TopicProduceData(name="t", partition_data=(part,)),))
 
 
-def fetched(wire: Wire) -> tuple[int, int, bool]:
-    part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
-    topic = FetchTopic(topic="t", partitions=(part,))
-    found = wire.ask(FetchRequest(max_wait_ms=0, min_bytes=0, topics=(topic,)), 12).responses[0].partitions[0]
-    return found.high_watermark, found.last_stable_offset, bool(found.records)
-
-
-def latest(wire: Wire) -> int:
-    request = ListOffsetsRequest(topics=(ListOffsetsTopic(name="t", partitions=(ListOffsetsPartition(timestamp=-1),)),))
-    offset: int = wire.ask(request, 7).topics[0].partitions[0].offset
-    return offset
+def produced(wire: Wire) -> Any:
+    return wire.receive(ProduceRequest, 9).responses[0].partition_responses[0]
 
 
 def nothing_came(wire: Wire) -> bool:
@@ -148,94 +158,49 @@ def nothing_came(wire: Wire) -> bool:
         wire.socket.settimeout(30)
 
 
-def told(wire: Wire) -> Any:
-    return wire.receive(ProduceRequest, 9).responses[0].partition_responses[0]
-
-
-def test_who_wrote_waits_for_the_disk_and_others_are_answered(
-    running: Callable[..., EmbeddedCluster], disk: Disk
-) -> None:
-    cluster = with_topic(running(), flush_messages=1)
-    with wire_to(cluster) as producer, wire_to(cluster) as other:
-        producer.send(produce(), 9)
-        disk.wait_begun()
-        assert other.ask(MetadataRequest(), 12).brokers
-        assert (fetched(other), latest(other)) == ((0, 0, False), 0)
-        assert nothing_came(producer)
-        disk.free.set()
-        assert (told(producer).error_code, told_log(cluster).flushed_offset) == (ErrorCode.NONE, 1)
-        assert (fetched(other), latest(other)) == ((1, 1, True), 1)
-
-
-def told_log(cluster: EmbeddedCluster, topic: str = "t") -> Any:
-    return cluster.core.topics[topic].partitions[0].log
-
-
-def test_a_fetch_that_waits_is_answered_when_the_disk_has_it(
+def test_a_producer_is_answered_and_consumers_get_the_records_when_they_are_on_the_disk(
     running: Callable[..., EmbeddedCluster], disk: Disk
 ) -> None:
     cluster = with_topic(running(), flush_messages=1)
     part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     waits = FetchRequest(max_wait_ms=30_000, min_bytes=1, topics=(FetchTopic(topic="t", partitions=(part,)),))
+    disk.stall()
     with wire_to(cluster) as producer, wire_to(cluster) as consumer:
         consumer.send(waits, 12)
         producer.send(produce(), 9)
         disk.wait_begun()
+        assert nothing_came(producer)
         assert nothing_came(consumer)
         disk.free.set()
+        assert (produced(producer).error_code, log_of(cluster).flushed_offset) == (ErrorCode.NONE, 1)
         assert consumer.receive(FetchRequest, 12).responses[0].partitions[0].records
+    assert disk.synced == [segment(), "t-0"]
 
 
-def test_what_comes_while_the_disk_is_busy_shares_the_next_flush(
-    running: Callable[..., EmbeddedCluster], disk: Disk
+@pytest.mark.parametrize("fails", [segment(), "t-0"])
+def test_records_that_do_not_reach_the_disk_are_refused_and_taken_back(
+    running: Callable[..., EmbeddedCluster], disk: Disk, fails: str
 ) -> None:
     cluster = with_topic(running(), flush_messages=1)
-    wires = [wire_to(cluster) for _ in range(20)]
-    wires[0].send(produce(), 9)
-    disk.wait_begun()
-    for wire in wires[1:]:
-        wire.send(produce(), 9)
-    with wire_to(cluster) as other:  # what came before it has been read by then, as all is in one loop
-        while cluster.call(lambda: told_log(cluster).next_offset) < len(wires):
-            other.ask(MetadataRequest(), 12)
-    disk.free.set()
-    assert sorted(told(wire).base_offset for wire in wires) == list(range(20))
-    assert disk.done == [True, True, True]  # the file and the folder, then the file
-    for wire in wires:
-        wire.socket.close()
-
-
-def test_who_wrote_is_told_that_the_disk_did_not_take_it(running: Callable[..., EmbeddedCluster], disk: Disk) -> None:
-    cluster = with_topic(running(), flush_messages=1)
-    disk.error = OSError(5, "Input/output error")
-    disk.free.set()
+    log = log_of(cluster)
+    disk.error, disk.fails = FAILED, lambda name: name == fails
     with wire_to(cluster) as producer:
         producer.send(produce(), 9)
-        assert told(producer).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert produced(producer).error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert any("Input/output error" in note for note in cluster.core.notes)
+        assert (log.next_offset, log.active.size, log.files.path(log.active).stat().st_size) == (0, 0, 0)
         disk.error = None
+        disk.synced.clear()
         producer.send(produce(), 9)
-        assert told(producer).error_code == ErrorCode.NONE
-        assert disk.done[-2:] == [True, True]  # the folder, too, as that is not known to be there
-    assert told_log(cluster).flushed_offset == 2
-
-
-def test_a_file_that_cannot_be_closed_keeps_nobody_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = [os.open(tmp_path / name, os.O_CREAT | os.O_WRONLY) for name in ("one", "two")]
-    closed = []
-    close = os.close
-
-    def failing(file: int) -> None:
-        close(file)
-        closed.append(file)
-        raise OSError(5, "Input/output error")
-
-    work = Unflushed(files=list(files))
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "close", failing)
-        assert work.flush() is None
-    assert closed == files
-    assert work.done
+        found = produced(producer)
+        assert (found.error_code, found.base_offset) == (ErrorCode.NONE, 0)
+        assert disk.synced == [segment(), "t-0"]  # the folder, too, as that is not known to be there
+    assert log.flushed_offset == 1
+    kept = [one.data for one in log]
+    close(cluster)
+    with EmbeddedCluster(data=cluster.core.data.path) as again:  # type: ignore[union-attr]
+        assert again.core.start_notes == ()
+        assert [one.data for one in log_of(again)] == kept
 
 
 def commit(offset: int) -> OffsetCommitRequest:
@@ -243,59 +208,36 @@ def commit(offset: int) -> OffsetCommitRequest:
     return OffsetCommitRequest(group_id="g", topics=(OffsetCommitRequestTopic(name="t", partitions=(part,)),))
 
 
-def test_offsets_are_acknowledged_and_told_when_the_disk_has_them(
+def test_offsets_are_acknowledged_when_they_are_on_the_disk_and_do_not_count_otherwise(
     running: Callable[..., EmbeddedCluster], disk: Disk
 ) -> None:
-    cluster = with_topic(running(**{"log.flush.interval.messages": 1}))
+    cluster = with_topic(running(**DURABLE))
     cluster.call(lambda: cluster.core.internal_topic(CONSUMER_OFFSETS))
-    disk.stall(cluster)
-    with wire_to(cluster) as member, wire_to(cluster) as admin, wire_to(cluster) as other:
+
+    def committed(wire: Wire) -> int:
+        request = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id="g", topics=None),))
+        offset: int = wire.ask(request, 8).groups[0].topics[0].partitions[0].committed_offset
+        return offset
+
+    with wire_to(cluster) as member:
+        disk.stall()
         member.send(commit(7), 8)
         disk.wait_begun()
-        admin.send(OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id="g", topics=None),)), 8)
-        assert other.ask(MetadataRequest(), 12).brokers
         assert nothing_came(member)
-        assert nothing_came(admin)
         disk.free.set()
         assert member.receive(OffsetCommitRequest, 8).topics[0].partitions[0].error_code == ErrorCode.NONE
-        (group,) = admin.receive(OffsetFetchRequest, 8).groups
-        assert group.topics[0].partitions[0].committed_offset == 7
-        disk.error = OSError(28, "No space left on device")
+        disk.error = FAILED
         answer = member.ask(commit(8), 8)
         assert answer.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
-
-
-def test_an_answer_that_others_complete_waits_for_the_disk_too(
-    running: Callable[..., EmbeddedCluster], disk: Disk
-) -> None:
-    """As that of a SyncGroup, which the leader's completes."""
-    cluster = with_topic(running(), flush_messages=1)
-    answer: Pending[str] = Pending()
-    later = cluster.call(lambda: cluster.core.flusher.held(answer, lambda: "failed"))
-    with wire_to(cluster) as producer:
-        producer.send(produce(), 9)
-        disk.wait_begun()
-        cluster.call(lambda: answer.complete("done"))
-        assert not later.done
-        disk.free.set()
-        assert told(producer).error_code == ErrorCode.NONE
-    assert cluster.call(lambda: later.response) == "done"
-
-
-def test_flushes_by_time_hold_up_nobody(running: Callable[..., EmbeddedCluster], disk: Disk) -> None:
-    cluster = with_topic(running(), flush_ms=1)
-    with wire_to(cluster) as producer, wire_to(cluster) as other:
-        producer.send(produce(), 9)
-        assert told(producer).error_code == ErrorCode.NONE
-        disk.wait_begun()
-        assert fetched(other) == (1, 1, True)  # it was told already
-        disk.free.set()
+        assert committed(member) == 7
+        cluster.call(cluster.core.groups.runtime.restart)
+        assert committed(member) == 7
 
 
 @pytest.fixture
 def with_transaction(running: Callable[..., EmbeddedCluster], disk: Disk) -> tuple[EmbeddedCluster, EndTxnRequest]:
-    """A cluster that flushes, with an open transaction in `t`, and the request that commits it; the disk is stalled."""
-    cluster = with_topic(running(**{"log.flush.interval.messages": 1}))
+    """A cluster that flushes, with an open transaction in `t`, and the request that commits it."""
+    cluster = with_topic(running(**DURABLE))
 
     def begin() -> tuple[int, int]:
         cluster.core.internal_topic(TRANSACTION_STATE)
@@ -304,7 +246,7 @@ def with_transaction(running: Callable[..., EmbeddedCluster], disk: Disk) -> tup
         return producer
 
     producer_id, epoch = cluster.call(begin)
-    disk.stall(cluster)
+    disk.synced.clear()
     return cluster, EndTxnRequest(transactional_id="x", producer_id=producer_id, producer_epoch=epoch, committed=True)
 
 
@@ -314,69 +256,66 @@ def status(cluster: EmbeddedCluster) -> Status:
     return found.status
 
 
-def test_markers_are_written_when_the_decision_is_on_the_disk_and_others_are_answered_meanwhile(
+def decisions(cluster: EmbeddedCluster) -> str:
+    found = cluster.core.transactions.partition_for("x")
+    assert found is not None
+    return segment(f"{TRANSACTION_STATE}-{found.index}")
+
+
+def test_a_decision_is_on_the_disk_before_the_markers_and_these_before_the_end(
     with_transaction: tuple[EmbeddedCluster, EndTxnRequest], disk: Disk
 ) -> None:
     cluster, commit_it = with_transaction
-    with wire_to(cluster) as producer, wire_to(cluster) as other:
-        producer.send(commit_it, 3)
-        disk.wait_begun()
-        assert other.ask(MetadataRequest(), 12).brokers
-        assert nothing_came(producer)
-        assert (told_log(cluster).next_offset, status(cluster)) == (0, Status.PREPARE_COMMIT)
-        disk.free.set()
-        assert producer.receive(EndTxnRequest, 3).error_code == ErrorCode.NONE
-        assert (told_log(cluster).flushed_offset, status(cluster)) == (1, Status.COMPLETE_COMMIT)
-    assert all(disk.done)
-
-
-def test_a_producer_that_begins_anew_while_its_transaction_ends_is_told_to_ask_again(
-    with_transaction: tuple[EmbeddedCluster, EndTxnRequest], disk: Disk
-) -> None:
-    cluster, _ = with_transaction
+    ends: list[int] = []
+    disk.before = lambda: ends.append(log_of(cluster).next_offset)
     with wire_to(cluster) as producer:
-        begin = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000)
-        producer.send(begin, 4)
-        disk.wait_begun()
-        disk.free.set()
-        assert producer.receive(InitProducerIdRequest, 4).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
-        while (answer := producer.ask(begin, 4)).error_code == ErrorCode.CONCURRENT_TRANSACTIONS:
-            pass
-        assert answer.error_code == ErrorCode.NONE
-    assert status(cluster) is Status.EMPTY
+        assert producer.ask(commit_it, 3).error_code == ErrorCode.NONE
+    assert disk.synced == [decisions(cluster), segment(), "t-0", decisions(cluster)]
+    assert ends == [0, 0, 0, 1]  # the marker counts when it is on the disk
+    assert (log_of(cluster).flushed_offset, status(cluster)) == (1, Status.COMPLETE_COMMIT)
 
 
-def test_a_decision_that_the_disk_did_not_take_is_written_once_more_and_told_of_once(
+def test_a_decision_that_does_not_reach_the_disk_is_refused_and_the_transaction_stays_open(
     with_transaction: tuple[EmbeddedCluster, EndTxnRequest], disk: Disk
 ) -> None:
     cluster, commit_it = with_transaction
-    disk.error = OSError(5, "Input/output error")
-    disk.free.set()
+    disk.error = FAILED
     with wire_to(cluster) as producer:
         assert producer.ask(commit_it, 3).error_code == ErrorCode.NOT_COORDINATOR
-        assert told_log(cluster).next_offset == 0
-        failures = len(disk.names)
-        while len(disk.names) < failures + 2:  # it was tried again, twice
-            producer.ask(MetadataRequest(), 12)
+        assert (log_of(cluster).next_offset, status(cluster)) == (0, Status.ONGOING)
+        disk.error = None
+        assert producer.ask(commit_it, 3).error_code == ErrorCode.NONE
+    assert (log_of(cluster).flushed_offset, status(cluster)) == (1, Status.COMPLETE_COMMIT)
+
+
+def test_markers_that_do_not_reach_the_disk_are_written_again_until_they_do(
+    with_transaction: tuple[EmbeddedCluster, EndTxnRequest], disk: Disk
+) -> None:
+    cluster, commit_it = with_transaction
+    disk.error, disk.fails = FAILED, lambda name: name == segment()
+    with wire_to(cluster) as producer:
+        assert producer.ask(commit_it, 3).error_code == ErrorCode.NONE
+        assert status(cluster) is Status.PREPARE_COMMIT
+        while disk.synced.count(segment()) < 3:
+            assert producer.ask(commit_it, 3).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
         disk.error = None
         while producer.ask(commit_it, 3).error_code != ErrorCode.NONE:
             pass
-    assert (told_log(cluster).flushed_offset, status(cluster)) == (1, Status.COMPLETE_COMMIT)
+    assert (log_of(cluster).flushed_offset, status(cluster)) == (1, Status.COMPLETE_COMMIT)
     notes = [note for note in cluster.core.notes if note.startswith("markers of x")]
-    assert notes == [
-        "markers of x could not be written, and will be: the disk did not take the decision",
-        "markers of x are written",
-    ]
+    assert len(notes) == 2
+    assert notes[0].startswith("markers of x could not be written, and will be: ")
+    assert notes[1] == "markers of x are written"
 
 
-def test_what_a_transaction_writes_is_not_on_the_disk_before_it_is_known_whose_it_is(
+def test_a_partition_is_in_a_transaction_on_the_disk_before_records_are_written_to_it(
     with_transaction: tuple[EmbeddedCluster, EndTxnRequest], disk: Disk
 ) -> None:
-    cluster, commit_it = with_transaction
+    cluster, producer = with_transaction
 
     def add() -> int:
         cluster.core.create_topic("u", partitions=1, replicas=1)
-        cluster.core.transactions.add("x", commit_it.producer_id, commit_it.producer_epoch, [("u", 0)], at_once=True)
+        cluster.core.transactions.add("x", producer.producer_id, producer.producer_epoch, [("u", 0)])
         found = cluster.core.transactions.partition_for("x")
         assert found is not None
         return found.log.next_offset - found.log.flushed_offset
@@ -384,26 +323,73 @@ def test_what_a_transaction_writes_is_not_on_the_disk_before_it_is_known_whose_i
     assert cluster.call(add) == 0
 
 
-def test_a_topic_is_made_when_it_is_written_down_on_the_disk_and_others_are_answered_meanwhile(
-    running: Callable[..., EmbeddedCluster], disk: Disk
-) -> None:
-    cluster = running(**{"log.flush.interval.messages": 1})
-    disk.stall(cluster)
-    made = CreateTopicsRequest(topics=(CreatableTopic(name="t", num_partitions=1, replication_factor=1),))
-    with wire_to(cluster) as admin, wire_to(cluster) as other:
-        admin.send(made, 7)
+CREATE = CreateTopicsRequest(topics=(CreatableTopic(name="new", num_partitions=1, replication_factor=1),))
+CONFIG = AlterConfigsRequest(
+    resources=(
+        AlterConfigsResource(
+            resource_type=2, resource_name="t", configs=(AlterableConfig(name="retention.ms", value="7"),)
+        ),
+    )
+)
+FEATURE = UpdateFeaturesRequest(feature_updates=(FeatureUpdateKey(feature="share.version", max_version_level=1),))
+PRODUCER_ID = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1)
+ELECT = ElectLeadersRequest(
+    election_type=0, topic_partitions=(TopicPartitions(topic="t", partitions=(0,)),), timeout_ms=1000
+)
+
+
+def test_a_topic_exists_when_that_is_on_the_disk(running: Callable[..., EmbeddedCluster], disk: Disk) -> None:
+    cluster = running(**DURABLE)
+    disk.stall()
+    with wire_to(cluster) as admin:
+        admin.send(CREATE, 7)
         disk.wait_begun()
-        assert other.ask(MetadataRequest(), 12).brokers
         assert nothing_came(admin)
         disk.free.set()
         assert admin.receive(CreateTopicsRequest, 7).topics[0].error_code == ErrorCode.NONE
-        assert not cluster.core.data.metadata.is_flushing  # type: ignore[union-attr]
-    assert all(disk.done)
+    assert METADATA in disk.synced
 
 
-def after_power_failure(data: Path, copy: Path, size: int) -> ClusterCore:
+@pytest.mark.parametrize(
+    ("request_", "version", "code_of", "code"),
+    [
+        (CREATE, 7, lambda found: found.topics[0], ErrorCode.KAFKA_STORAGE_ERROR),
+        (CONFIG, 2, lambda found: found.responses[0], ErrorCode.KAFKA_STORAGE_ERROR),
+        (FEATURE, 1, lambda found: found, ErrorCode.KAFKA_STORAGE_ERROR),
+        (ELECT, 2, lambda found: found, ErrorCode.KAFKA_STORAGE_ERROR),
+        (PRODUCER_ID, 4, lambda found: found, ErrorCode.NOT_COORDINATOR),
+    ],
+    ids=lambda one: type(one).__name__.removesuffix("Request"),
+)
+def test_a_change_of_metadata_that_does_not_reach_the_disk_is_answered_by_an_error_until_it_does(
+    running: Callable[..., EmbeddedCluster],
+    disk: Disk,
+    request_: Any,
+    version: int,
+    code_of: Callable[[Any], Any],
+    code: ErrorCode,
+) -> None:
+    cluster = running(brokers=2, **DURABLE)
+    core = cluster.core
+
+    def lead() -> None:
+        partition = core.create_topic("t", assignment=[[2, 1]]).partitions[0]
+        partition.leader = 1
+
+    cluster.call(lead)
+    disk.error, disk.fails = FAILED, lambda name: name == METADATA
+    with wire_to(cluster) as admin:
+        found = code_of(admin.ask(request_, version))
+        assert found.error_code == code
+        assert "the cluster's metadata could not be written" in core.notes[-1]
+        assert "new" not in core.topics
+        disk.error = None
+        if request_ is not ELECT:  # which is over
+            assert code_of(admin.ask(request_, version)).error_code == ErrorCode.NONE
+
+
+def after_power_failure(copy: Path, size: int) -> ClusterCore:
     """A cluster with a copy of a directory, where the disk has `size` bytes of the metadata log."""
-    shutil.copytree(data, copy)
     os.truncate(copy / "controller" / "__cluster_metadata-0" / f"{0:020}.log", size)
     (copy / ".lock").write_text("the machine has started again since")
     return ClusterCore({1: None, 2: None}, data=copy, properties=QUICK)
@@ -414,130 +400,80 @@ def test_folders_of_partitions_stay_until_the_disk_has_the_change_that_removes_t
     running: Callable[..., EmbeddedCluster], disk: Disk, tmp_path: Path, change: str
 ) -> None:
     """After a power failure in between, the next start was refused or found the topic without its records."""
-    cluster = running(brokers=2, **{"log.flush.interval.messages": 1})
+    cluster = running(brokers=2, **DURABLE)
     core = cluster.core
     cluster.call(lambda: core.create_topic("t", assignment=[[1]]))
-    cluster.call(lambda: told_log(cluster).append(batch(3), leader_epoch=0, now_ms=NOW_MS))
-    disk.stall(cluster)
+    cluster.call(lambda: log_of(cluster).append(batch(3), leader_epoch=0, now_ms=NOW_MS))
     assert core.data is not None
     noted = list(core.notes)
     size = core.data.metadata.log.size_bytes
+    copy = tmp_path.with_name(f"{tmp_path.name}-copy")
+    disk.synced.clear()
+    disk.before = lambda: None if disk.synced else shutil.copytree(tmp_path, copy)
     changes = {
         "delete": lambda: core.delete_topic("t"),
         "reassign": lambda: core.reassign(core.topics["t"].partitions[0], [2]),
     }
     cluster.call(changes[change])
-    disk.wait_begun()
-    again = after_power_failure(core.data.path, tmp_path.with_name(f"{tmp_path.name}-copy"), size)
+    assert disk.synced[0] == METADATA
+    assert not (tmp_path / "broker-1" / "t-0").exists()
+    assert core.notes == noted
+    again = after_power_failure(copy, size)
     assert again.topics["t"].partitions[0].replicas == (1,)
     assert again.topics["t"].partitions[0].log.next_offset == 3
     again.close()
-    disk.done.clear()
-    disk.free.set()
-    with wire_to(cluster) as other:
-        while (core.data.path / "broker-1" / "t-0").exists():
-            other.ask(MetadataRequest(), 12)
-    assert all(disk.done)
-    assert core.notes == noted
-
-
-def test_folders_of_a_deleted_topic_are_removed_in_the_end_where_the_disk_was_busy(
-    running: Callable[..., EmbeddedCluster], disk: Disk
-) -> None:
-    cluster = running(**{"log.flush.interval.messages": 1})
-    core = cluster.core
-    assert core.data is not None
-    with_topic(cluster)
-    disk.stall(cluster)
-    with wire_to(cluster) as admin:
-        admin.send(DeleteTopicsRequest(topics=(DeleteTopicState(name="t"),), timeout_ms=1_000), 6)
-        disk.wait_begun()
-        threading.Timer(0.05, disk.free.set).start()
-        cluster.close()
-        cluster.close = lambda **_: None  # type: ignore[method-assign]
-    assert not list(core.data.path.glob("broker-1/t-0*"))
-
-
-def test_a_topic_of_the_same_name_waits_for_the_disk_to_have_the_deletion(
-    running: Callable[..., EmbeddedCluster], disk: Disk, tmp_path: Path
-) -> None:
-    cluster = running(**{"log.flush.interval.messages": 1})
-    core = cluster.core
-    with_topic(cluster)
-    disk.stall(cluster)
-    noted = list(core.notes)
-
-    def change() -> int:
-        core.delete_topic("t")
-        assert core.data is not None
-        deleted = core.data.metadata.log.next_offset
-        core.create_topic("t", partitions=1)
-        return core.data.metadata.log.flushed_offset - deleted
-
-    assert cluster.call(change) == 0
-    disk.free.set()
-    with wire_to(cluster) as other:
-        assert other.ask(CreateTopicsRequest(topics=(CreatableTopic(name="t"),)), 7).topics[0].error_code == (
-            ErrorCode.TOPIC_ALREADY_EXISTS
-        )
-    assert core.notes == noted
-    cluster.close()
-    cluster.close = lambda **_: None  # type: ignore[method-assign]
-    with EmbeddedCluster(data=tmp_path) as again:
-        assert again.core.start_notes == ()
-        assert list(again.core.topics) == ["t"]
 
 
 def test_where_a_log_begins_is_on_the_disk_when_records_count_as_deleted(
     running: Callable[..., EmbeddedCluster], disk: Disk
 ) -> None:
-    cluster = with_topic(running(**{"log.flush.interval.messages": 1}))
-    cluster.call(lambda: told_log(cluster).append(batch(3), leader_epoch=0, now_ms=NOW_MS))
-    disk.stall(cluster)
+    cluster = with_topic(running(**DURABLE))
+    cluster.call(lambda: log_of(cluster).append(batch(3), leader_epoch=0, now_ms=NOW_MS))
     part = DeleteRecordsPartition(partition_index=0, offset=2)
     deletion = DeleteRecordsRequest(topics=(DeleteRecordsTopic(name="t", partitions=(part,)),), timeout_ms=1000)
     with wire_to(cluster) as admin:
+        disk.error = FAILED
+        (found,) = admin.ask(deletion, 2).topics[0].partitions
+        assert (found.error_code, log_of(cluster).start_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, 0)
+        disk.error = None
+        disk.stall()
         admin.send(deletion, 2)
         disk.wait_begun()
         assert nothing_came(admin)
         disk.free.set()
         (found,) = admin.receive(DeleteRecordsRequest, 2).topics[0].partitions
     assert (found.error_code, found.low_watermark) == (ErrorCode.NONE, 2)
-    assert disk.names == ["log-start-offset-checkpoint.tmp", "broker-1"]
-    assert all(disk.done)
+    assert disk.synced == ["broker-1/log-start-offset-checkpoint.tmp", "broker-1"]
 
 
-def test_nobody_waits_while_what_compaction_left_is_brought_to_the_disk(
-    running: Callable[..., EmbeddedCluster], disk: Disk
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_compaction_leaves_of_a_segment_is_on_the_disk_before_it_takes_its_place(
+    tmp_path: Path, disk: Disk, fails: bool
 ) -> None:
-    cluster = with_topic(running(), segment_bytes=1024, cleanup_policy="compact", min_cleanable_dirty_ratio="0.0")
-
-    def fill() -> None:
-        log = told_log(cluster)
-        for number in range(30):
-            keyed = BatchRecord(offset=0, timestamp_ms=NOW_MS, key=b"%d" % (number % 2 * number), value=b"v" * 50)
+    config = LogConfig(segment_bytes=1000, compact=True, delete=False)
+    with Folder(tmp_path).opened(config) as log:
+        for number in range(12):
+            keyed = BatchRecord(offset=0, timestamp_ms=NOW_MS, key=b"%d" % (number % 2 * number), value=b"v" * 100)
             log.append(encode_batch([keyed]), leader_epoch=0, now_ms=NOW_MS)
-
-    cluster.call(fill)
-    size = cluster.call(lambda: told_log(cluster).size_bytes)
-    disk.stall(cluster)
-    with wire_to(cluster) as other:
-        cluster.call(cluster.core.maintenance.compact)
-        disk.wait_begun()
-        assert other.ask(MetadataRequest(), 12).brokers
-        assert cluster.call(lambda: told_log(cluster).size_bytes) == size
-        disk.free.set()
-        while cluster.call(lambda: told_log(cluster).size_bytes) == size:
-            other.ask(MetadataRequest(), 12)
-    files = told_log(cluster).files
-    assert files is not None
-    others = {name for name in disk.names if not name.endswith(".log.cleaned")}
-    assert others == {CHECKSUMS, files.home.name}  # which no longer say what the segment was
-    assert len(disk.names) > len(others)
-    assert all(disk.done)
+        before = [one.data for one in log]
+        sizes: list[int] = []
+        disk.before = lambda: sizes.append(log.size_bytes)
+        if fails:
+            disk.error, disk.fails = FAILED, lambda name: name.endswith(".log.cleaned")
+            with pytest.raises(OSError, match="Input/output error"):
+                list(clean(log, now_ms=NOW_MS))
+            assert [one.data for one in log] == before
+            assert not list((tmp_path / "broker-0" / "t-0").glob("*.cleaned"))
+        else:
+            size = log.size_bytes
+            list(clean(log, now_ms=NOW_MS))
+            assert log.size_bytes < size
+            # The checksums first, which no longer say what the segment was.
+            assert disk.synced[:3] == [f"t-0/{CHECKSUMS}", "t-0", f"{segment()}.cleaned"]
+            assert sizes[:3] == [size] * 3
 
 
-def test_metadata_that_grew_is_written_anew_while_the_cluster_runs_and_changes_meanwhile_are_kept(
+def test_metadata_that_grew_is_on_the_disk_before_it_takes_the_place_of_what_there_was(
     running: Callable[..., EmbeddedCluster], disk: Disk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("quorate.cluster.storage.metadata._AT_LEAST_BYTES", 4000)
@@ -545,6 +481,8 @@ def test_metadata_that_grew_is_written_anew_while_the_cluster_runs_and_changes_m
     core = cluster.core
     assert core.data is not None
     metadata = core.data.metadata
+    sizes: list[int] = []
+    disk.before = lambda: sizes.append(metadata.log.size_bytes)
 
     def change(to: int) -> int:
         core.topics["t"].config = {"retention.ms": str(to)}
@@ -552,48 +490,26 @@ def test_metadata_that_grew_is_written_anew_while_the_cluster_runs_and_changes_m
         return metadata.log.next_offset
 
     ends = []
-    while not disk.begun.acquire(blocking=False):
+    while not sizes:
         ends.append(cluster.call(lambda: change(len(ends))))
         assert len(ends) < 500
-    ends.append(
-        cluster.call(lambda: change(len(ends)))
-    )  # what is under way does not have it, and is not put into the place
-    disk.free.set()
-    size = metadata.log.size_bytes
-    while metadata.log.size_bytes >= size:
-        ends.append(cluster.call(lambda: change(len(ends))))
-        size = max(size, metadata.log.size_bytes)
-    assert "compacted.tmp" in disk.names
+    assert disk.synced == ["__cluster_metadata-0/compacted.tmp"]
+    assert metadata.log.size_bytes < sizes[0]
     assert ends == sorted(ends)
-    last = str(len(ends) - 1)
-    assert cluster.call(lambda: change(len(ends) - 1)) >= ends[-1]
-    cluster.close()
-    cluster.close = lambda **_: None  # type: ignore[method-assign]
+    close(cluster)
     with EmbeddedCluster(data=tmp_path) as again:
-        assert again.core.topics["t"].config == {"retention.ms": last}
+        assert again.core.topics["t"].config == {"retention.ms": str(len(ends) - 1)}
 
 
-def test_stopping_waits_for_the_disk(running: Callable[..., EmbeddedCluster], disk: Disk) -> None:
-    cluster = with_topic(running(), flush_messages=1)
-    log = told_log(cluster)
+def test_a_cluster_that_is_stopped_has_everything_on_the_disk(
+    running: Callable[..., EmbeddedCluster], disk: Disk
+) -> None:
+    cluster = with_topic(running())
+    log = log_of(cluster)
     with wire_to(cluster) as producer:
         producer.send(produce(), 9)
-        disk.wait_begun()
-        threading.Timer(0.05, disk.free.set).start()
-        cluster.close()
-        cluster.close = lambda **_: None  # type: ignore[method-assign]
+        assert produced(producer).error_code == ErrorCode.NONE
+    assert not disk.synced
+    close(cluster)
+    assert {segment(), "t-0", METADATA} <= set(disk.synced)
     assert log.flushed_offset == log.next_offset == 1
-
-
-def test_a_segment_that_is_compacted_while_it_is_flushed_is_on_the_disk_afterwards(tmp_path: Path, disk: Disk) -> None:
-    config = LogConfig(segment_bytes=300, compact=True, delete=False)
-    with Folder(tmp_path).opened(config) as log:
-        for _ in range(12):
-            keyed = BatchRecord(offset=0, timestamp_ms=NOW_MS, key=b"%d" % log.next_offset, value=b"v" * 100)
-            log.append(encode_batch([keyed]), leader_epoch=0, now_ms=NOW_MS)
-        work = log.unflushed()
-        disk.done.clear()
-        for _ in clean(log, now_ms=NOW_MS):
-            pass
-        assert disk.done
-        assert work.flush() is None
