@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal
 
 from quorate.assignors.assignor import Assignor
 from quorate.assignors.model import AssignorError
 
-__all__ = ["CLIENT_ASSIGNORS", "SERVER_ASSIGNORS", "client_assignor", "server_assignor"]
+__all__ = ["CLIENT_ASSIGNORS", "SERVER_ASSIGNORS", "assignor_class", "client_assignor", "server_assignor"]
 
 CLIENT_ASSIGNORS: Mapping[str, str] = {
     "range": "quorate.assignors.range:RangeAssignor",
@@ -27,19 +27,21 @@ SERVER_ASSIGNORS: Mapping[str, str] = {
 """Names for `group.consumer.assignors` (KIP-848) and, `simple`, `group.share.assignors` (KIP-932). `rack-aware-uniform` is not in Kafka."""
 
 
+def assignor_class(name: str, side: Literal["client", "server"]) -> type[Assignor]:
+    """The class of the assignor of that name. Raises `AssignorError` for names that are not known."""
+    known = CLIENT_ASSIGNORS if side == "client" else SERVER_ASSIGNORS
+    if name not in known:
+        raise AssignorError(f"no {side}-side assignor is called {name!r}: known are {', '.join(known)}")
+    module, _, cls = known[name].partition(":")
+    found: type[Assignor] = getattr(import_module(module), cls)
+    return found
+
+
 def client_assignor(name: str, **options: Any) -> Assignor:
     """A new client-side assignor of that name. `options` are those of its class. Raises `AssignorError` for names that are not known."""
-    return _made(name, CLIENT_ASSIGNORS, "client-side", options)
+    return assignor_class(name, "client")(**options)
 
 
 def server_assignor(name: str, **options: Any) -> Assignor:
     """A new server-side assignor of that name. `options` are those of its class. Raises `AssignorError` for names that are not known."""
-    return _made(name, SERVER_ASSIGNORS, "server-side", options)
-
-
-def _made(name: str, known: Mapping[str, str], side: str, options: Mapping[str, Any]) -> Assignor:
-    if name not in known:
-        raise AssignorError(f"no {side} assignor is called {name!r}: known are {', '.join(known)}")
-    module, _, cls = known[name].partition(":")
-    assignor: Assignor = getattr(import_module(module), cls)(**options)
-    return assignor
+    return assignor_class(name, "server")(**options)

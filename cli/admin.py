@@ -1,20 +1,20 @@
 """kafka-python's admin client as the commands use it: connected with errors in one line, and topics with their racks."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from quorate.assignors import Topic, Topology
+from quorate.assignors import Topic, TopicPartition, Topology
 from quorate.cli.errors import UserError
 from quorate.codecs import Uuid
-from quorate.codecs.live_connect import LiveError, check_connection, client_log, connect, explain_error, where_text
+from quorate.codecs.live_connect import check_connection, client_log, connect, explain_error, where_text
 from quorate.coordinator.image import MetadataImage, TopicImage
 
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
 
-__all__ = ["REQUEST_TIMEOUT_MS", "open_admin", "read_image", "read_topology", "topic_ids"]
+__all__ = ["end_offsets", "open_admin", "read_image", "read_topology", "topic_ids"]
 
 REQUEST_TIMEOUT_MS = 30_000
 
@@ -25,32 +25,29 @@ def open_admin(
 ) -> Iterator[tuple["KafkaAdminClient", str]]:
     """A client, and what to call the cluster in errors. `config`: kafka-python's; `doing`: what fails if the cluster refuses something.
 
-    Raises `UserError`, also for what Kafka refuses within.
+    Raises `LiveError`, and `UserError` for what Kafka refuses within.
     """
     where = where_text(servers, config)
-    try:
-        check_connection(servers, config)
-        with client_log() as said:
-            from kafka.admin import KafkaAdminClient
-            from kafka.errors import KafkaError
+    check_connection(servers, config)
+    with client_log() as said:
+        from kafka.admin import KafkaAdminClient
+        from kafka.errors import KafkaError
 
-            limits = {"bootstrap_timeout_ms": connect_timeout_ms, "request_timeout_ms": REQUEST_TIMEOUT_MS}
-            settings = limits | dict(config)
-            unknown = [name for name in settings if name not in KafkaAdminClient.DEFAULT_CONFIG]
-            if unknown:
-                option = unknown[0].replace("_", "-")
-                raise UserError(f"--{option}: kafka-python's admin client does not take it", "leave it out")
-            admin: KafkaAdminClient = connect(KafkaAdminClient, servers, settings, connect_timeout_ms, said)
-            with closing(admin):
-                try:
-                    yield admin, where
-                except KafkaError as error:
-                    raise UserError(
-                        f"{where}: {doing} failed: {explain_error(error)}",
-                        "it takes DESCRIBE on the group and on its topics",
-                    ) from error
-    except LiveError as error:
-        raise UserError(*str(error).splitlines()) from error
+        limits = {"bootstrap_timeout_ms": connect_timeout_ms, "request_timeout_ms": REQUEST_TIMEOUT_MS}
+        settings = limits | dict(config)
+        unknown = [name for name in settings if name not in KafkaAdminClient.DEFAULT_CONFIG]
+        if unknown:
+            option = unknown[0].replace("_", "-")
+            raise UserError(f"--{option}: kafka-python's admin client does not take it", "leave it out")
+        admin: KafkaAdminClient = connect(KafkaAdminClient, servers, settings, connect_timeout_ms, said)
+        with closing(admin):
+            try:
+                yield admin, where
+            except KafkaError as error:
+                raise UserError(
+                    f"{where}: {doing} failed: {explain_error(error)}",
+                    "it takes DESCRIBE on the group and on its topics",
+                ) from error
 
 
 def topic_ids(admin: "KafkaAdminClient") -> dict[Uuid, str]:
@@ -60,6 +57,16 @@ def topic_ids(admin: "KafkaAdminClient") -> dict[Uuid, str]:
         for topic in admin.describe_topics()
         if topic.get("topic_id") and not topic["error_code"]
     }
+
+
+def end_offsets(admin: "KafkaAdminClient", partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
+    """The log end offset of each of these partitions."""
+    from kafka.admin import OffsetSpec
+    from kafka.structs import TopicPartition as At
+
+    wanted = {At(topic, number): OffsetSpec.LATEST for topic, number in partitions}
+    ends = admin.list_partition_offsets(wanted, timeout_ms=REQUEST_TIMEOUT_MS) if wanted else {}
+    return {TopicPartition(at.topic, at.partition): end.offset for at, end in ends.items()}
 
 
 def read_image(admin: "KafkaAdminClient") -> MetadataImage:

@@ -1,79 +1,52 @@
 """Options for reaching a cluster, named as kafka-python names its configuration. Nothing is connected here."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
 
 from quorate.cli.errors import UserError
 
-__all__ = ["CONNECTION_OPTIONS", "WithConnection", "connection_config", "connection_options"]
+__all__ = [
+    "CONNECTION_OPTIONS",
+    "WithConnection",
+    "check_one_source",
+    "connection_config",
+    "connection_options",
+    "refuse_connection_options",
+    "servers_option",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_OPTIONS: tuple[Callable[[Any], Any], ...] = (
-    click.option(
-        "--security-protocol",
-        type=click.Choice(["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]),
-        help="How to talk to the brokers.  [default: PLAINTEXT]",
-    ),
-    click.option("--ssl-cafile", metavar="FILE", help="Certificates of the authorities to trust (PEM)."),
-    click.option("--ssl-certfile", metavar="FILE", help="Our certificate (PEM)."),
-    click.option("--ssl-keyfile", metavar="FILE", help="Our private key (PEM)."),
-    click.option(
-        "--ssl-password",
-        metavar="TEXT",
-        envvar="QUORATE_SSL_PASSWORD",
-        show_envvar=True,
-        help="Password of the private key.",
-    ),
-    click.option("--ssl-crlfile", metavar="FILE", help="Certificate revocation list (PEM)."),
-    click.option("--ssl-ciphers", metavar="TEXT", help="Ciphers to offer, in OpenSSL's words."),
-    click.option(
-        "--ssl-check-hostname/--no-ssl-check-hostname",
-        default=None,
-        help="Whether the certificate must name the broker's host.  [default: yes]",
-    ),
-    click.option(
-        "--sasl-mechanism",
-        type=click.Choice(["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI"]),
-        help="How to log in.",
-    ),
-    click.option(
-        "--sasl-plain-username",
-        metavar="TEXT",
-        envvar="QUORATE_SASL_USERNAME",
-        show_envvar=True,
-        help="User, for PLAIN and SCRAM.",
-    ),
-    click.option(
-        "--sasl-plain-password",
-        metavar="TEXT",
-        envvar="QUORATE_SASL_PASSWORD",
-        show_envvar=True,
-        help="Password. Better in the environment: other users can see command lines.",
-    ),
-    click.option("--sasl-kerberos-service-name", metavar="TEXT", help="Service name, for GSSAPI.  [default: kafka]"),
-    click.option("--sasl-kerberos-domain-name", metavar="TEXT", help="Kerberos domain, for GSSAPI."),
-    click.option("--client-id", metavar="TEXT", help="Name to show to the brokers.  [default: quorate]"),
-)
+_PASSWORD = "Password. Better in the environment: other users can see command lines."
+_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "--security-protocol": {
+        "type": click.Choice(["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]),
+        "help": "How to talk to the brokers.  [default: PLAINTEXT]",
+    },
+    "--ssl-cafile": {"metavar": "FILE", "help": "Certificates of the authorities to trust (PEM)."},
+    "--ssl-certfile": {"metavar": "FILE", "help": "Our certificate (PEM)."},
+    "--ssl-keyfile": {"metavar": "FILE", "help": "Our private key (PEM)."},
+    "--ssl-password": {"envvar": "QUORATE_SSL_PASSWORD", "help": "Password of the private key."},
+    "--ssl-crlfile": {"metavar": "FILE", "help": "Certificate revocation list (PEM)."},
+    "--ssl-ciphers": {"metavar": "TEXT", "help": "Ciphers to offer, in OpenSSL's words."},
+    "--ssl-check-hostname/--no-ssl-check-hostname": {
+        "default": None,
+        "help": "Whether the certificate must name the broker's host.  [default: yes]",
+    },
+    "--sasl-mechanism": {
+        "type": click.Choice(["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI"]),
+        "help": "How to log in.",
+    },
+    "--sasl-plain-username": {"envvar": "QUORATE_SASL_USERNAME", "help": "User, for PLAIN and SCRAM."},
+    "--sasl-plain-password": {"envvar": "QUORATE_SASL_PASSWORD", "help": _PASSWORD},
+    "--sasl-kerberos-service-name": {"help": "Service name, for GSSAPI.  [default: kafka]"},
+    "--sasl-kerberos-domain-name": {"help": "Kerberos domain, for GSSAPI."},
+    "--client-id": {"help": "Name to show to the brokers.  [default: quorate]"},
+}
 
-CONNECTION_OPTIONS = (
-    "security_protocol",
-    "ssl_cafile",
-    "ssl_certfile",
-    "ssl_keyfile",
-    "ssl_password",
-    "ssl_crlfile",
-    "ssl_ciphers",
-    "ssl_check_hostname",
-    "sasl_mechanism",
-    "sasl_plain_username",
-    "sasl_plain_password",
-    "sasl_kerberos_service_name",
-    "sasl_kerberos_domain_name",
-    "client_id",
-)
+CONNECTION_OPTIONS = tuple(flag.partition("/")[0].removeprefix("--").replace("-", "_") for flag in _OPTIONS)
 
 
 class WithConnection(click.Command):
@@ -93,10 +66,38 @@ class WithConnection(click.Command):
 
 
 def connection_options(command: F) -> F:
-    """Give a command the options; they arrive as `CONNECTION_OPTIONS`."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    """Give a command the options; they arrive as `CONNECTION_OPTIONS` and `connect_timeout_ms`."""
+    for flag, how in reversed(list(_OPTIONS.items())):
+        command = click.option(flag, show_envvar="envvar" in how, **how)(command)
+    option: Callable[[F], F] = click.option(
+        "--connect-timeout-ms",
+        type=click.IntRange(min=1),
+        metavar="N",
+        default=10_000,
+        show_default=True,
+        help="How long to try to reach a broker.",
+    )
+    return option(command)
+
+
+def servers_option(what: str = "Read from this cluster.") -> Callable[[F], F]:
+    """-b, which names a live cluster."""
+    return click.option("-b", "--bootstrap-servers", metavar="HOST:PORT[,...]", help=what)
+
+
+def check_one_source(ctx: click.Context | None, sources: Sequence[str], servers: str | None) -> None:
+    """Raises `UsageError` unless there is either a SOURCE or -b."""
+    if servers is not None and sources:
+        raise click.UsageError("give either -b or a SOURCE, not both", ctx)
+    if servers is None and not sources:
+        raise click.UsageError("nothing to read: give a segment file, a log directory, or -b for a live cluster", ctx)
+
+
+def refuse_connection_options(ctx: click.Context) -> None:
+    """Raises `UsageError` if one was given, for a command that reads no live cluster."""
+    for name in CONNECTION_OPTIONS:
+        if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name.replace('_', '-')} is for a live cluster (-b)", ctx)
 
 
 def connection_config(options: Mapping[str, Any]) -> dict[str, Any]:

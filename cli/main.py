@@ -5,6 +5,7 @@ on stderr; 130 after Ctrl-C. What the subcommands do is not known here: their mo
 """
 
 import importlib
+import io
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,10 +14,9 @@ from typing import Any
 
 import click
 
-from quorate.cli.colour import colour_asked_for
 from quorate.cli.errors import UserError, show_error
+from quorate.cli.output import colour_asked_for
 from quorate.cli.start import INTERRUPTED, ready
-from quorate.cli.streams import ready_streams
 from quorate.cli.subcommands import Commands
 
 __all__ = ["main"]
@@ -65,6 +65,11 @@ class _Quorate(Commands):
                 return result
             except KeyboardInterrupt:
                 ctx.exit(INTERRUPTED)
+            except (click.ClickException, click.exceptions.Exit, click.Abort):
+                raise
+            except _quorate_error() as error:
+                message = getattr(error, "message", str(error))
+                raise UserError(*message.splitlines(), *getattr(error, "remedy", ())) from error
 
     def main(
         self,
@@ -74,7 +79,7 @@ class _Quorate(Commands):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> Any:
-        ready_streams()
+        _ready_streams()
         try:
             status = super().main(args, prog_name or "quorate", complete_var, standalone_mode=False, **extra)
         except click.exceptions.NoArgsIsHelpError as error:
@@ -100,6 +105,12 @@ class _Quorate(Commands):
         if not standalone_mode:
             return status
         sys.exit(status)
+
+
+def _quorate_error() -> type[Exception]:
+    from quorate.codecs.errors import QuorateError  # not before something has failed: help is shown without it
+
+    return QuorateError
 
 
 @contextmanager
@@ -156,3 +167,20 @@ quorate serve --racks a,b,c                    a Kafka for your own clients
 def main(ctx: click.Context) -> None:
     """Consumer groups of Kafka."""
     ctx.color = colour_asked_for()
+
+
+def _ready_streams() -> None:
+    """Make the three streams safe to use.
+
+    Python has `None` for a closed one. Instead, reading and writing it shall fail with the system's own words (EBADF); what goes to a closed
+    stderr is dropped. Characters that the encoding of stdout lacks become question marks.
+    """
+    # In this order: the stand-ins get the lowest free descriptors, and these are the closed ones.
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(os.open(os.devnull, os.O_WRONLY), "r")
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")

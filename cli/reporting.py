@@ -1,18 +1,14 @@
-"""What goes to stderr beside the data: the progress bar, the summary, and what is wrong with the bytes of a log."""
+"""What goes to stderr beside the data: the progress bar, and what is wrong with the bytes of a log."""
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import click
-
-from quorate.cli.columns import columns
-from quorate.cli.decode.output import Counts
 from quorate.cli.errors import show_error
 from quorate.codecs.batches.model import ProblemReason
 from quorate.codecs.log.model import LogProblem
 
-__all__ = ["byte_progress", "show_damage", "show_summary"]
+__all__ = ["byte_progress", "show_damage"]
 
 _NEXT_BATCH = "use --skip-corrupt to go on with the next batch"
 _REMEDIES = {
@@ -61,22 +57,3 @@ def byte_progress(total_bytes: int, wanted: bool) -> Iterator[Callable[[int], No
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total_bytes)
         yield lambda behind: bar.update(task, completed=behind)
-
-
-def show_summary(counts: Counts, *, cut_off: bool) -> None:
-    """How many records of which type were shown, and what was not understood."""
-    rows = [
-        (name, f"{number:,}", f"{tombstones:,}" if tombstones else "", problem)
-        for name, number, tombstones, problem in counts.rows()
-    ]
-    if rows:
-        header, *lines = columns([("type", "records", "tombstones"), *(row[:3] for row in rows)], right=(1, 2))
-        click.secho(header, bold=True, err=True)
-        for line, row in zip(lines, rows, strict=True):
-            click.secho(line, fg="red" if row[3] else None, bold=row[3], err=True)
-    said = [f"{counts.shown:,} shown"]
-    if counts.filtered:
-        said.append(f"{counts.filtered:,} left out by filters")
-    if cut_off:
-        said.append("more may follow: --limit was reached")
-    click.echo("; ".join(said), err=True)

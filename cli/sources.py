@@ -1,20 +1,19 @@
 """Where entries come from: files of brokers, a live cluster, lines of hex. What is shown of them is decided elsewhere."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from quorate.cli.entries import Entry, HexEntry
 from quorate.cli.errors import UserError
 from quorate.cli.text_input import STDIN
+from quorate.codecs.json_lines import Entry, HexEntry
 from quorate.codecs.log import IsolationLevel, read_log
 from quorate.codecs.log.files import PartitionFiles, find_partitions
-from quorate.codecs.log.model import LogEntry, LogError, LogProblem
+from quorate.codecs.log.model import LogEntry, LogProblem
 from quorate.codecs.records import RECORD_TYPES, decode_record
 
-__all__ = ["BATCH_OVERHEAD_BYTES", "LogFiles", "hex_entries", "live_entries"]
+__all__ = ["BATCH_OVERHEAD_BYTES", "LogFiles", "hex_entries"]
 
 BATCH_OVERHEAD_BYTES = 70
 """Roughly what a record takes in a log besides its key and value, in a batch of its own."""
@@ -56,18 +55,15 @@ class LogFiles:
             if not files.segments:
                 yield from files.problems
                 continue
-            try:
-                entries = read_log(
-                    path if Path(path).is_file() else files.segments[0].path.parent,
-                    topic=files.topic,
-                    partition=files.partition,
-                    isolation_level=isolation_level,
-                    since_ms=since_ms,
-                    until_ms=until_ms,
-                    skip_corrupt=skip_corrupt,
-                )
-            except LogError as error:  # it was there a moment ago
-                raise UserError(str(error)) from error
+            entries = read_log(
+                path if Path(path).is_file() else files.segments[0].path.parent,
+                topic=files.topic,
+                partition=files.partition,
+                isolation_level=isolation_level,
+                since_ms=since_ms,
+                until_ms=until_ms,
+                skip_corrupt=skip_corrupt,
+            )
             if progress is None:
                 yield from entries
                 continue
@@ -85,8 +81,6 @@ def _partitions(path: str, topics: Collection[str], partitions: Collection[int])
             found = find_partitions(path)
         else:
             found = find_partitions(path, topic=only, topics=topics or None)
-    except LogError as error:
-        raise UserError(str(error)) from error
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
     if partitions:
@@ -146,17 +140,6 @@ def _reporting(entries: Iterable[Entry], start: int, end: int, progress: Callabl
             behind += entry.size_bytes
         if count % PROGRESS_EVERY == 0:
             progress(min(behind, end))
-
-
-def live_entries(bootstrap_servers: Sequence[str], topic: str, **how: Any) -> Iterator[LogEntry]:
-    """The records of a live cluster; `how` is passed on to `read_live`. Raises `UserError`."""
-    from quorate.codecs.live import LiveError, read_live
-
-    config: Mapping[str, Any] = how
-    try:
-        yield from read_live(list(bootstrap_servers), topic=topic, **config)
-    except LiveError as error:
-        raise UserError(*str(error).splitlines()) from error
 
 
 def hex_entries(lines: Iterable[str], topic: str) -> Iterator[HexEntry]:

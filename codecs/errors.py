@@ -4,11 +4,20 @@ from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
 
-__all__ = ["DecodeError", "EncodeError", "QuorateError", "Reason"]
+__all__ = ["DecodeError", "EncodeError", "InputError", "QuorateError", "Reason"]
 
 
 class QuorateError(Exception):
     """The base of every exception that quorate raises."""
+
+
+class InputError(QuorateError, ValueError):
+    """A user's input cannot be used. `message` says what and where; each line of `remedy` says what to do about it."""
+
+    def __init__(self, message: str, *remedy: str) -> None:
+        super().__init__("\n".join((message, *remedy)))
+        self.message = message
+        self.remedy = remedy
 
 
 class Reason(StrEnum):

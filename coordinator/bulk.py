@@ -22,10 +22,10 @@ except ImportError:
 from quorate.codecs import CONSUMER_OFFSETS, LogError, Uuid, decode_record
 from quorate.codecs.log.files import find_partitions
 from quorate.codecs.log.raw import RawBlock, read_raw
+from quorate.codecs.record_text import learn_names
 from quorate.coordinator.bulk_block import Barriers, Commits, Other, commits_of, kept, marks, others_of
 from quorate.coordinator.bulk_commits import Merged, commits_into, merged, put_all
 from quorate.coordinator.bulk_values import topic_names
-from quorate.coordinator.history.words import learn_names
 from quorate.coordinator.state import CoordinatorState
 
 __all__ = ["blocks_upto", "load_state", "replay_blocks"]

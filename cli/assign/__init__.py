@@ -3,15 +3,20 @@
 The options are read here; where the group comes from, what is changed, run and shown is in the other modules here, imported when they are needed.
 """
 
-import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from quorate.cli.connection import CONNECTION_OPTIONS, WithConnection, connection_config, connection_options
+from quorate.cli.connection import (
+    WithConnection,
+    connection_config,
+    connection_options,
+    refuse_connection_options,
+    servers_option,
+)
 from quorate.cli.errors import UserError, note
+from quorate.cli.output import columns, echo_lines, json_text, terminal_width
 from quorate.cli.text_input import STDIN
 
 if TYPE_CHECKING:
@@ -42,7 +47,7 @@ quorate assign examples                                       descriptions to be
 
 @click.command(cls=WithConnection, help=HELP)
 @click.argument("file", required=False)
-@click.option("-b", "--bootstrap-servers", metavar="HOST:PORT[,...]", help="Read the group from this cluster.")
+@servers_option("Read the group from this cluster.")
 @click.option(
     "--log", "log", metavar="PATH", help="Read the group from a segment, a partition's folder or a log directory."
 )
@@ -82,14 +87,6 @@ quorate assign examples                                       descriptions to be
 @click.option(
     "--width", type=click.IntRange(min=40), metavar="N", help="Columns to use.  [default: those of the terminal]"
 )
-@click.option(
-    "--connect-timeout-ms",
-    type=click.IntRange(min=1),
-    metavar="N",
-    default=10_000,
-    show_default=True,
-    help="How long to try to reach a broker.",
-)
 @connection_options
 @click.pass_context
 def assign(
@@ -122,8 +119,8 @@ def assign(
         _list_examples()
         return
     from quorate.assignors.kafka_version import KafkaVersion
-    from quorate.cli.assign.run import choices, outcome_now, outcomes
-    from quorate.cli.assign.what_if import Changes, changed
+    from quorate.assignors.what_if import outcome_now, outcomes
+    from quorate.cli.assign.options import Changes, choices
 
     try:
         version = KafkaVersion.NEWEST if kafka_version is None else KafkaVersion.parse(kafka_version)
@@ -132,22 +129,22 @@ def assign(
     if version > KafkaVersion.NEWEST:
         note(f"note: Kafka {version} is newer than what is known here; answers are those of {KafkaVersion.NEWEST}")
     if bootstrap_servers is not None:
-        from quorate.cli.assign.live import read_group
+        from quorate.cli.assign.read import read_group
 
         assert group_id is not None
         before = read_group(bootstrap_servers.split(","), group_id, connection_config(connection), connect_timeout_ms)
     elif log is not None:
-        from quorate.cli.assign.capture import read_capture
+        from quorate.cli.assign.read import read_capture
 
         assert group_id is not None
         before = read_capture(log, group_id, until, topology)
     else:
-        from quorate.cli.assign.describe import read_description
+        from quorate.assignors.what_if.description import read_description
 
         assert file is not None
         before = read_description(_example(file), STDIN if file == "-" else file)
     changes = Changes(without=without, add=add, racks=racks, partitions=partitions)
-    after = changed(before, changes)
+    after = changes.applied(before)
     chosen = choices(assignors, side, before)
     now = outcome_now(before)
     found = outcomes(chosen, after, version)
@@ -164,7 +161,7 @@ def assign(
     if as_json:
         _print_json(comparison, why)
     else:
-        _print_table(comparison, why, ROWS if limit is None else limit or None, width or _terminal_width())
+        _print_table(comparison, why, ROWS if limit is None else limit or None, width or terminal_width())
 
 
 def _check_sources(
@@ -193,9 +190,7 @@ def _check_sources(
         if value is not None and given[0] not in needs:
             raise click.UsageError(f"{name} goes with {needs}", ctx)
     if bootstrap_servers is None:
-        for name in CONNECTION_OPTIONS:
-            if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
-                raise click.UsageError(f"--{name.replace('_', '-')} is for a live cluster (-b)", ctx)
+        refuse_connection_options(ctx)
 
 
 def _example(file: str) -> str:
@@ -213,33 +208,26 @@ def _example(file: str) -> str:
 
 
 def _list_examples() -> None:
-    from quorate.cli.columns import columns
-
     rows = [
         (f"quorate assign examples/{path.stem}", path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# "))
         for path in sorted(EXAMPLES.glob("*.yaml"))
     ]
-    for line in columns(rows):
-        click.echo(line)
+    echo_lines(columns(rows))
 
 
 def _print_json(comparison: "Comparison", why: bool) -> None:
-    from quorate.cli.assign.as_json import as_plain
+    from quorate.cli.assign.facts import as_plain
 
-    click.echo(
-        json.dumps(as_plain(comparison, remote=why), ensure_ascii=False, indent=2 if sys.stdout.isatty() else None)
-    )
+    click.echo(json_text(as_plain(comparison, remote=why)))
 
 
 def _print_table(comparison: "Comparison", why: bool, limit: int | None, width: int | None) -> None:
     from quorate.cli.assign.table import reason_lines, table_lines
 
-    for line in table_lines(comparison, limit=limit, width=width):
-        click.echo(line)
+    echo_lines(table_lines(comparison, limit=limit, width=width))
     if why:
         click.echo()
-        for line in reason_lines(comparison, limit=limit, width=width):
-            click.echo(line)
+        echo_lines(reason_lines(comparison, limit=limit, width=width))
 
 
 def _write_page(path: str, comparison: "Comparison", limit: int | None) -> None:
@@ -250,9 +238,3 @@ def _write_page(path: str, comparison: "Comparison", limit: int | None) -> None:
     except OSError as error:
         raise UserError(f"--html {path}: cannot be written: {error.strerror or error}") from None
     note(f"wrote {path}")
-
-
-def _terminal_width() -> int | None:
-    import shutil
-
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

@@ -1,15 +1,17 @@
-"""The figures of several outcomes, as texts: what the table in the terminal and the page of `quorate assign` both show."""
+"""The figures of several outcomes: as texts, which the table in the terminal and the page of `quorate assign` both show, and as JSON."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from quorate.assignors import Explanation
 from quorate.assignors.explain import MemberFacts, RackFacts
-from quorate.cli.assign.run import Outcome
-from quorate.cli.assign.situation import Situation
+from quorate.assignors.what_if import Outcome, described
+from quorate.assignors.what_if.situation import Situation
+from quorate.codecs.printable import counted
 
-__all__ = ["Comparison", "percent"]
+__all__ = ["Comparison", "as_plain", "percent"]
 
 
 def percent(share: float | None) -> str:
@@ -91,8 +93,8 @@ class Comparison:
         situation = self.after
         racks = len({member.rack for member in situation.members.values() if member.rack})
         parts = [
-            _count(len(situation.members), "member") + (f" in {_count(racks, 'rack')}" if racks else ""),
-            f"{_count(int(situation.topology.first[-1]), 'partition')} of {_count(len(situation.topology), 'topic')}",
+            counted(len(situation.members), "member") + (f" in {counted(racks, 'rack')}" if racks else ""),
+            f"{counted(int(situation.topology.first[-1]), 'partition')} of {counted(len(situation.topology), 'topic')}",
         ]
         protocol = {"classic": "classic protocol", "consumer": "consumer protocol (KIP-848)", None: ""}[
             situation.protocol
@@ -158,11 +160,11 @@ class Comparison:
             if facts.unassigned:
                 verb = "belongs" if facts.unassigned == 1 else "belong"
                 found.append(
-                    f"{outcome.label}: {_count(facts.unassigned, 'partition')} of subscribed topics {verb} to nobody"
+                    f"{outcome.label}: {counted(facts.unassigned, 'partition')} of subscribed topics {verb} to nobody"
                 )
             if facts.first_assigned and outcome.choice is not None:
                 found.append(
-                    f"{outcome.label}: {_count(facts.first_assigned, 'partition')} that nobody had "
+                    f"{outcome.label}: {counted(facts.first_assigned, 'partition')} that nobody had "
                     f"{'is' if facts.first_assigned == 1 else 'are'} not counted as moved"
                 )
             if not self.lags and outcome.choice is not None and outcome.choice.name == "lag-aware":
@@ -171,7 +173,7 @@ class Comparison:
             found.append("no member tells a rack, so nothing is said of locality; --rack MEMBER=RACK tries one")
         unknown = {one.explanation.lag_unknown for one in self.outcomes}
         if self.lags and unknown != {0}:
-            found.append(f"lag: that of {_count(max(unknown), 'partition')} is not known and not in the sums")
+            found.append(f"lag: that of {counted(max(unknown), 'partition')} is not known and not in the sums")
         topics = set(self.after.topology.index)
         missing = sorted({topic for member in self.after.members.values() for topic in member.topics} - topics)
         if missing:
@@ -188,5 +190,26 @@ def _moved(facts: MemberFacts) -> str:
     return " ".join(f"{sign}{number:,}" for sign, number in (("+", facts.moved_in), ("-", facts.moved_out)) if number)
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def as_plain(comparison: Comparison, *, remote: bool) -> dict[str, Any]:
+    """`input` is a description that `quorate assign` reads; `remote` adds the list of remote partitions to each outcome."""
+    return {
+        "group": comparison.before.group_id,
+        "source": comparison.before.source,
+        "notes": list(comparison.before.notes),
+        "input": described(comparison.before),
+        "changes": list(comparison.told),
+        "outcomes": [_outcome(one, remote) for one in comparison.outcomes],
+    }
+
+
+def _outcome(outcome: Outcome, remote: bool) -> dict[str, Any]:
+    choice = outcome.choice
+    assignment = outcome.assignment
+    return {
+        "name": outcome.label if choice is None else choice.text,
+        "side": None if choice is None else choice.side,
+        "took_ms": None if outcome.took_ms is None else round(outcome.took_ms, 3),
+        "rebalances": outcome.rebalances,
+        **outcome.explanation.to_json(remote=remote),
+        "assignment": {member_id: assignment.by_topic(member_id) for member_id in assignment},
+    }

@@ -11,8 +11,8 @@ from html import escape
 from importlib.resources import files
 
 from quorate.assignors.explain import WHY, MemberFacts, RemoteReason
+from quorate.assignors.what_if import Outcome
 from quorate.cli.assign.facts import Comparison, percent
-from quorate.cli.assign.run import Outcome
 from quorate.codecs.printable import printable
 
 __all__ = ["page"]
@@ -131,11 +131,8 @@ def _outcome(comparison: Comparison, outcome: Outcome, number: int, limit: int |
     yield f"<caption>{'Where each member reads from' if racks else 'What each member has'}</caption>"
     yield '<thead><tr><th scope="col">member</th><th scope="col">rack</th>'
     yield from (f'<th scope="col">{"from rack " + _e(one) if one != UNKNOWN else "not known"}</th>' for one in racks)
-    yield '<th scope="col" class="n">partitions</th>'
-    if comparison.lags:
-        yield '<th scope="col" class="n">lag</th>'
-    if comparison.moves and outcome.choice is not None:
-        yield '<th scope="col" class="n">moved</th>'
+    heads = ["partitions" if one == "parts" else one for one in comparison.columns]
+    yield from _figures(comparison, outcome, heads, 'th scope="col"')
     if chips:
         yield '<th scope="col">which</th>'
     yield "</tr></thead><tbody>"
@@ -143,7 +140,7 @@ def _outcome(comparison: Comparison, outcome: Outcome, number: int, limit: int |
         one = facts.members[member_id]
         yield f'<tr><th scope="row" title="{_e(member_id)}">{_e(comparison.name_of(member_id))}</th><td>{_e(one.rack or "–")}</td>'
         yield from _cells(read[member_id], racks)
-        yield from _figures(comparison, outcome, one.partitions, one.lag, _moved(one))
+        yield from _figures(comparison, outcome, comparison.member_cells(outcome, member_id))
         if chips:
             yield f'<td><div class="chips">{"".join(map(_chip, read[member_id]))}</div></td>'
         yield "</tr>"
@@ -154,7 +151,7 @@ def _outcome(comparison: Comparison, outcome: Outcome, number: int, limit: int |
             members = [one for one in there if facts.members[one].rack == rack.rack]
             yield f'<tr><th scope="row">all {"without a rack" if rack.rack is None else "in " + _e(rack.rack)} ({rack.members:,})</th><td>{percent(rack.local_share)} local</td>'
             yield from _cells([partition for member_id in members for partition in read[member_id]], racks)
-            yield from _figures(comparison, outcome, rack.partitions, rack.lag, "")
+            yield from _figures(comparison, outcome, comparison.rack_cells(outcome, rack.rack))
             yield f"{'<td></td>' if chips else ''}</tr>"
         yield "</tfoot>"
     yield "</table></div>"
@@ -232,17 +229,11 @@ def _cells(partitions: Sequence[_Partition], racks: Sequence[str]) -> Iterator[s
         yield f'<td class="cell {kinds[-1]}">{words}</td>'
 
 
-def _figures(comparison: Comparison, outcome: Outcome, partitions: int, lag: int | None, moved: str) -> Iterator[str]:
-    yield f'<td class="n">{partitions:,}</td>'
-    if comparison.lags:
-        yield f'<td class="n">{"" if lag is None else f"{lag:,}"}</td>'
-    if comparison.moves and outcome.choice is not None:
-        yield f'<td class="n">{moved}</td>'
-
-
-def _moved(one: MemberFacts) -> str:
-    pairs = (("+", one.moved_in), ("-", one.moved_out))
-    return " ".join(f"{sign}{number:,}" for sign, number in pairs if number)
+def _figures(comparison: Comparison, outcome: Outcome, cells: Sequence[str], tag: str = "td") -> Iterator[str]:
+    """The cells but locality, which the columns before show."""
+    for name, cell in zip(comparison.columns, cells, strict=True):
+        if name != "local" and (name != "moved" or outcome.choice is not None):
+            yield f'<{tag} class="n">{cell}</{tag.partition(" ")[0]}>'
 
 
 def _chip(partition: _Partition) -> str:

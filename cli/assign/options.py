@@ -1,52 +1,184 @@
-"""Options of assignors as the command line has them, `lag-aware:locality=replica,max_moved=3`: texts, made into what the constructor takes.
+"""The options of `quorate assign` that name assignors and changes, from texts to what the library takes.
 
-What a constructor takes is read from its annotations, so a new option of an assignor needs nothing here.
+`lag-aware:locality=replica,max_moved=3` becomes a `Choice`; which options a constructor takes is read from its annotations. `Changes` are `--without`, `--add`,
+`--rack` and `--add-partitions`.
 """
 
+import difflib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from quorate.assignors.kafka_version import KafkaVersion
-from quorate.cli.assign.situation import listed
+from quorate.assignors.registry import CLIENT_ASSIGNORS, SERVER_ASSIGNORS, assignor_class
+from quorate.assignors.what_if import (
+    Choice,
+    Side,
+    Situation,
+    common_topics,
+    matching_members,
+    usual_choices,
+    with_member,
+    with_partitions,
+    with_racks,
+    without_members,
+)
 from quorate.cli.errors import UserError
+from quorate.codecs.errors import InputError
+from quorate.codecs.printable import listed
 
-__all__ = ["arguments", "split_options"]
+__all__ = ["Changes", "choices"]
+
+MOST_PARTITIONS = 1_000_000
+"""Added at a time."""
 
 _NOT_THESE = object()
 
 
-def split_options(text: str, whole: str) -> dict[str, str | None]:
-    """`a=1,b` as names and texts, `None` for a name alone. `whole`: what the user wrote, for errors. Raises `UserError`."""
+@contextmanager
+def _about(option: str) -> Iterator[None]:
+    """An error of the library names the option that it is about."""
+    try:
+        yield
+    except InputError as error:
+        raise UserError(f"{option}: {error.message}", *error.remedy) from None
+
+
+# ---- changes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """The options, as given."""
+
+    without: Sequence[str] = ()
+    add: Sequence[str] = ()
+    racks: Sequence[str] = ()
+    partitions: Sequence[str] = ()
+
+    @property
+    def told(self) -> list[str]:
+        """In words, for headings."""
+        return [
+            *(f"without {one}" for one in self.without),
+            *(f"with {one}" for one in self.add),
+            *(f"{one.rpartition('=')[0]} in {one.rpartition('=')[2] or 'no rack'}" for one in self.racks),
+            *(f"{one.rpartition('=')[2]} more partitions of {one.rpartition('=')[0]}" for one in self.partitions),
+        ]
+
+    def applied(self, before: Situation) -> Situation:
+        """The situation after the changes: partitions first, then members leave, join and move. Raises `UserError`."""
+        for text in self.partitions:
+            with _about(f"--add-partitions {text}"):
+                before = with_partitions(before, *_more_partitions(text))
+        after = before
+        for text in self.without:
+            with _about(f"--without {text}"):
+                after = without_members(after, matching_members(after, text))
+        for text in self.add:
+            with _about(f"--add {text}"):
+                after = with_member(after, *_new_member(text, before))
+        for text in self.racks:
+            name, equals, rack = text.rpartition("=")
+            with _about(f"--rack {text}"):
+                if not equals or not name:
+                    raise InputError("is not MEMBER=RACK", "for no rack: MEMBER=")
+            with _about(f"--rack {name}"):
+                after = with_racks(after, matching_members(after, name), rack or None)
+        if not after.members:
+            raise UserError(
+                "no member is left, so there is nothing to assign", "leave one out of --without, or --add one"
+            )
+        return after
+
+
+def _more_partitions(text: str) -> tuple[str, int]:
+    name, equals, number = text.rpartition("=")
+    if not equals or not number.isascii() or not number.isdigit() or not 1 <= int(number[:9]) <= MOST_PARTITIONS:
+        raise InputError(f"is not TOPIC=N, with N from 1 to {MOST_PARTITIONS:,}", "N is how many more: orders=4")
+    return name, int(number)
+
+
+def _new_member(text: str, before: Situation) -> tuple[str, str | None, Sequence[str]]:
+    """Id, rack and topics: those given, or what all members subscribe to."""
+    member_id, _, rest = text.partition(":")
+    rack, _, names = rest.partition(":")
+    if not member_id:
+        raise InputError("has no member id", "MEMBER, MEMBER:RACK or MEMBER:RACK:TOPIC,TOPIC")
+    if names:
+        topics: Sequence[str] = [name for name in names.split(",") if name]
+        unknown = [name for name in topics if name not in before.topology]
+        if unknown:
+            known = [topic.name for topic in before.topology.topics]
+            raise InputError(f"there is no topic {unknown[0]}", f"there are {listed(known)}")
+    else:
+        try:
+            topics = common_topics(before)
+        except InputError as error:
+            raise InputError(error.message, f"say to which: --add {member_id}:{rack}:TOPIC,TOPIC") from None
+    return member_id, rack or None, topics
+
+
+# ---- assignors
+
+
+def choices(names: Sequence[str], side: Side | None, situation: Situation) -> list[Choice]:
+    """The assignors that the options name, or those that make sense for the situation, each once. Raises `UserError`."""
+    if not names:
+        return usual_choices(side, situation)
+    chosen = []
+    for text in names:
+        with _about(f"--assignor {text}"):
+            chosen.append(_choice(text, side, situation))
+    return list({(choice.text, choice.side): choice for choice in chosen}.values())
+
+
+def _choice(text: str, side: Side | None, situation: Situation) -> Choice:
+    name, colon, rest = text.partition(":")
+    if name not in CLIENT_ASSIGNORS and name not in SERVER_ASSIGNORS:
+        known = list(dict.fromkeys([*CLIENT_ASSIGNORS, *SERVER_ASSIGNORS]))
+        close = difflib.get_close_matches(name, known, 1)
+        raise InputError(
+            "there is no such assignor", f"did you mean {close[0]}?" if close else f"use one of {', '.join(known)}"
+        )
+    if name not in CLIENT_ASSIGNORS or name not in SERVER_ASSIGNORS:
+        side = "client" if name in CLIENT_ASSIGNORS else "server"
+    elif side is None:
+        side = "server" if situation.protocol == "consumer" else "client"
+    options = _arguments(assignor_class(name, side), _split(rest), name) if colon else {}
+    return Choice(name=name, side=side, options=options, text=text)
+
+
+def _split(text: str) -> dict[str, str | None]:
+    """`a=1,b` as names and texts, `None` for a name alone."""
     found: dict[str, str | None] = {}
     for one in text.split(","):
         name, equals, value = one.partition("=")
         name = name.strip().replace("-", "_")
         if not name.isidentifier() or (equals and not value):
-            raise UserError(
-                f"--assignor {whole}: {one!r} is not OPTION=VALUE",
-                "for instance lag-aware:locality=replica,max_moved=3",
-            )
+            raise InputError(f"{one!r} is not OPTION=VALUE", "for instance lag-aware:locality=replica,max_moved=3")
         if name in found:
-            raise UserError(f"--assignor {whole}: {name} is there twice")
+            raise InputError(f"{name} is there twice")
         found[name] = value if equals else None
     return found
 
 
-def arguments(kind: type, options: Mapping[str, str | None], whole: str) -> dict[str, Any]:
-    """The keyword arguments for `kind` that these texts stand for. Raises `UserError` for options that it lacks and for values of another type."""
+def _arguments(kind: type, options: Mapping[str, str | None], assignor: str) -> dict[str, Any]:
+    """The keyword arguments for `kind` that these texts stand for."""
     there = _options_of(kind)
     found = {}
     for name, text in options.items():
         if name not in there:
             known = f"it has {listed(sorted(there), 10)}" if there else "it has none"
-            raise UserError(f"--assignor {whole}: {whole.partition(':')[0]} has no option {name}", known)
+            raise InputError(f"{assignor} has no option {name}", known)
         value = _read(text, there[name])
         if value is _NOT_THESE:
             given = "needs a value" if text is None else f"cannot be {text!r}"
-            raise UserError(f"--assignor {whole}: {name} {given}", f"it takes {' or '.join(map(_told, there[name]))}")
+            raise InputError(f"{name} {given}", f"it takes {' or '.join(map(_told, there[name]))}")
         found[name] = value
     return found
 

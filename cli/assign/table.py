@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 import click
 
 from quorate.assignors.explain import WHY, RemotePartition
+from quorate.assignors.what_if import Outcome
 from quorate.cli.assign.facts import Comparison
-from quorate.cli.assign.run import Outcome
 from quorate.cli.decode.table import cells_of, cut_end, cut_middle
-from quorate.cli.texts import brief_id
-from quorate.codecs.printable import printable
+from quorate.codecs.printable import brief_id, printable
 
 __all__ = ["reason_lines", "table_lines"]
 

@@ -5,7 +5,6 @@ the labels of containers.
 """
 
 import time
-from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,7 @@ from quorate.cli.cluster.options import (
     version_option,
 )
 from quorate.cli.errors import UserError, note
+from quorate.cli.output import echo_lines
 from quorate.cli.subcommands import Commands
 
 if TYPE_CHECKING:
@@ -168,13 +168,13 @@ def up(
             for text in lab.start_notes:
                 note(text)
             lines = _shown(lab, as_json, news=f"up {'again ' if there else ''}in {took_ms:.0f} ms")
-        _print(lines)
+        echo_lines(lines)
         return
     with said_plainly(name, there=False), telling() as tell:
         if runtime == "embedded":
             with attached(name, tell) as lab:
                 lines = _again(lab, wanted, began, as_json)
-            _print(lines)
+            echo_lines(lines)
             return
         from quorate.integration.containers.lab import lab_names
 
@@ -184,7 +184,7 @@ def up(
         else:
             with attached(name, tell) as lab:
                 lines = _again(lab, wanted, began, as_json)
-    _print(lines)
+    echo_lines(lines)
 
 
 def _again(lab: "Lab", wanted: "Wanted", began: float, as_json: bool) -> list[str]:
@@ -215,7 +215,7 @@ def status(name: str, as_json: bool) -> None:
 
     with said_plainly(name), attached(name) as lab:
         lines = _shown(lab, as_json)
-    _print(lines)
+    echo_lines(lines)
 
 
 @cluster.command("list")
@@ -237,7 +237,7 @@ def list_(as_json: bool) -> None:
             except ClusterError:
                 labs[name] = None  # remains of one, or of another version of quorate
         shown = [list_json(labs)] if as_json else list_lines(labs, ended)
-    _print(shown)
+    echo_lines(shown)
     if not labs and not as_json:
         note("there is no lab; start one: quorate cluster up")
 
@@ -321,11 +321,6 @@ def _shown(lab: "Lab", as_json: bool, news: str = "") -> list[str]:
     if as_json:
         return [status_json(lab, found)]
     return status_lines(lab, found, news) + (next_lines(lab) if news else [])
-
-
-def _print(lines: Iterable[str]) -> None:
-    for line in lines:
-        click.echo(line)
 
 
 for _one in COMMANDS:

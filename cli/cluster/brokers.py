@@ -1,6 +1,5 @@
 """The commands of `quorate cluster` for single brokers: stop, start elsewhere, crash, freeze, cut off, look at the log."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -55,36 +54,25 @@ def start_broker(name: str, brokers: tuple[int, ...], rack: str | None, version:
     do(name, start)
 
 
-@click.command()
-@name_option
-@brokers_argument
-def stop_broker(name: str, brokers: tuple[int, ...]) -> None:
-    """Shut brokers down; leaders move first."""
-    _each(name, brokers, "stop_broker", "stopped")
+def _for_each(verb: str, about: str, became: str) -> click.Command:
+    """A command that does the same to several brokers."""
 
+    @click.command(f"{verb}-broker", help=about)
+    @name_option
+    @brokers_argument
+    def command(name: str, brokers: tuple[int, ...]) -> None:
+        from quorate.cli.cluster.run import do, do_to_each, majority_note
 
-@click.command()
-@name_option
-@brokers_argument
-def kill_broker(name: str, brokers: tuple[int, ...]) -> None:
-    """End brokers at once, as a crash would."""
-    _each(name, brokers, "kill_broker", "killed")
+        def act(lab: "Lab") -> str:
+            do_to_each(lab, brokers, f"{verb}_broker")
+            missing = majority_note(lab)
+            if missing:
+                note(missing)
+            return "\n".join(f"broker {broker} is {became}" for broker in brokers)
 
+        do(name, act)
 
-@click.command()
-@name_option
-@brokers_argument
-def pause_broker(name: str, brokers: tuple[int, ...]) -> None:
-    """Freeze brokers; nothing answers."""
-    _each(name, brokers, "pause_broker", "paused")
-
-
-@click.command()
-@name_option
-@brokers_argument
-def resume_broker(name: str, brokers: tuple[int, ...]) -> None:
-    """Let frozen brokers go on."""
-    _each(name, brokers, "resume_broker", "going on")
+    return command
 
 
 @click.command()
@@ -133,19 +121,6 @@ def logs(name: str, broker: int, lines: int | None) -> None:
         click.echo(line)
 
 
-def _each(name: str, brokers: Sequence[int], method: str, became: str) -> None:
-    from quorate.cli.cluster.run import do, do_to_each, majority_note
-
-    def act(lab: "Lab") -> str:
-        do_to_each(lab, brokers, method)
-        missing = majority_note(lab)
-        if missing:
-            note(missing)
-        return "\n".join(f"broker {broker} is {became}" for broker in brokers)
-
-    do(name, act)
-
-
 def _is_up(lab: "Lab", number: int) -> str:
     (broker,) = [one for one in lab.brokers if one.id == number]
     where = f"in rack {broker.rack}" if broker.rack is not None else "without a rack"
@@ -160,10 +135,10 @@ def _rack(text: str | None) -> str | None:
 COMMANDS: tuple[click.Command, ...] = (
     restart_broker,
     start_broker,
-    stop_broker,
-    kill_broker,
-    pause_broker,
-    resume_broker,
+    _for_each("stop", "Shut brokers down; leaders move first.", "stopped"),
+    _for_each("kill", "End brokers at once, as a crash would.", "killed"),
+    _for_each("pause", "Freeze brokers; nothing answers.", "paused"),
+    _for_each("resume", "Let frozen brokers go on.", "going on"),
     cut,
     heal,
     logs,

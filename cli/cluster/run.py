@@ -69,7 +69,7 @@ def attached(name: str, tell: Callable[[str], None] = lambda _: None) -> Iterato
 
 @contextmanager
 def said_plainly(name: str | None = None, *, there: bool = True) -> Iterator[None]:
-    """Turn what may go wrong with engine, brokers and clients into a `UserError`.
+    """Turn what may go wrong with engine and clients into a `UserError`. `ClusterError` passes, which is shown as it is.
 
     `name` is the lab that it is about; an embedded one takes no engine. `there`: it should be there already, so that without Docker's package, which started
     none of the labs in containers, it is the lab that is missing.
@@ -77,38 +77,34 @@ def said_plainly(name: str | None = None, *, there: bool = True) -> Iterator[Non
     from quorate.integration.embedded_lab import embedded_lab_names
     from quorate.integration.errors import ClusterError
 
-    try:
-        if name in embedded_lab_names():
-            from kafka.errors import KafkaError
-
-            try:
-                yield
-            except KafkaError as error:
-                raise UserError(f"the brokers do not do it: {_first_line(error)}") from None
-            return
-        from quorate.integration.containers.engine import engine
-
-        try:
-            engine()  # first, because without Docker's package its exceptions cannot be imported either
-        except ClusterError:
-            if there and name is not None and not has_docker():
-                raise UserError(
-                    no_such_lab(name, embedded_lab_names()), f"start it: quorate cluster up --name {name}"
-                ) from None
-            raise
-        from docker.errors import DockerException
+    if name in embedded_lab_names():
         from kafka.errors import KafkaError
-        from requests.exceptions import RequestException
 
         try:
             yield
-        except (DockerException, RequestException) as error:
-            raise UserError(f"the container engine refuses: {_first_line(error)}") from None
         except KafkaError as error:
             raise UserError(f"the brokers do not do it: {_first_line(error)}") from None
-    except ClusterError as error:
-        first, *more = error.message.splitlines()
-        raise UserError(first, *more, *error.remedy) from None
+        return
+    from quorate.integration.containers.engine import engine
+
+    try:
+        engine()  # first, because without Docker's package its exceptions cannot be imported either
+    except ClusterError:
+        if there and name is not None and not has_docker():
+            raise UserError(
+                no_such_lab(name, embedded_lab_names()), f"start it: quorate cluster up --name {name}"
+            ) from None
+        raise
+    from docker.errors import DockerException
+    from kafka.errors import KafkaError
+    from requests.exceptions import RequestException
+
+    try:
+        yield
+    except (DockerException, RequestException) as error:
+        raise UserError(f"the container engine refuses: {_first_line(error)}") from None
+    except KafkaError as error:
+        raise UserError(f"the brokers do not do it: {_first_line(error)}") from None
 
 
 def no_such_lab(name: str, others: Sequence[str]) -> str:

@@ -1,14 +1,12 @@
 """Clusters in containers, as lines for people and as JSON."""
 
-import json
-import sys
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from quorate.cli.cluster.options import option_for
-from quorate.cli.columns import columns
+from quorate.cli.output import json_text, next_steps, table_lines
 
 if TYPE_CHECKING:
     from quorate.cli.cluster.options import Lab
@@ -38,8 +36,8 @@ def status_lines(lab: "Lab", found: "Survey | None", news: str = "") -> list[str
         if found is not None and found.controller == broker.id:
             state += ", active controller"
         rows.append((str(broker.id), broker.rack or "-", broker.address, broker.version, *counts, state))
-    header, *body = columns(rows, right=(0, 4, 5))
-    lines.append(click.style(header, bold=True))
+    header, *body = table_lines(rows, right=(0, 4, 5))
+    lines.append(header)
     for line, row in zip(body, rows[1:], strict=True):
         state = row[-1]
         colour = _COLOURS[state.partition(",")[0]]
@@ -105,11 +103,7 @@ def next_lines(lab: "Lab") -> list[str]:
         (f"quorate cluster status{name}", "who leads, who coordinates"),
         (f"quorate cluster down{name}", "remove it, with its data"),
     ]
-    longest = max(len(command) for command, _ in commands if len(command) < LONG)
-    lines = ["", click.style("To try next", bold=True)]
-    for command, remark in commands:
-        beside = f"  {click.style('# ' + remark, dim=True)}" if remark and len(command) < LONG else ""
-        lines.append(f"  {command.ljust(longest)}{beside}".rstrip())
+    lines = ["", *next_steps([(command, remark if len(command) < LONG else "") for command, remark in commands])]
     client = f'KafkaConsumer("orders", bootstrap_servers="{address}", client_rack="{lab.brokers[0].rack or "a"}", group_id="g")'
     lines.append(
         f"In Python: {client if not lab.plan.secure else f'{type(lab).__name__}.attach({lab.lab_name!r}).client_config'}"
@@ -148,7 +142,7 @@ def status_json(lab: "Lab", found: "Survey | None") -> str:
         "without_leader": found.without_leader if found else None,
         "not_in_sync": found.not_in_sync if found else None,
     }
-    return _dumped(plain)
+    return json_text(plain)
 
 
 def list_lines(labs: Mapping[str, "Lab | None"], ended: Collection[str] = ()) -> list[str]:
@@ -164,13 +158,12 @@ def list_lines(labs: Mapping[str, "Lab | None"], ended: Collection[str] = ()) ->
         else:
             running = sum(broker.state == "running" for broker in lab.brokers)
             rows.append((name, lab.version, f"{running} of {len(lab.brokers)} running", lab.bootstrap_servers))
-    header, *body = columns(rows)
-    return [click.style(header, bold=True), *body]
+    return table_lines(rows)
 
 
 def list_json(labs: Mapping[str, "Lab | None"]) -> str:
     """An array with an object for each cluster."""
-    return _dumped(
+    return json_text(
         [
             {
                 "name": name,
@@ -181,7 +174,3 @@ def list_json(labs: Mapping[str, "Lab | None"]) -> str:
             for name, lab in labs.items()
         ]
     )
-
-
-def _dumped(plain: Any) -> str:
-    return json.dumps(plain, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None)

@@ -74,9 +74,8 @@ def start(name: str, wanted: Wanted, tell: Callable[[str], None]) -> "KafkaClust
 
 
 def start_embedded(name: str, wanted: Wanted, there: bool, *, accept_data_loss: bool = False) -> "EmbeddedLab":
-    """Start an embedded cluster in a process of its own; one that was `there` goes on with what is in its folder, and as it was. Raises `UserError`."""
+    """Start an embedded cluster in a process of its own; one that was `there` goes on with what is in its folder, and as it was. Raises `ClusterError`."""
     from quorate.integration.embedded_lab import EmbeddedLab, LabPlan
-    from quorate.integration.errors import ClusterError
 
     numbers = range(1, wanted.count + 1)
     plan = LabPlan(
@@ -86,10 +85,7 @@ def start_embedded(name: str, wanted: Wanted, there: bool, *, accept_data_loss: 
         properties={**FOR_PEOPLE, "default.replication.factor": str(min(2, wanted.count)), **wanted.properties},
         secure=wanted.sasl,
     )
-    try:
-        return EmbeddedLab.start(name, None if there else plan, accept_data_loss=accept_data_loss)
-    except ClusterError as error:
-        raise UserError(error.message, *error.remedy) from None
+    return EmbeddedLab.start(name, None if there else plan, accept_data_loss=accept_data_loss)
 
 
 def differences(wanted: Wanted, lab: "Lab") -> str:

@@ -13,16 +13,25 @@ from typing import Any, TypeVar
 
 import click
 
-from quorate.cli.connection import CONNECTION_OPTIONS, WithConnection, connection_config, connection_options
-from quorate.cli.decode.filters import Predicate, is_problem, predicate, read_time
-from quorate.cli.decode.output import Counts, Format, Writer
-from quorate.cli.entries import Entry
+from quorate.cli.connection import (
+    WithConnection,
+    connection_config,
+    connection_options,
+    refuse_connection_options,
+    servers_option,
+)
+from quorate.cli.decode.filters import Predicate, is_problem, predicate
+from quorate.cli.decode.output import Counts, Format, Writer, show_summary
 from quorate.cli.errors import UserError, note
-from quorate.cli.reporting import byte_progress, show_damage, show_summary
-from quorate.cli.sources import LogFiles, hex_entries, live_entries
+from quorate.cli.moments import read_time
+from quorate.cli.output import terminal_width
+from quorate.cli.reporting import byte_progress, show_damage
+from quorate.cli.sources import LogFiles, hex_entries
 from quorate.cli.text_input import stdin_lines
+from quorate.codecs.errors import QuorateError
+from quorate.codecs.json_lines import Entry
 from quorate.codecs.log import IsolationLevel
-from quorate.codecs.log.model import LogProblem, is_damage
+from quorate.codecs.log.model import LogEntry, LogProblem, is_damage
 from quorate.codecs.records import CONSUMER_OFFSETS, RECORD_TYPES, CoordinatorRecord
 
 __all__ = ["decode"]
@@ -63,7 +72,7 @@ class Show:
 
 @click.command(cls=WithConnection, help=HELP)
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...")
-@click.option("-b", "--bootstrap-servers", metavar="HOST:PORT[,...]", help="Read from this cluster.")
+@servers_option()
 @click.option(
     "--topic",
     "topics",
@@ -103,14 +112,6 @@ class Show:
     help="Numbers per type at the end, on stderr.  [default: if stderr is a terminal]",
 )
 @click.option("--wide", is_flag=True, help="One line for each row of the table, however wide the terminal.")
-@click.option(
-    "--connect-timeout-ms",
-    type=click.IntRange(min=1),
-    metavar="N",
-    default=10_000,
-    show_default=True,
-    help="How long to try to reach a broker.",
-)
 @connection_options
 @click.pass_context
 def decode(
@@ -158,15 +159,17 @@ def decode(
         strict=strict,
         skip_corrupt=skip_corrupt,
         promptly=follow or ("-" in sources and _someone_types()),
-        width=_terminal_width() if sys.stdout.isatty() and not wide else None,
+        width=None if wide else terminal_width(),
         summary=sys.stderr.isatty() if summary is None else summary,
     )
     with ExitStack() as stack:
         entries: Iterator[Entry]
         if bootstrap_servers is not None:
-            live = live_entries(
+            from quorate.codecs.live import read_live
+
+            live: Iterator[LogEntry] = read_live(
                 bootstrap_servers.split(","),
-                topics[0] if topics else CONSUMER_OFFSETS,
+                topic=topics[0] if topics else CONSUMER_OFFSETS,
                 partitions=partitions or None,
                 follow=follow,
                 isolation_level=isolation_level or "read_committed",
@@ -228,11 +231,7 @@ def _check_sources(
         raise click.UsageError("- cannot be read together with other sources", ctx)
     if follow:
         raise click.UsageError("--follow needs a live cluster (-b)", ctx)
-    given = [
-        name for name in CONNECTION_OPTIONS if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-    ]
-    if given:
-        raise click.UsageError(f"--{given[0].replace('_', '-')} is for a live cluster (-b)", ctx)
+    refuse_connection_options(ctx)
 
 
 def _show(entries: Iterator[Entry], show: Show) -> bool:
@@ -268,7 +267,7 @@ def _show(entries: Iterator[Entry], show: Show) -> bool:
             with _interrupt_held_back():
                 _finish(writer, counts, show, cut_off)
         raise
-    except UserError:
+    except (UserError, QuorateError):
         writer.finish()
         raise
     return damaged
@@ -327,12 +326,6 @@ def _place(entry: Any) -> str:
     if entry.offset is None:
         return f"standard input, line {entry.line}"
     return f"{entry.topic if entry.partition is None else f'{entry.topic}-{entry.partition}'}, offset {entry.offset:,}"
-
-
-def _terminal_width() -> int:
-    import shutil
-
-    return shutil.get_terminal_size().columns
 
 
 def _someone_types() -> bool:

@@ -1,47 +1,20 @@
-"""Which entries are shown: the filter options of `quorate decode`, from text to one function.
+"""Which entries are shown: the filter options of `quorate decode`, from text to one function."""
 
-Times that a log can be searched by are only read here; the sources apply them.
-"""
-
-import difflib
 import fnmatch
 import re
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
-from quorate.cli.entries import RecordEntry, group_of
 from quorate.cli.errors import UserError
 from quorate.codecs.batches.model import ControlRecord
+from quorate.codecs.json_lines import RecordEntry, group_of
+from quorate.codecs.json_records import close_types
 from quorate.codecs.records import RECORD_TYPES, CoordinatorRecord, MalformedRecord, UnknownRecord
 
-__all__ = ["Predicate", "is_problem", "predicate", "read_time"]
+__all__ = ["Predicate", "is_problem", "predicate"]
 
 Predicate: TypeAlias = Callable[[RecordEntry], bool]
 """Damaged bytes of a log (`LogProblem`) are not asked: they may have held anything, and always pass."""
-
-_RELATIVE = re.compile(r"(\d+)(s|m|h|d|w)")
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-
-
-def read_time(option: str, text: str, now: datetime) -> int:
-    """Milliseconds since 1970 of an ISO time (UTC unless it says otherwise), of such a number, or of `2h` before `now`. Raises `UserError`."""
-    relative = _RELATIVE.fullmatch(text)
-    try:
-        if relative:
-            moment = now - timedelta(**{_UNITS[relative[2]]: int(relative[1])})
-        elif re.fullmatch(r"-?\d{9,}", text):
-            return int(text)
-        else:
-            moment = datetime.fromisoformat(text)
-    except (ValueError, OverflowError):
-        raise UserError(
-            f"{option} {text!r} is not a time",
-            "use an ISO time (2026-11-21T10:17, UTC unless it ends in an offset), milliseconds since 1970, or an age such as 90s, 15m, 2h, 7d, 2w",
-        ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1000)
 
 
 def predicate(
@@ -120,11 +93,3 @@ def _type_ids(name: str) -> list[tuple[str, int]]:
     if not found:
         raise UserError(f"--type {name}: there is no such record type", *close_types(name))
     return found
-
-
-def close_types(name: str) -> list[str]:
-    """What to do about a record type that does not exist."""
-    names = {t.name.lower(): t.name for types in RECORD_TYPES.values() for t in types.values()}
-    close = [names[match] for match in difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.5)]
-    close += [full for lower, full in names.items() if name.lower() in lower and full not in close][: 5 - len(close)]
-    return [f"did you mean {', '.join(close)}?"] * bool(close) + ["`quorate records` lists them all"]

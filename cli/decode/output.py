@@ -1,4 +1,4 @@
-"""Writing entries to stdout in one of the formats, and counting them.
+"""Writing entries to stdout in one of the formats, counting them, and the summary.
 
 Data goes to stdout and everything else to stderr. Lines are written in bundles, except where someone waits for each.
 """
@@ -8,15 +8,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, TypeAlias
 
-from quorate.cli.colour import stdout_has_colour
-from quorate.cli.entries import Entry
+import click
+
+from quorate.cli.output import columns, stdout_has_colour
 from quorate.codecs.batches.model import ControlRecord
 from quorate.codecs.errors import Reason
+from quorate.codecs.json_lines import Entry
 from quorate.codecs.log.model import LogProblem
 from quorate.codecs.message import Message
 from quorate.codecs.records import CoordinatorRecord
 
-__all__ = ["Counts", "Format", "Writer"]
+__all__ = ["Counts", "Format", "Writer", "show_summary"]
 
 Format: TypeAlias = Literal["table", "jsonl", "kafka"]
 
@@ -67,11 +69,11 @@ class Writer:
             self._rest, self.learn = table.rest, table.learn
             return table.lines
         if form == "jsonl":
-            from quorate.cli.decode.jsonl import JsonLines
+            from quorate.codecs.json_lines import JsonLines
 
             line = JsonLines().line
             return lambda entry: (line(entry),)
-        from quorate.cli.decode.kafka import KafkaLines
+        from quorate.codecs.json_lines import KafkaLines
 
         return self._kafka(KafkaLines().line)
 
@@ -131,3 +133,22 @@ class Counts:
             yield "transaction marker", self._markers, 0, False
         for reason, number in self._problems.most_common():
             yield reason, number, 0, True
+
+
+def show_summary(counts: Counts, *, cut_off: bool) -> None:
+    """How many records of which type were shown, and what was not understood."""
+    rows = [
+        (name, f"{number:,}", f"{tombstones:,}" if tombstones else "", problem)
+        for name, number, tombstones, problem in counts.rows()
+    ]
+    if rows:
+        header, *lines = columns([("type", "records", "tombstones"), *(row[:3] for row in rows)], right=(1, 2))
+        click.secho(header, bold=True, err=True)
+        for line, row in zip(lines, rows, strict=True):
+            click.secho(line, fg="red" if row[3] else None, bold=row[3], err=True)
+    said = [f"{counts.shown:,} shown"]
+    if counts.filtered:
+        said.append(f"{counts.filtered:,} left out by filters")
+    if cut_off:
+        said.append("more may follow: --limit was reached")
+    click.echo("; ".join(said), err=True)

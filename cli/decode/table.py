@@ -12,13 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from quorate.cli.decode.filters import is_problem
-from quorate.cli.decode.words import METADATA, Words
-from quorate.cli.entries import Entry, RecordEntry, group_of
-from quorate.cli.texts import time_text
 from quorate.codecs.batches.model import ControlRecord
+from quorate.codecs.json_lines import Entry, RecordEntry, group_of
 from quorate.codecs.log.model import LogProblem
 from quorate.codecs.messages.transaction import TransactionLogKey
-from quorate.codecs.printable import printable
+from quorate.codecs.printable import printable, time_text
+from quorate.codecs.record_text import METADATA, RecordText
 from quorate.codecs.records import RECORD_TYPES, CoordinatorRecord, MalformedRecord, UnknownRecord
 
 __all__ = ["Row", "TableLines"]
@@ -89,7 +88,7 @@ class TableLines:
         self._sample = SAMPLE if hold else 1
         self._held: list[Row] | None = []
         self._widths: list[int] = []
-        self._words = Words(brief=width is not None and (narrow or one_group))
+        self._words = RecordText(brief=width is not None and (narrow or one_group))
         self._day = ""
         self._heading: tuple[str, str] | None = None
 

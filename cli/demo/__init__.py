@@ -14,6 +14,7 @@ import click
 from quorate.cli.demo.recording import called, comparison, decode, packaged
 from quorate.cli.demo.story import stories
 from quorate.cli.errors import UserError
+from quorate.cli.output import echo_lines, next_steps
 from quorate.cli.subcommands import Commands
 
 if TYPE_CHECKING:
@@ -51,7 +52,6 @@ def demo(ctx: click.Context, html: Path) -> None:
     from quorate.cli.demo.html import page
     from quorate.cli.demo.play import Play
     from quorate.cli.demo.show import showing
-    from quorate.integration.errors import ClusterError
 
     if not html.parent.is_dir():
         raise UserError(f"--html {html}: there is no folder {html.parent}", "name a file in a folder that is there")
@@ -59,28 +59,22 @@ def demo(ctx: click.Context, html: Path) -> None:
         play = Play(show)
         try:
             play.run()
-        except ClusterError as error:
-            raise UserError(error.message, *error.remedy) from None
         except (TimeoutError, KafkaError) as error:
             told = str(error) or type(error).__name__
             raise UserError(f"the demo got stuck: {told}", "on a machine that is very busy, try again") from None
-    for line in _upgrade(len(play.chapters) + 1):
-        click.echo(line)
+    echo_lines(_upgrade(len(play.chapters) + 1))
     summary = _summary(play)
     html.write_text(page(play, summary), encoding="utf-8")
     click.secho(summary, bold=True)
     click.echo(f"timeline: {html}")
     click.echo()
-    click.secho("To try next", bold=True)
     name = called()
     commands = (
         (f"{name} demo decode", "the recorded upgrade, record by record"),
         (f"{name} serve --racks a,b,c", "such a cluster for your own clients, in any language"),
         (f"{name} groups list -b localhost:9092", "the groups of any cluster"),
     )
-    longest = max(len(command) for command, _ in commands)
-    for command, what in commands:
-        click.echo(f"  {command.ljust(longest)}  {click.style('# ' + what, dim=True)}")
+    echo_lines(next_steps(commands))
     if play.lost or play.failures:
         raise UserError(f"{play.lost} messages were lost; {'; '.join(play.failures)}".rstrip("; "))
 

@@ -13,15 +13,15 @@ from typing import Any
 
 import click
 
-from quorate.cli.colour import stdout_has_colour
-from quorate.cli.columns import columns
 from quorate.cli.decode.table import TableLines
 from quorate.cli.demo.story import Story, stories
-from quorate.cli.entries import group_of
 from quorate.cli.errors import UserError
+from quorate.cli.output import echo_lines, next_steps, stdout_has_colour, table_lines, terminal_width
 from quorate.cli.sources import LogFiles
+from quorate.codecs.json_lines import group_of
 from quorate.codecs.log.model import LogEntry
 from quorate.codecs.messages.offsets import OffsetCommitKey
+from quorate.codecs.printable import hash_text
 from quorate.codecs.records import CoordinatorRecord
 
 __all__ = ["DATA", "called", "comparison", "decode", "packaged"]
@@ -52,8 +52,7 @@ def decode(group_id: str | None, width: int | None) -> None:
         there = group_id in {group_of(entry) for entry in entries}
         why = "the upgrade did nothing to it" if there else "there is no such group in the log"
         raise UserError(f"--group {group_id}: {why}", f"use one of {', '.join(told)}")
-    if width is None and sys.stdout.isatty():
-        width = shutil.get_terminal_size().columns
+    width = width or terminal_width()
     releases = " → ".join(about["kafka_versions"])
     before, after = about["kafka_versions"][:2]
     _say(f"{about['about']}: Kafka {releases}.", width)
@@ -62,14 +61,11 @@ def decode(group_id: str | None, width: int | None) -> None:
         width,
     )
     click.echo()
-    for line in _group_lines(entries, story, width, before, after):
-        click.echo(line)
+    echo_lines(_group_lines(entries, story, width, before, after))
     click.echo()
-    for line in comparison(list(told.values()), before, after):
-        click.echo(line)
+    echo_lines(comparison(list(told.values()), before, after))
     _say(_what_kafka_prints(entries), width)
     click.echo()
-    click.secho("To try next", bold=True)
     place = _short(DATA / about["log"])
     name = called()
     commands = (
@@ -81,11 +77,7 @@ def decode(group_id: str | None, width: int | None) -> None:
         (f"{name} records ConsumerGroupMetadata", "what a record consists of, and since when"),
         (f"{name} decode -b localhost:9092 --follow", "your own cluster"),
     )
-    longest = max(len(command) for command, _ in commands)
-    beside = width is None or longest + max(len(what) for _, what in commands) + 6 <= width
-    for command, what in commands:
-        remark = click.style("# " + what, dim=True)
-        click.echo(f"  {command.ljust(longest)}  {remark}" if beside else f"  {remark}\n  {command}")
+    echo_lines(next_steps(commands, width))
 
 
 def packaged() -> tuple[dict[str, Any], list[LogEntry]]:
@@ -178,14 +170,12 @@ def comparison(told: Sequence[Story], before: str, after: str) -> Iterator[str]:
             (
                 story.group_id,
                 f"{story.up.epoch_before} → {story.up.epoch}",
-                f"0x{story.up.metadata_hash & 0xFFFFFFFFFFFFFFFF:016x}",
+                hash_text(story.up.metadata_hash),
                 "" if down is None else f"{down.epoch_before} → {down.epoch}",
                 "yes" if story.up.reassigned or (down is not None and down.reassigned) else "no",
             )
         )
-    header, *lines = columns(rows)
-    yield click.style(header, bold=True)
-    yield from lines
+    yield from table_lines(rows)
 
 
 def _what_kafka_prints(entries: Sequence[LogEntry]) -> str:

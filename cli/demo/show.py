@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from quorate.cli.columns import columns
+from quorate.cli.output import columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable

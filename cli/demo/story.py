@@ -7,7 +7,7 @@ instead (KIP-1101); an older one that takes over again writes it anew. Nothing h
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from quorate.cli.entries import group_of
+from quorate.codecs.json_lines import group_of
 from quorate.codecs.log.model import LogEntry
 from quorate.codecs.message import Message
 from quorate.codecs.messages.consumer_group import (

@@ -12,13 +12,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from quorate.cli.connection import CONNECTION_OPTIONS, WithConnection, connection_config, connection_options
+from quorate.cli.connection import (
+    CONNECTION_OPTIONS,
+    WithConnection,
+    check_one_source,
+    connection_config,
+    connection_options,
+    refuse_connection_options,
+    servers_option,
+)
 from quorate.cli.errors import UserError, note
+from quorate.cli.output import echo_lines
 from quorate.cli.subcommands import Commands
 
 if TYPE_CHECKING:
     from quorate.assignors.kafka_version import KafkaVersion
-    from quorate.cli.groups.read import Found
+    from quorate.coordinator.history.reading import Found
 
 __all__ = ["groups", "print_rows", "read_found", "reading_options"]
 
@@ -69,7 +78,7 @@ def reading_options(command: F) -> F:
     for option in reversed(
         (
             click.argument("sources", nargs=-1, metavar="[SOURCE]..."),
-            click.option("-b", "--bootstrap-servers", metavar="HOST:PORT[,...]", help="Read from this cluster."),
+            servers_option(),
             click.option("--group", "globs", multiple=True, metavar="GLOB", help="Only groups with such a name."),
             click.option(
                 "--at",
@@ -86,14 +95,6 @@ def reading_options(command: F) -> F:
                 help="Show it again after so many seconds, until Ctrl-C (with -b).",
             ),
             click.option("--json", "as_json", is_flag=True, help="As JSON, with all there is."),
-            click.option(
-                "--connect-timeout-ms",
-                type=click.IntRange(min=1),
-                metavar="N",
-                default=10_000,
-                show_default=True,
-                help="How long to try to reach a broker.",
-            ),
             connection_options,
         )
     ):
@@ -107,13 +108,11 @@ def read_found(
 ) -> "Found":
     """Read what the options ask for. Raises `UserError` and `UsageError`."""
     sources, servers = options["sources"], options["bootstrap_servers"]
-    if servers is not None and sources:
-        raise click.UsageError("give either -b or a SOURCE, not both", ctx)
+    check_one_source(ctx, sources, servers)
     if servers is not None and options["topology"]:
         raise click.UsageError("--topology is for a SOURCE; a live cluster tells its topics", ctx)
-    if servers is None and not sources:
-        raise click.UsageError("nothing to read: give a segment file, a log directory, or -b for a live cluster", ctx)
-    from quorate.cli.groups.read import LiveGroups, read_files, read_moment
+    from quorate.cli.groups.read import LiveGroups, read_files
+    from quorate.cli.moments import read_moment
 
     connection = {name: options[name] for name in CONNECTION_OPTIONS}
     moment = read_moment(options["at"])
@@ -131,13 +130,7 @@ def read_found(
             )
         found = live.read()
     else:
-        given = [
-            name
-            for name in CONNECTION_OPTIONS
-            if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-        ]
-        if given:
-            raise click.UsageError(f"--{given[0].replace('_', '-')} is for a live cluster (-b)", ctx)
+        refuse_connection_options(ctx)
         found = read_files(sources, options["globs"], moment, options["topology"], history=history)
     if not found.groups and not found.events:
         told = ", ".join(glob or "''" for glob in options["globs"])
@@ -153,8 +146,7 @@ def _there(globs: Iterable[str], names: Iterable[str]) -> str:
     """The names that there are, those first that are like the ones asked for."""
     import difflib
 
-    from quorate.cli.assign.situation import listed
-    from quorate.codecs.printable import cut, printable
+    from quorate.codecs.printable import cut, listed, printable
 
     def likeness(name: str) -> float:
         return max(difflib.SequenceMatcher(None, name.lower(), glob.lower()).ratio() for glob in globs)
@@ -181,10 +173,7 @@ def print_rows(
     elif rows:
         from quorate.cli.groups.tables import table
 
-        head, *lines = table(rows, heads, optional=optional)
-        click.secho(head, bold=True)
-        for line in lines:
-            click.echo(line)
+        echo_lines(table(rows, heads, optional=optional))
     else:
         note(nothing)
     if found is not None and found.damaged:
@@ -209,8 +198,7 @@ def list_(ctx: click.Context, /, **options: Any) -> None:
 def describe(ctx: click.Context, /, **options: Any) -> None:
     """Show states and epochs, and why each group's epoch went up last."""
     from quorate.cli.groups.tables import group_rows
-    from quorate.cli.texts import time_text
-    from quorate.codecs.printable import printable
+    from quorate.codecs.printable import printable, time_text
 
     found = read_found(ctx, options, history=True)
     rows = list(group_rows(found))
@@ -303,8 +291,7 @@ def offsets(ctx: click.Context, /, **options: Any) -> None:
 def history(ctx: click.Context, /, no_offsets: bool, **options: Any) -> None:
     """Say what happened to groups, in sentences."""
     from quorate.cli.groups.tables import event_rows
-    from quorate.cli.texts import time_text
-    from quorate.codecs.printable import printable
+    from quorate.codecs.printable import printable, time_text
 
     found = read_found(ctx, options, history=True, committed=True)
     events = [
@@ -357,13 +344,20 @@ def upgrade_check(
     loading other groups.
     """
     from quorate.cli.groups.tables import finding_rows
+    from quorate.codecs.printable import counted
 
     to = _release(version)
     found = read_found(ctx, options)
     rows = finding_rows(found, to, migration_policy, max_size)
     heads = {"group": "GROUP", "type": "TYPE", "finding": "FINDING", "what": "WHAT"}
-    count = f"{len(found.groups):,} group{'' if len(found.groups) == 1 else 's'}"
-    print_rows(ctx, found, rows, options["as_json"], heads, nothing=f"Kafka {to} changes nothing about {count}")
+    print_rows(
+        ctx,
+        found,
+        rows,
+        options["as_json"],
+        heads,
+        nothing=f"Kafka {to} changes nothing about {counted(len(found.groups), 'group')}",
+    )
 
 
 def _release(text: str | None) -> "KafkaVersion":

@@ -5,13 +5,12 @@ from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from quorate.assignors import TopicPartition
-from quorate.cli.columns import columns
-from quorate.cli.groups.read import Found, FoundGroup
-from quorate.cli.texts import numbers, time_text
+from quorate.cli.output import table_lines
 from quorate.codecs import Uuid
-from quorate.codecs.printable import cut, printable
+from quorate.codecs.printable import cut, hash_text, printable, spans, time_text
 from quorate.coordinator.history import Event, MemberView, Words
-from quorate.coordinator.history.words import Partition, hash_text
+from quorate.coordinator.history.reading import Found, FoundGroup
+from quorate.coordinator.history.words import Partition
 from quorate.coordinator.state import GroupKind
 
 if TYPE_CHECKING:
@@ -224,7 +223,7 @@ def table(rows: Sequence[Mapping[str, Any]], heads: Mapping[str, str], *, option
         if name not in set(optional) or any(row[name] not in (None, [], {}, "", False) for row in rows)
     ]
     cells = [[heads[name] for name in shown], *([_cell(name, row[name]) for name in shown] for row in rows)]
-    return columns(cells, right=[index for index, name in enumerate(shown) if name in _RIGHT])
+    return table_lines(cells, right=[index for index, name in enumerate(shown) if name in _RIGHT])
 
 
 def _cell(name: str, value: Any) -> str:
@@ -235,7 +234,7 @@ def _cell(name: str, value: Any) -> str:
     if name == "metadata_hash":
         return hash_text(value)
     if isinstance(value, dict):
-        return printable(", ".join(f"{topic} {numbers(parts)}" for topic, parts in value.items()))
+        return printable(", ".join(f"{topic} {spans(parts)}" for topic, parts in value.items()))
     if isinstance(value, list):
         return printable(",".join("-" if one is None else str(one) for one in value))
     if isinstance(value, bool):

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quorate.cli.connection import CONNECTION_OPTIONS, WithConnection, connection_config, connection_options
+from quorate.cli.connection import (
+    CONNECTION_OPTIONS,
+    WithConnection,
+    connection_config,
+    connection_options,
+    servers_option,
+)
 from quorate.cli.errors import UserError
 from quorate.cli.groups import print_rows, read_found, reading_options
 from quorate.cli.subcommands import Commands
@@ -46,24 +52,16 @@ def hash() -> None:  # noqa: A001 - the command's name
 
 @hash.command("topic", cls=WithConnection)
 @click.argument("topics", nargs=-1, metavar="[TOPIC]...")
-@click.option("-b", "--bootstrap-servers", metavar="HOST:PORT[,...]", help="Read topics of this cluster.")
+@servers_option("Read topics of this cluster.")
 @click.option("--topology", metavar="FILE", help="Topics with their ids, partitions and racks.")
 @_FORM
 @click.option("--json", "as_json", is_flag=True, help="As JSON, with all there is.")
-@click.option(
-    "--connect-timeout-ms",
-    type=click.IntRange(min=1),
-    metavar="N",
-    default=10_000,
-    show_default=True,
-    help="How long to try to reach a broker.",
-)
 @connection_options
 @click.pass_context
 def of_topics(ctx: click.Context, /, topics: tuple[str, ...], form: str, as_json: bool, **options: Any) -> None:
     """Show the hashes of topics. A TOPIC may be a pattern, such as 'order*'; without one all are shown."""
-    from quorate.cli.assign.situation import listed
     from quorate.cli.hash.rows import topic_rows
+    from quorate.codecs.printable import listed
     from quorate.coordinator.metadata_hash import HashAlgorithm
 
     if (options["bootstrap_servers"] is None) == (options["topology"] is None):
@@ -87,7 +85,7 @@ def of_topics(ctx: click.Context, /, topics: tuple[str, ...], form: str, as_json
 def of_groups(ctx: click.Context, /, form: str, check: bool, **options: Any) -> None:
     """Show what groups stored, beside the hash of their topics as they are, and say what differs."""
     from quorate.cli.hash.rows import group_rows
-    from quorate.codecs.printable import printable
+    from quorate.codecs.printable import counted, printable
     from quorate.coordinator.metadata_hash import HashAlgorithm
 
     if options["bootstrap_servers"] is None and options["sources"] and options["topology"] is None:
@@ -103,7 +101,7 @@ def of_groups(ctx: click.Context, /, form: str, check: bool, **options: Any) -> 
         "computed": "COMPUTED",
         "verdict": "VERDICT",
     }
-    count = f"{len(found.groups):,} group{'' if len(found.groups) == 1 else 's'}"
+    count = counted(len(found.groups), "group")
     print_rows(ctx, found, rows, as_json, heads, nothing=f"no hash to show: {count}, all of the classic protocol")
     if not as_json:
         for row in rows:
@@ -126,7 +124,7 @@ def _image(options: Mapping[str, Any]) -> "MetadataImage":
         config = connection_config({name: options[name] for name in CONNECTION_OPTIONS})
         with open_admin(servers, config, options["connect_timeout_ms"], "reading topics") as (admin, _):
             return read_image(admin)
-    from quorate.cli.assign.describe import read_topology
+    from quorate.assignors.what_if.description import read_topology
     from quorate.coordinator.history.hashes import image_of
 
     topology, _ = read_topology(options["topology"])

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from quorate.cli.groups.read import Found
+from quorate.codecs.printable import hash_text
 from quorate.coordinator.history.hashes import HashExplanation, explain, hashes_of, topic_differences
-from quorate.coordinator.history.words import hash_text
+from quorate.coordinator.history.reading import Found
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.metadata_hash import HashAlgorithm, group_hash
 from quorate.coordinator.state import ConsumerGroup, ShareGroup, StreamsGroup

@@ -1,16 +1,16 @@
 """`quorate pipeline`: the jobs of `quorate.pipeline` from the command line, on Spark in this process or under spark-submit.
 
-The options are read here; Spark is started in `spark`, and results are written or shown in `output`, when they are needed.
+The options are read here; Spark is started, and results are written, by `quorate.pipeline.session`; what the terminal shows is in `output`.
 """
 
 import functools
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from quorate.cli.errors import UserError
+from quorate.cli.connection import check_one_source, servers_option
+from quorate.cli.errors import UserError, note
 from quorate.cli.subcommands import Commands
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def pipeline() -> None:
 
 _INPUT = (
     click.argument("sources", nargs=-1, metavar="[SOURCE]..."),
-    click.option("-b", "--bootstrap-servers", metavar="HOST:PORT[,...]", help="Read from this cluster."),
+    servers_option(),
     click.option(
         "--option",
         "options",
@@ -88,16 +88,13 @@ class _Job:
     """Spark, the rows, and the options that all commands take."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        from quorate.cli.groups.read import read_moment
-        from quorate.cli.pipeline.spark import check_source, check_table, read_rows, started
+        from quorate.cli.moments import read_moment
+        from quorate.pipeline.session import check_source, check_table, read_rows, started
 
         self.options = options
         given = dict(_pair("--option", one) for one in options["options"])
         sources, servers = options["sources"], options["bootstrap_servers"]
-        if servers is not None and sources:
-            raise click.UsageError("give either -b or a SOURCE, not both")
-        if servers is None and not sources:
-            raise click.UsageError("nothing to read: give a segment file, a log directory, or -b for a live cluster")
+        check_one_source(None, sources, servers)
         moment = read_moment(options["as_of"], "--as-of")
         if moment.offset is not None:
             raise UserError(f"--as-of {moment.offset}: say of which partition, as in --as-of 17:{moment.offset}")
@@ -115,11 +112,14 @@ class _Job:
 
     def deliver(self, tables: Mapping[str, "DataFrame"], shown: str) -> None:
         """Write the tables, or show one of them."""
-        from quorate.cli.pipeline.output import show, write
+        from quorate.cli.pipeline.output import show
+        from quorate.pipeline.session import write
 
         options = self.options
         if options["output"] is not None:
-            write(tables, options["output"], options["output_format"], overwrite=options["overwrite"])
+            places = write(tables, options["output"], options["output_format"], overwrite=options["overwrite"])
+            for name, place in places.items():
+                note(f"{name}: {place}")
         else:
             show(tables[shown], as_json=options["as_json"], limit=options["limit"])
 
@@ -133,15 +133,19 @@ def _pair(option: str, text: str) -> tuple[str, str]:
 
 def _run(options: Mapping[str, Any], run: Callable[[_Job], None]) -> None:
     """Start, run, and say what went wrong in a line."""
-    from quorate.cli.pipeline.spark import in_one_line
-
-    with ExitStack() as stack:
-        stack.enter_context(in_one_line())
+    try:
+        from quorate.pipeline.session import in_one_line
+    except ImportError as error:
+        missing = (error.name or "pyspark").partition(".")[0]
+        raise UserError(
+            f"pipeline needs Spark, and {missing} is not installed", "pip install 'quorate[spark]'"
+        ) from error
+    with in_one_line():
         run(_Job(options))
 
 
 def _topology(path: str) -> Any:
-    from quorate.cli.assign.describe import read_topology
+    from quorate.assignors.what_if.description import read_topology
 
     return read_topology(path)[0]
 
@@ -197,8 +201,8 @@ def lag(**options: Any) -> None:
     _needed(options, "end_offsets")
 
     def run(job: _Job) -> None:
-        from quorate.cli.pipeline.spark import read_table
         from quorate.pipeline import lag
+        from quorate.pipeline.session import read_table
 
         ends = read_table(job.spark, options["end_offsets"])
         job.deliver(
@@ -234,8 +238,8 @@ def locality(**options: Any) -> None:
 
 
 def _locality(job: _Job, topology: Any, options: Mapping[str, Any]) -> Any:
-    from quorate.cli.pipeline.spark import read_table
     from quorate.pipeline import locality
+    from quorate.pipeline.session import read_table
 
     throughput = options["throughput"]
     return locality(
@@ -280,8 +284,8 @@ def report(**options: Any) -> None:
 
     def run(job: _Job) -> None:
         from quorate.cli.pipeline.output import write_text
-        from quorate.cli.pipeline.spark import read_table
         from quorate.pipeline.report import report
+        from quorate.pipeline.session import read_table
 
         ends = options["end_offsets"]
         page = report(

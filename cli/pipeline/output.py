@@ -1,78 +1,23 @@
-"""What becomes of a job's result: written by Spark, or shown as a table or JSON."""
+"""A job's result on the terminal, as a table or JSON, and pages in files."""
 
 import json
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from quorate.cli.columns import columns
 from quorate.cli.errors import UserError, note
-from quorate.cli.texts import brief_id, time_text
-from quorate.codecs.printable import printable
-from quorate.coordinator.history.words import hash_text
+from quorate.cli.output import echo_lines, table_lines
+from quorate.codecs.printable import brief_id, hash_text, printable, time_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["show", "write", "write_text"]
+__all__ = ["show", "write_text"]
 
 MOST_LETTERS = 60
 """Of a cell on the terminal; JSON has the whole text."""
-
-
-def write(tables: Mapping[str, "DataFrame"], place: str, form: str, *, overwrite: bool) -> None:
-    """Have Spark write the tables: one straight to `place`, several each into a folder of its name there. Says on stderr what was written.
-
-    CSV has no nested values: they are JSON there. Raises `UserError` for a format that Spark lacks, and for places where something is.
-    """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    if form == "iceberg" and "/" in place:
-        raise UserError(
-            f"--output {place}: Iceberg has tables in catalogs, not in folders",
-            "give the namespace, or for a single table its name, such as --output lake.groups, and the catalog: --conf spark.sql.catalog.lake=…",
-        )
-    for name, table in tables.items():
-        where = place if len(tables) == 1 else f"{place.rstrip('/')}{'.' if form == 'iceberg' else '/'}{name}"
-        try:
-            _save(table, where, form, overwrite=overwrite)
-        except (PySparkException, Py4JError) as error:
-            if "DATA_SOURCE_NOT_FOUND" in str(error):
-                raise UserError(
-                    f"--format {form}: this Spark has no such format",
-                    f"name the package that brings {form} for this release of Spark: --conf spark.jars.packages=GROUP:ARTIFACT:VERSION",
-                ) from error
-            if "already exist" in str(error):  # each format has a condition of its own
-                raise UserError(
-                    f"{where} already exists", "give --overwrite to replace it, or another --output"
-                ) from error
-            raise
-        note(f"{name}: {where}")
-
-
-def _save(table: "DataFrame", where: str, form: str, *, overwrite: bool) -> None:
-    match form:
-        case "iceberg":
-            writer = table.writeTo(where).using(form)
-            (writer.createOrReplace if overwrite else writer.create)()
-            return
-        case "csv":
-            writing = _flat(table).write.option("header", "true")
-        case _:
-            writing = table.write
-    writing.format(form).mode("overwrite" if overwrite else "errorifexists").save(where)
-
-
-def _flat(table: "DataFrame") -> "DataFrame":
-    from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
-    from pyspark.sql.types import ArrayType, MapType, StructType
-
-    nested = [field.name for field in table.schema if isinstance(field.dataType, ArrayType | MapType | StructType)]
-    return table.withColumns({name: F.to_json(name) for name in nested})
 
 
 def write_text(path: str, text: str) -> None:
@@ -98,16 +43,8 @@ def show(table: "DataFrame", *, as_json: bool, limit: int) -> None:
             for place, name in enumerate(shown)
             if isinstance(next((row[name] for row in rows if row[name] is not None), None), int | float)
         ]
-        head, *lines = columns(
-            [
-                [name.upper().replace("_", "-") for name in shown],
-                *([_cell(name, row[name]) for name in shown] for row in rows),
-            ],
-            right,
-        )
-        click.secho(head, bold=True)
-        for line in lines:
-            click.echo(line)
+        heads = [name.upper().replace("_", "-") for name in shown]
+        echo_lines(table_lines([heads, *([_cell(name, row[name]) for name in shown] for row in rows)], right))
     else:
         note("nothing to show")
     if more:

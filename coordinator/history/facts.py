@@ -4,7 +4,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import StrEnum
 
-from quorate.coordinator.history.words import Partition, Words, hash_text
+from quorate.codecs.printable import hash_text
+from quorate.coordinator.history.words import Partition, Words
 from quorate.coordinator.state import GroupKind
 
 __all__ = [

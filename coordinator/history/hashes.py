@@ -11,6 +11,7 @@ from enum import StrEnum
 from quorate.assignors import Topology
 from quorate.codecs.errors import QuorateError
 from quorate.codecs.messages.consumer_group import ConsumerGroupPartitionMetadataValue, TopicMetadata
+from quorate.codecs.printable import counted
 from quorate.coordinator.image import MetadataImage, TopicImage
 from quorate.coordinator.metadata_hash import HashAlgorithm, group_hash, topic_hash
 
@@ -194,7 +195,7 @@ class _Search:
                     yield HashChange(
                         kind=ChangeKind.PARTITIONS,
                         topic=topic.name,
-                        sentence=f"topic {topic.name} had {_count(count, 'partition')}; now it has {topic.partitions:,}",
+                        sentence=f"topic {topic.name} had {counted(count, 'partition')}; now it has {topic.partitions:,}",
                     )
 
     def fewer_replicas(self) -> Iterator[HashChange]:
@@ -205,7 +206,7 @@ class _Search:
                     yield HashChange(
                         kind=ChangeKind.REPLICA,
                         topic=topic.name,
-                        sentence=f"each partition of topic {topic.name} had {_count(keep, 'replica')}; now {widest}",
+                        sentence=f"each partition of topic {topic.name} had {counted(keep, 'replica')}; now {widest}",
                     )
 
     def moved_replicas(self) -> Iterator[HashChange]:
@@ -244,10 +245,6 @@ def _moves(racks: list[str | None], by_rack: Mapping[str | None, int]) -> Iterat
         yield (*brokers, broker), f"had one more replica, in rack {other}"
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
 def topic_differences(
     stored: ConsumerGroupPartitionMetadataValue, names: Iterable[str], image: MetadataImage
 ) -> Iterator[HashChange]:
@@ -276,7 +273,7 @@ def _differences(then: TopicMetadata, now: TopicImage, image: MetadataImage) -> 
         yield HashChange(
             kind=ChangeKind.PARTITIONS,
             topic=name,
-            sentence=f"topic {name} had {_count(then.num_partitions, 'partition')}; now it has {now.partitions:,}",
+            sentence=f"topic {name} had {counted(then.num_partitions, 'partition')}; now it has {now.partitions:,}",
         )
     racks = image.racks(now)
     for partition in then.partition_metadata:

@@ -14,8 +14,8 @@ from quorate.assignors import Topic
 from quorate.codecs import DecodeError
 from quorate.codecs.consumer_protocol import decode_assignment, decode_subscription
 from quorate.codecs.messages.protocol import ConsumerProtocolAssignment
+from quorate.codecs.printable import hash_text
 from quorate.coordinator.config import CoordinatorConfig
-from quorate.coordinator.history.words import hash_text
 from quorate.coordinator.metadata_hash import HashAlgorithm, group_hash, topic_hash
 from quorate.coordinator.state import (
     ClassicGroup,

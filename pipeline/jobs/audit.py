@@ -13,11 +13,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from quorate.assignors import Topic, Topology
 from quorate.codecs import Uuid
 from quorate.codecs.log.model import LogEntry
+from quorate.codecs.record_text import learn_names
 from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.history import Event, History, Words
 from quorate.coordinator.history.facts import Cause, EpochBumped, Fact, GroupConverted, HashChanged, TopicRecordChanged
 from quorate.coordinator.history.upgrade import findings
-from quorate.coordinator.history.words import learn_names
 from quorate.coordinator.state import GroupKind
 from quorate.pipeline.jobs.at_source import of_groups
 from quorate.pipeline.jobs.columns import LOG, AsOf

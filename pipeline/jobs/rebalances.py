@@ -13,6 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from quorate.codecs import Uuid
 from quorate.codecs.log.model import LogEntry
+from quorate.codecs.record_text import learn_names
 from quorate.coordinator.history import EpochBumped, Event, History, Words
 from quorate.coordinator.history.facts import (
     Cause,
@@ -25,7 +26,6 @@ from quorate.coordinator.history.facts import (
     MemberReplaced,
     TargetChanged,
 )
-from quorate.coordinator.history.words import learn_names
 from quorate.coordinator.state import ClassicGroup, CoordinatorGroup
 from quorate.coordinator.state.modern import ModernGroup
 from quorate.pipeline.jobs.at_source import of_groups

@@ -15,8 +15,9 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Sp
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from quorate.codecs import Uuid
+from quorate.codecs.record_text import learn_names
 from quorate.coordinator.history import MemberView, Words, view
-from quorate.coordinator.history.words import Partition, learn_names
+from quorate.coordinator.history.words import Partition
 from quorate.coordinator.state import CoordinatorState
 from quorate.coordinator.state.modern import ModernGroup
 from quorate.pipeline.jobs.columns import LOG, AsOf

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Sp
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from quorate.codecs import Uuid
-from quorate.coordinator.history.words import learn_names
+from quorate.codecs.record_text import learn_names
 from quorate.coordinator.state import CoordinatorState
 from quorate.pipeline.jobs.columns import LOG, present_types
 from quorate.pipeline.jobs.state import STATE, TIME, GroupState, state_rows

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from quorate.cli.reporting import show_summary
+from quorate.cli.decode.output import show_summary
 from tests.cli.conftest import COMMAND, PLAIN
 from tests.cli.terminal import in_terminal
 
@@ -151,7 +151,7 @@ def test_ctrl_c_while_waiting_for_input(start):
     assert (process.returncode, out, err) == (130, b"", b"")
 
 
-@pytest.mark.parametrize("imported", ["click", "quorate.cli.main", "quorate.cli.colour", "quorate.cli.decode"])
+@pytest.mark.parametrize("imported", ["click", "quorate.cli.main", "quorate.cli.output", "quorate.cli.decode"])
 def test_ctrl_c_while_the_command_is_still_being_imported(imported):
     """As if it came just then: the first import of that module sends it."""
     code = (

@@ -21,11 +21,11 @@ from quorate.codecs import (
 )
 from quorate.codecs.log.files import find_partitions
 from quorate.codecs.log.raw import read_raw
+from quorate.codecs.record_text import learn_names
 from quorate.coordinator import GroupCoordinatorShard, PartitionRuntime, bulk
 from quorate.coordinator.bulk import load_state, replay_blocks
 from quorate.coordinator.file_log import FileLog
 from quorate.coordinator.history import state_at
-from quorate.coordinator.history.words import learn_names
 from quorate.coordinator.log import ColumnarLog, MemoryLog
 from quorate.coordinator.state import CoordinatorState, ReplayError
 from tests.coordinator.bulk_logs import (

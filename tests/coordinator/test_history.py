@@ -3,10 +3,10 @@
 import pytest
 
 from quorate.codecs import CoordinatorRecord, LogEntry
+from quorate.codecs.record_text import learn_names
 from quorate.coordinator.history import Cause, EpochBumped, History, Moment, Words, diff, events, state_at, view
 from quorate.coordinator.history import facts as told
 from quorate.coordinator.history.views import Since
-from quorate.coordinator.history.words import learn_names
 from quorate.coordinator.state import CoordinatorState, GroupKind
 from tests.coordinator.captures import CAPTURES, checkpoints, entries, folders
 

@@ -87,16 +87,16 @@ def test_explain_without_racks_says_so(quorate, described):
     ],
 )
 def test_usual_assignors_are_those_of_the_protocol(described, protocol, side, expected):
-    from quorate.cli.assign.describe import read_description
-    from quorate.cli.assign.run import choices
+    from quorate.assignors.what_if.description import read_description
+    from quorate.cli.assign.options import choices
 
     situation = read_description(str(described(protocol=protocol)))
     assert [choice.name for choice in choices([], side, situation)] == expected
 
 
 def test_the_assignor_that_the_group_has_comes_first(described):
-    from quorate.cli.assign.describe import read_description
-    from quorate.cli.assign.run import choices
+    from quorate.assignors.what_if.description import read_description
+    from quorate.cli.assign.options import choices
 
     situation = read_description(str(described(protocol="classic", assignor="roundrobin")))
     assert next(choice.name for choice in choices([], None, situation)) == "roundrobin"
@@ -116,8 +116,8 @@ def test_the_assignor_that_the_group_has_comes_first(described):
     ],
 )
 def test_assignors_of_our_adapters_are_known_by_the_names_that_groups_have(described, assignor, first):
-    from quorate.cli.assign.describe import read_description
-    from quorate.cli.assign.run import choices
+    from quorate.assignors.what_if.description import read_description
+    from quorate.cli.assign.options import choices
 
     situation = read_description(str(described(protocol="classic", assignor=assignor)))
     chosen = [(choice.name, choice.side) for choice in choices([], None, situation)]
@@ -126,8 +126,8 @@ def test_assignors_of_our_adapters_are_known_by_the_names_that_groups_have(descr
 
 
 def test_range_is_that_of_the_protocol_unless_a_side_is_given(described):
-    from quorate.cli.assign.describe import read_description
-    from quorate.cli.assign.run import choices
+    from quorate.assignors.what_if.description import read_description
+    from quorate.cli.assign.options import choices
 
     def side(protocol, asked):
         (choice,) = choices(["range"], asked, read_description(str(described(protocol=protocol))))

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from quorate.cli.decode.filters import read_time
 from quorate.cli.errors import UserError
+from quorate.cli.moments import read_time
 from quorate.codecs import RECORD_TYPES
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

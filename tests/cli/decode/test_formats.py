@@ -6,8 +6,8 @@ from base64 import b64decode
 
 import pytest
 
-from quorate.cli.decode.jsonl import _flat_writer
 from quorate.codecs import RECORD_TYPES, Uuid, decode_record, to_json
+from quorate.codecs.json_lines import _flat_writer
 from quorate.codecs.messages import OffsetCommitValue
 from tests.codecs.captures import PARTITIONS
 

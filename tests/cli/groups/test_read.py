@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from quorate.cli.errors import UserError
 from quorate.cli.groups import read as groups_read
-from quorate.cli.groups.read import Found, read_files
+from quorate.cli.groups.read import read_files
+from quorate.codecs.errors import InputError
 from quorate.coordinator.history import Moment
+from quorate.coordinator.history.reading import Found
 from tests.coordinator.captures import CAPTURES, entries, folders
 from tests.coordinator.snapshots import snapshot
 
@@ -75,6 +76,6 @@ def test_copies_of_several_brokers_are_read_as_one_log(
 
 
 def test_logs_of_two_clusters_are_not_mixed(copies: list[str]) -> None:
-    with pytest.raises(UserError, match="is there twice, and not the same") as refused:
+    with pytest.raises(InputError, match="is there twice, and not the same") as refused:
         read_files([copies[0], str(CAPTURES / "consumer-4.3")], (), Moment(), None, history=False)
     assert refused.value.remedy == ("give the logs of one cluster at a time",)

@@ -1,6 +1,6 @@
-"""A group as a file: the description that `quorate assign` reads, in YAML or JSON, and the same of any situation.
+"""A group as a file: the description in YAML or JSON, and the same of any situation.
 
-docs/reference/cli.md explains the fields. What a description says is checked here; how values are checked is in `checks`.
+docs/reference/cli.md explains the fields. What a description says is checked here; how values are checked is in `nodes`.
 """
 
 import contextlib
@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from quorate.assignors import Member, Topic, TopicPartition, Topology
-from quorate.cli.assign.checks import Node
-from quorate.cli.assign.situation import Situation
-from quorate.cli.errors import UserError
-from quorate.cli.text_input import MOST_BYTES, STDIN
+from quorate.assignors.what_if.nodes import Node
+from quorate.assignors.what_if.situation import Situation
 from quorate.codecs import Uuid
+from quorate.codecs.errors import InputError
 
 __all__ = ["described", "read_description", "read_topology"]
+
+MOST_BYTES = 64 << 20
+"""Of a file."""
 
 MOST_PARTITIONS = 10_000_000
 """Of one topic: enough for any question, and few enough not to fill the memory by a slip of the finger."""
@@ -34,7 +36,7 @@ _MEMBER_FIELDS = ("topics", "rack", "instance_id", "owned", "generation")
 
 
 def read_description(path: str, name: str | None = None) -> Situation:
-    """The situation that a file describes; `-` is standard input. `name`: what to call the file. Raises `UserError` that names the place in the file."""
+    """The situation that a file describes; `-` is standard input. `name`: what to call the file. Raises `InputError` that names the place in the file."""
     root = _parsed(path, name)
     fields = root.fields(_FIELDS)
     topology, lags = _topology(root, fields)
@@ -58,7 +60,7 @@ def read_description(path: str, name: str | None = None) -> Situation:
 
 
 def read_topology(path: str) -> tuple[Topology, Mapping[TopicPartition, int] | None]:
-    """The topics of a description, and lags if it has any; members need not be there. Raises `UserError` that names the place in the file."""
+    """The topics of a description, and lags if it has any; members need not be there. Raises `InputError` that names the place in the file."""
     root = _parsed(path)
     return _topology(root, root.fields(_FIELDS))
 
@@ -284,31 +286,31 @@ def _check_static(node: Node, members: Mapping[str, Member]) -> None:
 
 
 def _parsed(path: str, name: str | None = None) -> Node:
-    name = name or (STDIN if path == "-" else path)
+    name = name or ("standard input" if path == "-" else path)
     try:
         with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else Path(path).open("rb") as file:
             raw = file.read(MOST_BYTES + 1)
     except IsADirectoryError:
-        raise UserError(
+        raise InputError(
             f"{name}: is a folder, not a description", "a log is given with --log of `quorate assign`"
         ) from None
     except OSError as error:
-        raise UserError(f"{name}: cannot be read: {error.strerror or error}") from None
+        raise InputError(f"{name}: cannot be read: {error.strerror or error}") from None
     if len(raw) > MOST_BYTES:
-        raise UserError(f"{name}: more than {MOST_BYTES >> 20} MiB", "it describes one group: topics and members")
+        raise InputError(f"{name}: more than {MOST_BYTES >> 20} MiB", "it describes one group: topics and members")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise UserError(f"{name}: is not text (UTF-8)", "a log is given by --log") from None
+        raise InputError(f"{name}: is not text (UTF-8)", "a log is given by --log") from None
     suffix = Path(path).suffix.lower()
     is_json = suffix == ".json" or (suffix not in (".yaml", ".yml") and text.lstrip().startswith("{"))
     parse: Callable[[str, str], Any] = _json if is_json else _yaml
     try:
         value = parse(text, name)
     except RecursionError:
-        raise UserError(f"{name}: is nested too deeply") from None
+        raise InputError(f"{name}: is nested too deeply") from None
     if value is None:
-        raise UserError(f"{name}: is empty", "it describes a group: topics and members")
+        raise InputError(f"{name}: is empty", "it describes a group: topics and members")
     return Node(value, name)
 
 
@@ -318,15 +320,15 @@ def _json(text: str, name: str) -> Any:
         if len(value) != len(found):
             keys = [key for key, _ in found]
             twice = next(key for key in keys if keys.count(key) > 1)
-            raise UserError(f"{name}: {twice!r} is there twice in one object")
+            raise InputError(f"{name}: {twice!r} is there twice in one object")
         return value
 
     try:
         return json.loads(text, object_pairs_hook=pairs)
     except json.JSONDecodeError as error:
-        raise UserError(f"{name}, line {error.lineno}, column {error.colno}: is not JSON: {error.msg}") from None
+        raise InputError(f"{name}, line {error.lineno}, column {error.colno}: is not JSON: {error.msg}") from None
     except ValueError as error:  # a number of more digits than Python takes
-        raise UserError(f"{name}: is not JSON: {error}") from None
+        raise InputError(f"{name}: is not JSON: {error}") from None
 
 
 _DEEPEST = 100
@@ -360,7 +362,7 @@ def _yaml(text: str, name: str) -> Any:
                     continue
                 if key.value in names:
                     line = key.start_mark.line + 1
-                    raise UserError(f"{name}, line {line}: {key.value!r} is there twice in one mapping")
+                    raise InputError(f"{name}, line {line}: {key.value!r} is there twice in one mapping")
                 names.add(key.value)
             return super().construct_mapping(node, deep=deep)
 
@@ -370,6 +372,6 @@ def _yaml(text: str, name: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise UserError(f"{name}{place}: is not YAML: {error.problem or error.context}") from None
+        raise InputError(f"{name}{place}: is not YAML: {error.problem or error.context}") from None
     except (yaml.YAMLError, ValueError) as error:
-        raise UserError(f"{name}: is not YAML: {' '.join(str(error).split())}") from None
+        raise InputError(f"{name}: is not YAML: {' '.join(str(error).split())}") from None

@@ -5,9 +5,8 @@ import json
 import pytest
 
 from quorate.assignors import Member
-from quorate.cli.assign.capture import read_capture
-from quorate.cli.assign.replay import Known, Replay
-from quorate.cli.errors import UserError
+from quorate.cli.assign.read import read_capture
+from quorate.codecs.errors import InputError
 from quorate.codecs.log import read_log
 from quorate.codecs.messages import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -18,6 +17,7 @@ from quorate.codecs.messages import (
     GroupMetadataKey,
 )
 from quorate.codecs.records import CoordinatorRecord
+from quorate.coordinator.history.situations import Known, SituationReplay
 from tests.codecs.captures import CAPTURES
 
 CONSUMER = CAPTURES / "consumer-4.3"
@@ -159,7 +159,7 @@ def test_groups_of_others_are_refused(quorate, capture, kind):
 def test_a_deleted_group_has_no_members(upgrade):
     """Tombstones count, in the order in which brokers write them: a group that was upgraded from the classic protocol is not a classic one any more."""
     entries = [entry for entry in read_log(upgrade) if isinstance(entry.record, CoordinatorRecord)]
-    replay = Replay("ship-orders", Known())
+    replay = SituationReplay("ship-orders", Known())
     for entry in entries:
         replay.apply(entry.record, entry.timestamp_ms)
     assert replay.situation("log").members
@@ -174,7 +174,7 @@ def test_a_deleted_group_has_no_members(upgrade):
             e.record.key for e in entries if isinstance(e.record.key, kind) and e.record.key.group_id == "ship-orders"
         }:
             replay.apply(tombstone(entries, key), 1)
-    with pytest.raises(UserError, match="ship-orders has no members at the end"):
+    with pytest.raises(InputError, match="ship-orders has no members at the end"):
         replay.situation("log")
 
 

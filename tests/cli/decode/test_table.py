@@ -7,14 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.cli.decode.table import TableLines, cells_of, cut_end, cut_middle
-from quorate.cli.decode.words import _VALUES, Words
-from quorate.cli.entries import HexEntry
-from quorate.cli.texts import brief_id, numbers, time_text
 from quorate.codecs import RECORD_TYPES, decode_record
 from quorate.codecs.batches.model import ControlRecord, ProblemReason
+from quorate.codecs.json_lines import HexEntry
 from quorate.codecs.log import read_log
 from quorate.codecs.log.model import LogProblem
-from quorate.codecs.printable import printable
+from quorate.codecs.printable import brief_id, printable, spans, time_text
+from quorate.codecs.record_text import _VALUES, RecordText
 from tests.codecs.captures import PARTITIONS
 from tests.codecs.strategies import records
 
@@ -27,7 +26,7 @@ def test_every_record_type_has_its_words():
 
 @pytest.mark.parametrize("captured", PARTITIONS, ids=str)
 def test_every_record_of_every_capture_can_be_told(captured):
-    words = Words()
+    words = RecordText()
     for entry in read_log(captured.folder):
         said = words.what(entry.record)
         assert said
@@ -35,7 +34,7 @@ def test_every_record_of_every_capture_can_be_told(captured):
 
 
 def told(key, value):
-    return Words().what(decode_record(bytes.fromhex(key), None if value is None else bytes.fromhex(value)))
+    return RecordText().what(decode_record(bytes.fromhex(key), None if value is None else bytes.fromhex(value)))
 
 
 @pytest.mark.parametrize(
@@ -104,7 +103,7 @@ def test_transaction_markers(quorate, transactions):
     ("items", "text"), [([], ""), ([3], "3"), ([0, 1, 2], "0-2"), ([5, 0, 2, 1], "0-2 5"), ([1, 3, 5, 6], "1 3 5-6")]
 )
 def test_partitions_as_spans(items, text):
-    assert numbers(items) == text
+    assert spans(items) == text
 
 
 def test_times_outside_of_the_calendar_are_numbers():
@@ -171,7 +170,7 @@ def test_problems_and_markers_of_any_kind_have_a_row():
     unknown = ControlRecord(
         type_id=None, name="UNKNOWN", version=None, coordinator_epoch=None, key_bytes=b"", value_bytes=None
     )
-    assert Words().what(unknown) == "UNKNOWN"
+    assert RecordText().what(unknown) == "UNKNOWN"
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,15 @@
-"""The newest state of one group, from records of `__consumer_offsets`, replayed as the coordinator does.
+"""A group as assignors take it, from records of `__consumer_offsets`: members, what they subscribe to and what they are to have."""
 
-No more than `quorate assign` needs: members, what they subscribe to and what they are to have. It knows no files and no cluster.
-"""
-
+import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from quorate.assignors import Member, Topic, TopicPartition, Topology
-from quorate.cli.assign.situation import Situation, listed
-from quorate.cli.errors import UserError
+from quorate.assignors.what_if.situation import Situation
 from quorate.codecs import Uuid, open_nested
 from quorate.codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE, OpenedBytes
+from quorate.codecs.errors import InputError
 from quorate.codecs.messages.classic_group import GroupMetadataValue
 from quorate.codecs.messages.consumer_group import (
     ConsumerGroupPartitionMetadataKey,
@@ -19,10 +17,11 @@ from quorate.codecs.messages.consumer_group import (
 )
 from quorate.codecs.messages.offsets import OffsetCommitKey
 from quorate.codecs.messages.protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from quorate.codecs.printable import listed, time_text
 from quorate.codecs.records import as_kafka_reads
 from quorate.coordinator.state import ClassicGroup, ConsumerGroup, CoordinatorState, ShareGroup, StreamsGroup
 
-__all__ = ["Known", "Replay"]
+__all__ = ["Known", "SituationReplay"]
 
 UNIFORM = "uniform"
 """The first of `group.consumer.assignors`, which a group has unless a member asks for another."""
@@ -44,7 +43,7 @@ class Known:
             self.names |= {topic.id: topic.name for topic in self.topology.topics if topic.id is not None}
 
 
-class Replay:
+class SituationReplay:
     """One group. `apply` takes the records of its partition, those of other groups too: they may tell names of topics."""
 
     def __init__(self, group_id: str, known: Known) -> None:
@@ -99,22 +98,20 @@ class Replay:
         return len(group.members) if isinstance(group, ClassicGroup | ConsumerGroup) else 0
 
     def situation(self, source: str) -> Situation:
-        """The group as it is now. Raises `UserError` if there is none, it has no members, or topic ids are without a name."""
+        """The group as it is now. Raises `InputError` if there is none, it has no members, or topic ids are without a name."""
         group = self._state.groups.get(self.group_id)
         if isinstance(group, ShareGroup | StreamsGroup):
-            raise UserError(
+            raise InputError(
                 f"{source}: {self.group_id} is a {group.kind.lower()} group", "assign takes groups of consumers"
             )
         if isinstance(group, ConsumerGroup) and group.members:
             return self._consumer(source, group)
         if isinstance(group, ClassicGroup) and group.metadata is not None and group.members:
             return self._classic_group(source, group.metadata)
-        raise UserError(*self._nobody(source))
+        raise InputError(*self._nobody(source))
 
     def _nobody(self, source: str) -> tuple[str, ...]:
         if self.group_id not in self.seen:
-            import difflib
-
             close = difflib.get_close_matches(self.group_id, self.seen, 3)
             there = f"did you mean {' or '.join(close)}?" if close else f"there are {listed(list(self.seen))}"
             return f"{source}: there is no group {self.group_id}", there if self.seen else "there are no groups at all"
@@ -124,8 +121,6 @@ class Replay:
                 f"{source}: {self.group_id} never had members, only committed offsets",
                 "describe the group in a FILE",
             )
-        from quorate.cli.texts import time_text
-
         return (
             f"{source}: {self.group_id} has no members at the end",
             f"it last had {most:,} just before {time_text(when)} (UTC): --until {when} shows the group as it was then",
@@ -135,7 +130,7 @@ class Replay:
 
     def _classic_group(self, source: str, value: GroupMetadataValue) -> Situation:
         if value.protocol_type != CONSUMER_PROTOCOL_TYPE:
-            raise UserError(
+            raise InputError(
                 f"{source}: {self.group_id} is a group of protocol type {value.protocol_type!r}",
                 "assign takes groups of consumers",
             )
@@ -143,7 +138,7 @@ class Replay:
         for one in open_nested(value).members:
             subscription = one.subscription.opened.message if isinstance(one.subscription, OpenedBytes) else None
             if not isinstance(subscription, ConsumerProtocolSubscription):
-                raise UserError(f"{source}: the subscription of {one.member_id} in {self.group_id} cannot be read")
+                raise InputError(f"{source}: the subscription of {one.member_id} in {self.group_id} cannot be read")
             assignment = one.assignment.opened.message if isinstance(one.assignment, OpenedBytes) else None
             owned = (
                 [(at.topic, number) for at in assignment.assigned_partitions for number in at.partitions]
@@ -207,7 +202,7 @@ class Replay:
         )
 
     def _names(self, source: str, group: ConsumerGroup, topics: Mapping[str, Sequence[str]]) -> dict[Uuid, str]:
-        """Names of the topic ids in targets: as told, or the only ones that they can have. Raises `UserError`."""
+        """Names of the topic ids in targets: as told, or the only ones that they can have. Raises `InputError`."""
         names = dict(self.known.names)
         could: dict[Uuid, set[str]] = {}
         for member_id in group.members:
@@ -226,7 +221,7 @@ class Replay:
                     progress = True
         if could:
             topic_id, candidates = next(iter(could.items()))
-            raise UserError(
+            raise InputError(
                 f"{source}: the log has topics of {self.group_id} only by their ids, such as {topic_id}",
                 f"it is one of {listed(sorted(candidates))}" if candidates else "nobody subscribes to it any more",
                 "say which: --topology FILE, with topics: {NAME: {id: ID, partitions: N}}",

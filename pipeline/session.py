@@ -1,4 +1,4 @@
-"""Spark for `quorate pipeline`: start it, or say in one line why not; read what the options name; and say in one line what went wrong in a job."""
+"""Spark for `quorate pipeline`: start a session, read sources and tables, write results; each error in one line, without what Spark wraps around it."""
 
 import json
 import os
@@ -9,15 +9,20 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from quorate.cli.errors import UserError
-from quorate.codecs.log.model import LogError
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
+from pyspark.sql.types import ArrayType, MapType, StructType
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from quorate.codecs.errors import InputError
+from quorate.pipeline.files import find_files
+from quorate.pipeline.options import parse_options
+from quorate.pipeline.source import FORMAT, register
 
-__all__ = ["check_source", "check_table", "in_one_line", "read_rows", "read_table", "started"]
+__all__ = ["check_source", "check_table", "in_one_line", "read_rows", "read_table", "started", "write"]
 
 _TABLES = {"csv": "csv", "json": "json", "jsonl": "json", "ndjson": "json", "parquet": "parquet"}
 _RAISED = re.compile(r"^(?:: )?[\w.]+(?:Error|Exception): (.+)$", re.MULTILINE)
@@ -27,34 +32,21 @@ _USUAL = re.compile(r"WARNING: |Using Spark's default|Setting |To adjust logging
 
 
 def check_source(input_format: str, sources: Sequence[str], options: Mapping[str, str]) -> None:
-    """Find out what is wrong with the sources before Spark takes its seconds to start. Raises `UserError`, also without pyspark."""
-    try:
-        from quorate.pipeline.files import find_files
-        from quorate.pipeline.options import parse_options
-        from quorate.pipeline.source import FORMAT
-    except ImportError as error:
-        raise _missing(error) from error
+    """Find out what is wrong with the sources before Spark takes its seconds to start. Raises `InputError`."""
     if input_format != FORMAT:
         if not sources:
-            raise UserError(f"--from {input_format} needs a SOURCE")
+            raise InputError(f"--from {input_format} needs a SOURCE")
         return
     parsed = parse_options(dict(options) | ({"paths": json.dumps(list(sources))} if sources else {}))
     if parsed.paths:
         find_files(parsed)
 
 
-def started(master: str | None, conf: Mapping[str, str]) -> "SparkSession":
-    """The session that there is (spark-submit), or a new one. Raises `UserError` without pyspark or Java."""
-    try:
-        from pyspark.errors import PySparkException
-        from pyspark.sql import SparkSession
-
-        from quorate.pipeline import register
-    except ImportError as error:
-        raise _missing(error) from error
+def started(master: str | None, conf: Mapping[str, str]) -> SparkSession:
+    """The session that there is (spark-submit), or a new one. Raises `InputError` without Java."""
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not submitted and not _java():
-        raise UserError(
+        raise InputError(
             "pipeline needs Java, and there is none: neither JAVA_HOME nor PATH has it",
             "install a Java runtime that Spark runs on, 17 or newer",
         )
@@ -80,15 +72,10 @@ def started(master: str | None, conf: Mapping[str, str]) -> "SparkSession":
         session = builder.getOrCreate()
     except PySparkException as error:
         # What the JVM said before it ended tells more than Spark's Python side, which only knows that it did.
-        raise UserError(f"Spark does not start: {started_up.told or _told(str(error))}") from error
+        raise InputError(f"Spark does not start: {started_up.told or _told(str(error))}") from error
     started_up.over = True
     register(session)
     return session
-
-
-def _missing(error: ImportError) -> UserError:
-    missing = (error.name or "pyspark").partition(".")[0]
-    return UserError(f"pipeline needs Spark, and {missing} is not installed", "pip install 'quorate[spark]'")
 
 
 class _Chatter:
@@ -139,12 +126,8 @@ def _java() -> str | None:
     return shutil.which("java", path=str(Path(home, "bin"))) if home else shutil.which("java")
 
 
-def read_rows(
-    spark: "SparkSession", input_format: str, sources: Sequence[str], options: Mapping[str, str]
-) -> "DataFrame":
+def read_rows(spark: SparkSession, input_format: str, sources: Sequence[str], options: Mapping[str, str]) -> DataFrame:
     """The decoded rows: by our source, or those that were written before."""
-    from quorate.pipeline.source import FORMAT
-
     reader = spark.read.format(input_format).options(**options)
     if input_format == FORMAT:
         return reader.load(list(sources)) if sources else reader.load()
@@ -156,16 +139,64 @@ def read_rows(
 
 
 def check_table(option: str, path: str | None) -> None:
-    """Raises `UserError` for a file that `read_table` does not read."""
+    """Raises `InputError` for a file that `read_table` does not read."""
     if path is not None and _suffix(path) not in _TABLES:
-        raise UserError(f"{option} {path}: is not a .csv, .jsonl or .parquet file")
+        raise InputError(f"{option} {path}: is not a .csv, .jsonl or .parquet file")
 
 
-def read_table(spark: "SparkSession", path: str) -> "DataFrame":
+def read_table(spark: SparkSession, path: str) -> DataFrame:
     """A small table, by its suffix. Times without a zone are UTC."""
     form = _TABLES[_suffix(path)]
     options = {"header": "true", "inferSchema": "true"} if form == "csv" else {}
     return spark.read.format(form).options(**options).load(path)
+
+
+def write(tables: Mapping[str, DataFrame], place: str, form: str, *, overwrite: bool) -> dict[str, str]:
+    """Have Spark write the tables: one straight to `place`, several each into a folder of its name there. Returns where each was written.
+
+    CSV has no nested values: they are JSON there. Raises `InputError` for a format that Spark lacks, and for places where something is.
+    """
+    if form == "iceberg" and "/" in place:
+        raise InputError(
+            f"--output {place}: Iceberg has tables in catalogs, not in folders",
+            "give the namespace, or for a single table its name, such as --output lake.groups, and the catalog: --conf spark.sql.catalog.lake=…",
+        )
+    places = {}
+    for name, table in tables.items():
+        where = place if len(tables) == 1 else f"{place.rstrip('/')}{'.' if form == 'iceberg' else '/'}{name}"
+        try:
+            _save(table, where, form, overwrite=overwrite)
+        except (PySparkException, Py4JError) as error:
+            if "DATA_SOURCE_NOT_FOUND" in str(error):
+                raise InputError(
+                    f"--format {form}: this Spark has no such format",
+                    f"name the package that brings {form} for this release of Spark: --conf spark.jars.packages=GROUP:ARTIFACT:VERSION",
+                ) from error
+            if "already exist" in str(error):  # each format has a condition of its own
+                raise InputError(
+                    f"{where} already exists", "give --overwrite to replace it, or another --output"
+                ) from error
+            raise
+        places[name] = where
+    return places
+
+
+def _save(table: DataFrame, where: str, form: str, *, overwrite: bool) -> None:
+    match form:
+        case "iceberg":
+            writer = table.writeTo(where).using(form)
+            (writer.createOrReplace if overwrite else writer.create)()
+            return
+        case "csv":
+            writing = _flat(table).write.option("header", "true")
+        case _:
+            writing = table.write
+    writing.format(form).mode("overwrite" if overwrite else "errorifexists").save(where)
+
+
+def _flat(table: DataFrame) -> DataFrame:
+    nested = [field.name for field in table.schema if isinstance(field.dataType, ArrayType | MapType | StructType)]
+    return table.withColumns({name: F.to_json(name) for name in nested})
 
 
 def _suffix(path: str) -> str:
@@ -174,21 +205,11 @@ def _suffix(path: str) -> str:
 
 @contextmanager
 def in_one_line() -> Iterator[None]:
-    """Turn errors of the user, and of Spark, into a `UserError` without what Spark wraps around it."""
-    try:
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
-
-        from quorate.pipeline.schema import OptionError
-    except ImportError:
-        yield  # `check_source` says what is missing
-        return
+    """Turn errors of Spark into an `InputError` without what Spark wraps around it."""
     try:
         yield
-    except (OptionError, LogError) as error:
-        raise UserError(str(error)) from error
     except (PySparkException, Py4JError) as error:
-        raise UserError(_told(str(error))) from error
+        raise InputError(_told(str(error))) from error
 
 
 def _told(text: str) -> str:

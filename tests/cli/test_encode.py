@@ -6,8 +6,8 @@ import pytest
 
 from quorate.cli import text_input
 from quorate.cli.encode import PROTOCOL_MESSAGES
-from quorate.cli.encode import input as encode_input
 from quorate.codecs import RECORD_TYPES, decode_assignment, decode_subscription
+from quorate.codecs import json_records as encode_input
 from quorate.codecs.sticky_user_data import decode_cooperative_sticky_user_data, decode_sticky_user_data
 
 OFFSET = {"type": "OffsetCommit", "key": {"group": "g", "topic": "t", "partition": 1}, "value": {"offset": 7}}

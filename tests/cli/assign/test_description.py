@@ -7,11 +7,11 @@ import pytest
 import yaml
 
 from quorate.assignors import Member, Topic, TopicPartition
+from quorate.assignors.what_if import description as assign_describe
+from quorate.assignors.what_if.description import described, read_description, read_topology
 from quorate.cli.assign import EXAMPLES
-from quorate.cli.assign import describe as assign_describe
-from quorate.cli.assign.describe import described, read_description, read_topology
-from quorate.cli.errors import UserError
 from quorate.codecs import Uuid
+from quorate.codecs.errors import InputError
 from tests.cli.conftest import COMMAND
 
 
@@ -194,7 +194,7 @@ TOPICS = "topics: {t: {partitions: 3, racks: [[a], [b], [c]]}}"
     ],
 )
 def test_mistakes_in_yaml_name_their_place(read, text, complaint):
-    with pytest.raises(UserError, match=complaint) as caught:
+    with pytest.raises(InputError, match=complaint) as caught:
         read(text)
     assert "group.yaml" in caught.value.message
     assert "\n" not in caught.value.message
@@ -211,7 +211,7 @@ def test_mistakes_in_yaml_name_their_place(read, text, complaint):
     ],
 )
 def test_mistakes_in_json_name_their_place(read, text, complaint):
-    with pytest.raises(UserError, match=complaint):
+    with pytest.raises(InputError, match=complaint):
         read(text, "group.json")
 
 
@@ -227,12 +227,12 @@ def test_yaml_that_is_nested_too_deeply_is_refused(tmp_path, text):
 
 def test_a_description_that_has_no_end_is_refused(monkeypatch):
     monkeypatch.setattr(assign_describe, "MOST_BYTES", 1_000)
-    with pytest.raises(UserError, match="/dev/zero: more than"):
+    with pytest.raises(InputError, match="/dev/zero: more than"):
         read_description("/dev/zero")
 
 
 def test_close_names_are_suggested(read):
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(InputError) as caught:
         read(f"{TOPICS}\nmembers: {{m: {{racks: a}}}}")
     assert (caught.value.message.rpartition(": ")[2], caught.value.remedy) == (
         "there is no such field",

@@ -1,12 +1,16 @@
-"""An example for each message, made from its declaration: JSON that `quorate encode` accepts, with something in every field that is Kafka's."""
+"""What a declaration says, as JSON: the facts of record types, messages and fields, and an example of each.
+
+An example has something in every field that is Kafka's; `quorate.codecs.json_records` and `quorate.codecs.json_form` read it.
+"""
 
 from typing import Any
 
 from quorate.codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE, NESTED
+from quorate.codecs.json_form import to_json
 from quorate.codecs.message import FieldSpec, Message, MessageSpec, RecordType
-from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, WireType
+from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, Uuid, WireType
 
-__all__ = ["message_example", "record_example"]
+__all__ = ["message_example", "message_facts", "record_example", "type_facts"]
 
 _WORDS = {
     "group": "my-group",
@@ -27,6 +31,61 @@ _WORDS = {
 
 _A_TIME_MS = 1_700_000_000_000
 _TOPIC_ID = "Wvjv6DftQdG4PLIeBz7Ftg"
+
+
+def type_facts(record_type: RecordType) -> dict[str, Any]:
+    """A record type as JSON has it, without its fields."""
+    return {
+        "topic": record_type.topic,
+        "type": record_type.type_id,
+        "name": record_type.name,
+        "versions": [record_type.versions[0], record_type.versions[-1]],
+        "written": record_type.written,
+        "since": record_type.since,
+        "note": record_type.note,
+    }
+
+
+def message_facts(spec: MessageSpec) -> dict[str, Any]:
+    """A message with its fields, those of structs nested."""
+    assert spec.versions is not None
+    return {
+        "name": spec.name,
+        "about": " ".join((spec.cls.__doc__ or "").split("\n\n")[0].split()),
+        "versions": [spec.versions[0], spec.versions[-1]],
+        "flexible_since": spec.flexible_since,
+        "fields": [_field_facts(field, spec.versions) for field in spec.fields],
+    }
+
+
+def _field_facts(field: FieldSpec, versions: range) -> dict[str, Any]:
+    carried = range(max(field.versions[0], versions[0]), min(field.versions[-1], versions[-1]) + 1)
+    wire = field.type
+    struct = wire.element if isinstance(wire, ArrayType) else wire
+    facts: dict[str, Any] = {
+        "name": field.name,
+        "kafka_name": field.json_name,
+        "type": wire.name,
+        "versions": [carried[0], carried[-1]],
+        "nullable": field.nullable,
+        "tag": field.tag,
+        "default": _json_default(field),
+        "ignorable": field.ignorable,
+        "since": field.release,
+        "own": field.own,
+    }
+    if isinstance(struct, StructType):
+        facts["fields"] = [_field_facts(inner, carried) for inner in struct.spec.fields]
+    return facts
+
+
+def _json_default(field: FieldSpec) -> Any:
+    default = field.default
+    if isinstance(default, Message):
+        return to_json(default, 0)
+    if isinstance(default, Uuid):
+        return str(default)
+    return list(default) if isinstance(default, tuple) else default.decode() if isinstance(default, bytes) else default
 
 
 def record_example(record_type: RecordType) -> dict[str, Any]:

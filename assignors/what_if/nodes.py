@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, NoReturn
 
-from quorate.cli.errors import UserError
+from quorate.codecs.errors import InputError
 
 __all__ = ["Node"]
 
@@ -21,8 +21,8 @@ class Node:
         self.path = path
 
     def fail(self, problem: str, *remedy: str) -> NoReturn:
-        """Say what is wrong here. Raises `UserError`."""
-        raise UserError(f"{self.file}: {self.path + ': ' if self.path else ''}{problem}", *remedy)
+        """Say what is wrong here. Raises `InputError`."""
+        raise InputError(f"{self.file}: {self.path + ': ' if self.path else ''}{problem}", *remedy)
 
     def entries(self, what: str) -> "Iterator[tuple[str, Node]]":
         """The entries of a mapping; names are text, also where the file has numbers."""

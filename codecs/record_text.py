@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from typing import Any
 
-from quorate.cli.texts import brief_id, numbers, time_text
 from quorate.codecs.batches.model import ControlRecord
 from quorate.codecs.consumer_protocol import OpenedBytes, open_nested
 from quorate.codecs.message import Message
@@ -41,10 +40,11 @@ from quorate.codecs.messages.streams_group import (
     StreamsGroupTopologyValue,
 )
 from quorate.codecs.messages.transaction import TransactionLogValue
+from quorate.codecs.printable import brief_id, hash_text, spans, time_text
 from quorate.codecs.records import CoordinatorRecord, MalformedRecord, UnknownRecord, as_kafka_reads
 from quorate.codecs.wire import Uuid
 
-__all__ = ["METADATA", "Words"]
+__all__ = ["METADATA", "RecordText", "learn_names"]
 
 MEMBER_STATES = {0: "stable", 1: "unrevoked", 2: "unreleased"}
 """Of a member's current assignment, in consumer and streams groups."""
@@ -67,7 +67,23 @@ def _list(parts: Iterable[str | None]) -> str:
     return ", ".join(part for part in parts if part)
 
 
-class Words:
+def learn_names(names: dict[Uuid, str], record: object) -> None:
+    """Add the names of topics that a record tells together with their ids."""
+    readable = as_kafka_reads(record)
+    if readable is None:
+        return
+    key, value = readable.key, readable.value
+    if isinstance(value, OffsetCommitValue) and isinstance(key, OffsetCommitKey):
+        if value.topic_id != Uuid.ZERO:
+            names[value.topic_id] = key.topic
+    elif isinstance(value, ConsumerGroupPartitionMetadataValue):
+        names |= {topic.topic_id: topic.topic_name for topic in value.topics}
+    elif isinstance(value, ShareGroupStatePartitionMetadataValue):
+        for topics in (value.initializing_topics, value.initialized_topics, value.deleting_topics):
+            names |= {topic.topic_id: topic.topic_name for topic in topics}
+
+
+class RecordText:
     """Describes records one after the other, remembering the topic names among them.
 
     `brief`: for narrow places. Ids that were generated at random are told apart by their first characters, and words that go without saying are
@@ -76,12 +92,11 @@ class Words:
 
     def __init__(self, *, brief: bool = False) -> None:
         self._member = brief_id if brief else str
-        self._hash = _brief_hash if brief else _hash
+        self._hash_name = "hash" if brief else "metadata hash"
         self._topics: dict[Uuid, str] = {}
-        self._last_id: Uuid | None = None
 
     def what(self, record: CoordinatorRecord | UnknownRecord | MalformedRecord | ControlRecord) -> str:
-        """What the record says, without its group. Not yet `quorate.cli.texts.printable`."""
+        """What the record says, without its group. Not yet `printable`."""
         if isinstance(record, ControlRecord):
             epoch = "" if record.coordinator_epoch is None else f" (coordinator epoch {record.coordinator_epoch})"
             return f"{record.name}{epoch}"
@@ -106,20 +121,7 @@ class Words:
 
     def learn(self, record: object) -> None:
         """Remember the names of topics that the record tells, if it does."""
-        readable = as_kafka_reads(record)
-        if readable is None:
-            return
-        key, value = readable.key, readable.value
-        if isinstance(value, OffsetCommitValue):
-            if value.topic_id != self._last_id and value.topic_id != Uuid.ZERO:
-                assert isinstance(key, OffsetCommitKey)
-                self._last_id = value.topic_id
-                self._topics[value.topic_id] = key.topic
-        elif isinstance(value, ConsumerGroupPartitionMetadataValue):
-            self._topics.update((topic.topic_id, topic.topic_name) for topic in value.topics)
-        elif isinstance(value, ShareGroupStatePartitionMetadataValue):
-            for infos in (value.initializing_topics, value.initialized_topics, value.deleting_topics):
-                self._topics.update((info.topic_id, info.topic_name) for info in infos)
+        learn_names(self._topics, record)
 
     def _key(self, key: Any) -> str:
         """What the key says besides the group."""
@@ -153,7 +155,7 @@ class Words:
         assignment = member.assignment
         if isinstance(assignment, OpenedBytes) and isinstance(assignment.opened.message, ConsumerProtocolAssignment):
             has = (
-                _list(f"{t.topic} {numbers(t.partitions)}" for t in assignment.opened.message.assigned_partitions)
+                _list(f"{t.topic} {spans(t.partitions)}" for t in assignment.opened.message.assigned_partitions)
                 or "nothing"
             )
         else:
@@ -161,10 +163,13 @@ class Words:
         return f"{self._member(member.member_id)} has {has}"
 
     def _consumer_group(self, value: ConsumerGroupMetadataValue) -> str:
-        return _list([f"epoch {value.epoch}", self._hash(value.metadata_hash) if value.metadata_hash else None])
+        return _list([f"epoch {value.epoch}", self._hash(value) if value.metadata_hash else None])
+
+    def _hash(self, value: Any) -> str:
+        return f"{self._hash_name} {hash_text(value.metadata_hash)}"
 
     def _group_with_hash(self, value: ShareGroupMetadataValue) -> str:
-        return f"epoch {value.epoch}, {self._hash(value.metadata_hash)}"
+        return f"epoch {value.epoch}, {self._hash(value)}"
 
     def _streams_group(self, value: StreamsGroupMetadataValue) -> str:
         validated = (
@@ -173,7 +178,7 @@ class Words:
             else None
         )
         configs = [f"{config.key}={config.value}" for config in value.last_assignment_configs or ()]
-        return _list([f"epoch {value.epoch}", self._hash(value.metadata_hash), validated, *configs])
+        return _list([f"epoch {value.epoch}", self._hash(value), validated, *configs])
 
     def _partition_metadata(self, value: ConsumerGroupPartitionMetadataValue) -> str:
         racks = sum(len(partition.racks) for topic in value.topics for partition in topic.partition_metadata)
@@ -265,7 +270,7 @@ class Words:
 
     def _share_state_topics(self, value: ShareGroupStatePartitionMetadataValue) -> str:
         def topics(infos: Sequence[Any]) -> str:
-            return _list(f"{info.topic_name} {numbers(info.partitions)}" for info in infos)
+            return _list(f"{info.topic_name} {spans(info.partitions)}" for info in infos)
 
         deleting = _list(info.topic_name for info in value.deleting_topics)
         return (
@@ -295,20 +300,12 @@ class Words:
     def _transaction(self, value: TransactionLogValue) -> str:
         status = value.transaction_status
         named = TRANSACTION_STATES[status] if 0 <= status < len(TRANSACTION_STATES) else f"status {status}"
-        partitions = _list(f"{p.topic} {numbers(p.partition_ids)}" for p in value.transaction_partitions or ())
+        partitions = _list(f"{p.topic} {spans(p.partition_ids)}" for p in value.transaction_partitions or ())
         return _list([named, f"producer {value.producer_id} epoch {value.producer_epoch}", partitions])
 
 
 def _metadata(text: str) -> str:
     return f'{METADATA}{text}"' if text else ""
-
-
-def _hash(value: int) -> str:
-    return "metadata " + _brief_hash(value)
-
-
-def _brief_hash(value: int) -> str:
-    return f"hash 0x{value & 0xFFFFFFFFFFFFFFFF:016x}"
 
 
 def _subscription(names: Sequence[str], regex: str | None) -> str | None:
@@ -323,9 +320,9 @@ def _epochs(value: Any) -> str:
 def _with_epochs(topic: Any) -> str:
     epochs = getattr(topic, "assignment_epochs", None) or ()
     if not epochs or len(set(epochs)) == 1 == len(topic.partitions):
-        return numbers(topic.partitions) + (f" @{epochs[0]}" if epochs else "")
+        return spans(topic.partitions) + (f" @{epochs[0]}" if epochs else "")
     if len(set(epochs)) == 1:
-        return f"{numbers(topic.partitions)} @{epochs[0]}"
+        return f"{spans(topic.partitions)} @{epochs[0]}"
     return " ".join(
         f"{p}" if e is None else f"{p}@{e}" for p, e in zip_longest(topic.partitions, epochs) if p is not None
     )
@@ -351,31 +348,31 @@ def _delivery(state: int) -> str:
     return {0: "available", 2: "acknowledged", 4: "archived"}.get(state, f"state {state}")
 
 
-_VALUES: dict[type[Message], Callable[[Words, Any], str]] = {
-    LegacyOffsetCommitValue: Words._legacy_offset,
-    OffsetCommitValue: Words._offset,
-    GroupMetadataValue: Words._classic_group,
-    ConsumerGroupMetadataValue: Words._consumer_group,
-    ConsumerGroupPartitionMetadataValue: Words._partition_metadata,
-    ConsumerGroupMemberMetadataValue: Words._consumer_member,
-    ConsumerGroupTargetAssignmentMetadataValue: Words._target,
-    ConsumerGroupTargetAssignmentMemberValue: Words._target_member,
-    ConsumerGroupCurrentMemberAssignmentValue: Words._current,
-    ConsumerGroupRegularExpressionValue: Words._regex,
-    ShareGroupMemberMetadataValue: Words._share_member,
-    ShareGroupMetadataValue: Words._group_with_hash,
-    ShareGroupTargetAssignmentMetadataValue: Words._target,
-    ShareGroupTargetAssignmentMemberValue: Words._target_member,
-    ShareGroupCurrentMemberAssignmentValue: Words._share_current,
-    ShareGroupStatePartitionMetadataValue: Words._share_state_topics,
-    StreamsGroupMetadataValue: Words._streams_group,
-    StreamsGroupMemberMetadataValue: Words._streams_member,
-    StreamsGroupTargetAssignmentMetadataValue: Words._target,
-    StreamsGroupTargetAssignmentMemberValue: Words._target_tasks,
-    StreamsGroupCurrentMemberAssignmentValue: Words._streams_current,
-    StreamsGroupTopologyValue: Words._topology,
-    ShareSnapshotValue: Words._share_snapshot,
-    ShareUpdateValue: Words._share_update,
-    TransactionLogValue: Words._transaction,
+_VALUES: dict[type[Message], Callable[[RecordText, Any], str]] = {
+    LegacyOffsetCommitValue: RecordText._legacy_offset,
+    OffsetCommitValue: RecordText._offset,
+    GroupMetadataValue: RecordText._classic_group,
+    ConsumerGroupMetadataValue: RecordText._consumer_group,
+    ConsumerGroupPartitionMetadataValue: RecordText._partition_metadata,
+    ConsumerGroupMemberMetadataValue: RecordText._consumer_member,
+    ConsumerGroupTargetAssignmentMetadataValue: RecordText._target,
+    ConsumerGroupTargetAssignmentMemberValue: RecordText._target_member,
+    ConsumerGroupCurrentMemberAssignmentValue: RecordText._current,
+    ConsumerGroupRegularExpressionValue: RecordText._regex,
+    ShareGroupMemberMetadataValue: RecordText._share_member,
+    ShareGroupMetadataValue: RecordText._group_with_hash,
+    ShareGroupTargetAssignmentMetadataValue: RecordText._target,
+    ShareGroupTargetAssignmentMemberValue: RecordText._target_member,
+    ShareGroupCurrentMemberAssignmentValue: RecordText._share_current,
+    ShareGroupStatePartitionMetadataValue: RecordText._share_state_topics,
+    StreamsGroupMetadataValue: RecordText._streams_group,
+    StreamsGroupMemberMetadataValue: RecordText._streams_member,
+    StreamsGroupTargetAssignmentMetadataValue: RecordText._target,
+    StreamsGroupTargetAssignmentMemberValue: RecordText._target_tasks,
+    StreamsGroupCurrentMemberAssignmentValue: RecordText._streams_current,
+    StreamsGroupTopologyValue: RecordText._topology,
+    ShareSnapshotValue: RecordText._share_snapshot,
+    ShareUpdateValue: RecordText._share_update,
+    TransactionLogValue: RecordText._transaction,
 }
 """A test holds this against the registry: each value has its words."""

@@ -1,7 +1,4 @@
-"""What `quorate assign` works on, wherever it was read: members, topics, what members have now, and how far they are behind.
-
-The edits that make a what-if of it are in `what_if`.
-"""
+"""A group before anything is assigned, wherever it was read: members, topics, what members have now, and how far they are behind."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from quorate.assignors import Assignment, Member, TopicPartition, Topology
 
-__all__ = ["Owned", "Protocol", "Situation", "listed"]
+__all__ = ["Owned", "Protocol", "Situation"]
 
 Protocol = Literal["classic", "consumer"]
 """Of which protocol a group is: the leader's assignor decides (`classic`), or the coordinator's (`consumer`, KIP-848)."""
@@ -57,9 +54,3 @@ class Situation:
         """What people call a member: the instance id of a static one, else its id."""
         member = self.members.get(member_id)
         return member.instance_id if member is not None and member.instance_id else member_id
-
-
-def listed(names: Sequence[str], most: int = 5) -> str:
-    """Some names, for an error."""
-    more = f", … ({len(names):,} in all)" if len(names) > most else ""
-    return ", ".join(names[:most]) + more

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
-from quorate.cli.serve.http import ClusterCollector
 from quorate.integration.embedded import EmbeddedKafka
+from quorate.integration.metrics import ClusterCollector
 from quorate.integration.waiting import wait_for
 
 
@@ -143,7 +143,7 @@ def test_a_directory_that_another_process_uses_is_refused(start, quorate, tmp_pa
 
 
 def test_not_ready_while_a_broker_is_down_and_unhealthy_while_nothing_answers(monkeypatch):
-    from quorate.cli.serve import http as serve_http
+    from quorate.integration import metrics as serve_http
 
     monkeypatch.setattr(serve_http, "TIMEOUT_MS", 100)
     with EmbeddedKafka(racks=["a", "b"]) as kafka, serve_http.serving_http(kafka, "127.0.0.1", 0) as port:
@@ -163,7 +163,7 @@ def test_not_ready_while_a_broker_is_down_and_unhealthy_while_nothing_answers(mo
 @pytest.fixture
 def http() -> Iterator[int]:
     """The port of one that answers HTTP."""
-    from quorate.cli.serve import http as serve_http
+    from quorate.integration import metrics as serve_http
 
     with EmbeddedKafka(racks=["a"]) as kafka, serve_http.serving_http(kafka, "127.0.0.1", 0) as port:
         yield port
@@ -176,7 +176,7 @@ def test_who_does_not_come_to_the_end_of_a_request_is_cut_off_and_others_are_ans
         def start(self) -> None:
             timers.append(self)
 
-    monkeypatch.setattr("quorate.cli.serve.http.Timer", ByHand)
+    monkeypatch.setattr("quorate.integration.metrics.Timer", ByHand)
     with socket.create_connection(("127.0.0.1", http), timeout=30) as slow:
         slow.sendall(b"GET /health HTTP/1.1\r\nAccept: ")
         wait_for("it is listened to", lambda: bool(timers), 10_000)

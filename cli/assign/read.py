@@ -1,4 +1,4 @@
-"""A group of a running cluster, by kafka-python's admin client: members, topics with their racks, and how far members are behind.
+"""A group from a copy of `__consumer_offsets`, or of a running cluster by kafka-python's admin client.
 
 Members of classic groups come from DescribeGroups. kafka-python (3.0) has no ConsumerGroupDescribe (KIP-848, API 69), so those of consumer groups come
 from the group's own records: one partition of `__consumer_offsets` is read. Nothing is joined, committed or written.
@@ -6,23 +6,50 @@ from the group's own records: one partition of `__consumer_offsets` is read. Not
 
 import difflib
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from quorate.assignors import Member, TopicPartition, Topology
-from quorate.cli.admin import REQUEST_TIMEOUT_MS, open_admin, read_topology, topic_ids
-from quorate.cli.assign.replay import Known, Replay
-from quorate.cli.assign.situation import Situation, listed
+from quorate.assignors.what_if.description import read_topology as read_topology_file
+from quorate.assignors.what_if.situation import Situation
+from quorate.cli.admin import end_offsets, open_admin, read_topology, topic_ids
 from quorate.cli.errors import UserError
-from quorate.cli.sources import live_entries
+from quorate.cli.moments import read_time
+from quorate.cli.reporting import byte_progress, show_damage
+from quorate.cli.sources import LogFiles
 from quorate.codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from quorate.codecs.live import read_live
 from quorate.codecs.live_connect import explain_error
+from quorate.codecs.log.model import LogEntry, LogProblem, is_damage
+from quorate.codecs.printable import listed
 from quorate.codecs.records import CONSUMER_OFFSETS
+from quorate.coordinator.history.situations import Known, SituationReplay
 from quorate.coordinator.partitioning import partition_for
 
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
 
-__all__ = ["read_group"]
+__all__ = ["read_capture", "read_group"]
+
+
+def read_capture(path: str, group_id: str, until: str | None, topology: str | None) -> Situation:
+    """The group at the end of the log, or as it was at a time. `topology`: a file that tells topics. Raises `UserError`."""
+    until_ms = None if until is None else read_time("--until", until, datetime.now(UTC))
+    known = Known()
+    if topology is not None:
+        of_file, lags = read_topology_file(topology)
+        known = Known(topology=of_file, lags=lags)
+    replay = SituationReplay(group_id, known)
+    files = LogFiles([path], topics=(CONSUMER_OFFSETS,))
+    # Transactions do not touch membership: only committed offsets are written in them.
+    with byte_progress(files.size_bytes, wanted=True) as progress:
+        for entry in files.entries(until_ms=until_ms, skip_corrupt=True, progress=progress):
+            if isinstance(entry, LogProblem):
+                if is_damage(entry, skip_corrupt=False):
+                    show_damage(entry, skipped=True)
+            elif isinstance(entry, LogEntry):
+                replay.apply(entry.record, entry.timestamp_ms)
+    return replay.situation(path)
 
 
 def read_group(servers: Sequence[str], group_id: str, config: Mapping[str, Any], connect_timeout_ms: int) -> Situation:
@@ -115,10 +142,10 @@ class _Reader:
                 f"it takes DESCRIBE and READ on {CONSUMER_OFFSETS}; or describe the group in a FILE",
             )
         # Before its topics are known, only names can be told; the topology of the result comes from metadata.
-        replay = Replay(self.group_id, Known(names=topic_ids(self.admin)))
-        entries = live_entries(
+        replay = SituationReplay(self.group_id, Known(names=topic_ids(self.admin)))
+        entries = read_live(
             servers,
-            CONSUMER_OFFSETS,
+            topic=CONSUMER_OFFSETS,
             partitions=[partition_for(self.group_id, count)],
             isolation_level="read_uncommitted",  # a hanging transaction shall not hide what follows it
             connect_timeout_ms=connect_timeout_ms,
@@ -145,23 +172,18 @@ class _Reader:
 
     def _lags(self, topology: Topology) -> tuple[Mapping[TopicPartition, int] | None, tuple[str, ...]]:
         """Written and not yet committed as read. Not known for partitions without a committed offset: how those begin is the consumer's secret."""
-        from kafka.admin import OffsetSpec
         from kafka.errors import KafkaError
-        from kafka.structs import TopicPartition as At
 
         try:
             committed = {
-                at: told.offset
+                TopicPartition(*at): told.offset
                 for at, told in self.admin.list_group_offsets({self.group_id: None})[self.group_id].items()
-                if told.offset >= 0 and topology.number(at.topic, at.partition) >= 0
+                if told.offset >= 0 and topology.number(*at) >= 0
             }
-            wanted = {At(at.topic, at.partition): OffsetSpec.LATEST for at in committed}
-            ends = self.admin.list_partition_offsets(wanted, timeout_ms=REQUEST_TIMEOUT_MS) if wanted else {}
+            ends = end_offsets(self.admin, committed)
         except KafkaError as error:
             return None, (f"lags could not be read: {explain_error(error)}",)
-        return {
-            TopicPartition(at.topic, at.partition): max(0, ends[at].offset - offset) for at, offset in committed.items()
-        } or None, ()
+        return {at: max(0, ends[at] - offset) for at, offset in committed.items()} or None, ()
 
 
 def _names(member: Member) -> set[str]:

@@ -1,22 +1,20 @@
-"""Which assignors `quorate assign` runs, and what they make of a situation. Nothing is printed here."""
+"""Which assignors suit a situation, and what they make of it."""
 
-import difflib
 import inspect
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from quorate.assignors import Assignment, Assignor, AssignorError, Explanation, GroupSpec, Topology, explain, java_order
 from quorate.assignors.kafka_version import KafkaVersion
-from quorate.assignors.registry import CLIENT_ASSIGNORS, SERVER_ASSIGNORS, client_assignor, server_assignor
-from quorate.cli.assign.options import arguments, split_options
-from quorate.cli.assign.situation import Situation
-from quorate.cli.errors import UserError
+from quorate.assignors.registry import CLIENT_ASSIGNORS, SERVER_ASSIGNORS, assignor_class
+from quorate.assignors.what_if.situation import Situation
 from quorate.codecs import Uuid
+from quorate.codecs.errors import InputError
 
-__all__ = ["CURRENT", "Choice", "Outcome", "Side", "choices", "outcome_now", "outcomes"]
+__all__ = ["CURRENT", "Choice", "Outcome", "Side", "outcome_now", "outcomes", "usual_choices"]
 
 Side: TypeAlias = Literal["client", "server"]
 
@@ -35,11 +33,11 @@ MOST_REBALANCES = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """An assignor to run: `text` as the user called it, `options` as texts (`None` for one without a value)."""
+    """An assignor to run: `text` as the user called it, `options` as its constructor takes them."""
 
     name: str
     side: Side
-    options: Mapping[str, str | None]
+    options: Mapping[str, Any]
     text: str
 
     @property
@@ -69,13 +67,9 @@ class Outcome:
         return self.explanation.assignment
 
 
-def choices(names: Sequence[str], side: Side | None, situation: Situation) -> list[Choice]:
-    """The assignors that were asked for, or those that make sense for the situation, each once. Raises `UserError`."""
-    if names:
-        chosen = [_choice(name, side, situation) for name in names]
-    else:
-        chosen = [Choice(name=name, side=on, options={}, text=name) for name, on in _usual(side, situation)]
-    return list({(choice.text, choice.side): choice for choice in chosen}.values())
+def usual_choices(side: Side | None, situation: Situation) -> list[Choice]:
+    """The assignors that make sense for the situation, each once; that of the group first."""
+    return [Choice(name=name, side=on, options={}, text=name) for name, on in dict.fromkeys(_usual(side, situation))]
 
 
 def _usual(side: Side | None, situation: Situation) -> list[tuple[str, Side]]:
@@ -106,30 +100,6 @@ def _of_group(name: str, side: Side) -> list[tuple[str, Side]]:
     return []
 
 
-def _choice(text: str, side: Side | None, situation: Situation) -> Choice:
-    name, colon, rest = text.partition(":")
-    on: list[Side] = []
-    if name in CLIENT_ASSIGNORS:
-        on.append("client")
-    if name in SERVER_ASSIGNORS:
-        on.append("server")
-    if not on:
-        known = [*CLIENT_ASSIGNORS, *(one for one in SERVER_ASSIGNORS if one not in CLIENT_ASSIGNORS)]
-        close = difflib.get_close_matches(name, known, 1)
-        raise UserError(
-            f"--assignor {text}: there is no such assignor",
-            f"did you mean {close[0]}?" if close else f"use one of {', '.join(known)}",
-        )
-    if len(on) == 1:
-        chosen = on[0]
-    elif side is not None:
-        chosen = side
-    else:
-        chosen = "server" if situation.protocol == "consumer" else "client"
-    options = split_options(rest, text) if colon else {}
-    return Choice(name=name, side=chosen, options=options, text=text)
-
-
 def outcome_now(situation: Situation) -> Outcome | None:
     """What the group has now, before any change; `None` if that is not known."""
     assignment = situation.current_assignment
@@ -143,7 +113,7 @@ def outcome_now(situation: Situation) -> Outcome | None:
 def outcomes(
     chosen: Sequence[Choice], situation: Situation, kafka_version: KafkaVersion = KafkaVersion.NEWEST
 ) -> list[Outcome]:
-    """What each assignor makes of the situation, as in that release. Raises `UserError` for what cannot be assigned."""
+    """What each assignor makes of the situation, as in that release. Raises `InputError` for what cannot be assigned."""
     prepared: dict[Side, tuple[Situation, GroupSpec]] = {}
     found = []
     for choice in chosen:
@@ -163,7 +133,7 @@ def _outcome(choice: Choice, situation: Situation, group: GroupSpec, kafka_versi
         assignment, rebalances = _settled(assignor, group, assignment)
     except (AssignorError, ValueError) as error:
         asked = () if kafka_version == KafkaVersion.NEWEST else (f"it was asked by --kafka-version {kafka_version}",)
-        raise UserError(f"{choice.label}: {error}", *asked) from error
+        raise InputError(f"{choice.label}: {error}", *asked) from error
     explanation = explain(
         group, situation.topology, assignment, lags=situation.lags, previous=situation.current_assignment
     )
@@ -178,17 +148,13 @@ def _outcome(choice: Choice, situation: Situation, group: GroupSpec, kafka_versi
 
 
 def _made(choice: Choice, situation: Situation, kafka_version: KafkaVersion) -> Assignor:
-    """The assignor with its options. Raises `UserError` for options that it does not have, and what its constructor raises."""
-    try:
-        assignor = client_assignor(choice.name) if choice.side == "client" else server_assignor(choice.name)
-    except (ImportError, AttributeError) as error:
-        raise UserError(f"{choice.label}: is not there in this version of quorate: {error}") from error
-    kind = type(assignor)
-    there = inspect.signature(kind).parameters
-    options = arguments(kind, choice.options, choice.text)
+    kind = assignor_class(choice.name, choice.side)
+    options = dict(choice.options)
     if choice.name == "lag-aware":
         options["lags"] = situation.lags
-    if kafka_version != KafkaVersion.NEWEST and "version" in there:  # those whose answers changed
+    if (
+        kafka_version != KafkaVersion.NEWEST and "version" in inspect.signature(kind).parameters
+    ):  # whose answers changed
         options.setdefault("version", kafka_version)
     return kind(**options)
 

@@ -1,25 +1,26 @@
-"""What `quorate encode` accepts, from text to records: our JSON lines, Kafka's formatter form, and objects written by hand.
+"""JSON to the bytes of records: lines of `JsonLines` and of Kafka's formatters, and objects written by hand.
 
 Knows the shapes around keys and values; these themselves are read by `quorate.codecs.json_form`.
 """
 
+import difflib
 import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from quorate.cli.decode.filters import close_types
-from quorate.cli.errors import UserError
-from quorate.cli.text_input import MOST_BYTES
-from quorate.codecs.errors import EncodeError
+from quorate.codecs.errors import EncodeError, InputError
 from quorate.codecs.json_form import from_json
 from quorate.codecs.message import RecordType
 from quorate.codecs.records import RECORD_TYPES, CoordinatorRecord, encode_record
 
-__all__ = ["is_no_record", "json_documents", "record_bytes", "record_type_in"]
+__all__ = ["close_types", "is_no_record", "json_documents", "record_bytes", "record_type_in"]
 
 Json = Any
+
+MOST_BYTES = 64 << 20
+"""Of a text that is read as a whole: a record has a megabyte unless brokers are told otherwise."""
 
 _OURS = {
     "topic",
@@ -40,14 +41,14 @@ _OURS = {
 
 
 def json_documents(text: Iterator[str], source: str) -> Iterator[tuple[str, Json]]:
-    """The objects in `text`, with the place where each stands: one a line, or as many as there are in any layout. Raises `UserError`.
+    """The objects in `text`, with the place where each stands: one a line, or as many as there are in any layout. Raises `InputError`.
 
     Lines are not held back, so a pipe may go on for ever. Arrays count as their elements.
     """
     lines = ((number, line) for number, line in enumerate(text, 1) if line.strip())
     first_number, first_line = next(lines, (0, ""))
     if not first_line:
-        raise UserError(f"{source}: holds no JSON", "`quorate records OffsetCommit` shows an example")
+        raise InputError(f"{source}: holds no JSON", "`quorate records OffsetCommit` shows an example")
     try:
         with _within_limits(f"{source}, line {first_number}"):
             first = json.loads(first_line)
@@ -61,18 +62,18 @@ def json_documents(text: Iterator[str], source: str) -> Iterator[tuple[str, Json
             with _within_limits(place):
                 document = json.loads(line)
         except json.JSONDecodeError as error:
-            raise UserError(f"{place}: not JSON: {error.msg} at column {error.colno}") from None
+            raise InputError(f"{place}: not JSON: {error.msg} at column {error.colno}") from None
         yield from _elements(document, place)
 
 
 def _whole(first_line: str, rest: Iterator[str], source: str) -> str:
-    """A text of objects in any layout. Raises `UserError` for one that is too large to be read as a whole."""
+    """A text of objects in any layout. Raises `InputError` for one that is too large to be read as a whole."""
     lines, size = [first_line], len(first_line)
     for line in rest:
         lines.append(line)
         size += len(line)
         if size > MOST_BYTES:
-            raise UserError(
+            raise InputError(
                 f"{source}: more than {MOST_BYTES >> 20} MiB that are not an object a line",
                 "put each object on a line: jq -c . does",
             )
@@ -88,7 +89,7 @@ def _one_text(text: str, first_line: int, source: str) -> Iterator[tuple[str, Js
             with _within_limits(place):
                 found, position = decoder.raw_decode(text, position)
         except json.JSONDecodeError as error:
-            raise UserError(
+            raise InputError(
                 f"{source}, line {first_line + error.lineno - 1}: not JSON: {error.msg} at column {error.colno}"
             ) from None
         yield from _elements(found, place)
@@ -103,9 +104,9 @@ def _within_limits(place: str) -> Iterator[None]:
     except json.JSONDecodeError:
         raise
     except RecursionError:
-        raise UserError(f"{place}: nested too deeply for a record") from None
+        raise InputError(f"{place}: nested too deeply for a record") from None
     except ValueError:
-        raise UserError(
+        raise InputError(
             f"{place}: a number has more than {sys.get_int_max_str_digits():,} digits; no field holds one"
         ) from None
 
@@ -123,7 +124,7 @@ def is_no_record(document: Json) -> bool:
 
 
 def record_bytes(document: Json, place: str, topic: str) -> tuple[bytes | None, bytes | None]:
-    """Key and value bytes of one object. Raises `UserError` saying where and what."""
+    """Key and value bytes of one object. Raises `InputError` saying where and what."""
     try:
         if not isinstance(document, Mapping):
             raise EncodeError('an object is expected, such as {"type": "OffsetCommit", "key": {…}, "value": {…}}')
@@ -132,9 +133,9 @@ def record_bytes(document: Json, place: str, topic: str) -> tuple[bytes | None, 
             return _bytes(error, "key_hex", "error."), _bytes(error, "value_hex", "error.")
         return encode_record(_record(document, topic))
     except EncodeError as error:
-        raise UserError(f"{place}: {error}") from None
-    except UserError as error:
-        raise UserError(f"{place}: {error.message}", *error.remedy) from None
+        raise InputError(f"{place}: {error}") from None
+    except InputError as error:
+        raise InputError(f"{place}: {error.message}", *error.remedy) from None
 
 
 def _bytes(document: Mapping[str, Json], name: str, path: str = "") -> bytes | None:
@@ -206,7 +207,7 @@ def _refuse_others(document: Mapping[str, Json]) -> None:
 
 
 def record_type_in(document: Mapping[str, Json], topic: str, *, default: bool, where: str = "type") -> RecordType:
-    """The record type that `type` means. A name may also be found in another topic than the default one. Raises `EncodeError` or `UserError`."""
+    """The record type that `type` means. A name may also be found in another topic than the default one. Raises `EncodeError` or `InputError`."""
     wanted = document.get("type", document.get("name"))
     topics = (
         [topic, *(other for other in RECORD_TYPES if other != topic)]
@@ -227,4 +228,12 @@ def record_type_in(document: Mapping[str, Json], topic: str, *, default: bool, w
             return record_type
     if wanted is None:
         raise EncodeError(f'{where}: missing; give a number or a name, such as "type": "OffsetCommit"')
-    raise UserError(f"{where}: {topic} has no record type {wanted!r}", *close_types(str(wanted)))
+    raise InputError(f"{where}: {topic} has no record type {wanted!r}", *close_types(str(wanted)))
+
+
+def close_types(name: str) -> list[str]:
+    """What to do about a record type that does not exist."""
+    names = {t.name.lower(): t.name for types in RECORD_TYPES.values() for t in types.values()}
+    close = [names[match] for match in difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.5)]
+    close += [full for lower, full in names.items() if name.lower() in lower and full not in close][: 5 - len(close)]
+    return [f"did you mean {', '.join(close)}?"] * bool(close) + ["`quorate records` lists them all"]

@@ -1,30 +1,72 @@
-"""`--format jsonl`: one object per entry, with everything that is known about it.
+"""Entries of logs as lines of JSON: with everything that is known about them, or as Kafka's console formatters print them.
 
-Nothing is left out: what was not understood has `error` with the reason and the bytes, and `quorate encode` turns every record back into its bytes.
-Names and forms of keys and values are those of `quorate.codecs.json_form`.
+`JsonLines` leaves nothing out: what was not understood has `error` with the reason and the bytes, and `quorate.codecs.json_records` turns every record back into
+its bytes. Names and forms of keys and values are those of `quorate.codecs.json_form`.
+
+`KafkaLines` is character by character what OffsetsMessageFormatter, GroupMetadataMessageFormatter, ShareGroupMessageFormatter, ShareGroupStateMessageFormatter
+and TransactionLogMessageFormatter print, which all have one shape; record types that none of them prints get the same. A record that they leave out (unknown
+type, null key) or fail at (unknown value version, malformed) has no such line, and neither have transaction markers.
 """
 
 import json
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from json.encoder import encode_basestring
 from operator import attrgetter
-from typing import Any
+from typing import Any, ClassVar, TypeAlias
 
-from quorate.cli.entries import Entry, RecordEntry
 from quorate.codecs.batches.model import ControlRecord
 from quorate.codecs.consumer_protocol import open_nested
 from quorate.codecs.errors import DecodeError
-from quorate.codecs.json_form import to_json
-from quorate.codecs.log.model import LogProblem
+from quorate.codecs.json_form import to_json, to_kafka_json
+from quorate.codecs.log.model import LogEntry, LogProblem
 from quorate.codecs.message import Message, MessageSpec
-from quorate.codecs.records import RECORD_TYPES, CoordinatorRecord, MalformedRecord, UnknownRecord
+from quorate.codecs.records import (
+    RECORD_TYPES,
+    CoordinatorRecord,
+    MalformedRecord,
+    Record,
+    UnknownRecord,
+    as_kafka_reads,
+)
 from quorate.codecs.wire import FixedType, StringType, Uuid, UuidType
 
-__all__ = ["JsonLines"]
+__all__ = ["Entry", "HexEntry", "JsonLines", "KafkaLines", "RecordEntry", "group_of"]
 
 _MAX_KEYS = 50_000
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
+_ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|.)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HexEntry:
+    """A record that stood on a line of its own. What a log would say about it is `None`."""
+
+    topic: str
+    line: int
+    key_bytes: bytes | None
+    value_bytes: bytes | None
+    record: Record
+
+    partition: ClassVar[None] = None
+    offset: ClassVar[None] = None
+    timestamp_ms: ClassVar[None] = None
+    producer_id: ClassVar[None] = None
+    producer_epoch: ClassVar[None] = None
+    transactional: ClassVar[None] = None
+
+
+RecordEntry: TypeAlias = LogEntry | HexEntry
+Entry: TypeAlias = LogEntry | HexEntry | LogProblem
+
+
+def group_of(entry: RecordEntry) -> str | None:
+    """The group that a record is about; `None` if its key has none or could not be read."""
+    key = getattr(entry.record, "key", None)
+    group: str | None = getattr(key, "group_id", None)  # `group` in the two oldest types
+    return group if group is not None else getattr(key, "group", None)
 
 
 class JsonLines:
@@ -175,3 +217,34 @@ def _problem_object(problem: LogProblem) -> dict[str, Any]:
         "offset": problem.base_offset,
         "error": {"reason": problem.reason, "detail": problem.detail},
     }
+
+
+class KafkaLines:
+    """Entries to lines without their line ends; `None` for what Kafka's formatters have no line for."""
+
+    def __init__(self) -> None:
+        self._keys: dict[tuple[str, bytes | None], str] = {}
+
+    def line(self, entry: Entry) -> str | None:
+        """The object of one record."""
+        record = None if isinstance(entry, LogProblem) else as_kafka_reads(entry.record)
+        if isinstance(entry, LogProblem) or record is None:
+            return None
+        key = self._keys.get((entry.topic, entry.key_bytes))
+        if key is None:
+            if len(self._keys) >= _MAX_KEYS:
+                self._keys.clear()
+            key = self._keys[entry.topic, entry.key_bytes] = (
+                f'{{"key":{{"type":{record.type_id},"data":{self._text(record.key, 0)}}},"value":'
+            )
+        if record.value is None:
+            return key + "null}"
+        assert record.version is not None
+        return f'{key}{{"version":{record.version},"data":{self._text(record.value, record.version)}}}}}'
+
+    def _text(self, message: Message, version: int) -> str:
+        text = _encode(to_kafka_json(message, version))
+        if "\\u00" in text:
+            # Jackson writes \u001F where Python writes \u001f.
+            text = _ESCAPE.sub(lambda escape: "\\u" + escape[0][2:].upper() if escape[0][1] == "u" else escape[0], text)
+        return text

@@ -9,12 +9,12 @@ from typing import Any
 
 import click
 
-from quorate.cli.encode.input import is_no_record, json_documents, record_bytes
 from quorate.cli.errors import UserError, note
 from quorate.cli.text_input import STDIN, stdin_lines, text_lines
 from quorate.codecs.consumer_protocol import encode_protocol
 from quorate.codecs.errors import EncodeError
 from quorate.codecs.json_form import from_json
+from quorate.codecs.json_records import is_no_record, json_documents, record_bytes
 from quorate.codecs.message import Message
 from quorate.codecs.messages.protocol import (
     ConsumerProtocolAssignment,

@@ -1,6 +1,6 @@
 """`quorate serve`: the embedded cluster as a development Kafka, for clients in any language, until it is told to end.
 
-Only options, what is printed, and signals are here; the brokers are `EmbeddedKafka`'s, what is said over HTTP is `http`'s.
+Only options, what is printed, and signals are here; the brokers are `EmbeddedKafka`'s, what is said over HTTP is that of `quorate.integration.metrics`.
 """
 
 import errno
@@ -24,8 +24,8 @@ from quorate.cli.cluster.options import (
     read_properties,
     read_racks,
 )
-from quorate.cli.columns import columns
 from quorate.cli.errors import UserError, note
+from quorate.cli.output import echo_lines, next_steps, table_lines
 
 if TYPE_CHECKING:
     from quorate.integration.embedded import EmbeddedKafka
@@ -158,8 +158,7 @@ def serve(
 
             http = f"http://{endpoint(host, stack.enter_context(_http(kafka, host, metrics_port)))}"
         took_ms = (time.monotonic() - began) * 1000
-        for line in [_json(kafka, http)] if as_json else _lines(kafka, http, data, security, took_ms):
-            click.echo(line)
+        echo_lines([_json(kafka, http)] if as_json else _lines(kafka, http, data, security, took_ms))
         sys.stdout.flush()
         collect_rarely()
         ended.wait()
@@ -219,7 +218,7 @@ def _remedy(message: str) -> list[str]:
 @contextmanager
 def _http(kafka: "EmbeddedKafka", host: str, port: int) -> Iterator[int]:
     try:
-        from quorate.cli.serve.http import serving_http
+        from quorate.integration.metrics import serving_http
     except ModuleNotFoundError as error:
         raise UserError(
             f"--metrics-port needs the package {error.name}", "install it: pip install 'quorate[metrics]'"
@@ -255,11 +254,9 @@ def _lines(kafka: "EmbeddedKafka", http: str | None, data: Path | None, security
     number = f"{len(brokers)} broker{'s' if len(brokers) > 1 else ''}"
     yield click.style(f"Kafka {brokers[0].version}, embedded: {number}, ready in {took_ms:.0f} ms", bold=True)
     yield ""
-    header, *body = columns(
+    yield from table_lines(
         [("broker", "rack", "address"), *((str(one.id), one.rack or "-", one.address) for one in brokers)], right=(0,)
     )
-    yield click.style(header, bold=True)
-    yield from body
     yield ""
     yield f"bootstrap servers: {kafka.bootstrap_servers}"
     config = kafka.client_config
@@ -278,10 +275,13 @@ def _lines(kafka: "EmbeddedKafka", http: str | None, data: Path | None, security
         yield f"metrics: {http}/metrics, also /health and /ready"
     yield f"data: {data}" if data is not None else "data: in memory, gone when this ends; --data DIR keeps it"
     yield ""
-    yield click.style("To try next", bold=True)
-    if "sasl_mechanism" in config:
-        yield f"  export QUORATE_SASL_USERNAME={config['sasl_plain_username']} QUORATE_SASL_PASSWORD=…"
-    yield f"  quorate decode -b {brokers[0].address}{options} --follow  {click.style('# what the group coordinators write', dim=True)}"
-    yield f"  quorate groups list -b {brokers[0].address}{options}  {click.style('# groups, with their states', dim=True)}"
+    login = (f"export QUORATE_SASL_USERNAME={config.get('sasl_plain_username')} QUORATE_SASL_PASSWORD=…", "")
+    yield from next_steps(
+        [
+            *([login] if "sasl_mechanism" in config else []),
+            (f"quorate decode -b {brokers[0].address}{options} --follow", "what the group coordinators write"),
+            (f"quorate groups list -b {brokers[0].address}{options}", "groups, with their states"),
+        ]
+    )
     yield f'In Python: KafkaConsumer("orders", bootstrap_servers="{brokers[0].address}", group_id="g")'
     yield "Ctrl-C ends it."
