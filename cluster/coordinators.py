@@ -95,13 +95,27 @@ class PartitionCoordinatorLog:
 
 
 class TopicHost(Generic[S]):
-    """The host (`quorate.coordinator.runtime.Host`) of the coordinators of one internal topic. `what`: it coordinates, as messages call it."""
+    """The host (`quorate.coordinator.runtime.Host`) of the coordinators of one internal topic.
 
-    def __init__(self, cluster: "ClusterCore", topic: str, what: str, new_shard: Callable[[], S]) -> None:
+    `what`: it coordinates, as messages call it; `loads_all`: leaders load logs before anybody asks for them; `base_sequence`: of batches.
+    """
+
+    def __init__(
+        self,
+        cluster: "ClusterCore",
+        topic: str,
+        what: str,
+        new_shard: Callable[[PartitionState], S],
+        *,
+        loads_all: bool = False,
+        base_sequence: int = 0,
+    ) -> None:
         self.cluster = cluster
         self.topic = topic
         self.what = what
         self._new_shard = new_shard
+        self._loads_all = loads_all
+        self._base_sequence = base_sequence
 
     def partition_for(self, key: str) -> PartitionState | None:
         """The partition that a group or transactional id is in; `None` while the topic does not exist."""
@@ -115,15 +129,15 @@ class TopicHost(Generic[S]):
 
     def new_shard(self, partition: PartitionState) -> S:
         """A shard that knows nothing yet."""
-        return self._new_shard()
+        return self._new_shard(partition)
 
     def log(self, partition: PartitionState) -> PartitionCoordinatorLog:
         """A partition's log."""
-        return PartitionCoordinatorLog(partition)
+        return PartitionCoordinatorLog(partition, base_sequence=self._base_sequence)
 
     def loads_early(self, partition: PartitionState) -> bool:
-        """A group's log is loaded when its coordinator is first asked for something."""
-        return False
+        """Whether a log is loaded before its coordinator is first asked for something; an empty one never is."""
+        return self._loads_all and partition.log.next_offset > 0
 
     def unreadable(self, partition: PartitionState, error: Exception) -> None:
         """Tell the owner."""

@@ -37,7 +37,7 @@ from quorate.cluster.storage.data import DataDirectory, why_unusable
 from quorate.cluster.storage.metadata import TopicsChange
 from quorate.cluster.storage.metadata_state import TopicFacts
 from quorate.cluster.topics import Elections, PartitionState, TopicState, is_valid_name
-from quorate.cluster.transactions import Transactions
+from quorate.cluster.transactions import TransactionCoordinators
 from quorate.cluster.turns import Turns, Work, at_once
 from quorate.codecs import Uuid
 from quorate.codecs.api.error_codes import ErrorCode
@@ -116,7 +116,7 @@ class ClusterCore:
         self._known_configs: dict[tuple[frozenset[tuple[str, str]], int], LogConfig] = {}
         self.image = MetadataImage.EMPTY
         self.groups = GroupCoordinators(self)
-        self.transactions = Transactions(self)
+        self.transactions = TransactionCoordinators(self)
         self.maintenance = Maintenance(self)
         self.turns = Turns(partial(self.failed, "a large request"))
         self.changes = Changes()
@@ -587,7 +587,7 @@ class ClusterCore:
 
     def _leaders_changed(self) -> None:
         self.groups.runtime.leaders_changed()
-        self.transactions.leaders_changed()
+        self.transactions.runtime.leaders_changed()
 
     # ---- what is kept
 
@@ -758,7 +758,7 @@ class ClusterCore:
         self.maintenance.stop()
         self.turns.close()
         self.changes.finish()
-        self.transactions.close()
+        self.transactions.runtime.close()
         self.groups.runtime.close()
         if self.data is not None:
             try:

@@ -71,7 +71,7 @@ class GroupCoordinators:
     def _new_id(self) -> UUID:
         return UUID(int=self.cluster.random.getrandbits(128), version=4)
 
-    def _new_shard(self) -> GroupCoordinatorShard:
+    def _new_shard(self, partition: PartitionState) -> GroupCoordinatorShard:
         shard = GroupCoordinatorShard(
             self.cluster.settings.coordinator,
             image=self.cluster.image,

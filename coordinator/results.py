@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from quorate.codecs import CoordinatorRecord
 
@@ -84,5 +84,5 @@ class Task:
     """
 
     name: str
-    operation: Callable[[int], Result[None]]
+    operation: Callable[[int], Result[Any]]
     work: Callable[[], Generator[None, None, None]] | None = None

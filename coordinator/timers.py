@@ -3,7 +3,7 @@
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from quorate.coordinator.results import Result
@@ -24,7 +24,7 @@ class Timer:
 
     key: str
     at_ms: int
-    operation: "Callable[[int], Result[None]]"
+    operation: "Callable[[int], Result[Any]]"
     retry_ms: int | None
     order: int
     queued: int
@@ -51,7 +51,7 @@ class Timers:
         self,
         key: str,
         at_ms: int,
-        operation: "Callable[[int], Result[None]]",
+        operation: "Callable[[int], Result[Any]]",
         *,
         retry_ms: int | None = RETRY_BACKOFF_MS,
     ) -> None:
@@ -68,7 +68,7 @@ class Timers:
         if len(self._queue) > 64 + 4 * len(self._timers):  # of timers that were taken back again and again
             self._fill_queue()
 
-    def schedule_if_absent(self, key: str, at_ms: int, operation: "Callable[[int], Result[None]]") -> None:
+    def schedule_if_absent(self, key: str, at_ms: int, operation: "Callable[[int], Result[Any]]") -> None:
         """Set a timer unless there is one with this key."""
         if key not in self._timers:
             self.schedule(key, at_ms, operation)

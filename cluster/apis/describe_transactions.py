@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.topics import is_valid_name
-from quorate.cluster.transaction_records import STATUS_NAMES, Status, Transaction
 from quorate.cluster.turns import Work, each
 from quorate.codecs.api.broker import (
     DescribeProducersRequest,
@@ -25,6 +24,7 @@ from quorate.codecs.api.broker.list_transactions import TransactionState as List
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.coordinator.consumer.patterns import PatternError, compiled
 from quorate.coordinator.errors import ApiError
+from quorate.coordinator.transactions.records import STATUS_NAMES, Status, Transaction
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker

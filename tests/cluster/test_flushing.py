@@ -14,7 +14,6 @@ from quorate.cluster.core import ClusterCore
 from quorate.cluster.log_config import LogConfig
 from quorate.cluster.storage.checksums import CHECKSUMS
 from quorate.cluster.storage.cleaning import clean
-from quorate.cluster.transaction_records import Status
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.api import OffsetCommitRequest, OffsetFetchRequest
 from quorate.codecs.api.broker import (
@@ -40,6 +39,7 @@ from quorate.codecs.api.offset_commit import OffsetCommitRequestPartition, Offse
 from quorate.codecs.api.offset_fetch import OffsetFetchRequestGroup
 from quorate.codecs.batches import BatchRecord, encode_batch
 from quorate.codecs.message import TRANSACTION_STATE
+from quorate.coordinator.transactions.records import Status
 from tests.cluster.conftest import QUICK
 from tests.cluster.folder import Folder
 from tests.cluster.test_log import NOW_MS, batch

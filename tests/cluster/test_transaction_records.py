@@ -6,10 +6,11 @@ from random import Random
 import pytest
 
 from quorate.cluster import ManualClock
-from quorate.cluster.transaction_records import Status, Transaction, record_of, transaction_of
+from quorate.cluster.coordinators import PartitionCoordinatorLog
 from quorate.codecs import CoordinatorRecord, encode_record, read_log
 from quorate.codecs.message import TRANSACTION_STATE
 from quorate.codecs.messages.transaction import TransactionLogKey, TransactionLogValue
+from quorate.coordinator.transactions.records import Status, Transaction, record_of, transaction_of
 from tests.cluster.test_restart import quiet_core
 from tests.codecs.captures import PARTITIONS, CapturedPartition
 
@@ -53,15 +54,7 @@ def test_requests_that_led_to_the_records_of_brokers_lead_to_the_same_here(captu
     clock = ManualClock()
     core = quiet_core(None, clock)
     core.features["transaction.version"] = 2 if newer else 0
-    core.internal_topic(TRANSACTION_STATE)
-    put = core.transactions._put
-    ours: list[Transaction] = []
-
-    def noted(coordinator: object, found: Transaction) -> Transaction:
-        ours.append(put(coordinator, found))  # type: ignore[arg-type]
-        return ours[-1]
-
-    core.transactions._put = core.transactions._ends._put = noted  # type: ignore[method-assign,assignment]
+    topic = core.internal_topic(TRANSACTION_STATE)
     theirs = states(captured)
     known: dict[str, Transaction] = {}
     for place, state in enumerate(theirs):
@@ -96,5 +89,10 @@ def test_requests_that_led_to_the_records_of_brokers_lead_to_the_same_here(captu
             by_id.setdefault(one.transactional_id, []).append(kept)
         return by_id
 
+    ours = [
+        transaction_of(stored.record.key, stored.record.value)  # type: ignore[union-attr,arg-type]
+        for partition in topic.partitions
+        for stored in PartitionCoordinatorLog(partition).read()
+    ]
     assert bare(ours) == bare(theirs)
     assert len(ours) == len(theirs) > 4

@@ -1,5 +1,6 @@
 """Transaction coordinators know what their log says: wherever it is read, whoever leads, and they end what nobody ends (KIP-98, KIP-890)."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,13 +8,13 @@ import pytest
 from quorate.cluster import ManualClock
 from quorate.cluster.coordinators import PartitionCoordinatorLog
 from quorate.cluster.core import ClusterCore
-from quorate.cluster.transaction_records import Status, record_of, transaction_of
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches import BatchRecord, encode_batch
 from quorate.codecs.message import TRANSACTION_STATE
 from quorate.coordinator.errors import ApiError
 from quorate.coordinator.log import AppendError, StoredRecord
+from quorate.coordinator.transactions.records import Status, record_of, transaction_of
 from tests.cluster.damage import crash
 from tests.cluster.test_killed import Steps
 from tests.cluster.test_restart import quiet_core
@@ -161,11 +162,9 @@ def test_the_last_epoch_is_followed_by_another_producer_id_and_the_markers_close
     producer_id, epoch = begin(core)
     for _ in range(3):
         producer_id, epoch = core.transactions.end("t", producer_id, epoch, commit=False, raise_epoch=True)
-    coordinator = core.transactions._running[core.transactions.partition_for("t").index]  # type: ignore[union-attr]
-    from dataclasses import replace
-
+    (coordinator,) = core.transactions.runtime
     last = 0x7FFE
-    coordinator.by_id["t"] = replace(coordinator.by_id["t"], epoch=last)
+    coordinator.shard.by_id["t"] = replace(coordinator.shard.by_id["t"], epoch=last)
     core.transactions.add("t", producer_id, last, [("orders", 0)])
     write(core, producer_id, last)
     new_id, new_epoch = core.transactions.end("t", producer_id, last, commit=True, raise_epoch=True)
