@@ -80,3 +80,29 @@ def test_an_expected_failure_stays_one_in_ci(pytester, monkeypatch):
     pytester.makepyfile("import pytest\n@pytest.mark.xfail\ndef test(): assert False")
     monkeypatch.setenv("CI", "true")
     pytester.runpytest_subprocess().assert_outcomes(xfailed=1)
+
+
+ARCHITECTURE = (ROOT / "docs" / "explanation" / "architecture.md").read_text("utf-8")
+CODE = re.compile(r"`([a-z_]+(?:/[\w.]+)*/?)`")
+
+
+def test_the_map_of_the_code_names_what_there_is() -> None:
+    places = [name for name in CODE.findall(ARCHITECTURE) if "/" in name]
+    assert len(places) > 60
+    assert [name for name in places if not (ROOT / name).exists()] == []
+
+
+def test_the_map_names_every_package() -> None:
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
+    assert packages == {"assignors", "cli", "cluster", "codecs", "coordinator", "integration", "pipeline"}
+    assert not [one for one in packages if f"| `{one}/` |" not in ARCHITECTURE]
+
+
+def test_walks_through_the_code_have_ten_stops_at_most() -> None:
+    walks = {title: body for title, _, body in (part.partition("\n") for part in ARCHITECTURE.split("\n## "))}
+    stops = {title: len(re.findall(r"^\d+\. `", body, re.MULTILINE)) for title, body in walks.items()}
+    assert {title: count for title, count in stops.items() if count} == {
+        "One heartbeat": 10,
+        "One produce request": 10,
+        "One offsets record, from segment to table": 10,
+    }
