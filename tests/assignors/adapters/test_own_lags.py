@@ -193,6 +193,7 @@ def test_aiokafkas_loop_goes_on_while_lags_are_read(plain: EmbeddedKafka) -> Non
             group_id="loop-goes-on",
             client_id="loop",
             session_timeout_ms=6_000,
+            request_timeout_ms=7_000,  # for so long closing waits for the request without a response
             partition_assignment_strategy=[aiokafka.LagAware()],
         )
         await consumer.start()
