@@ -6,7 +6,7 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
-WORKERS ?= 2
+WORKERS ?= 4
 MUTANTS ?=
 RELEASES ?=
 BENCH_ARGS ?=
@@ -27,7 +27,7 @@ DEV_EXTRAS := arrow,aiokafka,metrics,secure,spark,testcontainers,dev
 help: ## This list
 	@echo "make targets:"
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
-	@echo "Variables: PYTHON=python3.13 (which Python .venv is made with), PYTEST_ARGS='-k batches -x' (handed to pytest), WORKERS=4 (tests at a time; each may start a cluster of three brokers)"
+	@echo "Variables: PYTHON=python3.13 (which Python .venv is made with), PYTEST_ARGS='-k batches -x' (handed to pytest), WORKERS=2 (tests at a time, by default 4; each may start a cluster of three brokers, and half of their time is waiting)"
 
 demo: .venv/.core ## A cluster with three racks in one process, consumers in it, and what happens to them (needs no Java; some seconds)
 	@mkdir -p build
