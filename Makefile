@@ -19,6 +19,9 @@ FUZZERS := bench/socket_fuzz.py
 BENCHES := $(filter-out $(SWEEPS) $(FUZZERS),$(wildcard bench/[!_]*.py))
 DEV_EXTRAS := arrow,aiokafka,metrics,secure,spark,testcontainers,dev
 
+# Where Python is told to write no bytecode, as in many containers, each of the hundreds of processes that tests start would compile everything again.
+test test-quick: export PYTHONDONTWRITEBYTECODE =
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:

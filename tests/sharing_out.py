@@ -21,9 +21,9 @@ OWN_CLUSTERS = {"test_compose.py", "test_lab.py", "test_plugin.py", "test_plugin
 SECURE = {"test_faults.py", "test_live_decode.py"}
 """Those that share the secure cluster."""
 FIRST = (
+    "secure cluster",
     "shared cluster",
     "spark",
-    "secure cluster",
     "tests/integration/test_lab.py",
     "tests/integration/test_upgrade.py",
     "pages with Spark",
