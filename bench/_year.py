@@ -27,10 +27,11 @@ sys.path.append(str(Path(__file__).parent))  # behind everything: `codecs` stays
 
 from _year_groups import Group
 
+from quorate.cluster import FileLog
 from quorate.codecs import Uuid, decode_record
 from quorate.codecs.batches import Batch, BatchRecord, encode_batch, read_batches
 from quorate.codecs.messages import OffsetCommitValue
-from quorate.coordinator import FileLog, GroupCoordinatorShard, PartitionRuntime
+from quorate.coordinator import GroupCoordinatorShard, PartitionRuntime
 from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.image import MetadataImage, TopicImage
 from quorate.coordinator.partitioning import partition_for

@@ -10,6 +10,7 @@ from quorate.cluster.embedded import EmbeddedCluster
 from quorate.cluster.errors import ClusterStateError
 from quorate.cluster.faults import Corrupt, Delay, Disconnect, Error, Silence, WaitFor
 from quorate.cluster.security import Security, make_certificate
+from quorate.cluster.storage.file_log import FileLog
 
 __all__ = [
     "Clock",
@@ -19,6 +20,7 @@ __all__ = [
     "Disconnect",
     "EmbeddedCluster",
     "Error",
+    "FileLog",
     "ManualClock",
     "RealClock",
     "Security",

@@ -7,11 +7,12 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic
 
 from quorate.cluster.clock import Handle
+from quorate.cluster.storage.file_log import blocks_of
 from quorate.cluster.topics import PartitionState
 from quorate.codecs import CoordinatorRecord, LogError
 from quorate.codecs.batches import BatchProblem, read_batches
 from quorate.coordinator.log import StoredMarker, StoredRecord
-from quorate.coordinator.log_batches import batch_of, blocks_of, in_batches, stored_in
+from quorate.coordinator.log_batches import batch_of, in_batches, stored_in
 from quorate.coordinator.partition_runtime import S
 from quorate.coordinator.partitioning import partition_for
 

@@ -1,9 +1,9 @@
-"""The group coordinator without sockets, threads or a clock.
+"""The group coordinator without sockets, files, threads or a clock.
 
 - `CoordinatorState`: what a partition of `__consumer_offsets` says, record by record: groups of every kind, and offsets.
 - `GroupCoordinatorShard`: requests in, records and responses out; `PartitionRuntime` appends, replays and responds; `CoordinatorRuntime` hosts those of all partitions.
 - `MetadataImage`, `TopicImage`: the topics that it knows; `RequestContext`: who asks, when, in which version.
-- `FileLog`: the records in files of Kafka's own form; `MemoryLog`: in memory.
+- `MemoryLog`: the records in memory. `quorate.cluster.FileLog`: in files of Kafka's own form.
 - `quorate.coordinator.bulk`, with the extra `arrow`: the state of a log by its columns, `load_state(folder)`.
 - `topic_hash`, `group_hash`: the hash by which a group notices that its topics have changed (KIP-1101), equal to Apache Kafka's bit by bit;
   `HashAlgorithm` selects the KIP text's variant instead.
@@ -16,7 +16,6 @@ from quorate.coordinator.metadata_hash import HashAlgorithm, group_hash, topic_h
 
 if TYPE_CHECKING:
     from quorate.coordinator.config import CoordinatorConfig
-    from quorate.coordinator.file_log import FileLog
     from quorate.coordinator.group_shard import GroupCoordinatorShard
     from quorate.coordinator.image import MetadataImage, TopicImage
     from quorate.coordinator.log import MemoryLog
@@ -28,7 +27,6 @@ __all__ = [
     "CoordinatorConfig",
     "CoordinatorRuntime",
     "CoordinatorState",
-    "FileLog",
     "GroupCoordinatorShard",
     "HashAlgorithm",
     "MemoryLog",
@@ -45,7 +43,6 @@ _MODULES = {
     "CoordinatorRuntime": "runtime",
     "GroupCoordinatorShard": "group_shard",
     "CoordinatorState": "state",
-    "FileLog": "file_log",
     "MemoryLog": "log",
     "MetadataImage": "image",
     "PartitionRuntime": "partition_runtime",

@@ -1,23 +1,14 @@
 """A coordinator's records as record batches, as Kafka's brokers write them, and back. Where the batches are kept is not known here."""
 
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from quorate.codecs import CoordinatorRecord, LogError, decode_record, encode_record
-from quorate.codecs.batches import Batch, BatchProblem, BatchRecord, ProblemReason, control_record, encode_batch
+from quorate.codecs.batches import Batch, BatchProblem, BatchRecord, control_record, encode_batch
 from quorate.codecs.batches.v2 import HEADER_BYTES
 from quorate.codecs.batches.writer import record_bytes
-from quorate.codecs.log.files import PartitionFiles, Segment
-from quorate.codecs.message import CONSUMER_OFFSETS
 from quorate.coordinator.log import StoredMarker, StoredRecord
-from quorate.coordinator.log_segments import damaged
 
-if TYPE_CHECKING:
-    from quorate.codecs.log.raw import RawBlock
-
-__all__ = ["batch_of", "blocks_of", "in_batches", "stored_in"]
+__all__ = ["batch_of", "in_batches", "stored_in"]
 
 
 def batch_of(
@@ -89,20 +80,3 @@ def stored_in(batch: Batch, *, topic: str, place: object) -> Iterator[StoredReco
                 producer_epoch=producer[1],
                 commit=commit,
             )
-
-
-def blocks_of(topic: str, partition: int, segments: Sequence[tuple[Path, int]]) -> Iterator["RawBlock"] | None:
-    """Segments, with their sizes in bytes, as columns, some MB at a time; `None` where pyarrow is not installed, and for other topics. Raises `LogError` for damage."""
-    if topic != CONSUMER_OFFSETS or find_spec("pyarrow") is None:
-        return None
-    return _blocks(PartitionFiles(topic, partition, tuple(Segment(path, size) for path, size in segments)))
-
-
-def _blocks(files: PartitionFiles) -> Iterator["RawBlock"]:
-    from quorate.codecs.log.raw import read_raw
-
-    for block in read_raw(files):
-        for problem in block.problems:
-            if problem.reason is not ProblemReason.OFFSET_ORDER:
-                raise damaged(problem.path, problem.position, problem.detail)
-        yield block

@@ -106,3 +106,11 @@ def test_walks_through_the_code_have_ten_stops_at_most() -> None:
         "One produce request": 10,
         "One offsets record, from segment to table": 10,
     }
+
+
+def test_the_coordinator_opens_no_files():
+    """Import contracts forbid `os` and `pathlib` there; `open` needs no import."""
+    calls = re.compile(r"(?<![\w`])open\(|\.(open|read_bytes|read_text|write_bytes|write_text|unlink|mkdir)\(")
+    files = sorted((ROOT / "coordinator").rglob("*.py"))
+    assert len(files) > 50
+    assert [str(path.relative_to(ROOT)) for path in files if calls.search(path.read_text())] == []

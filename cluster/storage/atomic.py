@@ -3,9 +3,16 @@
 import os
 from pathlib import Path
 
-from quorate.coordinator.log_segments import sync_folder
+__all__ = ["sync_folder", "write_atomically"]
 
-__all__ = ["write_atomically"]
+
+def sync_folder(folder: Path) -> None:
+    """Bring to the disk which files are in a folder. Raises `OSError`."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def write_atomically(path: Path, data: bytes, *, durable: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Compaction of a partition's log, in memory or in files: `quorate.coordinator.log_compaction` on its closed segments.
+"""Compaction of a partition's log, in memory or in files: `quorate.codecs.log.compaction` on its closed segments.
 
 The head that may be compacted ends before the segment that is written to, before the first open transaction, and before what is younger than
 `min.compaction.lag.ms`. It is worth it when the part that was never compacted is more than `min.cleanable.dirty.ratio` of it, or older than `max.compaction.lag.ms`.
@@ -13,7 +13,7 @@ from quorate.cluster.log_config import NEVER
 from quorate.cluster.storage.segment import BatchFacts, LogSegment
 from quorate.cluster.storage.stores import FileStore, MemoryStore
 from quorate.codecs.batches import Batch, BatchProblem, read_batches
-from quorate.coordinator.log_compaction import BatchWork, Cleaning
+from quorate.codecs.log.compaction import BatchWork, Cleaning
 
 __all__ = ["clean", "is_due"]
 

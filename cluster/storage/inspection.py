@@ -20,7 +20,7 @@ from quorate.codecs.batches import BatchProblem
 from quorate.codecs.batches.frames import frames, next_batch
 from quorate.codecs.batches.reader import check
 from quorate.codecs.batches.v2 import HEADER_BYTES, LOG_OVERHEAD
-from quorate.coordinator.log_segments import segment_path, segments_in
+from quorate.codecs.log.files import segment_path, segments_in
 
 __all__ = ["inspect"]
 

@@ -16,7 +16,7 @@ from uuid import uuid4
 import google_crc32c
 
 from quorate.cluster.producers import Producers
-from quorate.cluster.storage.atomic import write_atomically
+from quorate.cluster.storage.atomic import sync_folder, write_atomically
 from quorate.cluster.storage.checksums import CHECKSUMS, Checksums, SegmentSum, encode_checksums, end_line
 from quorate.cluster.storage.files import (
     AbortedTransaction,
@@ -31,7 +31,7 @@ from quorate.cluster.storage.files import (
 from quorate.cluster.storage.segment import LogSegment
 from quorate.cluster.storage.stores import Descriptors, FileStore
 from quorate.codecs import Uuid
-from quorate.coordinator.log_segments import segment_path, segments_in, sync_folder
+from quorate.codecs.log.files import segment_path, segments_in
 
 if TYPE_CHECKING:
     from quorate.cluster.log import PartitionLog

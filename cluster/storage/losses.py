@@ -8,7 +8,7 @@ from pathlib import Path
 from quorate.cluster.errors import ClusterStateError
 from quorate.cluster.storage.findings import FolderFindings, Loss
 from quorate.cluster.storage.log_files import INDEXES
-from quorate.coordinator.log_segments import segment_path
+from quorate.codecs.log.files import segment_path
 
 __all__ = ["Originals", "refusal", "repair"]
 

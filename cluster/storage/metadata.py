@@ -22,6 +22,7 @@ from quorate.codecs import LogError, Uuid
 from quorate.codecs.batches import Batch, BatchProblem, BatchRecord, encode_batch, read_batches
 from quorate.codecs.batches.writer import assemble_batch, encode_record
 from quorate.codecs.errors import DecodeError
+from quorate.codecs.log.files import segment_path
 from quorate.codecs.message import Message
 from quorate.codecs.metadata_records import (
     CLUSTER_METADATA,
@@ -30,7 +31,6 @@ from quorate.codecs.metadata_records import (
     decode_metadata,
     encode_metadata,
 )
-from quorate.coordinator.log_segments import segment_path
 
 __all__ = ["MetadataLog", "TopicsChange", "inspect_metadata"]
 

@@ -14,7 +14,7 @@ from quorate.codecs.batches.model import BatchProblem, ProblemReason
 from quorate.codecs.log.model import LogError, LogProblem
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES
 
-__all__ = ["PartitionFiles", "Segment", "find_partitions", "partition_of"]
+__all__ = ["PartitionFiles", "Segment", "find_partitions", "partition_of", "segment_path", "segments_in"]
 
 _PARTITION_FOLDER = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)")
 _SEGMENT_FILE = re.compile(
@@ -110,7 +110,7 @@ def find_partitions(
     if path.is_file():
         return [_one_partition(path.absolute().parent, [path], topic, partition)]
     if path.is_dir():
-        segments = _segments_in(path)
+        segments = segments_in(path)
         if segments:
             _check_folder(path, topic)
             return [_one_partition(path.absolute(), segments, topic, partition)]
@@ -136,7 +136,13 @@ def partition_of(folder: PurePath) -> tuple[str, int] | None:
     return (match["topic"], int(match["partition"])) if match else None
 
 
-def _segments_in(folder: Path) -> list[Path]:
+def segment_path(folder: Path, base_offset: int) -> Path:
+    """The file of the segment that begins at this offset."""
+    return folder / f"{base_offset:020}.log"
+
+
+def segments_in(folder: Path) -> list[Path]:
+    """The segments in a folder, oldest first."""
     found = [file for file in folder.iterdir() if _SEGMENT_FILE.fullmatch(file.name) and file.is_file()]
     return sorted(found, key=lambda file: int(file.stem))
 
@@ -188,7 +194,7 @@ def _in_log_directory(path: Path, topics: Collection[str], partition: int | None
 def _in_folder(topic: str, number: int, folder: Path) -> PartitionFiles:
     """One partition of several: a folder that cannot be read is a problem, so that the others are."""
     try:
-        return PartitionFiles(topic, number, _sized(_segments_in(folder)))
+        return PartitionFiles(topic, number, _sized(segments_in(folder)))
     except OSError as error:
         nothing = PartitionFiles(topic, number, ())
         place = Path(error.filename) if error.filename else folder

@@ -23,10 +23,10 @@ from tests.broker.broker import LIB as BROKER_LIB
 from tests.broker.fixtures import need_broker
 from tests.cluster.conftest import QUICK
 from tests.cluster.test_clients import VALUES, fill, read
+from tests.cluster.test_file_log import commit
 from tests.cluster.test_log import batch
 from tests.codecs.test_captures import dump_batch_line, dump_record_line
 from tests.coordinator.snapshots import snapshot
-from tests.coordinator.test_file_log import commit
 from tests.oracle.client import LIB
 
 DUMP = ["java", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]

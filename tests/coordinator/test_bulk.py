@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quorate.cluster import FileLog
 from quorate.codecs import (
     CoordinatorRecord,
     LogEntry,
@@ -24,7 +25,6 @@ from quorate.codecs.log.raw import read_raw
 from quorate.codecs.record_text import learn_names
 from quorate.coordinator import GroupCoordinatorShard, PartitionRuntime, bulk
 from quorate.coordinator.bulk import load_state, replay_blocks
-from quorate.coordinator.file_log import FileLog
 from quorate.coordinator.history import state_at
 from quorate.coordinator.log import ColumnarLog, MemoryLog
 from quorate.coordinator.state import CoordinatorState, ReplayError
@@ -203,7 +203,7 @@ def test_without_pyarrow_a_log_is_loaded_record_by_record(tmp_path: Path) -> Non
     code = f"""
 from uuid import uuid4
 from quorate.coordinator import PartitionRuntime, GroupCoordinatorShard
-from quorate.coordinator.file_log import FileLog
+from quorate.cluster import FileLog
 with FileLog({str(tmp_path)!r}, fsync="never") as log:
     runtime = PartitionRuntime(GroupCoordinatorShard(new_id=uuid4), log, now_ms={NOW})
     runtime.load()

@@ -15,7 +15,7 @@ from quorate.coordinator.bulk import load_state
 from quorate.pipeline import group_state
 from quorate.pipeline.jobs.state import STATE
 from tests.broker.fixtures import need_broker
-from tests.coordinator.test_file_log_tools import dumped, ours
+from tests.cluster.test_file_log_tools import dumped, ours
 from tests.pipeline.jobs import comparable
 
 sys.path.append(str(Path(__file__).parents[2] / "bench"))  # behind everything: `codecs` stays the standard library's

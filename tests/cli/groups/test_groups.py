@@ -5,9 +5,10 @@ from uuid import uuid4
 
 import pytest
 
+from quorate.cluster import FileLog
 from quorate.codecs.api import OffsetCommitRequest
 from quorate.codecs.api.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from quorate.coordinator import FileLog, GroupCoordinatorShard, PartitionRuntime
+from quorate.coordinator import GroupCoordinatorShard, PartitionRuntime
 from quorate.coordinator.results import RequestContext
 from tests.coordinator.captures import CAPTURES, checkpoints, folders
 

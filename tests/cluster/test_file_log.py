@@ -13,6 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from quorate.cluster import FileLog
+from quorate.cluster.storage.file_log import Fsync
 from quorate.codecs import CoordinatorRecord, LogEntry, LogError, Uuid, read_log
 from quorate.codecs.batches import Batch, BatchRecord, encode_batch, read_batches
 from quorate.codecs.batches.v2 import HEADER_BYTES
@@ -20,10 +22,8 @@ from quorate.codecs.messages.classic_group import GroupMetadataKey
 from quorate.codecs.record_encode import encode_record
 from quorate.coordinator import CoordinatorConfig, GroupCoordinatorShard, PartitionRuntime
 from quorate.coordinator.errors import ErrorCode
-from quorate.coordinator.file_log import FileLog
 from quorate.coordinator.image import MetadataImage, TopicImage
 from quorate.coordinator.log import AppendError, CoordinatorLog, MemoryLog, StoredMarker, StoredRecord
-from quorate.coordinator.log_segments import Fsync
 from quorate.coordinator.records import empty_classic_group, offset_commit, tombstone
 from tests.oracle.client import Oracle
 
@@ -359,7 +359,7 @@ def test_appending_nothing_writes_nothing(tmp_path: Path) -> None:
 
 READ_ALL = """
 import resource, sys
-from quorate.coordinator.file_log import FileLog
+from quorate.cluster import FileLog
 with FileLog(sys.argv[1], fsync="never") as log:
     entries = log.read()
     for _ in range(20_000):

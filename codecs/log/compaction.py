@@ -1,43 +1,29 @@
-"""Compaction of closed segments: of each key the last record stays, at its offset, as the cleaner of Kafka's brokers keeps it for a compacted topic.
+"""Compaction of closed segments: the rule by which the cleaner of Kafka's brokers keeps the last record of each key, at its offset.
 
 - Records of aborted transactions go. Nothing is touched from the segment on in which the first open transaction begins: how it ends is not known (KIP-98).
 - A tombstone stays for the pass that first meets it, which writes a delete horizon into its batch (KIP-534), and goes with the first pass at or after that time.
   So does a transaction's marker once no record of the transaction is left; before, it is needed.
-- Segments are replaced one by one, oldest first: after a crash in between, what a tombstone has deleted is gone before the tombstone is.
+- Whoever replaces segments does it one by one, oldest first: after a crash in between, what a tombstone has deleted is gone before the tombstone is.
 
-Segments are not joined; one of which nothing is left is deleted. Memory: the keys, and one batch.
+Segments are not joined. Memory: the keys, and one batch. Where segments are, and how they are replaced, is not known here.
 """
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from quorate.codecs import LogError
 from quorate.codecs.batches import Batch, BatchHeader, BatchProblem, BatchRecord, encode_like
+from quorate.codecs.log.model import LogError
 from quorate.codecs.log.transactions import TransactionIndex, Transactions
-from quorate.coordinator.log_segments import Fsync, batches, sync_folder
 
-__all__ = ["BatchWork", "Cleaning", "ClosedSegment", "Compaction", "compact"]
+__all__ = ["BatchWork", "Cleaning", "ClosedSegment"]
 
 T = TypeVar("T")
 
 _MANY_RECORDS = 2_000
 """More than a few milliseconds' worth; 300,000 take a second."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compaction:
-    """What a pass did: `segments` that were looked at, records (markers included) and bytes in them before and after."""
-
-    segments: int
-    records_before: int
-    records_after: int
-    bytes_before: int
-    bytes_after: int
 
 
 class ClosedSegment(Protocol):
@@ -82,50 +68,6 @@ class BatchWork(Generic[T]):
         if self._error is not None:
             raise self._error
         return self._result
-
-
-@dataclass(frozen=True, slots=True)
-class _Closed:
-    path: Path
-
-    @property
-    def base_offset(self) -> int:
-        return int(self.path.stem)
-
-    @property
-    def place(self) -> str:
-        return str(self.path)
-
-    def batches(self) -> Iterator[Batch]:
-        return batches(self.path)
-
-
-def compact(
-    closed: Sequence[Path],
-    newest: Path,
-    newest_end: int | None = None,
-    *,
-    now_ms: int,
-    tombstone_retention_ms: int = 0,
-    fsync: Fsync = "always",
-) -> Compaction:
-    """Compact the closed segments of a partition, oldest first; `newest`, up to byte `newest_end`, only tells how transactions ended.
-
-    Raises `LogError` for damage, before anything is changed, and `OSError`. Nobody may read the log meanwhile.
-    """
-    cleaning = Cleaning(now_ms=now_ms, tombstone_retention_ms=tombstone_retention_ms)
-    for _ in cleaning.look([_Closed(path) for path in closed], batches(newest, newest_end), int(newest.stem)):
-        pass
-    paths = [Path(one.place) for one in cleaning.segments]
-    sizes = [path.stat().st_size for path in paths]
-    left = [_replace(Path(one.place), _results(cleaning.cleaned(one)), fsync) for one in cleaning.segments]
-    return Compaction(
-        segments=len(paths),
-        records_before=cleaning.met,
-        records_after=cleaning.kept,
-        bytes_before=sum(sizes),
-        bytes_after=sum(left),
-    )
 
 
 class Cleaning:
@@ -223,13 +165,6 @@ class Cleaning:
         return header.transactional and self._transactions.is_aborted(header.producer_id, header.base_offset)
 
 
-def _results(works: Iterable[BatchWork[bytes | None]]) -> Iterator[bytes]:
-    for work in works:
-        data = work.result()
-        if data is not None:
-            yield data
-
-
 def _encoded(batch: Batch, count: int, horizon_ms: int | None, kept: list[BatchRecord]) -> bytes:
     """The batch with what stays, in the offsets it had; its own bytes if nothing changes."""
     header = batch.header
@@ -253,23 +188,3 @@ def _records(segment: ClosedSegment, batch: Batch) -> list[BatchRecord]:
             )
         records.append(record)
     return records
-
-
-def _replace(path: Path, content: Iterator[bytes], fsync: Fsync) -> int:
-    """Write the segment anew beside it, and put that in its place; returns its bytes."""
-    cleaned = path.with_name(path.name + ".cleaned")  # a rest of this, from a crash, is overwritten by the next pass
-    size = 0
-    with cleaned.open("wb") as file:
-        for batch in content:
-            size += file.write(batch)
-        file.flush()
-        if fsync == "always":
-            os.fsync(file.fileno())
-    if size:
-        cleaned.replace(path)
-    else:
-        cleaned.unlink()
-        path.unlink()
-    if fsync == "always":
-        sync_folder(path.parent)
-    return size

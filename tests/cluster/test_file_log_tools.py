@@ -5,16 +5,17 @@ from pathlib import Path
 
 import pytest
 
+from quorate.cluster import FileLog
 from quorate.codecs import encode_record, read_log
 from quorate.codecs.batches import Batch, BatchRecord, encode_batch, read_batches
 from quorate.codecs.record_model import CoordinatorRecord
-from quorate.coordinator import FileLog, GroupCoordinatorShard, PartitionRuntime
+from quorate.coordinator import GroupCoordinatorShard, PartitionRuntime
 from quorate.coordinator.log import StoredMarker, StoredRecord
 from tests.broker.broker import LIB as BROKER_LIB
 from tests.broker.fixtures import need_broker
+from tests.cluster.test_file_log import NOW, commit, write_some
 from tests.codecs.test_captures import dump_batch_line, dump_record_line
 from tests.coordinator.recorded import Recorded, recorded
-from tests.coordinator.test_file_log import NOW, commit, write_some
 from tests.oracle.client import LIB
 
 # What classic members hand out there is not of the consumer protocol, as which the tool prints it.

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from quorate.cluster import FileLog
 from quorate.codecs import CoordinatorRecord, LogEntry, LogError, read_log
 from quorate.codecs.batches.model import ControlRecord
 from quorate.codecs.messages.classic_group import GroupMetadataKey
 from quorate.codecs.messages.offsets import OffsetCommitKey
 from quorate.codecs.record_encode import encode_record
 from quorate.coordinator import CoordinatorConfig, CoordinatorState
-from quorate.coordinator.file_log import FileLog
 from quorate.coordinator.history.views import view
 from quorate.coordinator.log import StoredMarker, StoredRecord
 from quorate.coordinator.records import empty_classic_group, offset_commit, tombstone

@@ -9,26 +9,43 @@ being written. One `FileLog` writes to a folder at a time; that is the caller's 
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
-from quorate.codecs import CoordinatorRecord
-from quorate.codecs.batches import encode_marker
+from quorate.cluster.storage.atomic import sync_folder
+from quorate.codecs import CoordinatorRecord, LogError
+from quorate.codecs.batches import Batch, BatchProblem, ProblemReason, encode_marker, read_batches
+from quorate.codecs.log.compaction import BatchWork, Cleaning
+from quorate.codecs.log.files import PartitionFiles, Segment, segment_path, segments_in
 from quorate.codecs.message import CONSUMER_OFFSETS
 from quorate.coordinator.errors import ErrorCode
 from quorate.coordinator.log import AppendError, StoredMarker, StoredRecord
-from quorate.coordinator.log_batches import batch_of, blocks_of, in_batches, stored_in
-from quorate.coordinator.log_compaction import Compaction, compact
-from quorate.coordinator.log_segments import Fsync, batches, recovered, segment_path, segments_in, sync_folder
+from quorate.coordinator.log_batches import batch_of, in_batches, stored_in
 
 if TYPE_CHECKING:
     from quorate.codecs.log.raw import RawBlock
 
-__all__ = ["FileLog"]
+__all__ = ["Compaction", "FileLog", "Fsync", "blocks_of"]
+
+Fsync: TypeAlias = Literal["always", "never"]
+"""Whether what is written is on the disk before it is acknowledged (`fsync`), or is left to the operating system, which loses it when the power fails."""
 
 _LARGEST_SEGMENT_BYTES = (1 << 31) - 1
 """Kafka's positions in a file are int32."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compaction:
+    """What a pass did: `segments` that were looked at, records (markers included) and bytes in them before and after."""
+
+    segments: int
+    records_before: int
+    records_after: int
+    bytes_before: int
+    bytes_after: int
 
 
 class FileLog:
@@ -140,7 +157,7 @@ class FileLog:
             self._roll()
 
     def compact(self, *, now_ms: int, tombstone_retention_ms: int = 0) -> Compaction:
-        """Keep the last record of each key in the closed segments (`quorate.coordinator.log_compaction`): loading the log gives the same as before.
+        """Keep the last record of each key in the closed segments (`quorate.codecs.log.compaction`): loading the log gives the same as before.
 
         Tombstones stay for one pass at least, and for `tombstone_retention_ms` after it. What `read` gave before must have been read.
         Raises `LogError` for damage, before anything is changed, and `OSError`.
@@ -213,3 +230,149 @@ class FileLog:
         for path in segments:
             for batch in batches(path, newest_size if path == segments[-1] else None):
                 yield from stored_in(batch, topic=self.topic, place=path)
+
+
+# ---- reading segments
+
+
+def batches(path: Path, end: int | None = None) -> Iterator[Batch]:
+    """The batches of a segment, up to byte `end`. One at a time is in memory. Raises `LogError` at the first damage."""
+    with path.open("rb") as file:
+        for batch in read_batches(file):
+            if isinstance(batch, BatchProblem):
+                if end is None or batch.position < end:
+                    raise damaged(path, batch.position, batch.detail)
+                return
+            if end is not None and batch.header.position >= end:
+                return
+            yield batch
+
+
+def recovered(path: Path) -> tuple[int, int]:
+    """Where the whole batches of the newest segment end, as a position in the file and as the next offset: behind it is what a crash left of a write.
+
+    Raises `LogError` for damage that no crash in a write leaves, because whole batches follow it.
+    """
+    position, next_offset = 0, int(path.stem)
+    with path.open("rb") as file:
+        for batch in read_batches(file):
+            if isinstance(batch, BatchProblem):
+                if not _torn(path, batch, next_offset):
+                    raise damaged(path, batch.position, batch.detail)
+                break
+            position = batch.header.position + batch.header.size_bytes
+            next_offset = batch.header.last_offset + 1
+    return position, next_offset
+
+
+def _torn(path: Path, problem: BatchProblem, next_offset: int) -> bool:
+    """Whether this is the rest of the last write: nothing that was written after it follows.
+
+    What looks like a batch inside it may be in a record's value, which a client chose; what was written after it has a later offset than the next.
+    """
+    if problem.reason is ProblemReason.TORN_TAIL:
+        return True
+    with path.open("rb") as file:
+        found = (each for each in read_batches(file, skip_corrupt=True) if isinstance(each, Batch))
+        return not any(
+            each.header.position > problem.position and each.header.base_offset > next_offset for each in found
+        )
+
+
+def damaged(path: Path, position: int, detail: str) -> LogError:
+    """What to say of damage in a segment, and what to do."""
+    return LogError(
+        f"{path}, position {position:,}: {detail}; "
+        "restore the file from a copy, or read what is left with read_log(skip_corrupt=True)"
+    )
+
+
+def blocks_of(topic: str, partition: int, segments: Sequence[tuple[Path, int]]) -> Iterator["RawBlock"] | None:
+    """Segments, with their sizes in bytes, as columns, some MB at a time; `None` where pyarrow is not installed, and for other topics. Raises `LogError` for damage."""
+    if topic != CONSUMER_OFFSETS or find_spec("pyarrow") is None:
+        return None
+    return _blocks(PartitionFiles(topic, partition, tuple(Segment(path, size) for path, size in segments)))
+
+
+def _blocks(files: PartitionFiles) -> Iterator["RawBlock"]:
+    from quorate.codecs.log.raw import read_raw
+
+    for block in read_raw(files):
+        for problem in block.problems:
+            if problem.reason is not ProblemReason.OFFSET_ORDER:
+                raise damaged(problem.path, problem.position, problem.detail)
+        yield block
+
+
+# ---- compaction
+
+
+@dataclass(frozen=True, slots=True)
+class _Closed:
+    path: Path
+
+    @property
+    def base_offset(self) -> int:
+        return int(self.path.stem)
+
+    @property
+    def place(self) -> str:
+        return str(self.path)
+
+    def batches(self) -> Iterator[Batch]:
+        return batches(self.path)
+
+
+def compact(
+    closed: Sequence[Path],
+    newest: Path,
+    newest_end: int | None = None,
+    *,
+    now_ms: int,
+    tombstone_retention_ms: int = 0,
+    fsync: Fsync = "always",
+) -> Compaction:
+    """Compact the closed segments of a partition, oldest first; `newest`, up to byte `newest_end`, only says how transactions ended.
+
+    Raises `LogError` for damage, before anything is changed, and `OSError`. Nobody may read the log meanwhile.
+    """
+    cleaning = Cleaning(now_ms=now_ms, tombstone_retention_ms=tombstone_retention_ms)
+    for _ in cleaning.look([_Closed(path) for path in closed], batches(newest, newest_end), int(newest.stem)):
+        pass
+    paths = [Path(one.place) for one in cleaning.segments]
+    sizes = [path.stat().st_size for path in paths]
+    left = [_replace(Path(one.place), _results(cleaning.cleaned(one)), fsync) for one in cleaning.segments]
+    return Compaction(
+        segments=len(paths),
+        records_before=cleaning.met,
+        records_after=cleaning.kept,
+        bytes_before=sum(sizes),
+        bytes_after=sum(left),
+    )
+
+
+def _results(works: Iterable[BatchWork[bytes | None]]) -> Iterator[bytes]:
+    for work in works:
+        data = work.result()
+        if data is not None:
+            yield data
+
+
+def _replace(path: Path, content: Iterator[bytes], fsync: Fsync) -> int:
+    """Write the segment anew beside it, and put that in its place; returns its bytes."""
+    cleaned = path.with_name(path.name + ".cleaned")  # a rest of this, from a crash, is overwritten by the next pass
+    size = 0
+    with cleaned.open("wb") as file:
+        for batch in content:
+            size += file.write(batch)
+        file.flush()
+        if fsync == "always":
+            os.fsync(file.fileno())
+    if size:
+        cleaned.replace(path)
+    else:
+        cleaned.unlink()
+        path.unlink()
+    if fsync == "always":
+        sync_folder(path.parent)
+    return size
