@@ -62,14 +62,7 @@ class RecordBounds:
             good = found if good is None else good & found
         if good is None or bool(good.all()):
             return records
-        which = np.flatnonzero(good)
-        return Records(
-            records.keys[which],
-            records.values[which],
-            records.batch[which],
-            records.offset[which],
-            records.timestamp[which],
-        )
+        return records[np.flatnonzero(good)]
 
     def _of_keys(self, keys: Slots, topic: str) -> Bools:
         ids = int16_at(keys)

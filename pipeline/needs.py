@@ -6,7 +6,7 @@ Always more is kept than the job will use, never less: it looks at the rows as i
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -76,9 +76,9 @@ class Needs:
     ) -> "Selection":
         """What is needed of the records of a block. `batches`: those that the records are of; `end_offset`: where the log is known to end for this."""
         if self.until_offsets is not None:
-            records = _chosen(records, np.flatnonzero(records.offset <= self._end(topic, partition)))
+            records = records[np.flatnonzero(records.offset <= self._end(topic, partition))]
         if end_offset is not None:
-            records = _chosen(records, np.flatnonzero(records.offset < end_offset))
+            records = records[np.flatnonzero(records.offset < end_offset)]
         if not len(records) or not bool((records.offset[1:] > records.offset[:-1]).all()):
             return Selection(records, None, None)
         needed = np.zeros(len(records), np.bool_)
@@ -86,7 +86,7 @@ class Needs:
             later = is_later(records.timestamp, self.until_ms)
             if bool(later.any()):
                 end = int(later.argmax()) + 1
-                records, needed = _chosen(records, slice(0, end)), needed[:end]
+                records, needed = records[:end], needed[:end]
                 needed[-1] = True
         if self.what != "state":
             commits = np.isin(int16_at(records.keys), _COMMITS)
@@ -147,7 +147,7 @@ class Selection:
 
     def of_places(self, places: Ints) -> Records:
         """These of the records."""
-        return self.records if len(places) == len(self.records) else _chosen(self.records, places)
+        return self.records if len(places) == len(self.records) else self.records[places]
 
 
 def is_later(timestamp: Ints, moment_ms: int) -> Bools:
@@ -167,13 +167,3 @@ def _last_places(numbers: Ints) -> Ints:
     )  # of several assignments to one place the last one counts; those of -1 have the last place
     last = last[:size]
     return last[last >= 0]
-
-
-def _chosen(records: Records, which: Any) -> Records:
-    return Records(
-        records.keys[which],
-        records.values[which],
-        records.batch[which],
-        records.offset[which],
-        records.timestamp[which],
-    )

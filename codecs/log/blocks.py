@@ -5,6 +5,7 @@ that do not fit) is read batch by batch by `quorate.codecs.batches`, which also 
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import google_crc32c
 import numpy as np
@@ -122,10 +123,11 @@ class Records:
     def __len__(self) -> int:
         return len(self.batch)
 
-    def part(self, first: int, end: int) -> "Records":
-        """Some of them, not copied."""
-        rows = slice(first, end)
-        return Records(self.keys[rows], self.values[rows], self.batch[rows], self.offset[rows], self.timestamp[rows])
+    def __getitem__(self, which: Any) -> "Records":
+        """Some of them: by their places, or not copied, by a slice."""
+        return Records(
+            self.keys[which], self.values[which], self.batch[which], self.offset[which], self.timestamp[which]
+        )
 
 
 ARENA_BYTES = 16 << 20
@@ -183,9 +185,7 @@ def some_records_of(batches: Batches, limit_bytes: int) -> tuple[Records, list[B
     if not bool(unusual.any()):
         return records, [], used
     keep = np.flatnonzero(~unusual[owner])
-    sound = Records(
-        records.keys[keep], records.values[keep], records.batch[keep], records.offset[keep], records.timestamp[keep]
-    )
+    sound = records[keep]
     return *_with_unusual(sound, batches, np.flatnonzero(unusual), arena, limit_bytes), used
 
 

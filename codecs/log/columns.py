@@ -261,7 +261,7 @@ class PartitionColumns:
             found = [self.files.problem(segment, problem, shift=position) for problem in broken]
             # A batch of a kilobyte may have millions of records: what is made of them in between is made for some at a time.
             for first in range(0, max(len(records), 1), _RECORDS_AT_ONCE):
-                part = records if len(records) <= _RECORDS_AT_ONCE else records.part(first, first + _RECORDS_AT_ONCE)
+                part = records if len(records) <= _RECORDS_AT_ONCE else records[first : first + _RECORDS_AT_ONCE]
                 yield FoundRecords(found, data, part, used)
                 found = []
             data = data.select(np.arange(used, len(data)))
