@@ -17,6 +17,7 @@ from quorate.codecs.columnar.columns import distinct_keys
 from quorate.codecs.columnar.frame import Bools, Buffer, Ints
 from quorate.codecs.columnar.slots import Slots, binary_array, int16_at, read_slots, values_in
 from quorate.codecs.log.raw import RawBlock
+from quorate.codecs.log.state_records import COMMIT_TYPE_IDS
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES
 from quorate.codecs.messages.offsets import OffsetCommitValue
 from quorate.codecs.records import encode_message
@@ -35,7 +36,6 @@ __all__ = [
 ]
 
 COMMIT = RECORD_TYPES[CONSUMER_OFFSETS][1]
-LEGACY_TYPE = 0
 TYPES = RECORD_TYPES[CONSUMER_OFFSETS]
 
 CHUNK = 1 << 14
@@ -124,7 +124,7 @@ def marks(other: Other) -> tuple[bytes, bool] | None:
     if key is None or len(key) < 4:
         return None
     type_id = int.from_bytes(key[:2], "big")
-    if type_id in (LEGACY_TYPE, COMMIT.type_id):
+    if type_id in COMMIT_TYPE_IDS:
         return group_of(key), other.value is None or other.producer_id < 0
     # Whatever has a value at most makes a group, or replaces it.
     return (group_of(key), True) if other.value is None and type_id in TYPES else None

@@ -14,19 +14,14 @@ from quorate.codecs.batches.v2 import TRANSACTIONAL
 from quorate.codecs.columnar.frame import Bools, Ints
 from quorate.codecs.columnar.slots import binary_array, int16_at
 from quorate.codecs.log.blocks import Batches, Records
-from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES
+from quorate.codecs.log.state_records import COMMIT_TYPE_IDS
 from quorate.pipeline.schema import LATEST_MS
 
-__all__ = ["COMMIT_TYPES", "Log", "Needs", "What", "is_later"]
+__all__ = ["Log", "Needs", "What", "is_later"]
 
 What: TypeAlias = Literal["state", "groups", "commits"]
 Log: TypeAlias = tuple[str | None, int]
 """Topic and partition; without a topic that partition of any."""
-
-COMMIT_TYPES: Final = ("OffsetCommit", "LegacyOffsetCommit")
-"""Offsets; all others are records of groups."""
-
-_COMMITS: Final = [number for number, one in RECORD_TYPES[CONSUMER_OFFSETS].items() if one.name in COMMIT_TYPES]
 
 NO_TIMESTAMP: Final = -1
 """What a record has that does not say when it was written, which is therefore later than nothing."""
@@ -89,7 +84,7 @@ class Needs:
                 records, needed = records[:end], needed[:end]
                 needed[-1] = True
         if self.what != "state":
-            commits = np.isin(int16_at(records.keys), _COMMITS)
+            commits = np.isin(int16_at(records.keys), COMMIT_TYPE_IDS)
             if self.what == "groups" or not self.times_ms:
                 return Selection(records, needed | (~commits if self.what == "groups" else commits), None)
             numbers = np.where(commits, self._numbers(records), -1)

@@ -3,7 +3,8 @@
 - `read_log`, `read_segment`: record by record, and in the same stream, as values, what is not a record (`entries`).
 - `columns`, `raw`: the same records as Arrow columns, or as places of keys and values. Both read
   `blocks` of whole batches, which `batch_starts` finds and `crc` checks. These need NumPy.
-- `files`: which segments there are. `transactions`: how each transaction ended.
+- `files`: which segments there are. `transactions`: how each transaction ended. `compaction`,
+  `state_records`: which records can be left out.
 
 Nothing here knows what records mean (`quorate.codecs.records`) or how the bytes of one batch are
 laid out (`quorate.codecs.batches`).

@@ -8,14 +8,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
 from pyspark.sql.types import StructType
 
+from quorate.codecs.log.state_records import COMMIT_TYPES
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES, RecordType
 from quorate.codecs.wire import StringType
 from quorate.pipeline.casts import time_or_null
-from quorate.pipeline.needs import COMMIT_TYPES
 from quorate.pipeline.schema import CONTROL, GROUP_FIELDS, OptionError, column_of, struct_of
 
 __all__ = [
-    "COMMIT_TYPES",
     "LOG",
     "NO_ORDER",
     "AsOf",

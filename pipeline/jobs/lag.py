@@ -9,10 +9,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
 from pyspark.sql.types import IntegralType
 
+from quorate.codecs.log.state_records import COMMIT_TYPES
 from quorate.pipeline.casts import fitting, refused
 from quorate.pipeline.jobs.at_source import loaded
 from quorate.pipeline.jobs.columns import (
-    COMMIT_TYPES,
     AsOf,
     key_columns,
     known_offset,

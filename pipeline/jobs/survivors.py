@@ -1,4 +1,4 @@
-"""The rows that decide what is there: of each key the last one, as compaction would leave them, and what it takes to replay transactions without the rest.
+"""The rows that decide the state (`quorate.codecs.log.state_records` has the rule), found by Spark.
 
 All on the JVM's side. A first look at the keys and offsets alone finds the rows (a hash aggregation), a second one takes them out of the whole (a join with what
 was found, which is small and sent to every executor). Aggregating whole rows with `max_by` would do with one look, but sorts them all, because Spark does not
@@ -8,10 +8,10 @@ hash what has no fixed size: with 2 M rows of Parquet this way is 1.5 times as f
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
 
+from quorate.codecs.log.state_records import COMMIT_TYPES, GROUP_TYPES
 from quorate.codecs.message import RecordType
 from quorate.pipeline.jobs.at_source import loaded
 from quorate.pipeline.jobs.columns import (
-    COMMIT_TYPES,
     LOG,
     AsOf,
     is_control,
@@ -39,9 +39,6 @@ PENDING_OF = "pending_of"
 
 ABORTED = "aborted"
 """The column that says that an offset was committed in a transaction that was aborted: all that is left of it is a group."""
-
-OF_GROUPS = ("GroupMetadata", "ConsumerGroupMetadata", "ShareGroupMetadata", "StreamsGroupMetadata")
-"""The records whose tombstones delete a group."""
 
 
 _OURS = frozenset(arrow_schema().names)
@@ -138,7 +135,7 @@ def _picks(found: DataFrame, with_markers: bool) -> DataFrame:
     per_group = per_key.groupBy(*LOG, "group").agg(
         F.flatten(F.collect_list(F.array(*picked))).alias("picks"),
         F.max(made).alias("made"),
-        F.max(F.when(F.col("type").isin(*OF_GROUPS), F.col("deleted"))).alias("removed"),
+        F.max(F.when(F.col("type").isin(*GROUP_TYPES), F.col("deleted"))).alias("removed"),
     )
     makes = F.col("removed").isNull() | (F.col("made.place") > F.col("removed"))
     chosen = F.concat("picks", F.when(F.col("made").isNotNull() & makes, F.array("made")).otherwise(F.array()))
@@ -178,7 +175,7 @@ def is_in_transaction() -> Column:
 
 
 def with_outcomes(rows: DataFrame) -> DataFrame:
-    """The offsets of transactions with `outcome` (`COMMIT`, `ABORT`, null for a transaction that is open), and `settled_at`, the time of the marker."""
+    """As `quorate.codecs.log.transactions` settles them, in the JVM: the offsets of transactions with `outcome` (`COMMIT`, `ABORT`, null for a transaction that is open), and `settled_at`, the time of the marker."""
     marker = F.when(is_control() & F.col("control.name").isin("COMMIT", "ABORT"), F.struct("control.name", "timestamp"))
     # From the end: the next marker of the producer. The other way round, Spark would look at every row's followers anew.
     later = (

@@ -1,4 +1,4 @@
-"""What a stream keeps of a group between micro-batches: the last record of each key, as compaction would leave them, packed as the jobs pack rows.
+"""What a stream keeps of a group between micro-batches: the rows that decide its state (`quorate.codecs.log.state_records`), packed as the jobs pack rows.
 
 Replaying what is kept gives the state that all records give. Tombstones are kept as long as something is there that they act upon, so a group that is deleted
 leaves nothing.
@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 from pyspark.sql.streaming.stateful_processor import MapState
 
 from quorate.codecs.log.model import LogEntry
-from quorate.pipeline.jobs.columns import COMMIT_TYPES
+from quorate.codecs.log.state_records import COMMIT_TYPES, GROUP_TYPES
 from quorate.pipeline.jobs.records import PACKED, entry_of
-from quorate.pipeline.jobs.survivors import OF_GROUPS
 
 __all__ = ["KEY", "VALUE", "Kept", "Packed", "entry"]
 
@@ -94,7 +93,7 @@ class Kept:
                 made = self.rows.get((MADE, "", -1))
                 if made is None or made.offset < before.offset:
                     self._put((MADE, "", -1), before._replace(type=MADE, text="", number=-1))
-        elif row.type in OF_GROUPS and row.tombstone:
+        elif row.type in GROUP_TYPES and row.tombstone:
             self._remove((MADE, "", -1))
         self._put(row.key, row)
         if row.tombstone and row.text:
@@ -128,7 +127,7 @@ class Kept:
                 self._remove(key)
 
     def _removed_at(self) -> int:
-        deleted = [row.offset for row in self.rows.values() if row.type in OF_GROUPS and row.tombstone]
+        deleted = [row.offset for row in self.rows.values() if row.type in GROUP_TYPES and row.tombstone]
         return max(deleted, default=-1)
 
     def _put(self, key: MapKey, row: Packed) -> None:

@@ -10,7 +10,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from quorate.pipeline.jobs.columns import COMMIT_TYPES, is_control, present_types
+from quorate.codecs.log.state_records import COMMIT_TYPES
+from quorate.pipeline.jobs.columns import is_control, present_types
 from quorate.pipeline.jobs.lag import FIELDS, commits, snapshots
 from quorate.pipeline.schema import OptionError
 from quorate.pipeline.streaming.keyed import Frames, changes, frame

@@ -8,8 +8,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from quorate.codecs import Uuid
+from quorate.codecs.log.state_records import COMMIT_TYPES
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES
-from quorate.pipeline.jobs.columns import COMMIT_TYPES, LOG, known_timestamp, membership, present_types
+from quorate.pipeline.jobs.columns import LOG, known_timestamp, membership, present_types
 from quorate.pipeline.jobs.rebalances import REBALANCES, GroupRebalances
 from quorate.pipeline.streaming.kept import KEY, VALUE, Kept, Packed, entry
 from quorate.pipeline.streaming.keyed import Frames, changes, frame, keyed_rows, packed_rows, plain

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from quorate.pipeline.jobs.columns import COMMIT_TYPES
-from quorate.pipeline.jobs.survivors import OF_GROUPS
+from quorate.codecs.log.state_records import COMMIT_TYPES, GROUP_TYPES
 from quorate.pipeline.schema import OptionError
 from quorate.pipeline.streaming.kept import Packed
 
@@ -83,7 +82,7 @@ class Watch:
             yield from self._until(row.ms)
             self.clock_ms = row.ms
         self.changed.add(group)
-        if row.type in OF_GROUPS and row.tombstone:
+        if row.type in GROUP_TYPES and row.tombstone:
             self.groups.pop(group, None)
             return
         watched = self.groups.get(group)
@@ -106,7 +105,7 @@ class Watch:
         if row.type == "GroupMetadata":
             watched.has_members = bool(struct.get("members"))
             yield from self._bump(group, watched, struct.get("generation", 0), row)
-        elif row.type in OF_GROUPS:
+        elif row.type in GROUP_TYPES:
             yield from self._bump(group, watched, struct.get("epoch", 0), row)
         elif row.type.endswith("MemberMetadata"):
             if row.tombstone:
