@@ -1,8 +1,9 @@
 """A partition's log in the files of a broker: segments, partition folders, whole log directories.
 
 - `read_log`, `read_segment`: record by record, and in the same stream, as values, what is not a record (`entries`).
-- `columns`, `raw`: the same records as Arrow columns, or as places of keys and values. Both read
-  `blocks` of whole batches, which `batch_starts` finds and `crc` checks. These need NumPy.
+- `columns`, `raw`: the same records as Arrow columns, or as places of keys and values. Both read a
+  segment through `block_reader`: `blocks` of whole batches, which `batch_starts` finds and `crc`
+  checks. These need NumPy.
 - `files`: which segments there are. `transactions`: how each transaction ended. `compaction`,
   `state_records`: which records can be left out.
 

@@ -1,7 +1,16 @@
 """What becomes of transactions when logs are read."""
 
-from quorate.codecs.batches import ControlRecord, ProblemReason, encode_batch
+from io import BytesIO
+from random import Random
+
+import pytest
+
+from quorate.codecs.batches import BatchRecord, ControlRecord, ProblemReason, encode_batch, encode_marker
+from quorate.codecs.batches.frames import frames
 from quorate.codecs.log import read_log, read_segment
+from quorate.codecs.log.block_reader import transactions_in
+from quorate.codecs.log.files import find_partitions
+from quorate.codecs.log.transactions import scan
 from tests.codecs.segments import batch, damaged, marker, offsets, transactional
 
 # ---- transactions
@@ -83,3 +92,37 @@ def test_a_problem_behind_the_last_stable_offset_is_still_reported(write):
     folder = write(batch(0) + transactional(1, 1) + batch(2)[:30])
     entry, problem = read_log(folder, isolation_level="read_committed")
     assert (entry.offset, problem.reason) == (0, ProblemReason.TORN_TAIL)
+
+
+# ---- the index, batch by batch and in blocks
+
+
+def any_batch(random: Random, offset: int) -> tuple[bytes, int]:
+    """Data of four producers, markers of all kinds, and what is neither; and how many offsets it takes."""
+    producer = {"producer_id": random.randrange(4), "producer_epoch": 0}
+    kind = random.choice(("marker", "packed", "leader change", "emptied", "damaged", "data", "data", "data"))
+    if kind in ("marker", "damaged"):
+        data = encode_marker(commit=random.random() < 0.5, offset=offset, timestamp_ms=0, **producer)
+        return (data[:-1] + bytes([data[-1] ^ 1]) if kind == "damaged" else data), 1
+    if kind == "emptied":
+        return encode_batch([], base_offset=offset, last_offset_delta=0, transactional=True, **producer), 1
+    if kind in ("packed", "leader change"):
+        key = bytes((0, 0, 0, 2 if kind == "leader change" else random.randrange(2)))
+        records = [BatchRecord(offset=offset, timestamp_ms=0, key=key, value=bytes(6))]
+        compression = "gzip" if kind == "packed" else "none"
+        return encode_batch(records, compression=compression, transactional=True, control=True, **producer), 1
+    count = random.randrange(1, 4)
+    records = [BatchRecord(offset=offset + at, timestamp_ms=0, key=b"k", value=b"v") for at in range(count)]
+    return encode_batch(records, base_sequence=0, transactional=random.random() < 0.8, **producer), count
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_transactions_are_settled_alike_by_single_batches_and_by_blocks(write, seed):
+    random, log, offset = Random(seed), b"", 0
+    for _ in range(random.randrange(1, 120)):
+        data, count = any_batch(random, offset)
+        log, offset = log + data, offset + count
+    expected = scan(frames(BytesIO(log), len(log)))
+    (files,) = find_partitions(write(log))
+    for block_bytes in (300, 1 << 20):
+        assert transactions_in(files, skip_corrupt=False, block_bytes=block_bytes) == expected
