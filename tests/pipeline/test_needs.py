@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from quorate.codecs import CoordinatorRecord, decode_record, encode_record
 from quorate.codecs.batches import BatchRecord, encode_batch, encode_marker
 from quorate.codecs.columnar.columns import decode_slots
+from quorate.codecs.log.state_records import COMMIT_TYPES
 from quorate.codecs.messages.offsets import OffsetCommitKey, OffsetCommitValue
 from quorate.coordinator.log import StoredMarker, StoredRecord
 from quorate.coordinator.records import written
@@ -25,7 +26,7 @@ from quorate.pipeline.jobs.lag import lag
 from quorate.pipeline.jobs.rebalances import rebalances
 from quorate.pipeline.jobs.records import milliseconds
 from quorate.pipeline.jobs.state import STATE, group_state
-from quorate.pipeline.needs import COMMIT_TYPES, Needs
+from quorate.pipeline.needs import Needs
 from quorate.pipeline.source import ConsumerOffsets
 from tests.pipeline.jobs import comparable, replay_stored, rows_of
 from tests.pipeline.made_up import Stored, random_commits, random_groups
