@@ -15,8 +15,8 @@ from quorate.cluster.storage.cleaning import clean, is_due
 from quorate.cluster.storage.retention import expire
 from quorate.cluster.turns import Work
 from quorate.codecs import LogError
+from quorate.codecs.log.compaction import BatchWork
 from quorate.coordinator.log import AppendError
-from quorate.coordinator.log_compaction import BatchWork
 
 if TYPE_CHECKING:
     from quorate.cluster.core import ClusterCore

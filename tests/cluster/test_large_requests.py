@@ -58,8 +58,8 @@ from quorate.codecs.api.join_group import JoinGroupRequestProtocol
 from quorate.codecs.api.leave_group import MemberIdentity
 from quorate.codecs.batches import BatchRecord, encode_batch, read_batches
 from quorate.codecs.batches.compression import compress
+from quorate.codecs.log import compaction
 from quorate.codecs.message import Message
-from quorate.coordinator import log_compaction
 from quorate.coordinator.image import MetadataDelta, MetadataImage
 from quorate.coordinator.results import RequestContext
 from tests.cluster.conftest import QUICK
@@ -608,13 +608,13 @@ def test_a_large_batch_is_compacted_in_a_thread_and_its_damage_is_reported(
     """181,665 records held up everything for 1.0 s (issue 14)."""
     core = cluster.core
     threads: list[tuple[int, int]] = []
-    unwatched = log_compaction._records
+    unwatched = compaction._records
 
     def reading(segment: Any, batch: Any) -> Any:
         threads.append((batch.header.count, threading.get_ident()))
         return unwatched(segment, batch)
 
-    monkeypatch.setattr(log_compaction, "_records", reading)
+    monkeypatch.setattr(compaction, "_records", reading)
     loop = cluster.call(threading.get_ident)
     config = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
 
@@ -641,7 +641,7 @@ def test_a_large_batch_is_compacted_in_a_thread_and_its_damage_is_reported(
     def damaged(segment: Any, batch: Any) -> Any:
         raise LogError("no record")
 
-    monkeypatch.setattr(log_compaction, "_records", damaged)
+    monkeypatch.setattr(compaction, "_records", damaged)
     cluster.call(lambda: compact(same(5_000)))
     eventually(lambda: core.maintenance._cleaning is None)
     assert any(note.endswith("could not be compacted: no record") for note in core.notes)
@@ -650,14 +650,14 @@ def test_a_large_batch_is_compacted_in_a_thread_and_its_damage_is_reported(
 
 def test_a_cluster_that_stops_does_not_wait_for_a_compaction_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
     begun, may_end = threading.Event(), threading.Event()
-    unwatched = log_compaction._records
+    unwatched = compaction._records
 
     def reading(segment: Any, batch: Any) -> Any:
         begun.set()
         may_end.wait(10)
         return unwatched(segment, batch)
 
-    monkeypatch.setattr(log_compaction, "_records", reading)
+    monkeypatch.setattr(compaction, "_records", reading)
     made = EmbeddedCluster(properties=QUICK)
     core = made.core
     with made:
