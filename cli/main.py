@@ -15,8 +15,8 @@ from typing import Any
 import click
 
 from quorate.cli.errors import UserError, show_error
+from quorate.cli.interrupts import INTERRUPTED, ready
 from quorate.cli.output import colour_asked_for
-from quorate.cli.start import INTERRUPTED, ready
 from quorate.cli.subcommands import Commands
 
 __all__ = ["main"]

@@ -4,7 +4,7 @@ Puts together what `options`, `files`, `live` and `stream` know; Spark calls it 
 """
 
 import sys
-from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,20 +15,21 @@ from quorate.pipeline.files import Split, find_files, plan, splits_of
 from quorate.pipeline.files_read import Reading, read_piece
 from quorate.pipeline.filters import RecordBounds, narrowed
 from quorate.pipeline.live import RangeSplit, TopicConnection, cut, ranges_of, read_ranges
-from quorate.pipeline.options import Options, parse_options
+from quorate.pipeline.options import LATEST, Options, parse_options
 from quorate.pipeline.rows import Rows
-from quorate.pipeline.schema import spark_schema
-from quorate.pipeline.stream import stream_reader
+from quorate.pipeline.schema import OptionError, spark_schema
+from quorate.pipeline.stream import UnlimitedReader
 from quorate.pipeline.workers import settle
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["FORMAT", "ConsumerOffsets", "register"]
+__all__ = ["FORMAT", "ConsumerOffsets", "register", "stream_reader"]
 
 FORMAT: Final = "consumer-offsets"
 
+_IN_4_2: Final = "needs Spark 4.2 or newer, which tells a source where a micro-batch begins; leave it out"
 _PUSHES_FILTERS: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
@@ -134,3 +135,18 @@ class _FilteringReader(_Reader):
         """Note the filters, and leave it to Spark to apply them to the rows that are left."""
         self.wanted = narrowed(self.wanted, filters)
         return filters
+
+
+def stream_reader(options: Options, reading: Callable[[], Reading]) -> DataSourceStreamReader:
+    """The reader of a stream, which Spark from 4.2 on can limit. Raises `OptionError` for options that streams do not have."""
+    if options.ending_offsets != {None: LATEST} or options.ending_timestamp is not None:
+        raise OptionError(
+            "options endingOffsets and endingTimestamp: a stream has no end; read a batch with spark.read"
+        )
+    try:
+        from quorate.pipeline.stream_limited import LimitedReader
+    except ImportError:
+        if options.max_offsets_per_trigger is not None:
+            raise OptionError(f"option maxOffsetsPerTrigger {_IN_4_2}") from None
+        return UnlimitedReader(options, reading)
+    return LimitedReader(options, reading)

@@ -7,7 +7,7 @@ query goes on wherever the checkpoint says.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
@@ -24,12 +24,10 @@ from quorate.pipeline.workers import settle
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["StreamReader", "UnlimitedReader", "stream_reader"]
+__all__ = ["StreamReader", "UnlimitedReader"]
 
 Offsets = dict[int, int]
 """By partition: the offset behind the last one."""
-
-_IN_4_2: Final = "needs Spark 4.2 or newer, which tells a source where a micro-batch begins; leave it out"
 
 
 class _Source(ABC):
@@ -281,21 +279,6 @@ def _limited(starts: Offsets, ends: Offsets, limit: int) -> Offsets:
         if size:
             found[number] = starts.get(number, 0) + share
     return found
-
-
-def stream_reader(options: Options, reading: Callable[[], Reading]) -> DataSourceStreamReader:
-    """The reader of a stream, which Spark from 4.2 on can limit. Raises `OptionError` for options that streams do not have."""
-    if options.ending_offsets != {None: LATEST} or options.ending_timestamp is not None:
-        raise OptionError(
-            "options endingOffsets and endingTimestamp: a stream has no end; read a batch with spark.read"
-        )
-    try:
-        from quorate.pipeline.stream_limited import LimitedReader
-    except ImportError:
-        if options.max_offsets_per_trigger is not None:
-            raise OptionError(f"option maxOffsetsPerTrigger {_IN_4_2}") from None
-        return UnlimitedReader(options, reading)
-    return LimitedReader(options, reading)
 
 
 class UnlimitedReader(StreamReader):

@@ -2,6 +2,8 @@
 
 import os
 import re
+import subprocess
+import sys
 import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
@@ -114,3 +116,22 @@ def test_the_coordinator_opens_no_files():
     files = sorted((ROOT / "coordinator").rglob("*.py"))
     assert len(files) > 50
     assert [str(path.relative_to(ROOT)) for path in files if calls.search(path.read_text())] == []
+
+
+def test_modules_that_import_each_other_fail_the_lint(tmp_path: Path) -> None:
+    package = tmp_path / "quorate"
+    package.mkdir()
+    sources = {
+        "a": "from quorate.b import f\n",
+        "b": "def f():\n    from quorate.c import g\n",
+        "c": "import quorate.a\n",
+    }
+    for name, source in {**sources, "d": "import quorate.a\n"}.items():
+        (package / f"{name}.py").write_text(source)
+    command = [sys.executable, "-P", ROOT / "scripts" / "import_cycles.py"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert "quorate.b -> quorate.c" in done.stderr
+    assert "quorate.d" not in done.stderr

@@ -172,9 +172,9 @@ def test_ctrl_c_that_python_drops_comes_again():
     """In callbacks of weak references, as imports have them, and in destructors no exception ends anything."""
     code = (
         "import signal, sys, time, weakref\n"
-        "from quorate.cli import start\n"
-        "signal.signal(signal.SIGINT, start._end)\n"
-        "start.ready()\n"
+        "from quorate.cli import interrupts\n"
+        "signal.signal(signal.SIGINT, interrupts._end)\n"
+        "interrupts.ready()\n"
         "class Module: pass\n"
         "module = Module()\n"
         "noticed = weakref.ref(module, lambda _: signal.raise_signal(signal.SIGINT))\n"

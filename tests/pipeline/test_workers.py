@@ -11,8 +11,7 @@ import pytest
 from quorate.pipeline import arrow_schema
 from quorate.pipeline.decode import _decoder, _reading
 from quorate.pipeline.jobs.records import rows_in_order
-from quorate.pipeline.source import ConsumerOffsets, reading_of, wanted_by
-from quorate.pipeline.stream import stream_reader
+from quorate.pipeline.source import ConsumerOffsets, reading_of, stream_reader, wanted_by
 from quorate.pipeline.streaming.keyed import frame
 from quorate.pipeline.workers import settle
 from tests.pipeline.conftest import CAPTURES
