@@ -30,7 +30,7 @@ test test-quick: export PYTHONDONTWRITEBYTECODE =
 help: ## This list
 	@echo "make targets:"
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
-	@echo "Variables: PYTHON=python3.13 (which Python .venv is made with), PYTEST_ARGS='-k batches -x' (handed to pytest), WORKERS=2 (tests at a time, by default 4; each may start a cluster of three brokers, and half of their time is waiting)"
+	@echo "Variables: PYTHON=python3.13 (which Python .venv is made with), PYTEST_ARGS='-k batches -x' (handed to pytest), WORKERS=2 (tests at a time, by default 4; each may start a cluster of three brokers)"
 
 demo: .venv/.core ## A cluster with three racks in one process, consumers in it, and what happens to them (needs no Java; some seconds)
 	@mkdir -p build
@@ -126,5 +126,5 @@ java: $(JAVA_PROJECTS)
 tests/%/target/.built: tests/%/pom.xml tests/%/build $(JAVA_SOURCES)
 	@scripts/setup-java
 	@echo "fetching Kafka's jars and building $(@:/target/.built=)"
-	@$(@:/target/.built=)/build
+	@PYTHON=$(PYTHON) $(@:/target/.built=)/build
 	@touch $@

@@ -3,7 +3,7 @@
 Files stay whole, as their tests share fixtures. So do files that share what is expensive: a cluster in containers, and Spark, whose JVM takes seconds to start and
 a gigabyte. Tests that only wait for a process of their own are groups by themselves.
 
-Half of the time of tests on clusters is waiting, for sessions to time out and for brokers to notice. So there are more workers than cores, and the groups on
+Tests on clusters wait for much of their time, for sessions to time out and for brokers to notice. So there are more workers than cores, and the groups on
 clusters begin first, next to those that compute: nothing that takes a minute is left for the end.
 
 This is a scheduler of our own because xdist's loadgroup (3.8) renames tests in a way that pytest 9.2 does not heed: its groups are lost.
