@@ -129,10 +129,12 @@ def assign(
     if version > KafkaVersion.NEWEST:
         note(f"note: Kafka {version} is newer than what is known here; answers are those of {KafkaVersion.NEWEST}")
     if bootstrap_servers is not None:
-        from quorate.cli.assign.read import read_group
+        from quorate.integration.live_groups import live_situation
 
         assert group_id is not None
-        before = read_group(bootstrap_servers.split(","), group_id, connection_config(connection), connect_timeout_ms)
+        before = live_situation(
+            bootstrap_servers.split(","), group_id, connection_config(connection), connect_timeout_ms
+        )
     elif log is not None:
         from quorate.cli.assign.read import read_capture
 

@@ -111,12 +111,14 @@ def read_found(
     check_one_source(ctx, sources, servers)
     if servers is not None and options["topology"]:
         raise click.UsageError("--topology is for a SOURCE; a live cluster tells its topics", ctx)
-    from quorate.cli.groups.read import LiveGroups, read_files
+    from quorate.cli.groups.read import read_files
     from quorate.cli.moments import read_moment
 
     connection = {name: options[name] for name in CONNECTION_OPTIONS}
     moment = read_moment(options["at"])
     if servers is not None:
+        from quorate.integration.live_groups import LiveGroups
+
         live = ctx.meta.get(LIVE)
         if live is None:
             live = ctx.meta[LIVE] = LiveGroups(

@@ -118,12 +118,12 @@ def _is_named(name: str, globs: tuple[str, ...]) -> bool:
 def _image(options: Mapping[str, Any]) -> "MetadataImage":
     """Topics with their racks. Raises `UserError`."""
     if options["bootstrap_servers"] is not None:
-        from quorate.cli.admin import open_admin, read_image
+        from quorate.integration.live_groups import live_image, open_admin
 
         servers = options["bootstrap_servers"].split(",")
         config = connection_config({name: options[name] for name in CONNECTION_OPTIONS})
         with open_admin(servers, config, options["connect_timeout_ms"], "reading topics") as (admin, _):
-            return read_image(admin)
+            return live_image(admin)
     from quorate.assignors.what_if.description import read_topology
     from quorate.coordinator.history.hashes import image_of
 

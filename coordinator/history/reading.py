@@ -20,7 +20,7 @@ from quorate.coordinator.history.words import Partition, Words
 if TYPE_CHECKING:
     from quorate.codecs.log.raw import RawBlock
 
-__all__ = ["Found", "FoundGroup", "GroupsReplay", "copied", "once"]
+__all__ = ["Found", "FoundGroup", "GroupsReplay", "check_places", "copied", "once"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,3 +199,18 @@ def once(entries: Iterable[LogEntry], copies: Collection[int]) -> Iterator[LogEn
                 continue
             ends[partition] = entry.offset
         yield entry
+
+
+def check_places(moment: Moment, there: Collection[int | None], where: str) -> None:
+    """Raises `InputError` for offsets of partitions that are not there. Files do not always tell which partition they are of."""
+    if None in there:
+        return
+    if missing := [one for one in moment.offsets or () if one not in there]:
+        known = sorted(one for one in there if one is not None)
+        told = (
+            f"0 to {known[-1]}" if len(known) > 2 and known == list(range(len(known))) else ", ".join(map(str, known))
+        )
+        raise InputError(
+            f"--at {missing[0]}:{(moment.offsets or {})[missing[0]]}: {where} has no partition {missing[0]} of {CONSUMER_OFFSETS}",
+            f"it has {told}",
+        )

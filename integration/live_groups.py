@@ -1,0 +1,343 @@
+"""Groups of a running cluster, by kafka-python's admin client: as their log has them (`LiveGroups`), or as assignors take them (`live_situation`).
+
+Members of classic groups come from DescribeGroups. kafka-python (3.0) has no ConsumerGroupDescribe (KIP-848, API 69), so those of consumer groups come
+from the group's own records: one partition of `__consumer_offsets` is read. Nothing is joined, committed or written.
+"""
+
+import difflib
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from quorate.assignors import Member, Topic, TopicPartition, Topology
+from quorate.assignors.what_if import Situation
+from quorate.codecs import Uuid
+from quorate.codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from quorate.codecs.errors import InputError
+from quorate.codecs.live import read_live
+from quorate.codecs.live_connect import check_connection, client_log, connect, explain_error, where_text
+from quorate.codecs.log import IsolationLevel
+from quorate.codecs.printable import listed
+from quorate.codecs.records import CONSUMER_OFFSETS
+from quorate.coordinator.history import Moment
+from quorate.coordinator.history.reading import Found, GroupsReplay, check_places
+from quorate.coordinator.history.situations import Known, SituationReplay
+from quorate.coordinator.image import MetadataImage, TopicImage
+from quorate.coordinator.partitioning import partition_for
+
+if TYPE_CHECKING:
+    from kafka.admin import KafkaAdminClient
+
+__all__ = ["LiveGroups", "live_image", "live_situation", "live_topology", "open_admin"]
+
+REQUEST_TIMEOUT_MS = 30_000
+
+
+@contextmanager
+def open_admin(
+    servers: Sequence[str], config: Mapping[str, Any], connect_timeout_ms: int, doing: str
+) -> Iterator[tuple["KafkaAdminClient", str]]:
+    """A client, and what to call the cluster in errors. `config`: kafka-python's; `doing`: what fails if the cluster refuses something.
+
+    Raises `LiveError`, and `InputError` for what Kafka refuses within.
+    """
+    where = where_text(servers, config)
+    check_connection(servers, config)
+    with client_log() as said:
+        from kafka.admin import KafkaAdminClient
+        from kafka.errors import KafkaError
+
+        limits = {"bootstrap_timeout_ms": connect_timeout_ms, "request_timeout_ms": REQUEST_TIMEOUT_MS}
+        settings = limits | dict(config)
+        unknown = [name for name in settings if name not in KafkaAdminClient.DEFAULT_CONFIG]
+        if unknown:
+            option = unknown[0].replace("_", "-")
+            raise InputError(f"--{option}: kafka-python's admin client does not take it", "leave it out")
+        admin: KafkaAdminClient = connect(KafkaAdminClient, servers, settings, connect_timeout_ms, said)
+        with closing(admin):
+            try:
+                yield admin, where
+            except KafkaError as error:
+                raise InputError(
+                    f"{where}: {doing} failed: {explain_error(error)}",
+                    "it takes DESCRIBE on the group and on its topics",
+                ) from error
+
+
+def topic_ids(admin: "KafkaAdminClient") -> dict[Uuid, str]:
+    """Id → name of all topics that may be seen."""
+    return {
+        _uuid(topic["topic_id"]): topic["name"]
+        for topic in admin.describe_topics()
+        if topic.get("topic_id") and not topic["error_code"]
+    }
+
+
+def end_offsets(admin: "KafkaAdminClient", partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
+    """The log end offset of each of these partitions."""
+    from kafka.admin import OffsetSpec
+    from kafka.structs import TopicPartition as At
+
+    wanted = {At(topic, number): OffsetSpec.LATEST for topic, number in partitions}
+    ends = admin.list_partition_offsets(wanted, timeout_ms=REQUEST_TIMEOUT_MS) if wanted else {}
+    return {TopicPartition(at.topic, at.partition): end.offset for at, end in ends.items()}
+
+
+def live_image(admin: "KafkaAdminClient") -> MetadataImage:
+    """All topics that may be seen, with the brokers of their replicas, and the brokers' racks."""
+    brokers = {one["broker_id"]: one.get("rack") or None for one in admin.describe_cluster()["brokers"]}
+    topics = []
+    for one in admin.describe_topics():
+        if one["error_code"] or not one.get("topic_id"):
+            continue
+        partitions = sorted(one["partitions"], key=lambda partition: int(partition["partition_index"]))
+        replicas = tuple(tuple(partition["replica_nodes"]) for partition in partitions)
+        topics.append(TopicImage(name=one["name"], id=_uuid(one["topic_id"]), replicas=replicas))
+    return MetadataImage().with_brokers(brokers).with_topics(topics)
+
+
+def live_topology(admin: "KafkaAdminClient", names: Collection[str]) -> Topology:
+    """These topics with the racks of their replicas, the leader's first. Those that were deleted, or are not for us to see, are left out."""
+    wanted = sorted(names)
+    racks = {one["broker_id"]: one.get("rack") or None for one in admin.describe_cluster()["brokers"]}
+    topics = []
+    for one in admin.describe_topics(wanted) if wanted else ():
+        if one["error_code"]:
+            continue
+        partitions = sorted(one["partitions"], key=lambda partition: int(partition["partition_index"]))
+        numbers = [partition["partition_index"] for partition in partitions]
+        topics.append(
+            Topic(
+                name=one["name"],
+                partitions=len(partitions),
+                racks=tuple(
+                    tuple(racks.get(broker) for broker in _leader_first(partition)) for partition in partitions
+                ),
+                id=_uuid(one["topic_id"]) if one.get("topic_id") else None,
+                numbers=None if numbers == list(range(len(numbers))) else numbers,
+            )
+        )
+    return Topology(topics)
+
+
+def _leader_first(partition: Mapping[str, Any]) -> list[int]:
+    leader = partition["leader_id"]
+    replicas: list[int] = partition["replica_nodes"]
+    return [leader, *(one for one in replicas if one != leader)] if leader in replicas else replicas
+
+
+def _uuid(text: str) -> Uuid:
+    return Uuid(UUID(str(text)).bytes)
+
+
+class LiveGroups:
+    """Groups of a cluster, from its `__consumer_offsets`. Each `read` goes on where the last one ended.
+
+    `committed`: leave out what open and aborted transactions wrote; `history`: collect events, too.
+    """
+
+    def __init__(
+        self,
+        servers: Sequence[str],
+        globs: Sequence[str],
+        moment: Moment,
+        config: Mapping[str, Any],
+        connect_timeout_ms: int,
+        *,
+        history: bool,
+        committed: bool,
+    ) -> None:
+        self._servers = servers
+        self._globs = globs
+        self._config = config
+        self._connect_timeout_ms = connect_timeout_ms
+        self._isolation_level: IsolationLevel = "read_committed" if committed else "read_uncommitted"
+        self._replay = GroupsReplay(globs, moment, history=history)
+
+    def read(self) -> Found:
+        """What there is now. Raises `InputError`."""
+        found = Found()
+        with open_admin(self._servers, self._config, self._connect_timeout_ms, "reading groups") as (admin, where):
+            coordinated = [one for topic in admin.describe_topics([CONSUMER_OFFSETS]) for one in topic["partitions"]]
+            count = len(coordinated)
+            if not count:
+                raise InputError(
+                    f"{where}: {CONSUMER_OFFSETS} is not there, or may not be described",
+                    "brokers create it when the first group needs it; to read it takes DESCRIBE and READ on it",
+                )
+            check_places(self._replay.moment, range(count), where)
+            exact = [glob for glob in self._globs if not re.search(r"[*?\[]", glob)]
+            partitions = (
+                sorted({partition_for(group, count) for group in exact})
+                if exact and len(exact) == len(self._globs)
+                else None
+            )
+            found.names = topic_ids(admin)
+            brokers = {one["broker_id"]: f"{one['host']}:{one['port']}" for one in admin.describe_cluster()["brokers"]}
+            found.coordinators = {
+                one["partition_index"]: f"{brokers[one['leader_id']]} ({one['leader_id']})"
+                for one in coordinated
+                if one["leader_id"] in brokers
+            }
+            entries = read_live(
+                self._servers,
+                topic=CONSUMER_OFFSETS,
+                partitions=partitions,
+                start_offsets=self._replay.next_offsets,
+                isolation_level=self._isolation_level,
+                connect_timeout_ms=self._connect_timeout_ms,
+                **self._config,
+            )
+            self._replay.take(found, entries)
+            if not found.groups:
+                found.there |= {group["group_id"] for group in admin.list_groups()}
+            found.topology = live_topology(admin, {name for one in found.groups for name in found.topics_of(one)})
+            committed = [
+                TopicPartition(topic, number)
+                for one in found.groups
+                for topic, number, _ in one.history.state.offsets.of_group(one.view.group_id)
+            ]
+            found.ends = end_offsets(admin, (one for one in committed if found.topology.number(*one) >= 0))
+        return found
+
+
+def live_situation(
+    servers: Sequence[str], group_id: str, config: Mapping[str, Any], connect_timeout_ms: int
+) -> Situation:
+    """The group as the cluster has it now. `config`: kafka-python's. Raises `InputError`."""
+    with open_admin(servers, config, connect_timeout_ms, f"reading group {group_id}") as (admin, where):
+        return _SituationReader(admin, where, group_id).read(servers, dict(config), connect_timeout_ms)
+
+
+class _SituationReader:
+    def __init__(self, admin: "KafkaAdminClient", where: str, group_id: str) -> None:
+        self.admin = admin
+        self.where = where
+        self.group_id = group_id
+
+    def read(self, servers: Sequence[str], config: dict[str, Any], connect_timeout_ms: int) -> Situation:
+        listing = {one["group_id"]: one for one in self.admin.list_groups()}
+        facts = listing.get(self.group_id)
+        if facts is None:
+            close = difflib.get_close_matches(self.group_id, listing, 3)
+            there = f"did you mean {' or '.join(close)}?" if close else f"there are {listed(sorted(listing))}"
+            raise InputError(
+                f"{self.where}: there is no group {self.group_id}, or it may not be described",
+                there if listing else "no group at all is shown",
+            )
+        kind = facts.get("group_type") or "classic"
+        if kind == "consumer":
+            return self._consumer(servers, config, connect_timeout_ms)
+        if kind != "classic":
+            raise InputError(f"{self.where}: {self.group_id} is a {kind} group", "assign takes groups of consumers")
+        if facts.get("protocol_type") not in (CONSUMER_PROTOCOL_TYPE, ""):
+            raise InputError(
+                f"{self.where}: {self.group_id} is a group of protocol type {facts['protocol_type']!r}",
+                "assign takes groups of consumers",
+            )
+        return self._classic()
+
+    # ---- members
+
+    def _classic(self) -> Situation:
+        group = self.admin.describe_groups([self.group_id])[self.group_id]
+        if group.get("error"):
+            raise InputError(f"{self.where}: {self.group_id} cannot be described: {group['error']}")
+        state = group["group_state"]
+        if not group["members"]:
+            raise InputError(
+                f"{self.where}: {self.group_id} has no members ({state})", "start them, or describe the group in a FILE"
+            )
+        members: dict[str, Member] = {}
+        for one in group["members"]:
+            subscription, assignment = one["member_metadata"], one["member_assignment"]
+            if not isinstance(subscription, dict):
+                rebalancing = state != "Stable"
+                raise InputError(
+                    f"{self.where}: the subscription of {one['member_id']} in {self.group_id} "
+                    + (f"is not told while the group rebalances ({state})" if rebalancing else "cannot be read"),
+                    *(["try again when it is stable"] if rebalancing else []),
+                )
+            owned = [
+                (at["topic"], number)
+                for at in (assignment["assigned_partitions"] if isinstance(assignment, dict) else ())
+                for number in at["partitions"]
+            ]
+            members[one["member_id"]] = Member(
+                topics=subscription["topics"],
+                rack=subscription.get("rack_id") or None,
+                instance_id=one.get("group_instance_id"),
+                owned=owned,
+                # The broker does not tell it; members of a stable group all have the same.
+                generation=1 if owned else -1,
+            )
+        topology = live_topology(self.admin, {topic for member in members.values() for topic in _names(member)})
+        lags, notes = self._lags(topology)
+        return Situation(
+            source=self.where,
+            group_id=self.group_id,
+            protocol="classic",
+            assignor=group["protocol_data"] or None,
+            members=members,
+            topology=topology,
+            current={member_id: member.owned for member_id, member in members.items()},
+            lags=lags,
+            notes=notes,
+        )
+
+    def _consumer(self, servers: Sequence[str], config: dict[str, Any], connect_timeout_ms: int) -> Situation:
+        count = sum(len(topic["partitions"]) for topic in self.admin.describe_topics([CONSUMER_OFFSETS]))
+        if not count:
+            raise InputError(
+                f"{self.where}: {self.group_id} is a consumer group (KIP-848), whose members are read from {CONSUMER_OFFSETS}, which may not be described",
+                f"it takes DESCRIBE and READ on {CONSUMER_OFFSETS}; or describe the group in a FILE",
+            )
+        # Before its topics are known, only names can be told; the topology of the result comes from metadata.
+        replay = SituationReplay(self.group_id, Known(names=topic_ids(self.admin)))
+        entries = read_live(
+            servers,
+            topic=CONSUMER_OFFSETS,
+            partitions=[partition_for(self.group_id, count)],
+            isolation_level="read_uncommitted",  # a hanging transaction shall not hide what follows it
+            connect_timeout_ms=connect_timeout_ms,
+            **config,
+        )
+        for entry in entries:
+            replay.apply(entry.record, entry.timestamp_ms)
+        found = replay.situation(self.where)
+        topology = live_topology(self.admin, {topic for member in found.members.values() for topic in _names(member)})
+        lags, notes = self._lags(topology)
+        return Situation(
+            source=self.where,
+            group_id=self.group_id,
+            protocol="consumer",
+            assignor=found.assignor,
+            members=found.members,
+            topology=topology,
+            current=found.current,
+            lags=lags,
+            notes=notes,
+        )
+
+    # ---- lags
+
+    def _lags(self, topology: Topology) -> tuple[Mapping[TopicPartition, int] | None, tuple[str, ...]]:
+        """Written and not yet committed as read. Not known for partitions without a committed offset: how those begin is the consumer's secret."""
+        from kafka.errors import KafkaError
+
+        try:
+            committed = {
+                TopicPartition(*at): told.offset
+                for at, told in self.admin.list_group_offsets({self.group_id: None})[self.group_id].items()
+                if told.offset >= 0 and topology.number(*at) >= 0
+            }
+            ends = end_offsets(self.admin, committed)
+        except KafkaError as error:
+            return None, (f"lags could not be read: {explain_error(error)}",)
+        return {at: max(0, ends[at] - offset) for at, offset in committed.items()} or None, ()
+
+
+def _names(member: Member) -> set[str]:
+    return {*member.topics, *(topic for topic, _ in member.owned)}
