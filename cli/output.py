@@ -1,9 +1,10 @@
-"""What commands print: small tables, JSON, what to try next; and whether in colour."""
+"""What commands print: small tables, JSON, what to try next, pages in HTML; and whether in colour."""
 
 import json
 import os
 import sys
 from collections.abc import Collection, Iterable, Sequence
+from html import escape
 from typing import Any
 
 import click
@@ -12,6 +13,7 @@ __all__ = [
     "colour_asked_for",
     "columns",
     "echo_lines",
+    "html_page",
     "json_text",
     "next_steps",
     "stdout_has_colour",
@@ -83,3 +85,16 @@ def echo_lines(lines: Iterable[str]) -> None:
     """Print each."""
     for line in lines:
         click.echo(line)
+
+
+def html_page(title: str, style: str, body: Iterable[str]) -> str:
+    """A page in one file: no scripts, and nothing is fetched, which its policy forbids. `body` is HTML; `title` is text."""
+    head = [
+        "<!doctype html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        """<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">""",
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{escape(title)}</title>",
+        f"<style>\n{style}</style></head><body>",
+    ]
+    return "\n".join([*head, *body, "</body></html>"]) + "\n"

@@ -13,6 +13,7 @@ from importlib.resources import files
 from quorate.assignors.explain import WHY, MemberFacts, RemoteReason
 from quorate.assignors.what_if import Outcome
 from quorate.cli.assign.facts import Comparison, percent
+from quorate.cli.output import html_page
 from quorate.codecs.printable import printable
 
 __all__ = ["page"]
@@ -22,8 +23,6 @@ MOST_CHIPS = 1_000
 
 UNKNOWN = "?"
 """The column of replicas in racks that are not known."""
-
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def _e(text: object) -> str:
@@ -44,18 +43,12 @@ class _Partition:
 
 def page(comparison: Comparison, *, limit: int | None = None) -> str:
     """The whole page. `limit` members at most in each picture, `None` for all."""
-    return "\n".join(_page(comparison, limit)) + "\n"
-
-
-def _page(comparison: Comparison, limit: int | None) -> Iterator[str]:
     title = comparison.before.group_id or comparison.before.source
     style = files("quorate.cli.assign").joinpath("page.css").read_text(encoding="utf-8")
-    yield "<!doctype html>"
-    yield '<html lang="en"><head><meta charset="utf-8">'
-    yield f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield f"<title>{_e(title)}: assignments</title>"
-    yield f"<style>\n{style}</style></head><body>"
+    return html_page(f"{printable(title)}: assignments", style, _body(comparison, title, limit))
+
+
+def _body(comparison: Comparison, title: str, limit: int | None) -> Iterator[str]:
     yield f"<h1>{_e(title)}</h1>"
     yield f"<p>{_e(comparison.summary)}</p>"
     yield f'<p class="dim">from {_e(comparison.before.source)}</p>'
@@ -71,7 +64,6 @@ def _page(comparison: Comparison, limit: int | None) -> Iterator[str]:
         yield from (f"<li>{_e(one)}</li>" for one in remarks)
         yield "</ul>"
     yield '<p class="dim">Made by quorate assign.</p>'
-    yield "</body></html>"
 
 
 def _legend(comparison: Comparison) -> Iterator[str]:

@@ -5,12 +5,13 @@ from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from quorate.cli.output import html_page
+
 if TYPE_CHECKING:
     from quorate.cli.demo.play import Play
 
 __all__ = ["page"]
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 WIDTH = 1000
 LEFT = 90
 ROW = 26
@@ -40,17 +41,14 @@ def page(play: "Play", summary: str) -> str:
         f"<tr><td>{number}</td><td>{chapter.began_s:.1f} s</td><td>{escape(chapter.title)}</td><td>{escape(chapter.said)}</td></tr>"
         for number, chapter in enumerate(play.chapters, 1)
     )
-    return (
-        "<!DOCTYPE html>\n"
-        f'<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>quorate demo</title><style>{STYLE}</style></head><body>\n'
-        f"<h1>Who reads which partition, and in which rack</h1>\n<p>{escape(summary)}</p>\n"
-        f'<p class="dim">A row is a partition, its colour the consumer that owns it; hatched: read in another rack than the consumer\'s.{keys}</p>\n'
-        f"{_picture(play, colours)}\n"
-        f"<table><tr><th></th><th>from</th><th>what happened</th><th>what it came to</th></tr>{rows}</table>\n"
-        "</body></html>\n"
+    body = (
+        "<h1>Who reads which partition, and in which rack</h1>",
+        f"<p>{escape(summary)}</p>",
+        f'<p class="dim">A row is a partition, its colour the consumer that owns it; hatched: read in another rack than the consumer\'s.{keys}</p>',
+        _picture(play, colours),
+        f"<table><tr><th></th><th>from</th><th>what happened</th><th>what it came to</th></tr>{rows}</table>",
     )
+    return html_page("quorate demo", STYLE, body)
 
 
 def _picture(play: "Play", colours: dict[str, str]) -> str:

@@ -9,7 +9,7 @@ import click
 
 from quorate.cli.errors import UserError, note
 from quorate.cli.output import echo_lines, table_lines
-from quorate.codecs.printable import brief_id, hash_text, printable, time_text
+from quorate.codecs.printable import brief_id, cut, hash_text, printable, time_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -74,7 +74,7 @@ def _cell(name: str, value: Any) -> str:
         case _:
             text = str(value)
     text = printable(text)
-    return text if len(text) <= MOST_LETTERS or name == "sentence" else text[: MOST_LETTERS - 1] + "…"
+    return text if name == "sentence" else cut(text, MOST_LETTERS)
 
 
 def _plain(value: Any) -> Any:
