@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quorate.cli.cluster.options import (
-    FOR_PEOPLE,
     NO_RACK,
+    broker_properties,
     check_brokers,
     properties_option,
     read_properties,
@@ -134,7 +134,7 @@ def serve(
         kafka = _start(
             brokers=count,
             racks=named,
-            properties={**FOR_PEOPLE, "default.replication.factor": str(min(2, count)), **read_properties(properties)},
+            properties=broker_properties(count, read_properties(properties)),
             data=data,
             accept_data_loss=accept_data_loss,
             ports=[port + number for number in range(count)] if port else None,

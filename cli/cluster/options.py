@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     Lab = KafkaCluster | EmbeddedLab
 
 __all__ = [
-    "FOR_PEOPLE",
     "NO_RACK",
+    "broker_properties",
     "check_brokers",
     "name_option",
     "option_for",
@@ -29,8 +29,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 NO_RACK = "-"
 
-FOR_PEOPLE: Mapping[str, str] = {"auto.create.topics.enable": "true", "num.partitions": "6"}
-"""What people expect of a cluster to try things on: a topic that is written to is there, and has partitions to look at."""
+
+def broker_properties(brokers: int, given: Mapping[str, str]) -> dict[str, str]:
+    """What people expect of a cluster to try things on, and what they gave: a topic that is written to is there, and has partitions to look at."""
+    return {
+        "auto.create.topics.enable": "true",
+        "num.partitions": "6",
+        "default.replication.factor": str(min(2, brokers)),
+        **given,
+    }
 
 
 def name_option(command: F) -> F:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from quorate.assignors.kafka_version import KafkaVersion
-from quorate.cli.cluster.options import FOR_PEOPLE, check_brokers
+from quorate.cli.cluster.options import broker_properties, check_brokers
 from quorate.cli.errors import UserError
 
 if TYPE_CHECKING:
@@ -60,11 +60,7 @@ def start(name: str, wanted: Wanted, tell: Callable[[str], None]) -> "KafkaClust
         version=wanted.version or DEFAULT_VERSION,
         image=wanted.image,
         controllers=wanted.controllers or 0,
-        properties={
-            **FOR_PEOPLE,
-            "default.replication.factor": str(min(2, wanted.count)),
-            **wanted.properties,
-        },
+        properties=broker_properties(wanted.count, wanted.properties),
         security="SASL_SSL" if wanted.sasl else "PLAINTEXT",
         ports=None if wanted.port is None else range(wanted.port, wanted.port + wanted.count),
         lab=name,
@@ -82,7 +78,7 @@ def start_embedded(name: str, wanted: Wanted, there: bool, *, accept_data_loss: 
         version=wanted.version or str(KafkaVersion.NEWEST),
         racks={number: wanted.racks[(number - 1) % len(wanted.racks)] for number in numbers},
         ports={} if wanted.port is None else {number: wanted.port + number - 1 for number in numbers},
-        properties={**FOR_PEOPLE, "default.replication.factor": str(min(2, wanted.count)), **wanted.properties},
+        properties=broker_properties(wanted.count, wanted.properties),
         secure=wanted.sasl,
     )
     return EmbeddedLab.start(name, None if there else plan, accept_data_loss=accept_data_loss)

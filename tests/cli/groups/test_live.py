@@ -79,7 +79,7 @@ def test_a_live_group_is_shown_again_until_ctrl_c_with_what_was_written_since(qu
             yield entry
 
     monkeypatch.setattr("quorate.cli.groups.wait", wait)
-    monkeypatch.setattr("quorate.codecs.live.read_live", live)
+    monkeypatch.setattr("quorate.integration.live_groups.read_live", live)
     with classic_member(racked, "watched"):
         servers = racked.bootstrap_servers
         ended = quorate("groups", "list", "-b", servers, "--group", "watched*", "--watch", "5")
