@@ -9,12 +9,8 @@ import numpy as np
 from quorate.assignors import java_order
 from quorate.assignors.model import Assignment, Member
 from quorate.assignors.topology import Ints, Topology
-from quorate.codecs.memory import expect_large_arrays
 
 __all__ = ["GroupSpec", "Subscription"]
-
-# 100,000 partitions take arrays of 800 kB, and an assignor makes many that live for one step.
-expect_large_arrays()
 
 
 class Subscription:

@@ -97,13 +97,10 @@ __all__ = [
 
 _MISSING = next((package for package in ("numpy", "pyarrow") if find_spec(package) is None), None)
 
-if _MISSING is not None:
-    from quorate.codecs.without_arrow import SayWhatToInstall, what_to_install
+_COLUMNAR = frozenset(name for name, module in _LAZY.items() if module.startswith(("columnar.", "log.columns")))
 
-    _COLUMNAR = frozenset(name for name, module in _LAZY.items() if module.startswith(("columnar.", "log.columns")))
-    # `from quorate.codecs import *` shall work all the same.
+if _MISSING is not None:  # `from quorate.codecs import *` shall work all the same
     __all__[:] = [name for name in __all__ if name not in _COLUMNAR]
-    SayWhatToInstall(__name__, _COLUMNAR, _MISSING).install()
 
 
 def __getattr__(name: str) -> Any:
@@ -111,7 +108,8 @@ def __getattr__(name: str) -> Any:
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if _MISSING is not None and name in _COLUMNAR:
-        raise AttributeError(what_to_install(name, _MISSING))
+        # Not an AttributeError: for one, `from quorate.codecs import …` has a message of its own that does not say what to install.
+        raise ImportError(f"{name} needs {_MISSING}: pip install 'quorate[arrow]'", name=__name__)
     found = getattr(import_module(f"{__name__}.{module}"), name)
     globals()[name] = found
     return found

@@ -12,12 +12,10 @@ from os import PathLike
 
 import numpy as np
 
-from quorate.codecs.without_arrow import what_to_install
-
 try:
     import pyarrow  # noqa: F401  # the modules below need it
 except ImportError:
-    raise ImportError(what_to_install("quorate.coordinator.bulk", "pyarrow")) from None
+    raise ImportError("quorate.coordinator.bulk needs pyarrow: pip install 'quorate[arrow]'") from None
 
 from quorate.codecs import CONSUMER_OFFSETS, LogError, Uuid, decode_record
 from quorate.codecs.log.files import find_partitions

@@ -1,0 +1,89 @@
+"""Importing quorate changes nothing for the rest of a user's process."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+IMPORTED = "import sys, importlib, json; importlib.import_module(sys.argv[1]); print(json.dumps(list(sys.modules)))"
+
+COMPARED = """
+import gc, importlib, json, locale, os, signal, sys, threading, warnings
+
+room, *others = sys.argv[1:]
+for name in others:
+    try:
+        importlib.import_module(name)
+    except ImportError:  # one that only its own package imports
+        pass
+
+def all_globals():
+    found = {
+        "sys.meta_path": list(sys.meta_path),
+        "sys.path_hooks": list(sys.path_hooks),
+        "sys.path": list(sys.path),
+        "hooks": (sys.excepthook, sys.unraisablehook, sys.displayhook, threading.excepthook, sys.gettrace(), sys.getprofile()),
+        "limits": (sys.getrecursionlimit(), sys.getswitchinterval(), sys.get_int_max_str_digits()),
+        "gc": (gc.isenabled(), gc.get_threshold(), gc.get_freeze_count(), list(map(id, gc.callbacks))),
+        "threads": [thread.name for thread in threading.enumerate()],
+        "signals": [(number, signal.getsignal(number)) for number in sorted(signal.valid_signals())],
+        "warnings": [repr(one) for one in warnings.filters],
+        "showwarning": warnings.showwarning,
+        "locale": locale.setlocale(locale.LC_ALL),
+        "environment": dict(os.environ),
+        "folder": os.getcwd(),
+    }
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        found["numpy.errstate"] = numpy.geterr()
+        found["numpy.printoptions"] = numpy.get_printoptions()
+    return found
+
+allocated = []
+if "numpy" in sys.modules:  # glibc's mmap threshold is moved by freeing a large array
+    import numpy
+    own = numpy.empty
+    def empty(shape, *args, **named):
+        made = own(shape, *args, **named)
+        allocated.append(made.nbytes)
+        return made
+    numpy.empty = empty
+before = all_globals()
+importlib.import_module(room)
+after = all_globals()
+changed = [name for name, value in before.items() if after[name] != value]
+if any(size >= 1 << 20 for size in allocated):
+    changed.append("large arrays")
+print(json.dumps(changed))
+"""
+
+
+def _python(code: str, *arguments: str) -> list[str]:
+    command = [sys.executable, "-P", "-c", code, *arguments]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "quorate.assignors",
+        "quorate.cli.main",
+        "quorate.cluster",
+        "quorate.codecs",
+        "quorate.codecs.columnar.columns",
+        "quorate.coordinator",
+        "quorate.coordinator.bulk",
+        "quorate.integration",
+        "quorate.pipeline",
+    ],
+)
+def test_import_changes_no_global(module):
+    others = [name for name in _python(IMPORTED, module) if not name.startswith(("quorate", "_")) and "." not in name]
+    assert _python(COMPARED, module, *others) == []
+
+
+def test_import_changes_no_global_where_arrow_is_missing():
+    missing = "import sys; sys.modules['pyarrow'] = None\n"
+    others = [name for name in _python(missing + IMPORTED, "quorate.codecs") if not name.startswith(("quorate", "_"))]
+    assert _python(missing + COMPARED, "quorate.codecs", *(name for name in others if "." not in name)) == []
