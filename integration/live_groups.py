@@ -22,7 +22,7 @@ from quorate.codecs.log import IsolationLevel
 from quorate.codecs.printable import listed
 from quorate.codecs.records import CONSUMER_OFFSETS
 from quorate.coordinator.history import Moment
-from quorate.coordinator.history.reading import Found, GroupsReplay, check_places
+from quorate.coordinator.history.reading import GroupsReplay, ReplayedGroups, check_places
 from quorate.coordinator.history.situations import Known, SituationReplay
 from quorate.coordinator.image import MetadataImage, TopicImage
 from quorate.coordinator.partitioning import partition_for
@@ -156,9 +156,9 @@ class LiveGroups:
         self._isolation_level: IsolationLevel = "read_committed" if committed else "read_uncommitted"
         self._replay = GroupsReplay(globs, moment, history=history)
 
-    def read(self) -> Found:
+    def read(self) -> ReplayedGroups:
         """What there is now. Raises `InputError`."""
-        found = Found()
+        found = ReplayedGroups()
         with open_admin(self._servers, self._config, self._connect_timeout_ms, "reading groups") as (admin, where):
             coordinated = [one for topic in admin.describe_topics([CONSUMER_OFFSETS]) for one in topic["partitions"]]
             count = len(coordinated)

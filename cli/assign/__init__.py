@@ -154,7 +154,7 @@ def assign(
     from quorate.cli.assign.facts import Comparison
 
     comparison = Comparison(
-        before=before, after=after, told=changes.told, outcomes=found if now is None else [now, *found]
+        before=before, after=after, changes=changes.in_words, outcomes=found if now is None else [now, *found]
     )
     for one in before.notes:
         note(f"note: {one}")

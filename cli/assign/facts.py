@@ -28,11 +28,11 @@ def percent(share: float | None) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Outcomes side by side: what the group has now comes first, if it is known. `told` are the changes, in words."""
+    """Outcomes side by side: what the group has now comes first, if it is known. `changes` are in words."""
 
     before: Situation
     after: Situation
-    told: Sequence[str]
+    changes: Sequence[str]
     outcomes: Sequence[Outcome]
 
     @cached_property
@@ -197,7 +197,7 @@ def as_plain(comparison: Comparison, *, remote: bool) -> dict[str, Any]:
         "source": comparison.before.source,
         "notes": list(comparison.before.notes),
         "input": described(comparison.before),
-        "changes": list(comparison.told),
+        "changes": list(comparison.changes),
         "outcomes": [_outcome(one, remote) for one in comparison.outcomes],
     }
 

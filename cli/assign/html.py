@@ -52,8 +52,8 @@ def _body(comparison: Comparison, title: str, limit: int | None) -> Iterator[str
     yield f"<h1>{_e(title)}</h1>"
     yield f"<p>{_e(comparison.summary)}</p>"
     yield f'<p class="dim">from {_e(comparison.before.source)}</p>'
-    if comparison.told:
-        yield f"<p><strong>What if:</strong> {_e(', '.join(comparison.told))}</p>"
+    if comparison.changes:
+        yield f"<p><strong>What if:</strong> {_e(', '.join(comparison.changes))}</p>"
     yield from _legend(comparison)
     yield from _overview(comparison)
     for number, outcome in enumerate(comparison.outcomes):

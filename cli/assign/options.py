@@ -61,7 +61,7 @@ class Changes:
     partitions: Sequence[str] = ()
 
     @property
-    def told(self) -> list[str]:
+    def in_words(self) -> list[str]:
         """In words, for headings."""
         return [
             *(f"without {one}" for one in self.without),

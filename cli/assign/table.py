@@ -26,8 +26,8 @@ def table_lines(comparison: Comparison, *, limit: int | None, width: int | None)
     """Heading, table or tables, remarks. `limit` rows of members at most, `None` for all; `width` in columns, `None` for any."""
     for text in _wrapped(printable(comparison.heading), 2, width):
         yield click.style(text, bold=True)
-    if comparison.told:
-        yield from _wrapped(f"what if: {printable(', '.join(comparison.told))}", 2, width)
+    if comparison.changes:
+        yield from _wrapped(f"what if: {printable(', '.join(comparison.changes))}", 2, width)
     shown = comparison.members if limit is None else comparison.members[:limit]
     rows = [
         (_short(printable(comparison.name_of(one)), width), printable(comparison.rack_of(one)), one) for one in shown

@@ -27,7 +27,7 @@ from quorate.cli.subcommands import Commands
 
 if TYPE_CHECKING:
     from quorate.assignors.kafka_version import KafkaVersion
-    from quorate.coordinator.history.reading import Found
+    from quorate.coordinator.history.reading import ReplayedGroups
 
 __all__ = ["groups", "print_rows", "read_found", "reading_options"]
 
@@ -105,7 +105,7 @@ def reading_options(command: F) -> F:
 
 def read_found(
     ctx: click.Context, options: Mapping[str, Any], *, history: bool = False, committed: bool = False
-) -> "Found":
+) -> "ReplayedGroups":
     """Read what the options ask for. Raises `UserError` and `UsageError`."""
     sources, servers = options["sources"], options["bootstrap_servers"]
     check_one_source(ctx, sources, servers)
@@ -161,7 +161,7 @@ def _there(globs: Iterable[str], names: Iterable[str]) -> str:
 
 def print_rows(
     ctx: click.Context,
-    found: "Found | None",
+    found: "ReplayedGroups | None",
     rows: Iterable[dict[str, Any]],
     as_json: bool,
     heads: Mapping[str, str],

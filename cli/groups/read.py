@@ -10,7 +10,7 @@ from quorate.codecs.log.files import PartitionFiles
 from quorate.codecs.log.model import LogEntry, LogProblem, is_damage
 from quorate.codecs.records import CONSUMER_OFFSETS
 from quorate.coordinator.history import Moment
-from quorate.coordinator.history.reading import Found, GroupsReplay, check_places, copied, once
+from quorate.coordinator.history.reading import GroupsReplay, ReplayedGroups, check_places, copied, once
 
 if TYPE_CHECKING:
     from quorate.codecs.log.raw import RawBlock
@@ -20,9 +20,9 @@ __all__ = ["read_files"]
 
 def read_files(
     paths: Sequence[str], globs: Sequence[str], moment: Moment, topology: str | None, *, history: bool
-) -> Found:
+) -> ReplayedGroups:
     """Groups from a log. `topology`: a file that tells topics; `history`: collect events. Raises `UserError`."""
-    found = Found()
+    found = ReplayedGroups()
     if topology is not None:
         from quorate.assignors.what_if.description import read_topology
 
@@ -41,7 +41,7 @@ def read_files(
     return found
 
 
-def _log_entries(entries: Iterable[Any], found: Found) -> Iterator[LogEntry]:
+def _log_entries(entries: Iterable[Any], found: ReplayedGroups) -> Iterator[LogEntry]:
     for entry in entries:
         if isinstance(entry, LogEntry):
             yield entry
@@ -49,14 +49,14 @@ def _log_entries(entries: Iterable[Any], found: Found) -> Iterator[LogEntry]:
             _tell(entry, found)
 
 
-def _tell(problem: LogProblem, found: Found) -> None:
+def _tell(problem: LogProblem, found: ReplayedGroups) -> None:
     if is_damage(problem, skip_corrupt=False):
         found.damaged = True
         show_damage(problem, skipped=True)
 
 
 def _blocks(
-    files: LogFiles, found: Found, progress: Callable[[int], None] | None
+    files: LogFiles, found: ReplayedGroups, progress: Callable[[int], None] | None
 ) -> Iterator[tuple[int | None, Iterator["RawBlock"]]]:
     """Each partition with its blocks, their damage reported."""
     from quorate.codecs.log.raw import read_raw

@@ -9,7 +9,7 @@ from quorate.cli.output import table_lines
 from quorate.codecs import Uuid
 from quorate.codecs.printable import cut, hash_text, printable, spans, time_text
 from quorate.coordinator.history import Event, MemberView, Words
-from quorate.coordinator.history.reading import Found, FoundGroup
+from quorate.coordinator.history.reading import ReplayedGroup, ReplayedGroups
 from quorate.coordinator.history.words import Partition
 from quorate.coordinator.state import GroupKind
 
@@ -32,7 +32,7 @@ LONGEST_NAME = 150
 """Characters of a name in a table: a single longer one would make every row as wide. JSON has all."""
 
 
-def listed_rows(found: Found) -> Iterator[Row]:
+def listed_rows(found: ReplayedGroups) -> Iterator[Row]:
     """`list`: a row per group."""
     for one in found.groups:
         group = one.view
@@ -46,7 +46,7 @@ def listed_rows(found: Found) -> Iterator[Row]:
         }
 
 
-def group_rows(found: Found) -> Iterator[Row]:
+def group_rows(found: ReplayedGroups) -> Iterator[Row]:
     """`describe`: a row per group, with its epochs, hash, and why the epoch went up last."""
     words = found.words()
     for one in found.groups:
@@ -77,13 +77,13 @@ def group_rows(found: Found) -> Iterator[Row]:
         }
 
 
-def _is_behind(one: FoundGroup, member: MemberView) -> bool:
+def _is_behind(one: ReplayedGroup, member: MemberView) -> bool:
     return one.view.kind is not GroupKind.CLASSIC and (
         member.epoch != one.view.assignment_epoch or member.state != "stable"
     )
 
 
-def member_rows(found: Found) -> Iterator[Row]:
+def member_rows(found: ReplayedGroups) -> Iterator[Row]:
     """`members`: a row per member, with its rack, its epoch against the target's, and what it has against what it is to have."""
     for one in found.groups:
         group = one.view
@@ -111,7 +111,7 @@ def member_rows(found: Found) -> Iterator[Row]:
             }
 
 
-def offset_rows(found: Found) -> Iterator[Row]:
+def offset_rows(found: ReplayedGroups) -> Iterator[Row]:
     """`offsets`: a row per partition that is committed or assigned, with its racks, and whether its member is in one of them."""
     for one in found.groups:
         group = one.view
@@ -149,7 +149,7 @@ def offset_rows(found: Found) -> Iterator[Row]:
             }
 
 
-def event_rows(found: Found, events: Iterable[Event]) -> Iterator[Row]:
+def event_rows(found: ReplayedGroups, events: Iterable[Event]) -> Iterator[Row]:
     """`history`: a row per event; `what` has a sentence for each fact."""
     words = found.words()
     for event in events:
@@ -167,7 +167,9 @@ def event_rows(found: Found, events: Iterable[Event]) -> Iterator[Row]:
         }
 
 
-def finding_rows(found: Found, to: "KafkaVersion", migration_policy: str, max_size: int | None) -> Iterator[Row]:
+def finding_rows(
+    found: ReplayedGroups, to: "KafkaVersion", migration_policy: str, max_size: int | None
+) -> Iterator[Row]:
     """`upgrade-check`: a row per finding; first what keeps the partitions that the groups are in from being loaded.
 
     `to`: the release that brokers are to have; `max_size`: of consumer groups, `None` for Kafka's default.
@@ -208,7 +210,7 @@ def _plain(value: Any, words: Words) -> Any:
     return value
 
 
-def _by_topic(found: Found, partitions: Iterable[Partition]) -> dict[str, list[int]]:
+def _by_topic(found: ReplayedGroups, partitions: Iterable[Partition]) -> dict[str, list[int]]:
     by_topic: dict[str, list[int]] = {}
     for topic, number in sorted(map(found.at, partitions)):
         by_topic.setdefault(topic, []).append(number)

@@ -5,7 +5,7 @@ from typing import Any
 
 from quorate.codecs.printable import hash_text
 from quorate.coordinator.history.hashes import HashExplanation, explain, hashes_of, topic_differences
-from quorate.coordinator.history.reading import Found
+from quorate.coordinator.history.reading import ReplayedGroups
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.metadata_hash import HashAlgorithm, group_hash
 from quorate.coordinator.state import ConsumerGroup, ShareGroup, StreamsGroup
@@ -29,7 +29,7 @@ def topic_rows(names: Iterable[str], image: MetadataImage, form: HashAlgorithm) 
         }
 
 
-def group_rows(found: Found, image: MetadataImage, form: HashAlgorithm) -> Iterator[Row]:
+def group_rows(found: ReplayedGroups, image: MetadataImage, form: HashAlgorithm) -> Iterator[Row]:
     """A row per consumer, share and streams group.
 
     `verdict`: same; differs; none (a group without members has nothing to hash, or nothing is stored, and no record of type 4 says otherwise).
@@ -73,7 +73,7 @@ def group_rows(found: Found, image: MetadataImage, form: HashAlgorithm) -> Itera
         }
 
 
-def _racks_of_members(found: Found) -> Iterator[str]:
+def _racks_of_members(found: ReplayedGroups) -> Iterator[str]:
     """Where members are, brokers may have been."""
     for state in {id(one.history): one.history.state for one in found.groups}.values():
         for group in state.groups.values():

@@ -20,11 +20,11 @@ from quorate.coordinator.history.words import Partition, Words
 if TYPE_CHECKING:
     from quorate.codecs.log.raw import RawBlock
 
-__all__ = ["Found", "FoundGroup", "GroupsReplay", "check_places", "copied", "once"]
+__all__ = ["GroupsReplay", "ReplayedGroup", "ReplayedGroups", "check_places", "copied", "once"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class FoundGroup:
+class ReplayedGroup:
     """A group, and the partition of `__consumer_offsets` that it is in."""
 
     partition: int | None
@@ -33,7 +33,7 @@ class FoundGroup:
 
 
 @dataclass(kw_only=True)
-class Found:
+class ReplayedGroups:
     """Everything that was read. `topology`: topics, where they are known; `damaged`: records were lost.
 
     On a live cluster: `ends`, log end offsets, and `coordinators`, the broker that leads each partition of `__consumer_offsets`.
@@ -41,7 +41,7 @@ class Found:
     `there`: the names of all groups that are known, whether asked for or not; `histories`: the partitions of `__consumer_offsets`, of those that are asked for.
     """
 
-    groups: list[FoundGroup] = field(default_factory=list)
+    groups: list[ReplayedGroup] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     names: dict[Uuid, str] = field(default_factory=dict)
     topology: Topology | None = None
@@ -79,7 +79,7 @@ class Found:
         racks = self.racks(self.at(partition))
         return None if rack is None or not racks or not any(racks) else rack in racks
 
-    def topics_of(self, one: FoundGroup) -> set[str]:
+    def topics_of(self, one: ReplayedGroup) -> set[str]:
         """The topics that a group subscribes to, has offsets of, or whose partitions its members have or are to have."""
         topics = set(one.view.topics or ())
         topics |= {topic for topic, _, _ in one.history.state.offsets.of_group(one.view.group_id)}
@@ -103,7 +103,7 @@ class GroupsReplay:
     def _wanted(self, group_id: str) -> bool:
         return self._match is None or self._match(group_id) is not None
 
-    def take(self, found: Found, entries: Iterable[LogEntry]) -> None:
+    def take(self, found: ReplayedGroups, entries: Iterable[LogEntry]) -> None:
         """Take entries in; put what is known after them into `found`."""
         found.names = self._names = {**self._names, **found.names}
         for entry in self.moment.cut(_checked(entries, self.moment)):
@@ -117,7 +117,7 @@ class GroupsReplay:
                 self.next_offsets[entry.partition] = entry.offset + 1
         self._put(found)
 
-    def load(self, found: Found, partitions: Iterable[tuple[int | None, Iterable["RawBlock"]]]) -> None:
+    def load(self, found: ReplayedGroups, partitions: Iterable[tuple[int | None, Iterable["RawBlock"]]]) -> None:
         """Take the blocks of these partitions in, many records at a time, for callers that need no events; put what is known after them into `found`."""
         from quorate.coordinator.bulk import replay_blocks
 
@@ -143,7 +143,7 @@ class GroupsReplay:
                     over.add(block.partition)
                 yield part
 
-    def _put(self, found: Found) -> None:
+    def _put(self, found: ReplayedGroups) -> None:
         for one in self._histories.values():
             self._events += one.finish()
         self._events.sort(
@@ -153,7 +153,7 @@ class GroupsReplay:
         for partition, one in self._histories.items():
             found.there |= one.state.groups.keys()
             wanted = [
-                FoundGroup(partition=partition, history=one, view=view(group))
+                ReplayedGroup(partition=partition, history=one, view=view(group))
                 for group_id, group in one.state.groups.items()
                 if self._wanted(group_id)
             ]

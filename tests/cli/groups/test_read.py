@@ -11,14 +11,14 @@ from quorate.cli.groups import read as groups_read
 from quorate.cli.groups.read import read_files
 from quorate.codecs.errors import InputError
 from quorate.coordinator.history import Moment
-from quorate.coordinator.history.reading import Found
+from quorate.coordinator.history.reading import ReplayedGroups
 from tests.coordinator.captures import CAPTURES, entries, folders
 from tests.coordinator.snapshots import snapshot
 
 NAMES = sorted(path.name for path in CAPTURES.iterdir())
 
 
-def shown(found: Found) -> Any:
+def shown(found: ReplayedGroups) -> Any:
     groups = [
         (one.partition, one.view, list(one.history.state.offsets.of_group(one.view.group_id))) for one in found.groups
     ]
