@@ -230,9 +230,17 @@ class Broker:
             self._session = None
 
     def _fence(self) -> None:
-        self._session = None
-        self.fenced = True
-        self.cluster.broker_changed()
+        cluster, session = self.cluster, self._session
+
+        def leave() -> bool:
+            if self._session is not session:  # the controller has heard of it meanwhile
+                return False
+            self._session = None
+            self.fenced = True
+            return True
+
+        work = cluster.changes.run(cluster.removing_broker(self.id, leave))
+        cluster.turns.run(work, lambda _: None, partial(cluster.failed, f"fencing broker {self.id}"))
 
     # ---- requests
 

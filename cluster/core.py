@@ -36,9 +36,9 @@ from quorate.cluster.settings import MOST_PARTITIONS, Settings
 from quorate.cluster.storage.data import DataDirectory, why_unusable
 from quorate.cluster.storage.metadata import TopicsChange
 from quorate.cluster.storage.metadata_state import TopicFacts
-from quorate.cluster.topics import Elections, PartitionState, TopicState, is_valid_name
+from quorate.cluster.topics import Election, Elections, PartitionState, TopicState, is_valid_name
 from quorate.cluster.transactions import TransactionCoordinators
-from quorate.cluster.turns import Turns, Work, at_once
+from quorate.cluster.turns import Turns, Work, at_once, parts
 from quorate.codecs import Uuid
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.printable import brief
@@ -50,6 +50,8 @@ from quorate.coordinator.log import AppendError
 __all__ = ["ClusterCore"]
 
 T = TypeVar("T")
+Moves = tuple[TopicState, list[tuple[PartitionState, Election]]]
+"""A topic, and those of its partitions which get other leaders or replicas in sync."""
 
 _MOST_NOTES = 10_000
 """A client that is refused over and over again must not fill the memory with what is said of it."""
@@ -201,20 +203,56 @@ class ClusterCore:
     def broker_changed(self) -> None:
         """A broker came, went, or is in another rack: partitions get leaders accordingly."""
         elections = Elections(self.alive)
-        changed = []
-        for topic in self.topics.values():
-            moved = False
-            for partition in topic.partitions:
-                before = (partition.leader, partition.in_sync)
-                elected = elections[partition.replicas, partition.in_sync, partition.leader]
-                if elected != before:
-                    partition.lead(*elected)
-                    moved = True
-            if moved:
-                self._leadership[topic.name] = self._leadership.get(topic.name, 0) + 1
-                changed.append(topic)
-        self._publish(*changed)
+        moves = [(topic, moved) for topic in self.topics.values() if (moved := elections.moved(topic.partitions))]
+        self._lead(moves)
+        self._publish(*(topic for topic, _ in moves))
         self._leaders_changed()
+
+    def removing_broker(self, broker: int, leave: Callable[[], bool]) -> Work[bool]:
+        """Have other brokers lead in the place of one that leaves, in turns: it leaves, and they lead, at the same moment.
+
+        `leave`: makes the broker leave, and returns whether it still is to; if it is not, nothing changes. Returns the same.
+        """
+
+        def electing() -> Work[tuple[list[Moves], list[TopicImage], TopicsChange | None]]:
+            elections = Elections(self.alive.keys() - {broker})
+            moves, images = [], []
+            for topic in list(self.topics.values()):
+                moved = []
+                for some in parts(topic.partitions):
+                    moved += elections.moved(some)
+                    yield None
+                if moved:
+                    moves.append((topic, moved))
+                    images.append(self._image_of(topic, self._leadership.get(topic.name, 0) + 1))
+            change = yield from self._encoding((topic.id, facts_of(topic, moved)) for topic, moved in moves)
+            return moves, images, change
+
+        try:
+            moves, images, change = yield from self._preparing(electing)
+        except ApiError:  # the disk is full: the broker leaves all the same, and it is written down later
+            if leaves := leave():
+                self.broker_changed()
+            return leaves
+        if not leave():
+            return False
+        self._lead(moves)
+        topics = [topic for topic, _ in moves]
+        self._commit_or_later(topics, change)
+        self._keep(())
+        self._show_images(images)
+        self._leaders_changed()
+        for topic in topics:
+            if topic.id in self.topics_by_id:
+                yield from self._equipping(topic)
+            yield None
+        return True
+
+    def _lead(self, moves: Sequence[Moves]) -> None:
+        for topic, moved in moves:
+            for partition, elected in moved:
+                partition.lead(*elected)
+            self._leadership[topic.name] = self._leadership.get(topic.name, 0) + 1
 
     def add_broker(self, rack: str | None) -> Broker:
         """A broker more, with the next number, which the controller does not know until it is `registered`; then `broker_changed` is to be called."""
@@ -647,14 +685,27 @@ class ClusterCore:
         with self.changes.at_once():
             at_once(self.changing_settings())
 
-    def changing_settings(self) -> Work[None]:
-        """The same in turns."""
-        self._unwritten = None
+    def changing_settings(self, changed: Sequence[TopicState] | None = None) -> Work[None]:
+        """The same in turns. `changed`: topics whose own configs are others; `None`: it may be any."""
+        if changed is None:
+            self._unwritten = None
         for topic in list(self.topics.values()):
             if topic.id in self.topics_by_id:
                 yield from self._equipping(topic)
             yield None
-        self._keep(())
+        if not changed:
+            self._keep(())
+            return
+        try:
+            change = yield from self._preparing(lambda: self._encoding_present(changed))
+        except ApiError:
+            self._write_later(changed)
+        else:
+            self._commit_or_later(changed, change)
+
+    def _encoding_present(self, topics: Sequence[TopicState]) -> Work[TopicsChange | None]:
+        present = (topic for topic in topics if topic.id in self.topics_by_id)
+        return (yield from self._encoding((topic.id, facts_of(topic)) for topic in present))
 
     def change_client_metrics(self, name: str, configs: Mapping[str, str]) -> None:
         """Replace the configs of a subscription to clients' metrics, none to remove it; to be followed by `settings_changed`."""
@@ -682,12 +733,25 @@ class ClusterCore:
                 self._equip(topic)
         try:
             self._write(changed)
-        except AppendError as refused:  # it is tried again with the next change, from time to time, and at the end
-            if self._unwritten is not None:
-                self._unwritten.update(topic.id for topic in changed)
-            assert self.data is not None
-            self.unrecorded += self.data.durable
+        except AppendError as refused:
+            self._write_later(changed)
             self.note(_not_written(refused))
+
+    def _write_later(self, changed: Sequence[TopicState]) -> None:
+        """What could not be written down is tried again with the next change, from time to time, and at the end."""
+        if not changed:  # but something else
+            self._unwritten = None
+        elif self._unwritten is not None:
+            self._unwritten.update(topic.id for topic in changed)
+        assert self.data is not None
+        self.unrecorded += self.data.durable
+
+    def _commit_or_later(self, changed: Sequence[TopicState], change: TopicsChange | None) -> None:
+        """Write down a change that is made in any case, now or when there is room."""
+        try:
+            self._commit(changed, change)
+        except ApiError:  # which `_commit` has noted
+            self._write_later(changed)
 
     def _preparing(self, work: Callable[[], Work[T]]) -> Work[T]:
         """Prepare a change in turns, again if what it depends on changes meanwhile. Raises `ApiError`.
@@ -777,25 +841,27 @@ class ClusterCore:
         self._keep(changed)
         self._show(changed)
 
-    def _show(self, changed: Iterable[TopicState]) -> None:
+    def _show(self, changed: Sequence[TopicState]) -> None:
         """Have the coordinators see topics and brokers as they are now."""
+        self._show_images(
+            [
+                self._image_of(topic, self._leadership.get(topic.name, 0))
+                for topic in changed
+                if topic.id in self.topics_by_id
+            ],
+            [topic.name for topic in changed if topic.name not in self.topics],
+        )
+
+    def _show_images(self, images: Sequence[TopicImage], gone: Sequence[str] = ()) -> None:
         image = self.image.with_brokers(
             {broker.id: broker.rack for broker in self.brokers.values() if broker.registered}
         )
-        there = [topic for topic in changed if topic.id in self.topics_by_id]
-        self.image = image.with_changed(
-            [
-                TopicImage(
-                    name=topic.name,
-                    id=topic.id,
-                    replicas=tuple([partition.replicas for partition in topic.partitions]),
-                    leadership=self._leadership.get(topic.name, 0),
-                )
-                for topic in there
-            ],
-            gone=[topic.name for topic in changed if topic.name not in self.topics],
-        )
+        self.image = image.with_changed(images, gone)
         self.groups.runtime.image_changed(self.image)
+
+    def _image_of(self, topic: TopicState, leadership: int) -> TopicImage:
+        replicas = tuple([partition.replicas for partition in topic.partitions])
+        return TopicImage(name=topic.name, id=topic.id, replicas=replicas, leadership=leadership)
 
     # ---- the owner's view
 

@@ -9,7 +9,7 @@ from quorate.cluster.errors import ClusterStateError
 from quorate.cluster.settings import ALL
 from quorate.cluster.storage.data import DataDirectory
 from quorate.cluster.storage.metadata_state import BrokerFacts, MetadataState, PartitionFacts, TopicFacts
-from quorate.cluster.topics import PartitionState, TopicState
+from quorate.cluster.topics import Election, PartitionState, TopicState
 from quorate.codecs import CONSUMER_OFFSETS, Uuid
 from quorate.codecs.message import TRANSACTION_STATE
 from quorate.coordinator.config import ConfigError, GroupConfig
@@ -69,9 +69,11 @@ def restore(cluster: "ClusterCore", data: DataDirectory) -> None:
         cluster.acls.add(acl_id, acl)
 
 
-def facts_of(topic: TopicState) -> TopicFacts:
-    """What is to be written down of a topic as it is now."""
+def facts_of(topic: TopicState, moved: Iterable[tuple[PartitionState, Election]] = ()) -> TopicFacts:
+    """What is to be written down of a topic as it is now, or will be once some of its partitions have `moved`."""
     partitions = [PartitionFacts(one.replicas, one.in_sync, one.leader, one.leader_epoch) for one in topic.partitions]
+    for one, (leader, in_sync) in moved:
+        partitions[one.index] = PartitionFacts(one.replicas, in_sync, leader, one.leader_epoch + (leader != one.leader))
     return TopicFacts(topic.name, partitions, dict(topic.config))
 
 

@@ -7,7 +7,7 @@ from quorate.cluster.log import PartitionLog
 from quorate.codecs import Uuid
 from quorate.codecs.api.error_codes import ErrorCode
 
-__all__ = ["NO_LEADER", "Elections", "PartitionState", "TopicState", "is_valid_name", "leader_error"]
+__all__ = ["NO_LEADER", "Election", "Elections", "PartitionState", "TopicState", "is_valid_name", "leader_error"]
 
 NO_LEADER = -1
 _ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
@@ -40,16 +40,28 @@ class PartitionState:
         self.leader, self.in_sync = leader, in_sync
 
 
-class Elections(dict[tuple[tuple[int, ...], tuple[int, ...], int], tuple[int, tuple[int, ...]]]):
+Election = tuple[int, tuple[int, ...]]
+"""The leader, and the replicas in sync."""
+
+
+class Elections(dict[tuple[tuple[int, ...], tuple[int, ...], int], Election]):
     """Replicas, those in sync, and the leader of partitions → their leader and those in sync, with these brokers alive. Each is found out once: partitions are many."""
 
     def __init__(self, alive: Iterable[int]) -> None:
         super().__init__()
         self._up = frozenset(alive)
 
-    def __missing__(self, key: tuple[tuple[int, ...], tuple[int, ...], int]) -> tuple[int, tuple[int, ...]]:
+    def __missing__(self, key: tuple[tuple[int, ...], tuple[int, ...], int]) -> Election:
         found = self[key] = _elected(self._up, *key)
         return found
+
+    def moved(self, partitions: Iterable[PartitionState]) -> list[tuple[PartitionState, Election]]:
+        """The partitions with another outcome than their present one."""
+        return [
+            (one, elected)
+            for one in partitions
+            if (elected := self[one.replicas, one.in_sync, one.leader]) != (one.leader, one.in_sync)
+        ]
 
 
 def _elected(

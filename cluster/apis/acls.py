@@ -103,7 +103,7 @@ def create_acls(broker: "Broker", request: CreateAclsRequest, context: Context) 
         cluster.acls.add(acl_id, one)
         yield None
     if new:
-        yield from cluster.changing_settings()
+        yield from cluster.changing_settings(())
     return CreateAclsResponse(results=tuple(results))
 
 
@@ -199,7 +199,7 @@ def delete_acls(broker: "Broker", request: DeleteAclsRequest, context: Context) 
         cluster.acls.remove(acl_id)
         yield None
     if gone:
-        yield from cluster.changing_settings()
+        yield from cluster.changing_settings(())
     return DeleteAclsResponse(filter_results=tuple(results))
 
 

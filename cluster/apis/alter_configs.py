@@ -28,7 +28,7 @@ from quorate.cluster.client_metrics import check_client_metrics
 from quorate.cluster.config_relations import group_problem
 from quorate.cluster.settings import ALL
 from quorate.cluster.topic_settings import Kind, Setting
-from quorate.cluster.topics import is_valid_name
+from quorate.cluster.topics import TopicState, is_valid_name
 from quorate.cluster.turns import Work
 from quorate.codecs.api.broker import (
     AlterConfigsRequest,
@@ -146,6 +146,7 @@ def _altered(
     named = Counter((one.resource_type, one.resource_name) for one in resources)
     out: dict[tuple[int, str], tuple[Any, ErrorCode, str | None]] = {}
     changed = False
+    topics: list[TopicState] = []
     for one in resources:
         error, message = ErrorCode.NONE, None
         try:
@@ -174,10 +175,12 @@ def _altered(
             error, message = refusal.code, refusal.message
         else:
             changed = not only_check
+            if changed and one.resource_type == TOPIC:
+                topics.append(broker.cluster.topics[one.resource_name])
         out[one.resource_type, one.resource_name] = (one, error, message)
         yield None
     if changed:
-        yield from broker.cluster.changing_settings()
+        yield from broker.cluster.changing_settings(topics)
     return list(out.values())
 
 

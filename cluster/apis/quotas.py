@@ -103,7 +103,7 @@ def alter_client_quotas(
             results[entity] = (refusal.code, refusal.message)
         yield None
     if changed:
-        yield from cluster.changing_settings()
+        yield from cluster.changing_settings(())
     return AlterClientQuotasResponse(
         entries=tuple(
             AlteredEntry(

@@ -93,7 +93,7 @@ def alter_user_scram_credentials(
             made = Credential.of(change.mechanism, change.salt, change.salted_password, change.iterations)
             cluster.credentials.put(user, change.mechanism, made)
     if wanted:
-        yield from cluster.changing_settings()
+        yield from cluster.changing_settings(())
     return AlterUserScramCredentialsResponse(results=tuple(results.values()))
 
 

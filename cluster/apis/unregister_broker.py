@@ -26,7 +26,10 @@ def unregister_broker(
             error_code=ErrorCode.BROKER_ID_NOT_REGISTERED,
             error_message=f"Broker ID {request.broker_id} is not currently registered",
         )
-    found.registered = False
-    broker.cluster.broker_changed()
-    yield from broker.cluster.changing_settings()
+
+    def leave() -> bool:
+        found.registered = False
+        return True
+
+    yield from broker.cluster.removing_broker(found.id, leave)
     return UnregisterBrokerResponse(error_message="")
