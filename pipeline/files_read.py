@@ -24,8 +24,8 @@ from quorate.codecs.log.files import PartitionFiles, Segment, find_partitions
 from quorate.codecs.log.model import LogError, LogProblem, is_damage
 from quorate.pipeline.files import Piece, check_offset
 from quorate.pipeline.filters import RecordBounds
-from quorate.pipeline.needs import Needs, is_later
 from quorate.pipeline.options import Mode
+from quorate.pipeline.push_down import PushDown, is_later
 from quorate.pipeline.rows import MAX_ROWS, Rows, timestamps
 
 __all__ = ["Reading", "read_piece"]
@@ -44,7 +44,7 @@ class Reading:
     mode: Mode
     include_raw: bool = False
     fail_on_data_loss: bool = True
-    needs: Needs | None = None
+    push_down: PushDown | None = None
 
 
 def read_piece(piece: Piece, reading: Reading, file: BinaryIO | None = None) -> Iterator[pa.RecordBatch]:
@@ -170,7 +170,7 @@ def _whole_rows(piece: Piece, found: FoundRecords, reader: _PieceReader, reading
     if reading.include_raw:
         common |= {"key": binary_array(records.keys), "value": binary_array(records.values)}
     whole = checked(rows.of_batches(batches, common), reading.mode)
-    yield from whole if reading.needs is None else _joined(whole)
+    yield from whole if reading.push_down is None else _joined(whole)
 
 
 def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -184,10 +184,10 @@ def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _note_end(control: pa.RecordBatch, reader: _PieceReader, reading: Reading) -> None:
     """Remember where a moment ends the log, if a marker does that: the records around it do not tell."""
-    if reading.needs is None or reading.needs.until_ms is None:
+    if reading.push_down is None or reading.push_down.until_ms is None:
         return
     later = np.asarray(control.column("log_offset"))[
-        is_later(np.asarray(control.column("log_timestamp_ms")), reading.needs.until_ms)
+        is_later(np.asarray(control.column("log_timestamp_ms")), reading.push_down.until_ms)
     ]
     if len(later):
         first = int(later.min())
@@ -198,9 +198,9 @@ def _decoded(
     records: Records, data: Batches, reader: _PieceReader, reading: Reading
 ) -> tuple[Records, dict[str, pa.RecordBatch]]:
     """The records that are needed, and what they are. Where the offsets of the partition do not rise, these are all."""
-    piece, needs = reader.piece, reading.needs
-    if needs is not None and piece.ordered:
-        choice = needs.choice(
+    piece, push_down = reader.piece, reading.push_down
+    if push_down is not None and piece.ordered:
+        choice = push_down.choice(
             records,
             data,
             piece.topic,

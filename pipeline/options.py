@@ -12,12 +12,12 @@ from difflib import get_close_matches
 from typing import Any, Final, Literal, TypeAlias
 
 from quorate.codecs.message import CONSUMER_OFFSETS
-from quorate.pipeline.needs import Needs
+from quorate.pipeline.push_down import PushDown
 from quorate.pipeline.schema import CONTROL, OptionError, arrow_schema, record_types
 
 __all__ = [
-    "NEEDS",
     "OPTIONS",
+    "PUSH_DOWN",
     "Mode",
     "Option",
     "Options",
@@ -108,8 +108,8 @@ OPTIONS: Final = (
 )
 """Every option, in the order in which the documentation shows them."""
 
-NEEDS: Final = "quorate.needs"
-"""What our own jobs tell the source, and nobody else does: see `quorate.pipeline.needs`."""
+PUSH_DOWN: Final = "quorate.push_down"
+"""What our own jobs tell the source, and nobody else does: see `quorate.pipeline.push_down`."""
 
 _NAMES: Final = {option.name.lower(): option.name for option in OPTIONS}
 
@@ -135,7 +135,7 @@ class Options:
     max_split_bytes: int = 32 << 20
     max_offsets_per_trigger: int | None = None
     fail_on_data_loss: bool = True
-    needs: Needs | None = None
+    push_down: PushDown | None = None
 
     def wants(self, partition: int | None) -> bool:
         """Whether a partition was asked for."""
@@ -150,8 +150,8 @@ def parse_options(given: Mapping[str, str]) -> Options:
         lower = name.lower()
         if lower == "kafka.isolation.level":
             known["isolation.level"] = value
-        elif lower == NEEDS:
-            known[NEEDS] = value
+        elif lower == PUSH_DOWN:
+            known[PUSH_DOWN] = value
         elif lower in _NAMES and lower != "kafka.bootstrap.servers":
             known[_NAMES[lower]] = value
         elif lower.startswith(_KAFKA):
@@ -190,7 +190,7 @@ def parse_options(given: Mapping[str, str]) -> Options:
         max_split_bytes=_size("maxSplitBytes", known.get("maxSplitBytes", "32m")),
         max_offsets_per_trigger=None if limit is None else _number("maxOffsetsPerTrigger", limit),
         fail_on_data_loss=_boolean("failOnDataLoss", known.get("failOnDataLoss", "true")),
-        needs=Needs.parsed(known[NEEDS]) if NEEDS in known else None,
+        push_down=PushDown.parsed(known[PUSH_DOWN]) if PUSH_DOWN in known else None,
     )
 
 

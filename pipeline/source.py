@@ -92,7 +92,7 @@ def reading_of(options: Options, wanted: RecordBounds) -> Reading:
         mode=options.mode,
         include_raw=options.include_raw,
         fail_on_data_loss=options.fail_on_data_loss,
-        needs=options.needs,
+        push_down=options.push_down,
     )
 
 

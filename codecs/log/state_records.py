@@ -10,8 +10,8 @@
 
 Replay (`CoordinatorState.replay`) needs no such rule: it takes every record. What leaves records out
 follows this page, and is tested against replay: `compaction` and `quorate.coordinator.bulk_block` on
-single logs, and in `quorate.pipeline` the reading of files (`needs`), batch jobs (`jobs.survivors`)
-and streams (`streaming.kept`), which work on columns, in the JVM and in Spark's state store.
+single logs, and in `quorate.pipeline` the reading of files (`push_down`), batch jobs (`jobs.survivors`)
+and streams (`streaming.group_rows`), which work on columns, in the JVM and in Spark's state store.
 """
 
 from typing import Final

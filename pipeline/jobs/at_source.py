@@ -1,6 +1,6 @@
 """Telling the source what a job needs, as Spark tells its own sources: it hands neither columns nor aggregates down to one that is written in Python.
 
-A DataFrame that is just what `load()` gave is loaded anew with an option that nobody else sets (`quorate.pipeline.needs`). The results are the same; they come sooner.
+A DataFrame that is just what `load()` gave is loaded anew with an option that nobody else sets (`quorate.pipeline.push_down`). The results are the same; they come sooner.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame
 from quorate.codecs.log.model import LogError
 from quorate.pipeline.files import find_files
 from quorate.pipeline.jobs.columns import FORMAT, AsOf, last_offsets, membership, moment_of, until
-from quorate.pipeline.needs import Log, Needs, What
-from quorate.pipeline.options import NEEDS, Options, parse_options
+from quorate.pipeline.options import PUSH_DOWN, Options, parse_options
+from quorate.pipeline.push_down import Log, PushDown, What
 from quorate.pipeline.schema import OptionError
 
 __all__ = ["AtSource", "loaded", "of_groups"]
@@ -51,7 +51,7 @@ def loaded(
     plan = getattr(df, "_jdf", None)  # Spark Connect has none
     if plan is None or df.isStreaming or df.storageLevel.useMemory or df.storageLevel.useDisk:
         return None
-    needs = _needs(what, as_of)
+    push_down = _push_down(what, as_of)
     relation = plan.queryExecution().analyzed()
     if relation.getClass().getSimpleName() != "DataSourceV2Relation" or relation.table().name() != FORMAT:
         return None
@@ -63,8 +63,12 @@ def loaded(
             return None
     except (OptionError, LogError, OSError):
         return None  # whoever reads it says so
-    needs = replace(needs, times_ms=times_ms())
-    rows = df.sparkSession.read.format(FORMAT).options(**{**given, "pushFilters": "false", NEEDS: needs.text()}).load()
+    push_down = replace(push_down, times_ms=times_ms())
+    rows = (
+        df.sparkSession.read.format(FORMAT)
+        .options(**{**given, "pushFilters": "false", PUSH_DOWN: push_down.text()})
+        .load()
+    )
     return AtSource(rows, options) if rows.schema == df.schema else None
 
 
@@ -73,12 +77,12 @@ def _has_copies(options: Options) -> bool:
     return len({(one.topic, one.partition) for one in files}) < len(files)
 
 
-def _needs(what: What, as_of: AsOf | None) -> Needs:
+def _push_down(what: What, as_of: AsOf | None) -> PushDown:
     if as_of is None:
-        return Needs(what=what)
+        return PushDown(what=what)
     if not isinstance(as_of, Mapping):
-        return Needs(what=what, until_ms=(moment_of(as_of) - _EPOCH) // timedelta(milliseconds=1))
+        return PushDown(what=what, until_ms=(moment_of(as_of) - _EPOCH) // timedelta(milliseconds=1))
     ends: dict[Log, int] = {
         (None if len(where) == 1 else where[0], where[-1]): offset for *where, offset in last_offsets(as_of)
     }
-    return Needs(what=what, until_offsets=ends)
+    return PushDown(what=what, until_offsets=ends)

@@ -9,7 +9,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from quorate.pipeline.jobs.columns import LOG, present_types
 from quorate.pipeline.schema import OptionError
-from quorate.pipeline.streaming.kept import Packed
+from quorate.pipeline.streaming.group_rows import Packed
 from quorate.pipeline.streaming.keyed import Frames, changes, frame, keyed_rows, plain
 from quorate.pipeline.streaming.lag import Behind, lag_rows, lag_tuples
 from quorate.pipeline.streaming.watch import Limits, Watch, Watched

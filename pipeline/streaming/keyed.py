@@ -19,7 +19,7 @@ from quorate.codecs.message import RecordType
 from quorate.pipeline.jobs.columns import LOG, is_control, key_columns, record_time
 from quorate.pipeline.jobs.records import packed
 from quorate.pipeline.schema import OptionError
-from quorate.pipeline.streaming.kept import Packed
+from quorate.pipeline.streaming.group_rows import Packed
 from quorate.pipeline.workers import settle
 
 __all__ = ["PROVIDER", "ROCKS_DB", "Frames", "changes", "frame", "keyed_rows", "packed_rows", "plain", "readable"]

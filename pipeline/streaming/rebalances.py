@@ -12,7 +12,7 @@ from quorate.codecs.log.state_records import COMMIT_TYPES
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES
 from quorate.pipeline.jobs.columns import LOG, known_timestamp, membership, present_types
 from quorate.pipeline.jobs.rebalances import REBALANCES, GroupRebalances
-from quorate.pipeline.streaming.kept import KEY, VALUE, Kept, Packed, entry
+from quorate.pipeline.streaming.group_rows import KEY, VALUE, GroupRows, Packed, entry
 from quorate.pipeline.streaming.keyed import Frames, changes, frame, keyed_rows, packed_rows, plain
 from quorate.pipeline.streaming.state import latest
 
@@ -42,11 +42,11 @@ def latest_rebalances(found: DataFrame) -> DataFrame:
 class Replayed:
     """The rebalances of a group from what is kept: the rows before its last write, and that write, which may go on."""
 
-    def __init__(self, kept: Kept, told: dict[str, Any], partition: int | None, group: str) -> None:
+    def __init__(self, group_rows: GroupRows, told: dict[str, Any], partition: int | None, group: str) -> None:
         self._partition, self._group = partition, group
         names = {Uuid.parse(topic_id): name for topic_id, name in told.get("names", {}).items()}
         row = told.get("row")
-        before = (entry(one, partition, group) for _, one in kept.in_order())
+        before = (entry(one, partition, group) for _, one in group_rows.in_order())
         self._followed = GroupRebalances(group, before, None if row is None else dict(row), names)
         self.rows: list[dict[str, Any]] = []
 
@@ -90,9 +90,9 @@ class RebalancesProcessor(StatefulProcessor):
         new = packed_rows(rows, applied)
         if not new:
             return
-        kept = Kept.load(self._rows)
+        group_rows = GroupRows.load(self._rows)
         tail = [Packed(*one) for one in told.get("tail", ())]
-        earlier = Replayed(kept, told, partition, group)
+        earlier = Replayed(group_rows, told, partition, group)
         for row in tail:
             earlier.take(row)
         before = earlier.finish()
@@ -101,17 +101,17 @@ class RebalancesProcessor(StatefulProcessor):
         first = len(both) - 1
         while first and both[first - 1].ms == both[first].ms:
             first -= 1
-        now = Replayed(kept, told, partition, group)
+        now = Replayed(group_rows, told, partition, group)
         for number, row in enumerate(both):
             now.take(row)
             if number == first:
                 told = now.told()
         after = now.finish()
         for row in both[:first]:
-            kept.take(row)
-        if kept.is_dead:
-            kept.clear()  # the last write of a group that is gone stays in the tail: it may begin anew there, as another kind
-        kept.store(self._rows)
+            group_rows.take(row)
+        if group_rows.is_dead:
+            group_rows.clear()  # the last write of a group that is gone stays in the tail: it may begin anew there, as another kind
+        group_rows.store(self._rows)
         told["tail"] = both[first:]
         self._told.update((both[-1].offset, json.dumps(told, separators=(",", ":"))))
         about = {"log_topic": topic, "log_partition": partition, "group": group, "version": both[-1].offset}

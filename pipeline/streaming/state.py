@@ -12,7 +12,7 @@ from quorate.codecs.record_text import learn_names
 from quorate.coordinator.state import CoordinatorState
 from quorate.pipeline.jobs.columns import LOG, present_types
 from quorate.pipeline.jobs.state import STATE, TIME, GroupState, state_rows
-from quorate.pipeline.streaming.kept import KEY, VALUE, Kept, entry
+from quorate.pipeline.streaming.group_rows import KEY, VALUE, GroupRows, entry
 from quorate.pipeline.streaming.keyed import Frames, changes, frame, keyed_rows, packed_rows, plain
 
 __all__ = ["STATE_CHANGES", "latest", "latest_state", "stream_group_state"]
@@ -53,11 +53,11 @@ def latest_state(found: DataFrame) -> GroupState:
     return GroupState(latest(found, *GROUP_KEY).withColumn("skipped", nothing))
 
 
-def group_row(kept: Kept, partition: int | None, group: str) -> dict[str, Any] | None:
+def group_row(group_rows: GroupRows, partition: int | None, group: str) -> dict[str, Any] | None:
     """A row of `STATE` without its log; `None` if there is nothing."""
     state = CoordinatorState()
     names: dict[Uuid, str] = {}
-    for made, row in kept.in_order():
+    for made, row in group_rows.in_order():
         if made:
             state.need_group(group)
             continue
@@ -88,16 +88,16 @@ class StateProcessor(StatefulProcessor):
         new = packed_rows(rows, -1 if applied is None else applied[0])
         if not new:
             return
-        kept = Kept.load(self._rows)
+        group_rows = GroupRows.load(self._rows)
         for row in new:
-            kept.take(row)
-        found = group_row(kept, partition, group)
-        if found is None and kept.is_dead:
+            group_rows.take(row)
+        found = group_row(group_rows, partition, group)
+        if found is None and group_rows.is_dead:
             self._applied.clear()
             self._rows.clear()
         else:
             self._applied.update((new[-1].offset,))
-            kept.store(self._rows)
+            group_rows.store(self._rows)
         about = {
             "log_topic": topic,
             "log_partition": partition,

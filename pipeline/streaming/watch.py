@@ -11,7 +11,7 @@ from typing import Any
 
 from quorate.codecs.log.state_records import COMMIT_TYPES, GROUP_TYPES
 from quorate.pipeline.schema import OptionError
-from quorate.pipeline.streaming.kept import Packed
+from quorate.pipeline.streaming.group_rows import Packed
 
 __all__ = ["Limits", "Watch", "Watched"]
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES
 from quorate.pipeline.jobs.records import milliseconds
 from quorate.pipeline.schema import GROUP_FIELDS, column_of
-from quorate.pipeline.streaming.kept import Packed
+from quorate.pipeline.streaming.group_rows import Packed
 
 __all__ = ["Driver", "grouped"]
 

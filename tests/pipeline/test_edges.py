@@ -22,8 +22,8 @@ from quorate.codecs.messages.offsets import OffsetCommitKey, OffsetCommitValue
 from quorate.pipeline import decode, group_state, lag, rebalances, spark_schema, upgrade_audit
 from quorate.pipeline.jobs.lag import snapshots
 from quorate.pipeline.jobs.survivors import survivors
-from quorate.pipeline.needs import Needs, What
-from quorate.pipeline.options import NEEDS
+from quorate.pipeline.options import PUSH_DOWN
+from quorate.pipeline.push_down import PushDown, What
 from quorate.pipeline.schema import LATEST_MS
 from tests.pipeline.reading import rows_of
 
@@ -63,8 +63,8 @@ def test_times_that_no_broker_writes_are_null_and_end_nothing(tmp_path: Path, la
     ]
 
     def left(what: What, until_ms: int | None = None, times_ms: tuple[int, ...] = ()) -> list[int]:
-        needs = Needs(what=what, until_ms=until_ms, times_ms=times_ms)
-        return [row["offset"] for row in rows_of(log, **{NEEDS: needs.text()})]
+        push_down = PushDown(what=what, until_ms=until_ms, times_ms=times_ms)
+        return [row["offset"] for row in rows_of(log, **{PUSH_DOWN: push_down.text()})]
 
     assert left("state", until_ms=1500) == [0, 1, 2]  # the first later one is kept, as it tells where the end is
     assert left("commits", until_ms=LATEST_MS, times_ms=(500, 3000)) == [0, 1, 2, 3, 4]
@@ -77,9 +77,9 @@ def test_of_commits_without_a_time_that_can_be_the_last_before_each_snapshot_is_
     times_ms = [-1, WRAPS, 1000]
     records = [BatchRecord(offset=at, timestamp_ms=ms, key=key, value=value) for at, ms in enumerate(times_ms)]
     (folder / f"{0:020d}.log").write_bytes(b"".join(encode_batch([one]) for one in records))
-    needs = Needs(what="commits", times_ms=(500,))
+    push_down = PushDown(what="commits", times_ms=(500,))
     # Rows without a time come before all others, so that the snapshot sees the second commit, which replaces the first.
-    assert [row["offset"] for row in rows_of(folder, **{NEEDS: needs.text()})] == [1, 2]
+    assert [row["offset"] for row in rows_of(folder, **{PUSH_DOWN: push_down.text()})] == [1, 2]
 
 
 def test_decode_takes_numbers_of_any_type_as_milliseconds_and_what_is_no_time_as_null(spark: SparkSession) -> None:

@@ -15,15 +15,15 @@ from quorate.pipeline.jobs.at_source import loaded
 from quorate.pipeline.jobs.records import milliseconds
 from quorate.pipeline.jobs.state import STATE, group_state
 from quorate.pipeline.live import OffsetRange, TopicConnection, ranges_of
-from quorate.pipeline.needs import Needs
 from quorate.pipeline.options import parse_options
+from quorate.pipeline.push_down import PushDown
 from quorate.pipeline.source import ConsumerOffsets
 from tests.broker.broker import Broker
 from tests.broker.fixtures import need_broker
 from tests.codecs.test_live import Client
 from tests.pipeline.jobs import comparable, replay
 from tests.pipeline.reading import by_place, expected, rows_of, splits_of
-from tests.pipeline.test_needs import lasts, rows_read, state_of
+from tests.pipeline.test_push_down import lasts, rows_read, state_of
 
 
 @pytest.fixture(scope="module")
@@ -105,24 +105,26 @@ def test_rows_that_a_job_does_not_need_are_left_out_and_its_result_is_the_same(
     time_ms = next(milliseconds(row["timestamp"]) for row in own if row["offset"] == middle)
     for bounded, every in ((options, whole), (options | bounds, rows_read(None, **options, **bounds))):
         assert every
-        for needs in (
-            Needs(what="state"),
-            Needs(what="state", until_ms=time_ms),
-            Needs(what="state", until_offsets={(None, number): middle for number in range(3)}),
+        for push_down in (
+            PushDown(what="state"),
+            PushDown(what="state", until_ms=time_ms),
+            PushDown(what="state", until_offsets={(None, number): middle for number in range(3)}),
         ):
-            left = rows_read(None, needs, **bounded)
-            assert len(left) < len(every), needs
+            left = rows_read(None, push_down, **bounded)
+            assert len(left) < len(every), push_down
             for number in range(3):
                 found, wanted = (
                     state_of(
-                        (row for row in rows if row["partition"] == number), needs, committed=level == "read_committed"
+                        (row for row in rows if row["partition"] == number),
+                        push_down,
+                        committed=level == "read_committed",
                     )
                     for rows in (left, every)
                 )
-                assert comparable(found) == comparable(wanted), (needs, number)
-    assert {row["type"] for row in rows_read(None, Needs(what="groups"), **options)} <= {"Control"}
+                assert comparable(found) == comparable(wanted), (push_down, number)
+    assert {row["type"] for row in rows_read(None, PushDown(what="groups"), **options)} <= {"Control"}
     if level == "read_committed":  # else all that is in transactions is needed
-        left = rows_read(None, Needs(what="commits", times_ms=(time_ms,)), **options)
+        left = rows_read(None, PushDown(what="commits", times_ms=(time_ms,)), **options)
         spans = [
             [row for row in whole if (milliseconds(row["timestamp"]) <= time_ms) == before] for before in (True, False)
         ]

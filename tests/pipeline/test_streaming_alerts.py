@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from quorate.pipeline.jobs.rebalances import rows_of_group
 from quorate.pipeline.schema import OptionError
 from quorate.pipeline.streaming.alerts import AlertsProcessor, LagAlertsProcessor
-from quorate.pipeline.streaming.kept import Packed, entry
+from quorate.pipeline.streaming.group_rows import Packed, entry
 from quorate.pipeline.streaming.lag import COLUMNS, LagProcessor
 from quorate.pipeline.streaming.watch import Limits
 from tests.coordinator.captures import folders

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from quorate.pipeline.jobs.rebalances import REBALANCES, rows_of_group
 from quorate.pipeline.jobs.state import STATE, state_rows
-from quorate.pipeline.streaming.kept import Packed, entry
+from quorate.pipeline.streaming.group_rows import Packed, entry
 from quorate.pipeline.streaming.keyed import readable
 from quorate.pipeline.streaming.rebalances import RebalancesProcessor
 from quorate.pipeline.streaming.state import StateProcessor

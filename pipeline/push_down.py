@@ -1,4 +1,4 @@
-"""What a job needs of a log, so that the rest is left out where the log is read: before it is decoded, and before it goes to the JVM, which is what takes the longest.
+"""Push-down: what a job needs of a log, so that the rest is left out where the log is read: before it is decoded, and before it goes to the JVM, which is what takes the longest.
 
 Always more is kept than the job will use, never less: it looks at the rows as if they were all. Where offsets do not rise, everything is kept.
 """
@@ -17,7 +17,7 @@ from quorate.codecs.log.blocks import Batches, Records
 from quorate.codecs.log.state_records import COMMIT_TYPE_IDS
 from quorate.pipeline.schema import LATEST_MS
 
-__all__ = ["Log", "Needs", "What", "is_later"]
+__all__ = ["Log", "PushDown", "What", "is_later"]
 
 What: TypeAlias = Literal["state", "groups", "commits"]
 Log: TypeAlias = tuple[str | None, int]
@@ -31,7 +31,7 @@ _DENSE: Final = 1 << 22
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Needs:
+class PushDown:
     """What is needed of a log.
 
     * `state`: of each key the last record, the last tombstone and the last record that is none;
@@ -53,7 +53,7 @@ class Needs:
         return json.dumps([self.what, self.until_ms, ends, self.times_ms])
 
     @classmethod
-    def parsed(cls, text: str) -> "Needs":
+    def parsed(cls, text: str) -> "PushDown":
         """What `text` gave."""
         what, until_ms, ends, times_ms = json.loads(text)
         by_log = None if ends is None else {(topic, partition): end for topic, partition, end in ends}

@@ -13,7 +13,7 @@ from quorate.codecs.log.model import LogEntry
 from quorate.codecs.log.state_records import COMMIT_TYPES, GROUP_TYPES
 from quorate.pipeline.jobs.records import PACKED, entry_of
 
-__all__ = ["KEY", "VALUE", "Kept", "Packed", "entry"]
+__all__ = ["KEY", "VALUE", "GroupRows", "Packed", "entry"]
 
 KEY = "type string, text string, number int"
 VALUE = "offset long, ms long, version int, tombstone boolean, packed string"
@@ -56,7 +56,7 @@ def entry(row: Packed, partition: int | None, group: str) -> LogEntry:
     return entry_of(fields, row.ms)
 
 
-class Kept:
+class GroupRows:
     """The rows of one group. `changed` and `gone`: the keys to write and to remove in the state store."""
 
     def __init__(self, rows: Iterable[Packed] = ()) -> None:
@@ -66,7 +66,7 @@ class Kept:
         self.gone: set[MapKey] = set()
 
     @classmethod
-    def load(cls, state: MapState) -> "Kept":
+    def load(cls, state: MapState) -> "GroupRows":
         """From Spark's state store."""
         return cls(Packed(*key, *value) for key, value in state.iterator())
 

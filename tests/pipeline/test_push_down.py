@@ -26,7 +26,7 @@ from quorate.pipeline.jobs.lag import lag
 from quorate.pipeline.jobs.rebalances import rebalances
 from quorate.pipeline.jobs.records import milliseconds
 from quorate.pipeline.jobs.state import STATE, group_state
-from quorate.pipeline.needs import Needs
+from quorate.pipeline.push_down import PushDown
 from quorate.pipeline.source import ConsumerOffsets
 from tests.pipeline.jobs import comparable, replay_stored, rows_of
 from tests.pipeline.made_up import Stored, random_commits, random_groups
@@ -86,21 +86,21 @@ def by_clocks_that_differ(stored: Iterable[Stored], seed: int) -> list[Stored]:
 COLUMNS = "partition,offset,timestamp,producer_id,transactional,type,group,tombstone,key,value,control"
 
 
-def batches_read(path: Path | None, needs: Needs | None = None, **options: str) -> list[pa.RecordBatch]:
+def batches_read(path: Path | None, push_down: PushDown | None = None, **options: str) -> list[pa.RecordBatch]:
     """What the source hands over, without Spark."""
     given = dict(options)
     if path is not None:
         given["path"] = str(path)
-    if needs is not None:
-        given["quorate.needs"] = needs.text()
+    if push_down is not None:
+        given["quorate.push_down"] = push_down.text()
     source = ConsumerOffsets(given)
     reader = source.reader(source.schema())
     return [batch for part in reader.partitions() for batch in reader.read(part)]
 
 
-def rows_read(path: Path | None, needs: Needs | None = None, **options: str) -> list[dict[str, Any]]:
+def rows_read(path: Path | None, push_down: PushDown | None = None, **options: str) -> list[dict[str, Any]]:
     """The same as rows of some columns, with the bytes."""
-    batches = batches_read(path, needs, **{"includeRaw": "true", "columns": COLUMNS, **options})
+    batches = batches_read(path, push_down, **{"includeRaw": "true", "columns": COLUMNS, **options})
     return pa.Table.from_batches(batches).to_pylist() if batches else []
 
 
@@ -125,22 +125,22 @@ def test_of_each_key_the_last_rows_are_left_at_any_time_and_little_else(tmp_path
     path = write(tmp_path / "__consumer_offsets-3", stored)
     every = rows_read(path)
     times = sorted(row["timestamp"] for row in every if row["timestamp"] is not None)
-    moments: list[tuple[Needs, Callable[[dict[str, Any]], bool]]] = [(Needs(what="state"), always)]
+    moments: list[tuple[PushDown, Callable[[dict[str, Any]], bool]]] = [(PushDown(what="state"), always)]
     if times:
         at = Random(seed).choice(times)
         moments.append(
             (
-                Needs(what="state", until_ms=int(at.timestamp() * 1000)),
+                PushDown(what="state", until_ms=int(at.timestamp() * 1000)),
                 lambda row: row["timestamp"] is None or row["timestamp"] <= at,
             )
         )
     end = len(stored) // 2
-    moments.append((Needs(what="state", until_offsets={(None, 3): end}), lambda row: row["offset"] <= end))
-    for needs, until in moments:
-        left = rows_read(path, needs)
+    moments.append((PushDown(what="state", until_offsets={(None, 3): end}), lambda row: row["offset"] <= end))
+    for push_down, until in moments:
+        left = rows_read(path, push_down)
         wanted = lasts(every, until)
-        assert lasts(left, until) == wanted, needs
-        assert len(left) <= len(wanted) + 1, needs  # a moment's first later row tells where it is
+        assert lasts(left, until) == wanted, push_down
+        assert len(left) <= len(wanted) + 1, push_down  # a moment's first later row tells where it is
 
 
 def test_damaged_values_replace_nothing(tmp_path: Path) -> None:
@@ -155,10 +155,10 @@ def test_damaged_values_replace_nothing(tmp_path: Path) -> None:
             for key in sorted(keys):
                 offset += 1
                 file.write(encode_batch([BatchRecord(offset=offset, timestamp_ms=9, key=key, value=value)]))
-    assert lasts(rows_read(path, Needs(what="state")), always) == last
+    assert lasts(rows_read(path, PushDown(what="state")), always) == last
 
 
-def state_of(rows: Iterable[dict[str, Any]], until: Needs, *, committed: bool) -> CoordinatorState:
+def state_of(rows: Iterable[dict[str, Any]], until: PushDown, *, committed: bool) -> CoordinatorState:
     """What a coordinator has after these rows, up to a moment. `committed`: what is in transactions was, too."""
     state = CoordinatorState()
     for row in sorted((row for row in rows if row["offset"] is not None), key=lambda row: row["offset"]):
@@ -186,14 +186,14 @@ def test_a_moment_is_the_same_whatever_clocks_segments_and_transactions_were(
     stored = by_clocks_that_differ(random_commits(seed) if seed % 4 else random_groups(seed), seed)
     path = write(tmp_path / "__consumer_offsets-3", stored, segments=1 + seed % 3)
     rng = Random(seed)
-    moments = [Needs(what="state", until_ms=rng.randrange(-2, 120)) for _ in range(5)]
-    moments += [Needs(what="state", until_offsets={(None, 3): rng.randrange(120)}) for _ in range(2)]
+    moments = [PushDown(what="state", until_ms=rng.randrange(-2, 120)) for _ in range(5)]
+    moments += [PushDown(what="state", until_offsets={(None, 3): rng.randrange(120)}) for _ in range(2)]
     committed = level == "read_committed"
     every = rows_read(path, **{"isolation.level": level})
-    for needs in moments:
-        left = rows_read(path, needs, **{"isolation.level": level})
-        wanted = comparable(state_of(every, needs, committed=committed))
-        assert comparable(state_of(left, needs, committed=committed)) == wanted, needs
+    for push_down in moments:
+        left = rows_read(path, push_down, **{"isolation.level": level})
+        wanted = comparable(state_of(every, push_down, committed=committed))
+        assert comparable(state_of(left, push_down, committed=committed)) == wanted, push_down
 
 
 def test_what_no_release_that_is_known_can_have_written_is_looked_at_a_few_times_only(
@@ -214,7 +214,7 @@ def test_what_no_release_that_is_known_can_have_written_is_looked_at_a_few_times
     monkeypatch.setattr(
         files_read, "decode_slots", lambda *given, **named: looks.append(1) or decode_slots(*given, **named)
     )
-    left = rows_read(folder, Needs(what="state"))
+    left = rows_read(folder, PushDown(what="state"))
     assert [row["offset"] for row in left if row["group"] is not None] == [0]
     assert len(looks) < 20
 
@@ -223,21 +223,21 @@ def test_offsets_that_do_not_rise_from_one_segment_to_the_next_are_all_kept_too(
     stored = [one for one in random_commits(5) if not isinstance(one, StoredMarker) and one.producer_id < 0]
     path = write(tmp_path / "__consumer_offsets-3", stored)
     (path / f"{stored[-1].offset + 1:020d}.log").write_bytes(b"".join(stored_batches(stored)))
-    assert len(rows_read(path, Needs(what="state", until_ms=40))) == len(rows_read(path)) > 2 * len(stored)
+    assert len(rows_read(path, PushDown(what="state", until_ms=40))) == len(rows_read(path)) > 2 * len(stored)
 
 
 def test_offsets_that_do_not_rise_are_all_kept(tmp_path: Path) -> None:
     stored = [one for one in random_commits(5) if not isinstance(one, StoredMarker) and one.producer_id < 0]
     path = write(tmp_path / "__consumer_offsets-3", [*stored, *stored])
-    assert len(rows_read(path, Needs(what="state"))) == len(rows_read(path))
+    assert len(rows_read(path, PushDown(what="state"))) == len(rows_read(path))
 
 
 def test_jobs_about_groups_are_given_no_commits(tmp_path: Path) -> None:
     every = rows_read(write(tmp_path / "__consumer_offsets-3", random_commits(4)))
     of_groups = [row for row in every if "OffsetCommit" not in row["type"]]
     assert 0 < len(of_groups) < len(every)
-    assert rows_read(tmp_path, Needs(what="groups")) == of_groups
-    assert {row["offset"] for row in rows_read(tmp_path, Needs(what="commits"))} == {
+    assert rows_read(tmp_path, PushDown(what="groups")) == of_groups
+    assert {row["offset"] for row in rows_read(tmp_path, PushDown(what="commits"))} == {
         row["offset"] for row in every if row not in of_groups
     }
 
@@ -253,7 +253,7 @@ def test_lags_are_given_the_last_commits_before_each_snapshot(tmp_path: Path, se
     for row in commits:
         spans.setdefault(sum(at < round(row["timestamp"].timestamp() * 1000) for at in times), []).append(row)
     wanted = sorted(offset for span in spans.values() for offset in lasts(span, always).values())
-    left = rows_read(tmp_path, Needs(what="commits", times_ms=tuple(times)))
+    left = rows_read(tmp_path, PushDown(what="commits", times_ms=tuple(times)))
     assert sorted(row["offset"] for row in left) == wanted
 
 
