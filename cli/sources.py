@@ -13,7 +13,7 @@ from quorate.codecs.log.files import PartitionFiles, find_partitions
 from quorate.codecs.log.model import LogEntry, LogProblem
 from quorate.codecs.records import RECORD_TYPES, decode_record
 
-__all__ = ["BATCH_OVERHEAD_BYTES", "LogFiles", "hex_entries"]
+__all__ = ["BATCH_OVERHEAD_BYTES", "LogPartitions", "hex_entries"]
 
 BATCH_OVERHEAD_BYTES = 70
 """Roughly what a record takes in a log besides its key and value, in a batch of its own."""
@@ -22,7 +22,7 @@ PROGRESS_EVERY = 500
 """Records between two reports."""
 
 
-class LogFiles:
+class LogPartitions:
     """The partitions under some paths, found before anything is read. Raises `UserError` if there is nothing to read.
 
     `topics` and `partitions` choose among partitions whose folder tells what they are; to a file that does not tell, a single one is told by them.

@@ -1,4 +1,4 @@
-"""One interface to Kafka clusters, whatever they run on. A scenario written against `Cluster` runs on containers, and later on the embedded cluster.
+"""One interface to Kafka clusters, whatever they run on. A scenario written against `Cluster` runs on containers and on the embedded cluster.
 
 What any client can do over Kafka's own protocol (topics, partitions, replicas, configurations) is inherited from `AdminOperations`; what only the owner
 of the brokers can do (stop, restart with another rack, pause, cut the network, change the version) is abstract here.

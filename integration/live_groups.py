@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from quorate.assignors import Member, Topic, TopicPartition, Topology
-from quorate.assignors.what_if import Situation
+from quorate.assignors.what_if import GroupSituation
 from quorate.codecs import Uuid
 from quorate.codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from quorate.codecs.errors import InputError
@@ -205,7 +205,7 @@ class LiveGroups:
 
 def live_situation(
     servers: Sequence[str], group_id: str, config: Mapping[str, Any], connect_timeout_ms: int
-) -> Situation:
+) -> GroupSituation:
     """The group as the cluster has it now. `config`: kafka-python's. Raises `InputError`."""
     with open_admin(servers, config, connect_timeout_ms, f"reading group {group_id}") as (admin, where):
         return _SituationReader(admin, where, group_id).read(servers, dict(config), connect_timeout_ms)
@@ -217,7 +217,7 @@ class _SituationReader:
         self.where = where
         self.group_id = group_id
 
-    def read(self, servers: Sequence[str], config: dict[str, Any], connect_timeout_ms: int) -> Situation:
+    def read(self, servers: Sequence[str], config: dict[str, Any], connect_timeout_ms: int) -> GroupSituation:
         listing = {one["group_id"]: one for one in self.admin.list_groups()}
         facts = listing.get(self.group_id)
         if facts is None:
@@ -241,7 +241,7 @@ class _SituationReader:
 
     # ---- members
 
-    def _classic(self) -> Situation:
+    def _classic(self) -> GroupSituation:
         group = self.admin.describe_groups([self.group_id])[self.group_id]
         if group.get("error"):
             raise InputError(f"{self.where}: {self.group_id} cannot be described: {group['error']}")
@@ -275,7 +275,7 @@ class _SituationReader:
             )
         topology = live_topology(self.admin, {topic for member in members.values() for topic in _names(member)})
         lags, notes = self._lags(topology)
-        return Situation(
+        return GroupSituation(
             source=self.where,
             group_id=self.group_id,
             protocol="classic",
@@ -287,7 +287,7 @@ class _SituationReader:
             notes=notes,
         )
 
-    def _consumer(self, servers: Sequence[str], config: dict[str, Any], connect_timeout_ms: int) -> Situation:
+    def _consumer(self, servers: Sequence[str], config: dict[str, Any], connect_timeout_ms: int) -> GroupSituation:
         count = sum(len(topic["partitions"]) for topic in self.admin.describe_topics([CONSUMER_OFFSETS]))
         if not count:
             raise InputError(
@@ -309,7 +309,7 @@ class _SituationReader:
         found = replay.situation(self.where)
         topology = live_topology(self.admin, {topic for member in found.members.values() for topic in _names(member)})
         lags, notes = self._lags(topology)
-        return Situation(
+        return GroupSituation(
             source=self.where,
             group_id=self.group_id,
             protocol="consumer",

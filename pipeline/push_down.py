@@ -68,14 +68,14 @@ class PushDown:
         *,
         read_committed: bool,
         end_offset: int | None = None,
-    ) -> "Selection":
+    ) -> "NeededRecords":
         """What is needed of the records of a block. `batches`: those that the records are of; `end_offset`: where the log is known to end for this."""
         if self.until_offsets is not None:
             records = records[np.flatnonzero(records.offset <= self._end(topic, partition))]
         if end_offset is not None:
             records = records[np.flatnonzero(records.offset < end_offset)]
         if not len(records) or not bool((records.offset[1:] > records.offset[:-1]).all()):
-            return Selection(records, None, None)
+            return NeededRecords(records, None, None)
         needed = np.zeros(len(records), np.bool_)
         if self.until_ms is not None:
             later = is_later(records.timestamp, self.until_ms)
@@ -86,14 +86,14 @@ class PushDown:
         if self.what != "state":
             commits = np.isin(int16_at(records.keys), COMMIT_TYPE_IDS)
             if self.what == "groups" or not self.times_ms:
-                return Selection(records, needed | (~commits if self.what == "groups" else commits), None)
+                return NeededRecords(records, needed | (~commits if self.what == "groups" else commits), None)
             numbers = np.where(commits, self._numbers(records), -1)
         else:
             numbers = self._numbers(records)
         if not read_committed:  # how a transaction ended is not known here
             needed |= (batches.attributes[records.batch] & TRANSACTIONAL) != 0
         numbers[needed] = -1  # neither that nor what is later replaces anything
-        return Selection(records, needed, numbers)
+        return NeededRecords(records, needed, numbers)
 
     def _end(self, topic: str, partition: int | None) -> int:
         assert self.until_offsets is not None
@@ -116,7 +116,7 @@ class PushDown:
 
 
 @dataclass(slots=True)
-class Selection:
+class NeededRecords:
     """The records of a block that are `needed` in any case (`None`: all of them), and the last of each of the `numbers` that are not negative."""
 
     records: Records

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections import defaultdict
 
 import pytest
 
@@ -47,3 +48,22 @@ def test_every_exception_derives_from_quorate_error(classes):
     exceptions = {(module, name): bases for module, name, bases in classes if "BaseException" in bases}
     assert len(exceptions) > 25
     assert {key for key, bases in exceptions.items() if "QuorateError" not in bases} == NOT_QUORATE_ERRORS.keys()
+
+
+SCHEMAS = ("quorate.codecs.api", "quorate.codecs.messages", "quorate.codecs.metadata_records")
+"""Their classes have the names of Kafka's schemas, whose structs are nested in the message that they belong to."""
+
+ADAPTERS = "quorate.assignors.adapters."
+"""Has the same classes once for each client; a user imports those of one client."""
+
+
+def test_no_two_public_classes_share_a_name(classes):
+    modules = defaultdict(list)
+    for module, name, _ in classes:
+        if not name.startswith("_") and not module.startswith(SCHEMAS):
+            modules[name].append(module)
+    shared = {name: where for name, where in modules.items() if len(where) > 1}
+    clients = {
+        name for name, where in shared.items() if len(where) == 2 and all(one.startswith(ADAPTERS) for one in where)
+    }
+    assert {name: where for name, where in shared.items() if name not in clients} == {}

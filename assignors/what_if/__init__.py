@@ -1,6 +1,6 @@
 """What an assignor would make of a group: the group as it is, from a description or elsewhere, changed if asked to, and the outcomes with their facts.
 
-`Situation` is a group before anything is assigned; `read_description` reads one from YAML or JSON. `without_members` and the other functions of `changes` return a
+`GroupSituation` is a group before anything is assigned; `read_description` reads one from YAML or JSON. `without_members` and the other functions of `changes` return a
 changed one, and `outcomes` runs assignors on it. Nothing is printed here, and no cluster is known.
 """
 
@@ -14,16 +14,16 @@ from quorate.assignors.what_if.changes import (
 )
 from quorate.assignors.what_if.description import described, read_description, read_topology
 from quorate.assignors.what_if.outcomes import CURRENT, Choice, Outcome, Side, outcome_now, outcomes, usual_choices
-from quorate.assignors.what_if.situation import Owned, Protocol, Situation
+from quorate.assignors.what_if.situation import GroupSituation, Owned, Protocol
 
 __all__ = [
     "CURRENT",
     "Choice",
+    "GroupSituation",
     "Outcome",
     "Owned",
     "Protocol",
     "Side",
-    "Situation",
     "common_topics",
     "described",
     "matching_members",

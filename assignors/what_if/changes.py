@@ -10,14 +10,14 @@ from dataclasses import replace
 
 from quorate.assignors.model import Member
 from quorate.assignors.topology import Topic, TopicPartition, Topology
-from quorate.assignors.what_if.situation import Situation
+from quorate.assignors.what_if.situation import GroupSituation
 from quorate.codecs.errors import InputError
 from quorate.codecs.printable import listed
 
 __all__ = ["common_topics", "matching_members", "with_member", "with_partitions", "with_racks", "without_members"]
 
 
-def matching_members(situation: Situation, text: str) -> list[str]:
+def matching_members(situation: GroupSituation, text: str) -> list[str]:
     """The members that a text means: an id, an instance id, a pattern, or the beginning of one id. Raises `InputError`."""
     members: Mapping[str, Member] = situation.members
     if text in members:
@@ -45,19 +45,19 @@ def matching_members(situation: Situation, text: str) -> list[str]:
     )
 
 
-def without_members(situation: Situation, member_ids: Collection[str]) -> Situation:
+def without_members(situation: GroupSituation, member_ids: Collection[str]) -> GroupSituation:
     """The members with these ids have left."""
     members = {one: member for one, member in situation.members.items() if one not in member_ids}
     return replace(situation, members=members)
 
 
-def with_racks(situation: Situation, member_ids: Collection[str], rack: str | None) -> Situation:
+def with_racks(situation: GroupSituation, member_ids: Collection[str], rack: str | None) -> GroupSituation:
     """The members with these ids are in that rack."""
     moved = {one: replace(situation.members[one], rack=rack) for one in member_ids}
     return replace(situation, members={**situation.members, **moved})
 
 
-def common_topics(situation: Situation) -> Sequence[str]:
+def common_topics(situation: GroupSituation) -> Sequence[str]:
     """What all members subscribe to, or every topic if there is no member. Raises `InputError` if members differ."""
     subscriptions = {tuple(sorted(set(member.topics))): member.topics for member in situation.members.values()}
     if len(subscriptions) > 1:
@@ -65,14 +65,14 @@ def common_topics(situation: Situation) -> Sequence[str]:
     return next(iter(subscriptions.values()), [topic.name for topic in situation.topology.topics])
 
 
-def with_member(situation: Situation, member_id: str, rack: str | None, topics: Sequence[str]) -> Situation:
+def with_member(situation: GroupSituation, member_id: str, rack: str | None, topics: Sequence[str]) -> GroupSituation:
     """A member has joined. Raises `InputError` if there is one with this id."""
     if member_id in situation.members:
         raise InputError(f"there is a member {member_id} already", "use another id")
     return replace(situation, members={**situation.members, member_id: Member(topics=list(topics), rack=rack)})
 
 
-def with_partitions(situation: Situation, name: str, more: int) -> Situation:
+def with_partitions(situation: GroupSituation, name: str, more: int) -> GroupSituation:
     """A topic has more partitions, without lag. Raises `InputError`."""
     topology = situation.topology
     if name not in topology:

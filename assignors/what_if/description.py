@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from quorate.assignors import Member, Topic, TopicPartition, Topology
-from quorate.assignors.what_if.nodes import Node
-from quorate.assignors.what_if.situation import Situation
+from quorate.assignors.what_if.nodes import ParsedValue
+from quorate.assignors.what_if.situation import GroupSituation
 from quorate.codecs import Uuid
 from quorate.codecs.errors import InputError
 
@@ -35,7 +35,7 @@ _TOPIC_FIELDS = ("partitions", "racks", "replicas", "id", "lag", "numbers")
 _MEMBER_FIELDS = ("topics", "rack", "instance_id", "owned", "generation")
 
 
-def read_description(path: str, name: str | None = None) -> Situation:
+def read_description(path: str, name: str | None = None) -> GroupSituation:
     """The situation that a file describes; `-` is standard input. `name`: what to call the file. Raises `InputError` that names the place in the file."""
     root = _parsed(path, name)
     fields = root.fields(_FIELDS)
@@ -47,7 +47,7 @@ def read_description(path: str, name: str | None = None) -> Situation:
     }
     _check_static(fields["members"], members)
     protocol = fields["protocol"].one_of(("classic", "consumer")) if "protocol" in fields else None
-    return Situation(
+    return GroupSituation(
         source=root.file,
         group_id=fields["group"].text() if "group" in fields else None,
         protocol=protocol,  # type: ignore[arg-type]  # one_of gives one of the two
@@ -65,7 +65,7 @@ def read_topology(path: str) -> tuple[Topology, Mapping[TopicPartition, int] | N
     return _topology(root, root.fields(_FIELDS))
 
 
-def described(situation: Situation) -> dict[str, Any]:
+def described(situation: GroupSituation) -> dict[str, Any]:
     """The description that gives this situation again, as plain values."""
     lags = situation.lags
     found: dict[str, Any] = {
@@ -119,7 +119,9 @@ def _member_described(member: Member, owned: Iterable[tuple[str, int]]) -> dict[
 # ---- reading
 
 
-def _topology(root: Node, fields: Mapping[str, Node]) -> tuple[Topology, Mapping[TopicPartition, int] | None]:
+def _topology(
+    root: ParsedValue, fields: Mapping[str, ParsedValue]
+) -> tuple[Topology, Mapping[TopicPartition, int] | None]:
     racks: dict[int, str | None] = {}
     if "brokers" in fields:
         for broker, node in fields["brokers"].entries("broker id to rack"):
@@ -141,7 +143,7 @@ def _topology(root: Node, fields: Mapping[str, Node]) -> tuple[Topology, Mapping
 
 
 def _topic(
-    name: str, node: Node, broker_racks: Mapping[int, str | None]
+    name: str, node: ParsedValue, broker_racks: Mapping[int, str | None]
 ) -> tuple[Topic, dict[TopicPartition, int] | None]:
     if not isinstance(node.value, dict):
         return Topic(name=name, partitions=node.number(most=MOST_PARTITIONS)), None
@@ -185,7 +187,7 @@ def _topic(
     return topic, _lag(fields["lag"], topic) if "lag" in fields else None
 
 
-def _rack_of(node: Node, broker_racks: Mapping[int, str | None]) -> str | None:
+def _rack_of(node: ParsedValue, broker_racks: Mapping[int, str | None]) -> str | None:
     broker = node.number()
     if broker not in broker_racks:
         node.fail(
@@ -195,7 +197,7 @@ def _rack_of(node: Node, broker_racks: Mapping[int, str | None]) -> str | None:
     return broker_racks[broker]
 
 
-def _lag(node: Node, topic: Topic) -> dict[TopicPartition, int]:
+def _lag(node: ParsedValue, topic: Topic) -> dict[TopicPartition, int]:
     """One number for each partition, a list with one per partition, or a mapping of partitions."""
     numbers = topic.numbers or range(topic.partitions)
     if isinstance(node.value, list):
@@ -217,7 +219,7 @@ def _lag(node: Node, topic: Topic) -> dict[TopicPartition, int]:
     }
 
 
-def _partition(text: str, node: Node, topic: Topic) -> int:
+def _partition(text: str, node: ParsedValue, topic: Topic) -> int:
     number = int(text) if _is_number(text) else -1
     numbers = topic.numbers or range(topic.partitions)
     if number not in numbers:
@@ -237,7 +239,7 @@ def _partitions_of(topic: Topic) -> str:
     return f"{topic.name} has partitions {numbers[0]} to {numbers[-1]}"
 
 
-def _member(node: Node, topology: Topology) -> Member:
+def _member(node: ParsedValue, topology: Topology) -> Member:
     everything = [topic.name for topic in topology.topics]
     if node.value is None:
         return Member(topics=everything)
@@ -255,7 +257,7 @@ def _member(node: Node, topology: Topology) -> Member:
     )
 
 
-def _owned(node: Node, topology: Topology) -> tuple[tuple[str, int], ...]:
+def _owned(node: ParsedValue, topology: Topology) -> tuple[tuple[str, int], ...]:
     found: dict[tuple[str, int], None] = {}
     for name, partitions in node.entries("topic to a list of partitions"):
         index = topology.index.get(name)
@@ -272,20 +274,20 @@ def _owned(node: Node, topology: Topology) -> tuple[tuple[str, int], ...]:
     return tuple(found)
 
 
-def _check_static(node: Node, members: Mapping[str, Member]) -> None:
+def _check_static(node: ParsedValue, members: Mapping[str, Member]) -> None:
     seen: dict[str, str] = {}
     for member_id, member in members.items():
         if member.instance_id is not None:
             other = seen.setdefault(member.instance_id, member_id)
             if other != member_id:
-                place = Node(None, node.file, f"{node.path}.{member_id}.instance_id")
+                place = ParsedValue(None, node.file, f"{node.path}.{member_id}.instance_id")
                 place.fail(f"{member.instance_id!r} is that of {other}, too", "an instance id belongs to one member")
 
 
 # ---- parsing
 
 
-def _parsed(path: str, name: str | None = None) -> Node:
+def _parsed(path: str, name: str | None = None) -> ParsedValue:
     name = name or ("standard input" if path == "-" else path)
     try:
         with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else Path(path).open("rb") as file:
@@ -311,7 +313,7 @@ def _parsed(path: str, name: str | None = None) -> Node:
         raise InputError(f"{name}: is nested too deeply") from None
     if value is None:
         raise InputError(f"{name}: is empty", "it describes a group: topics and members")
-    return Node(value, name)
+    return ParsedValue(value, name)
 
 
 def _json(text: str, name: str) -> Any:

@@ -9,10 +9,10 @@ from typing import Any, NoReturn
 
 from quorate.codecs.errors import InputError
 
-__all__ = ["Node"]
+__all__ = ["ParsedValue"]
 
 
-class Node:
+class ParsedValue:
     """A value of a parsed file, and the path to it: `members.worker-1.owned.orders[2]`."""
 
     def __init__(self, value: Any, file: str, path: str = "") -> None:
@@ -24,7 +24,7 @@ class Node:
         """Say what is wrong here. Raises `InputError`."""
         raise InputError(f"{self.file}: {self.path + ': ' if self.path else ''}{problem}", *remedy)
 
-    def entries(self, what: str) -> "Iterator[tuple[str, Node]]":
+    def entries(self, what: str) -> "Iterator[tuple[str, ParsedValue]]":
         """The entries of a mapping; names are text, also where the file has numbers."""
         if not isinstance(self.value, dict):
             self.fail(f"must be a mapping of {what}, not {_kind(self.value)}")
@@ -34,9 +34,9 @@ class Node:
                     f"the name {key!r} is not text", "put it in quotes: YAML reads yes, no, on, off and null as values"
                 )
             name = str(key)
-            yield name, Node(value, self.file, f"{self.path}.{name}" if self.path else name)
+            yield name, ParsedValue(value, self.file, f"{self.path}.{name}" if self.path else name)
 
-    def fields(self, known: Collection[str]) -> "dict[str, Node]":
+    def fields(self, known: Collection[str]) -> "dict[str, ParsedValue]":
         """The entries of a mapping whose names are these; entries that are null count as missing."""
         found = {}
         for name, node in self.entries(", ".join(known)):
@@ -49,11 +49,11 @@ class Node:
                 found[name] = node
         return found
 
-    def items(self, what: str) -> "list[Node]":
+    def items(self, what: str) -> "list[ParsedValue]":
         """The items of a list."""
         if not isinstance(self.value, list):
             self.fail(f"must be a list of {what}, not {_kind(self.value)}")
-        return [Node(value, self.file, f"{self.path}[{index}]") for index, value in enumerate(self.value)]
+        return [ParsedValue(value, self.file, f"{self.path}[{index}]") for index, value in enumerate(self.value)]
 
     def text(self) -> str:
         """Text; numbers are taken as they are written."""

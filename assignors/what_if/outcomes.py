@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from quorate.assignors import Assignment, Assignor, AssignorError, Explanation, GroupSpec, Topology, explain, java_order
 from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.registry import CLIENT_ASSIGNORS, SERVER_ASSIGNORS, assignor_class
-from quorate.assignors.what_if.situation import Situation
+from quorate.assignors.what_if.situation import GroupSituation
 from quorate.codecs import Uuid
 from quorate.codecs.errors import InputError
 
@@ -56,7 +56,7 @@ class Outcome:
 
     label: str
     choice: Choice | None
-    situation: Situation
+    situation: GroupSituation
     explanation: Explanation
     took_ms: float | None
     rebalances: int
@@ -67,12 +67,12 @@ class Outcome:
         return self.explanation.assignment
 
 
-def usual_choices(side: Side | None, situation: Situation) -> list[Choice]:
+def usual_choices(side: Side | None, situation: GroupSituation) -> list[Choice]:
     """The assignors that make sense for the situation, each once; that of the group first."""
     return [Choice(name=name, side=on, options={}, text=name) for name, on in dict.fromkeys(_usual(side, situation))]
 
 
-def _usual(side: Side | None, situation: Situation) -> list[tuple[str, Side]]:
+def _usual(side: Side | None, situation: GroupSituation) -> list[tuple[str, Side]]:
     client: list[tuple[str, Side]] = [("range", "client"), ("cooperative-sticky", "client")]
     if situation.lags is not None:
         client.append(("lag-aware", "client"))
@@ -100,7 +100,7 @@ def _of_group(name: str, side: Side) -> list[tuple[str, Side]]:
     return []
 
 
-def outcome_now(situation: Situation) -> Outcome | None:
+def outcome_now(situation: GroupSituation) -> Outcome | None:
     """What the group has now, before any change; `None` if that is not known."""
     assignment = situation.current_assignment
     if assignment is None:
@@ -111,10 +111,10 @@ def outcome_now(situation: Situation) -> Outcome | None:
 
 
 def outcomes(
-    chosen: Sequence[Choice], situation: Situation, kafka_version: KafkaVersion = KafkaVersion.NEWEST
+    chosen: Sequence[Choice], situation: GroupSituation, kafka_version: KafkaVersion = KafkaVersion.NEWEST
 ) -> list[Outcome]:
     """What each assignor makes of the situation, as in that release. Raises `InputError` for what cannot be assigned."""
-    prepared: dict[Side, tuple[Situation, GroupSpec]] = {}
+    prepared: dict[Side, tuple[GroupSituation, GroupSpec]] = {}
     found = []
     for choice in chosen:
         if choice.side not in prepared:
@@ -124,7 +124,7 @@ def outcomes(
     return found
 
 
-def _outcome(choice: Choice, situation: Situation, group: GroupSpec, kafka_version: KafkaVersion) -> Outcome:
+def _outcome(choice: Choice, situation: GroupSituation, group: GroupSpec, kafka_version: KafkaVersion) -> Outcome:
     try:
         assignor = _made(choice, situation, kafka_version)
         began = time.perf_counter()
@@ -147,7 +147,7 @@ def _outcome(choice: Choice, situation: Situation, group: GroupSpec, kafka_versi
     )
 
 
-def _made(choice: Choice, situation: Situation, kafka_version: KafkaVersion) -> Assignor:
+def _made(choice: Choice, situation: GroupSituation, kafka_version: KafkaVersion) -> Assignor:
     kind = assignor_class(choice.name, choice.side)
     options = dict(choice.options)
     if choice.name == "lag-aware":
@@ -173,7 +173,7 @@ def _settled(assignor: Assignor, group: GroupSpec, first: Assignment) -> tuple[A
     return assignment, rebalances
 
 
-def _as_coordinator(situation: Situation) -> Situation:
+def _as_coordinator(situation: GroupSituation) -> GroupSituation:
     """The group as a coordinator has it: members in the order of its map, every topic with an id.
 
     Topics without one get an id that follows from their name: server-side assignors go by ids, and the same file shall give the same answer.

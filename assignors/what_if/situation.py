@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from quorate.assignors import Assignment, Member, TopicPartition, Topology
 
-__all__ = ["Owned", "Protocol", "Situation"]
+__all__ = ["GroupSituation", "Owned", "Protocol"]
 
 Protocol = Literal["classic", "consumer"]
 """Of which protocol a group is: the leader's assignor decides (`classic`), or the coordinator's (`consumer`, KIP-848)."""
@@ -17,7 +17,7 @@ Owned: TypeAlias = Mapping[str, Sequence[tuple[str, int]]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Situation:
+class GroupSituation:
     """A group before anything is assigned.
 
     `source` names where it was read. `current`: who has what now; empty if that is not known. `lags` in records; `None` if they are not known.

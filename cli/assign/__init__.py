@@ -120,7 +120,7 @@ def assign(
         return
     from quorate.assignors.kafka_version import KafkaVersion
     from quorate.assignors.what_if import outcome_now, outcomes
-    from quorate.cli.assign.options import Changes, choices
+    from quorate.cli.assign.options import WhatIf, choices
 
     try:
         version = KafkaVersion.NEWEST if kafka_version is None else KafkaVersion.parse(kafka_version)
@@ -145,7 +145,7 @@ def assign(
 
         assert file is not None
         before = read_description(_example(file), STDIN if file == "-" else file)
-    changes = Changes(without=without, add=add, racks=racks, partitions=partitions)
+    changes = WhatIf(without=without, add=add, racks=racks, partitions=partitions)
     after = changes.applied(before)
     chosen = choices(assignors, side, before)
     now = outcome_now(before)

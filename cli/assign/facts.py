@@ -8,7 +8,7 @@ from typing import Any
 from quorate.assignors import Explanation
 from quorate.assignors.explain import MemberFacts, RackFacts
 from quorate.assignors.what_if import Outcome, described
-from quorate.assignors.what_if.situation import Situation
+from quorate.assignors.what_if.situation import GroupSituation
 from quorate.codecs.printable import counted
 
 __all__ = ["Comparison", "as_plain", "percent"]
@@ -30,8 +30,8 @@ def percent(share: float | None) -> str:
 class Comparison:
     """Outcomes side by side: what the group has now comes first, if it is known. `changes` are in words."""
 
-    before: Situation
-    after: Situation
+    before: GroupSituation
+    after: GroupSituation
     changes: Sequence[str]
     outcomes: Sequence[Outcome]
 

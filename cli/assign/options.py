@@ -1,6 +1,6 @@
 """The options of `quorate assign` that name assignors and changes, from texts to what the library takes.
 
-`lag-aware:locality=replica,max_moved=3` becomes a `Choice`; which options a constructor takes is read from its annotations. `Changes` are `--without`, `--add`,
+`lag-aware:locality=replica,max_moved=3` becomes a `Choice`; which options a constructor takes is read from its annotations. `WhatIf` are `--without`, `--add`,
 `--rack` and `--add-partitions`.
 """
 
@@ -17,8 +17,8 @@ from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.registry import CLIENT_ASSIGNORS, SERVER_ASSIGNORS, assignor_class
 from quorate.assignors.what_if import (
     Choice,
+    GroupSituation,
     Side,
-    Situation,
     common_topics,
     matching_members,
     usual_choices,
@@ -31,7 +31,7 @@ from quorate.cli.errors import UserError
 from quorate.codecs.errors import InputError
 from quorate.codecs.printable import listed
 
-__all__ = ["Changes", "choices"]
+__all__ = ["WhatIf", "choices"]
 
 MOST_PARTITIONS = 1_000_000
 """Added at a time."""
@@ -52,7 +52,7 @@ def _about(option: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
+class WhatIf:
     """The options, as given."""
 
     without: Sequence[str] = ()
@@ -70,7 +70,7 @@ class Changes:
             *(f"{one.rpartition('=')[2]} more partitions of {one.rpartition('=')[0]}" for one in self.partitions),
         ]
 
-    def applied(self, before: Situation) -> Situation:
+    def applied(self, before: GroupSituation) -> GroupSituation:
         """The situation after the changes: partitions first, then members leave, join and move. Raises `UserError`."""
         for text in self.partitions:
             with _about(f"--add-partitions {text}"):
@@ -103,7 +103,7 @@ def _more_partitions(text: str) -> tuple[str, int]:
     return name, int(number)
 
 
-def _new_member(text: str, before: Situation) -> tuple[str, str | None, Sequence[str]]:
+def _new_member(text: str, before: GroupSituation) -> tuple[str, str | None, Sequence[str]]:
     """Id, rack and topics: those given, or what all members subscribe to."""
     member_id, _, rest = text.partition(":")
     rack, _, names = rest.partition(":")
@@ -126,7 +126,7 @@ def _new_member(text: str, before: Situation) -> tuple[str, str | None, Sequence
 # ---- assignors
 
 
-def choices(names: Sequence[str], side: Side | None, situation: Situation) -> list[Choice]:
+def choices(names: Sequence[str], side: Side | None, situation: GroupSituation) -> list[Choice]:
     """The assignors that the options name, or those that make sense for the situation, each once. Raises `UserError`."""
     if not names:
         return usual_choices(side, situation)
@@ -137,7 +137,7 @@ def choices(names: Sequence[str], side: Side | None, situation: Situation) -> li
     return list({(choice.text, choice.side): choice for choice in chosen}.values())
 
 
-def _choice(text: str, side: Side | None, situation: Situation) -> Choice:
+def _choice(text: str, side: Side | None, situation: GroupSituation) -> Choice:
     name, colon, rest = text.partition(":")
     if name not in CLIENT_ASSIGNORS and name not in SERVER_ASSIGNORS:
         known = list(dict.fromkeys([*CLIENT_ASSIGNORS, *SERVER_ASSIGNORS]))

@@ -3,10 +3,10 @@
 from datetime import UTC, datetime
 
 from quorate.assignors.what_if.description import read_topology
-from quorate.assignors.what_if.situation import Situation
+from quorate.assignors.what_if.situation import GroupSituation
 from quorate.cli.moments import read_time
 from quorate.cli.reporting import byte_progress, show_damage
-from quorate.cli.sources import LogFiles
+from quorate.cli.sources import LogPartitions
 from quorate.codecs.log.model import LogEntry, LogProblem, is_damage
 from quorate.codecs.records import CONSUMER_OFFSETS
 from quorate.coordinator.history.situations import Known, SituationReplay
@@ -14,7 +14,7 @@ from quorate.coordinator.history.situations import Known, SituationReplay
 __all__ = ["read_capture"]
 
 
-def read_capture(path: str, group_id: str, until: str | None, topology: str | None) -> Situation:
+def read_capture(path: str, group_id: str, until: str | None, topology: str | None) -> GroupSituation:
     """The group at the end of the log, or as it was at a time. `topology`: a file that tells topics. Raises `UserError`."""
     until_ms = None if until is None else read_time("--until", until, datetime.now(UTC))
     known = Known()
@@ -22,7 +22,7 @@ def read_capture(path: str, group_id: str, until: str | None, topology: str | No
         of_file, lags = read_topology(topology)
         known = Known(topology=of_file, lags=lags)
     replay = SituationReplay(group_id, known)
-    files = LogFiles([path], topics=(CONSUMER_OFFSETS,))
+    files = LogPartitions([path], topics=(CONSUMER_OFFSETS,))
     # Transactions do not touch membership: only committed offsets are written in them.
     with byte_progress(files.size_bytes, wanted=True) as progress:
         for entry in files.entries(until_ms=until_ms, skip_corrupt=True, progress=progress):

@@ -26,7 +26,7 @@ from quorate.cli.errors import UserError, note
 from quorate.cli.moments import read_time
 from quorate.cli.output import terminal_width
 from quorate.cli.reporting import byte_progress, show_damage
-from quorate.cli.sources import LogFiles, hex_entries
+from quorate.cli.sources import LogPartitions, hex_entries
 from quorate.cli.text_input import stdin_lines
 from quorate.codecs.errors import QuorateError
 from quorate.codecs.json_lines import Entry
@@ -188,7 +188,7 @@ def decode(
         elif sources == ("-",):
             entries = hex_entries(stdin_lines(), topics[0] if topics else CONSUMER_OFFSETS)
         else:
-            files = LogFiles(sources, topics=topics, partitions=partitions)
+            files = LogPartitions(sources, topics=topics, partitions=partitions)
             if files.empty:
                 note(f"nothing to show: the segments of {', '.join(sources)} have 0 bytes")
             entries = files.entries(

@@ -17,7 +17,7 @@ from quorate.cli.decode.table import TableLines
 from quorate.cli.demo.story import Story, stories
 from quorate.cli.errors import UserError
 from quorate.cli.output import echo_lines, next_steps, stdout_has_colour, table_lines, terminal_width
-from quorate.cli.sources import LogFiles
+from quorate.cli.sources import LogPartitions
 from quorate.codecs.json_lines import group_of
 from quorate.codecs.log.model import LogEntry
 from quorate.codecs.messages.offsets import OffsetCommitKey
@@ -83,7 +83,7 @@ def decode(group_id: str | None, width: int | None) -> None:
 def packaged() -> tuple[dict[str, Any], list[LogEntry]]:
     """The log that comes with quorate: what is known of it beforehand, and its records."""
     about: dict[str, Any] = json.loads((DATA / "about.json").read_text(encoding="utf-8"))
-    files = LogFiles([str(DATA / about["log"])])
+    files = LogPartitions([str(DATA / about["log"])])
     return about, [entry for entry in files.entries() if isinstance(entry, LogEntry)]
 
 

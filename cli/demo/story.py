@@ -18,11 +18,11 @@ from quorate.codecs.messages.consumer_group import (
 )
 from quorate.codecs.records import CoordinatorRecord
 
-__all__ = ["Move", "Story", "stories"]
+__all__ = ["Story", "Takeover", "stories"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class Takeover:
     """A coordinator of another release takes a group over: one batch, in which the group's epoch goes up.
 
     `partition_metadata` is the record of type 4 in it, a tombstone on the way up; `group` the one of type 3. `reassigned`: whether that batch
@@ -51,8 +51,8 @@ class Story:
 
     group_id: str
     before: LogEntry
-    up: Move
-    down: Move | None
+    up: Takeover
+    down: Takeover | None
 
 
 def stories(entries: Iterable[LogEntry]) -> Iterator[Story]:
@@ -70,7 +70,7 @@ def stories(entries: Iterable[LogEntry]) -> Iterator[Story]:
 
 def _story(group_id: str, records: Sequence[LogEntry]) -> Story | None:
     before: LogEntry | None = None
-    up: Move | None = None
+    up: Takeover | None = None
     for entry in records:
         if not isinstance(_record(entry).key, ConsumerGroupPartitionMetadataKey):
             continue
@@ -84,14 +84,14 @@ def _story(group_id: str, records: Sequence[LogEntry]) -> Story | None:
     return Story(group_id=group_id, before=before, up=up, down=None) if before is not None and up is not None else None
 
 
-def _move(partition_metadata: LogEntry, records: Sequence[LogEntry]) -> Move | None:
+def _move(partition_metadata: LogEntry, records: Sequence[LogEntry]) -> Takeover | None:
     """The move that a type 4 record belongs to; its neighbours are what was written in the same millisecond."""
     epochs = [entry for entry in records if isinstance(_record(entry).value, ConsumerGroupMetadataValue)]
     together = [entry for entry in epochs if entry.timestamp_ms == partition_metadata.timestamp_ms]
     earlier = [entry for entry in epochs if together and entry.offset < together[0].offset]
     if not together or not earlier:
         return None
-    return Move(
+    return Takeover(
         partition_metadata=partition_metadata,
         group=together[0],
         epoch_before=_group_value(earlier[-1]).epoch,

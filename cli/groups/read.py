@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from quorate.cli.reporting import byte_progress, show_damage
-from quorate.cli.sources import BATCH_OVERHEAD_BYTES, LogFiles
+from quorate.cli.sources import BATCH_OVERHEAD_BYTES, LogPartitions
 from quorate.codecs.log.files import PartitionFiles
 from quorate.codecs.log.model import LogEntry, LogProblem, is_damage
 from quorate.codecs.records import CONSUMER_OFFSETS
@@ -28,7 +28,7 @@ def read_files(
 
         found.topology, _ = read_topology(topology)
         found.names = {topic.id: topic.name for topic in found.topology.topics if topic.id is not None}
-    files = LogFiles(paths, topics=(CONSUMER_OFFSETS,))
+    files = LogPartitions(paths, topics=(CONSUMER_OFFSETS,))
     check_places(moment, {one.partition for one in files.partitions}, "what is read")
     with byte_progress(files.size_bytes, wanted=True) as progress:
         replay = GroupsReplay(globs, moment, history=history)
@@ -56,7 +56,7 @@ def _tell(problem: LogProblem, found: ReplayedGroups) -> None:
 
 
 def _blocks(
-    files: LogFiles, found: ReplayedGroups, progress: Callable[[int], None] | None
+    files: LogPartitions, found: ReplayedGroups, progress: Callable[[int], None] | None
 ) -> Iterator[tuple[int | None, Iterator["RawBlock"]]]:
     """Each partition with its blocks, their damage reported."""
     from quorate.codecs.log.raw import read_raw

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from quorate.assignors import Member, Topic, TopicPartition, Topology
-from quorate.assignors.what_if.situation import Situation
+from quorate.assignors.what_if.situation import GroupSituation
 from quorate.codecs import Uuid, open_nested
 from quorate.codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE, OpenedBytes
 from quorate.codecs.errors import InputError
@@ -97,7 +97,7 @@ class SituationReplay:
         group = self._state.groups.get(self.group_id)
         return len(group.members) if isinstance(group, ClassicGroup | ConsumerGroup) else 0
 
-    def situation(self, source: str) -> Situation:
+    def situation(self, source: str) -> GroupSituation:
         """The group as it is now. Raises `InputError` if there is none, it has no members, or topic ids are without a name."""
         group = self._state.groups.get(self.group_id)
         if isinstance(group, ShareGroup | StreamsGroup):
@@ -128,7 +128,7 @@ class SituationReplay:
 
     # ---- classic groups
 
-    def _classic_group(self, source: str, value: GroupMetadataValue) -> Situation:
+    def _classic_group(self, source: str, value: GroupMetadataValue) -> GroupSituation:
         if value.protocol_type != CONSUMER_PROTOCOL_TYPE:
             raise InputError(
                 f"{source}: {self.group_id} is a group of protocol type {value.protocol_type!r}",
@@ -153,7 +153,7 @@ class SituationReplay:
                 generation=value.generation if owned else -1,
             )
         topology, notes = self._topology(members)
-        return Situation(
+        return GroupSituation(
             source=source,
             group_id=self.group_id,
             protocol="classic",
@@ -167,7 +167,7 @@ class SituationReplay:
 
     # ---- groups of KIP-848
 
-    def _consumer(self, source: str, group: ConsumerGroup) -> Situation:
+    def _consumer(self, source: str, group: ConsumerGroup) -> GroupSituation:
         announced = {member_id: member.metadata for member_id, member in group.members.items()}
         topics = {member_id: list(group.subscribed_topics(value)) for member_id, value in announced.items()}
         names = self._names(source, group, topics)
@@ -189,7 +189,7 @@ class SituationReplay:
         )
         if unresolved:
             notes = (*notes, f"what /{unresolved[0]}/ means was not resolved yet: no topics are taken for it")
-        return Situation(
+        return GroupSituation(
             source=source,
             group_id=self.group_id,
             protocol="consumer",

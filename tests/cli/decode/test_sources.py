@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quorate.cli.sources import LogFiles
+from quorate.cli.sources import LogPartitions
 from quorate.codecs import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 
 
@@ -68,7 +68,7 @@ def test_a_segment_outside_of_a_partition_folder_is_told_what_it_is(quorate, tra
 
 def test_progress_goes_up_to_the_size_of_the_files(transactions, monkeypatch):
     monkeypatch.setattr("quorate.cli.sources.PROGRESS_EVERY", 3)
-    files = LogFiles([str(transactions)])
+    files = LogPartitions([str(transactions)])
     told = []
     assert sum(1 for _ in files.entries(progress=told.append)) == sum(1 for _ in files.entries())
     assert told == sorted(told)
