@@ -4,19 +4,20 @@ The broker knows which partitions there are: offsets of others are refused here,
 transaction by the broker (KIP-890).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.apis.versions import release_of
-from quorate.cluster.turns import Work
+from quorate.cluster.turns import Work, each
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.api import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetDeleteRequest,
     OffsetFetchRequest,
+    OffsetFetchResponse,
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
@@ -36,8 +37,13 @@ __all__: list[str] = []
 
 T = TypeVar("T", OffsetFetchRequestTopic, OffsetFetchRequestTopics)
 
+_SEVERAL_GROUPS = 8
 _BY_TOPIC_ID = 10
 _ADDS_PARTITIONS = 5
+_PARTITIONS_AT_ONCE = 200
+"""Partitions whose offsets are looked up without others having their turn."""
+_TRIES = 3
+"""How often offsets are looked up in turns if some are committed meanwhile; then at once."""
 
 RefusedPartitions = dict[Any, list[tuple[int, ErrorCode]]]
 """What is refused: name (or id) of a topic → partitions and why, as often as they were named."""
@@ -142,9 +148,82 @@ def offset_fetch(broker: "Broker", request: OffsetFetchRequest, context: Context
             topics=_with_partitions(request.topics),
             groups=tuple(replace(one, topics=_with_partitions(one.topics)) for one in request.groups),
         )
-    if context.api_version >= 8:
+    if context.api_version >= _SEVERAL_GROUPS:
+        if context.large and any(one.topics for one in request.groups):
+            groups: list[Any] = []
+            for one in request.groups:
+                part = replace(request, groups=(one,))
+                some: Work[Any] = (
+                    _fetched(broker, part, one, context)
+                    if one.topics
+                    else broker.cluster.groups.request_many(broker.id, part, context)
+                )
+                groups += (yield from some).groups
+            return OffsetFetchResponse(groups=tuple(groups))
         return (yield from broker.cluster.groups.request_many(broker.id, request, context))
+    if context.large and request.topics:
+        return (yield from _fetched(broker, request, request, context))
     return broker.cluster.groups.request(broker.id, request.group_id, request, context)
+
+
+def _fetched(broker: "Broker", request: OffsetFetchRequest, group: Any, context: Context) -> Work[OffsetFetchResponse]:
+    """The offsets of one group in turns, all as of the same moment. `group`: what the request says of it."""
+    cluster, group_id = broker.cluster, group.group_id
+    several = context.api_version >= _SEVERAL_GROUPS
+
+    def ask(topics: Iterable[Any]) -> tuple[OffsetFetchResponse, Any]:
+        some = replace(group, topics=tuple(topics))
+        answer: Any = cluster.groups.request(
+            broker.id, group_id, replace(request, groups=(some,)) if several else some, context
+        )
+        response: Any = answer.response if isinstance(answer, Pending) else answer
+        return response, response.groups[0] if several else response
+
+    def moment() -> object:
+        """What is another one once something was written, or a topic changed."""
+        partition = cluster.groups.partition_for(group_id)
+        return partition and (id(partition), partition.leader_epoch, partition.log.next_offset, cluster.image.version)
+
+    for _ in range(_TRIES):
+        began = moment()
+        found: list[tuple[Any, list[Any]]] = []
+        unknown: list[tuple[Any, list[Any]]] = []  # ids of topics that do not exist come last
+        for continues, topics in _in_pieces(group.topics):
+            response, answered = ask(topics)
+            if answered.error_code:
+                return response
+            for number, topic in enumerate(answered.topics):
+                among = found if topic.name or context.api_version < _BY_TOPIC_ID else unknown
+                if continues and not number and among:
+                    among[-1][1].extend(topic.partitions)
+                else:
+                    among.append((topic, list(topic.partitions)))
+            yield None
+            if began != moment():
+                break
+        else:
+            whole = yield from each(found + unknown, lambda one: replace(one[0], partitions=tuple(one[1])))
+            if several:
+                return replace(response, groups=(replace(answered, topics=whole),))
+            return replace(response, topics=whole)
+    return ask(group.topics)[0]
+
+
+def _in_pieces(topics: Iterable[Any]) -> Iterator[tuple[bool, list[Any]]]:
+    """The topics of a request, a few partitions at a time; whether the first one is a topic that the piece before has begun."""
+    piece: list[Any] = []
+    size, continues = 0, False
+    for topic in topics:
+        indexes = topic.partition_indexes
+        for first in range(0, max(len(indexes), 1), _PARTITIONS_AT_ONCE):
+            some = indexes[first : first + _PARTITIONS_AT_ONCE]
+            if piece and (first or size + len(some) + 1 > _PARTITIONS_AT_ONCE):
+                yield continues, piece
+                piece, size, continues = [], 0, first > 0
+            piece.append(topic if len(some) == len(indexes) else replace(topic, partition_indexes=some))
+            size += len(some) + 1
+    if piece:
+        yield continues, piece
 
 
 def _with_partitions(topics: tuple[T, ...] | None) -> tuple[T, ...] | None:
