@@ -54,8 +54,11 @@ CROWDED = Size(members=20, topics=3, partitions=1200, step=16)
 """Few members with many partitions: crowded buckets, trees."""
 
 
-def server_case(rng: Random, assignor: str, *, size: Size = SMALL) -> Case:
-    """One case, with or without previous targets."""
+def server_case(rng: Random, assignor: str, *, size: Size = SMALL, owners: Sequence[int] | None = None) -> Case:
+    """One case, with or without previous targets. `owners`: as many members at most have a partition, one of these numbers."""
+    if owners is None:
+        # In a consumer group two members have a partition where a static one took another's place.
+        owners = (1, 1, 2, 4) if assignor == "simple" else (1,) * 14 + (2,)
     topics = _topics(rng, size)
     names = [topic["name"] for topic in topics]
     share = assignor == "simple"
@@ -81,8 +84,7 @@ def server_case(rng: Random, assignor: str, *, size: Size = SMALL) -> Case:
             if rng.random() < 0.9
         }
     if rng.random() < 0.7:
-        # In a consumer group two members have a partition where a static one took another's place.
-        _target(rng, case, owners=rng.choice((1, 1, 2, 4) if share else (1,) * 14 + (2,)))
+        _target(rng, case, owners=rng.choice(owners))
     return case
 
 

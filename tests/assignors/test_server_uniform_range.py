@@ -123,7 +123,7 @@ seeds = st.integers(0, 1 << 40)
 
 
 def _case(seed: int, assignor: str) -> GroupSpec:
-    case = server_case(Random(seed), assignor)
+    case = server_case(Random(seed), assignor, owners=(1,))
     for member in case["members"].values():
         member["topics"] = [topic for topic in member["topics"] if topic != "missing"]
     case.pop("subscriptionType", None)
@@ -146,7 +146,7 @@ def test_uniform_differs_by_one_at_most_where_all_subscribe_alike(seed: int) -> 
 
 @given(seed=seeds)
 def test_uniform_moves_no_partition_that_balance_lets_stay(seed: int) -> None:
-    case = server_case(Random(seed), "uniform")
+    case = server_case(Random(seed), "uniform", owners=(1,))
     case.pop("subscriptionType", None)
     before = ours(case)
     again = next_server_round(Random(seed), case, before["assignment"])
