@@ -83,7 +83,10 @@ def metadata(number: int) -> bytes:
 NO_REQUEST = b"\0\0\0\x0a" + pack(">hhih", 999, 0, 1, -1)
 
 
-def test_requests_that_come_together_are_answered_together_and_in_order(broker: Broker) -> None:
+def test_requests_that_come_together_are_answered_together_and_in_order(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quorate.cluster.connection.perf_counter", lambda: 0.0)  # they are served in time for one turn
     connection, sent = connect(broker)
     connection.data_received(b"".join(map(metadata, range(50))))
     assert (sent.answered, len(sent.writes)) == (list(range(50)), 1)
