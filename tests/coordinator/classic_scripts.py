@@ -22,11 +22,11 @@ class NamedDuel(Duel):
     """A duel whose script has names instead of ids that Kafka makes up. `script`: the lines with names.
 
     `rereads`: whether both read their log again where a failed write is known to leave traces in Kafka
-    (docs/explanation/consumer-groups.md): its maps have another order, and changes without a record are taken back.
+    (docs/explanation/consumer-groups.md): its maps have another order, and changes without a record are taken back. If not, the order of tombstones counts everywhere.
     """
 
     def __init__(self, oracle: Any, *, note: str = "", rereads: bool = True) -> None:
-        super().__init__(oracle, note=note)
+        super().__init__(oracle, note=note, any_order=rereads)
         self.script: list[Answer] = []
         self.ids: dict[str, str] = {}
         self.rereads = rereads

@@ -6,12 +6,13 @@
         answer = duel.request("ConsumerGroupHeartbeat", groupId="g", ...)      # Kafka's answer, once ours was found equal
 
 A difference raises `Differs`, whose text is a script for `python -m tests.differential` that shows it. Compared are records (bytes and order), responses,
-timers and times; not compared: texts of errors, names of what was written, and the order of members that leave a consumer group with one LeaveGroup.
-Kafka's coordinator keeps these in a HashSet of objects, whose hashes are other ones in every process.
+timers and times; not compared: texts of errors, names of what was written, the order of members that leave a consumer group with one LeaveGroup (Kafka's
+coordinator keeps these in a HashSet of objects, whose hashes are other ones in every process), and of what expires while a write is to fail.
 """
 
 import json
 import re
+from collections.abc import Callable
 from itertools import groupby
 from typing import Any
 from uuid import UUID
@@ -34,6 +35,8 @@ LATER_SETTINGS = {"group.consumer.assignment.interval.ms", "group.consumer.regex
 _MEMBER_KEYS = ("0005", "0007", "0008")
 """How keys begin that have a consumer group's id and a member's: metadata, target assignment, current assignment."""
 
+_OFFSET_KEYS = ("0000", "0001")
+
 _SHORT = re.compile(r"[A-Za-z0-9_-]{22}")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
@@ -47,10 +50,14 @@ class Declared(Differs):
 
 
 class Duel:
-    """One script, line by line, on both sides, ours as the oracle's release of Kafka. `lines`: what was asked so far; `made_up`: the ids that Kafka made up for the latest one."""
+    """One script, line by line, on both sides, ours as the oracle's release of Kafka. `lines`: what was asked so far; `made_up`: the ids that Kafka made up for the latest one.
 
-    def __init__(self, oracle: Oracle, *, note: str = "") -> None:
+    `any_order`: tombstones may have another order where it is by chance in Kafka.
+    """
+
+    def __init__(self, oracle: Oracle, *, note: str = "", any_order: bool = True) -> None:
         self.oracle = oracle
+        self.any_order = any_order
         told = oracle.call("versions")
         self.is_newest = told["kafka"] == str(KafkaVersion.NEWEST)
         newest = {} if self.is_newest else {name: versions[-1] for name, versions in told["apis"].items()}
@@ -88,11 +95,11 @@ class Duel:
             self._known.update(made)
             self.made_up += made
             self.ours.ids += [UUID(bytes=bytes(Uuid.parse(text))) for text in made]
-        by_chance = self._order_is_by_chance(asked)
+        by_chance = self.any_order and self._order_is_by_chance(asked)
         self._order_was_by_chance |= by_chance
         ours = {"id": asked["id"], "op": op, **self.ours.run(asked)}
         self.ours.ids.clear()
-        comparable = _by_member if by_chance else _comparable
+        comparable = _in_any_order if by_chance else _comparable
         differences = compare(len(self.lines), comparable(ours), comparable(kafka))
         fails = declared(kafka) is not None
         # Where ours fails as well, as its write does, the responses are equal, and what follows is not.
@@ -134,16 +141,28 @@ def _comparable(answer: Answer) -> Answer:
     return told
 
 
-def _by_member(answer: Answer) -> Answer:
-    """With tombstones of members that follow each other in the order of member ids; each member's stay in their order."""
+def _in_any_order(answer: Answer) -> Answer:
+    """With tombstones that follow each other sorted: offsets', and those of members, of whom each one's stay in their order."""
     told = _comparable(answer)
-    runs = [(removes, list(run)) for removes, run in groupby(told.get("records", []), _removes_member)]
-    ordered = [sorted(run, key=lambda one: one["key"][4:]) if removes else run for removes, run in runs]
+    runs = [(order, list(run)) for order, run in groupby(told.get("records", []), _order_of)]
+    ordered = [sorted(run, key=order) if order else run for order, run in runs]
     return {**told, "records": [one for run in ordered for one in run]}
 
 
-def _removes_member(record: Answer) -> bool:
-    return record.get("value") is None and (record.get("key") or "").startswith(_MEMBER_KEYS)
+def _order_of(record: Answer) -> Callable[[Answer], str] | None:
+    """By what this record and its like are sorted; `None` if their order counts."""
+    key = record.get("key") or ""
+    if record.get("value") is not None:
+        return None
+    return _member if key.startswith(_MEMBER_KEYS) else _offset if key.startswith(_OFFSET_KEYS) else None
+
+
+def _member(record: Answer) -> str:
+    return str(record["key"][4:])
+
+
+def _offset(record: Answer) -> str:
+    return str(record["key"])
 
 
 def _without_messages(value: Any) -> Any:
