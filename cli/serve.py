@@ -195,8 +195,8 @@ def _signals() -> Iterator[threading.Event]:
 
 
 def _start(**options: Any) -> "EmbeddedKafka":
+    from quorate.cluster.errors import ClusterError
     from quorate.integration.embedded import EmbeddedKafka
-    from quorate.integration.errors import ClusterError
 
     try:
         return EmbeddedKafka(**options)

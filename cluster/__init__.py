@@ -7,14 +7,14 @@ consumer = KafkaConsumer("orders", bootstrap_servers=kafka.bootstrap_servers, gr
 from quorate.cluster.apis import all as _all  # noqa: F401  # fills the table of what is answered
 from quorate.cluster.clock import Clock, ManualClock, RealClock
 from quorate.cluster.embedded import EmbeddedCluster
-from quorate.cluster.errors import ClusterStateError
+from quorate.cluster.errors import ClusterError
 from quorate.cluster.faults import Corrupt, Delay, Disconnect, Error, Silence, WaitFor
 from quorate.cluster.security import Security, make_certificate
 from quorate.cluster.storage.file_log import FileLog
 
 __all__ = [
     "Clock",
-    "ClusterStateError",
+    "ClusterError",
     "Corrupt",
     "Delay",
     "Disconnect",

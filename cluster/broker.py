@@ -13,7 +13,7 @@ from quorate.cluster.apis.versions import advertised, unsupported
 from quorate.cluster.authorization import authorized
 from quorate.cluster.clock import Handle
 from quorate.cluster.connection import Connection
-from quorate.cluster.errors import ClusterStateError
+from quorate.cluster.errors import ClusterError
 from quorate.cluster.fetch_sessions import FetchSessions
 from quorate.cluster.frames import API_VERSIONS_KEY, Header
 from quorate.cluster.telemetry import Telemetry
@@ -94,7 +94,7 @@ class Broker:
     # ---- life
 
     async def start(self) -> None:
-        """Listen, on the same port as before if there was one. Raises `ClusterStateError` if the port is taken."""
+        """Listen, on the same port as before if there was one. Raises `ClusterError` if the port is taken."""
         loop = asyncio.get_running_loop()
         while self._closing is not None:
             await asyncio.sleep(0)
@@ -103,7 +103,7 @@ class Broker:
                 lambda: Connection(self), self.listen_host, self.port, backlog=1024, ssl=self.cluster.security.tls
             )
         except OSError as error:
-            raise ClusterStateError(
+            raise ClusterError(
                 f"broker {self.id} cannot listen on {endpoint(self.listen_host, self.port)}: {_why(error)}"
             ) from None
         self.port = self._server.sockets[0].getsockname()[1]

@@ -21,7 +21,7 @@ from quorate.cluster.authorizer import Acls, Authorizer
 from quorate.cluster.broker import Broker
 from quorate.cluster.changes import Changes
 from quorate.cluster.clock import Clock, RealClock
-from quorate.cluster.errors import ClusterStateError
+from quorate.cluster.errors import ClusterError
 from quorate.cluster.faults import Faults
 from quorate.cluster.groups import GroupCoordinators
 from quorate.cluster.log_config import LogConfig
@@ -72,7 +72,7 @@ class ClusterCore:
     """A cluster. `notes`: what was said besides responses, the last thousands of it; `failures`: the first hundred tracebacks of faults of quorate's own, of which there were `failure_count`; `meter`: counts what is answered, if there is one.
 
     `racks`: broker id → rack; `properties`: brokers' settings by Kafka's names; `data`: the directory that everything is kept in, else it is in memory; `accept_data_loss`: start although
-    data in it is missing or damaged, else that is a `ClusterStateError`; `start_notes`: what the start noticed in it; `seed`: of what is random (ids, places, choices). A directory with a cluster goes on with it. Raises `ClusterStateError` if it cannot be used.
+    data in it is missing or damaged, else that is a `ClusterError`; `start_notes`: what the start noticed in it; `seed`: of what is random (ids, places, choices). A directory with a cluster goes on with it. Raises `ClusterError` if it cannot be used.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class ClusterCore:
                     self._equip(topic)
             except OSError as error:
                 self.data.release()
-                raise ClusterStateError(why_unusable(data, error)) from None
+                raise ClusterError(why_unusable(data, error)) from None
             except BaseException:
                 self.data.release()
                 raise
@@ -262,14 +262,14 @@ class ClusterCore:
         return added
 
     def remove_broker(self, broker: int) -> None:
-        """Stop a broker and forget it. Raises `ClusterStateError`, and leaves it as it is, while it has replicas, or if it is the last one."""
+        """Stop a broker and forget it. Raises `ClusterError`, and leaves it as it is, while it has replicas, or if it is the last one."""
         self.changes.finish()  # new partitions may have replicas on it
         found = self.need_broker(broker)
         replicas = sum(broker in one.replicas for topic in self.topics.values() for one in topic.partitions)
         if replicas:
-            raise ClusterStateError(f"broker {broker} has replicas of {replicas} partitions; move them to others first")
+            raise ClusterError(f"broker {broker} has replicas of {replicas} partitions; move them to others first")
         if len(self.brokers) == 1:
-            raise ClusterStateError(f"broker {broker} is the last one; stop the cluster instead")
+            raise ClusterError(f"broker {broker} is the last one; stop the cluster instead")
         found.stop()
         self.brokers = {number: one for number, one in self.brokers.items() if number != broker}
         self.broker_changed()
@@ -805,16 +805,16 @@ class ClusterCore:
             self.keep()
 
     def started(self) -> None:
-        """All brokers are up, in a loop that runs: leaders are chosen, and logs are looked after. Raises `ClusterStateError` after `close`, and where the disk has no room."""
+        """All brokers are up, in a loop that runs: leaders are chosen, and logs are looked after. Raises `ClusterError` after `close`, and where the disk has no room."""
         if self.data is not None and self.data.closed:
-            raise ClusterStateError(f"{self.data.path} was closed; make another cluster with it")
+            raise ClusterError(f"{self.data.path} was closed; make another cluster with it")
         self._has_started = True
         try:
             self.broker_changed()
         except OSError as error:
             if self.data is None:
                 raise
-            raise ClusterStateError(why_unusable(self.data.path, error)) from None
+            raise ClusterError(why_unusable(self.data.path, error)) from None
         self.maintenance.start()
 
     def close(self) -> None:
@@ -883,11 +883,11 @@ class ClusterCore:
         self.settings_changed()
 
     def need_broker(self, broker: int) -> Broker:
-        """A broker by id. Raises `ClusterStateError`."""
+        """A broker by id. Raises `ClusterError`."""
         found = self.brokers.get(broker)
         if found is None:
             known = ", ".join(map(str, self.brokers))
-            raise ClusterStateError(f"there is no broker {broker}, only {known}")
+            raise ClusterError(f"there is no broker {broker}, only {known}")
         return found
 
 

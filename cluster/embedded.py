@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 from quorate.cluster.broker import LOOPBACK
 from quorate.cluster.clock import Clock
 from quorate.cluster.core import ClusterCore
-from quorate.cluster.errors import ClusterStateError
+from quorate.cluster.errors import ClusterError
 from quorate.cluster.security import Security
 
 __all__ = ["EmbeddedCluster"]
@@ -41,7 +41,7 @@ class EmbeddedCluster:
     are coordinated (the newest by default); `properties`: settings by Kafka's names, for all brokers; `data`: a directory that
     everything is kept in, and that a later cluster with as many brokers goes on with (else it is in memory, and gone when it stops); `accept_data_loss`: start although data
     in that directory is missing or damaged, without it (the notes name each loss; damaged files are copied to `DIR/damaged-…`); `clock`: another than the machine's; `security`: TLS and logins; `seed`: of
-    what is random. Raises `ClusterStateError` for numbers that do not go together, when it is made, and for a port that is taken, when it starts; `ConfigError` for settings.
+    what is random. Raises `ClusterError` for numbers that do not go together, when it is made, and for a port that is taken, when it starts; `ConfigError` for settings.
     """
 
     def __init__(
@@ -62,10 +62,10 @@ class EmbeddedCluster:
         on_note: Callable[[str], object] | None = None,
     ) -> None:
         if brokers < 1:
-            raise ClusterStateError(f"{brokers} brokers are none; use 1 or more")
+            raise ClusterError(f"{brokers} brokers are none; use 1 or more")
         for what, given in (("racks", racks), ("ports", ports)):
             if given is not None and len(given) != brokers:
-                raise ClusterStateError(f"{len(given)} {what} for {brokers} brokers; give one for each")
+                raise ClusterError(f"{len(given)} {what} for {brokers} brokers; give one for each")
         if kafka_version is not None:
             properties = {**(properties or {}), "kafka.version": kafka_version}
         named = dict(zip(range(1, brokers + 1), racks or [None] * brokers, strict=True))
@@ -92,7 +92,7 @@ class EmbeddedCluster:
     # ---- in a loop
 
     async def start(self) -> None:
-        """Start all brokers in the running loop. Raises `ClusterStateError` if a port is taken; then, as whatever goes wrong, none runs."""
+        """Start all brokers in the running loop. Raises `ClusterError` if a port is taken; then, as whatever goes wrong, none runs."""
         try:
             for broker in self.core.brokers.values():
                 await broker.start()
@@ -197,7 +197,7 @@ class EmbeddedCluster:
         """`start_broker` in the cluster's own loop."""
         found = self.core.need_broker(broker)
         if found.alive:
-            raise ClusterStateError(f"broker {broker} is running")
+            raise ClusterError(f"broker {broker} is running")
         if rack is not None:
             found.rack = rack or None
         await found.start()
@@ -207,9 +207,7 @@ class EmbeddedCluster:
     def start_broker(self, broker: int, *, rack: str | None = None) -> None:
         """Start a stopped broker on its old port, in another rack if one is given; "" is none. Not in the cluster's own loop, which it would hold up: there, `start_broker_async`."""
         if self._loop is None or threading.current_thread() is self._thread:
-            raise ClusterStateError(
-                f"start broker {broker} in the loop of its cluster: await start_broker_async({broker})"
-            )
+            raise ClusterError(f"start broker {broker} in the loop of its cluster: await start_broker_async({broker})")
         asyncio.run_coroutine_threadsafe(self.start_broker_async(broker, rack=rack), self._loop).result()
 
     async def add_broker_async(self, *, rack: str | None = None, port: int = 0) -> int:
@@ -229,11 +227,11 @@ class EmbeddedCluster:
     def add_broker(self, *, rack: str | None = None, port: int = 0) -> int:
         """Start one broker more, and return its number. Nothing is on it until topics are made, or replicas moved to it. In the cluster's own loop: `add_broker_async`."""
         if self._loop is None or threading.current_thread() is self._thread:
-            raise ClusterStateError("add a broker in the loop of its cluster: await add_broker_async()")
+            raise ClusterError("add a broker in the loop of its cluster: await add_broker_async()")
         return asyncio.run_coroutine_threadsafe(self.add_broker_async(rack=rack, port=port), self._loop).result()
 
     def remove_broker(self, broker: int) -> None:
-        """Stop a broker and forget it. Raises `ClusterStateError`, and leaves it as it is, while it has replicas: move them first."""
+        """Stop a broker and forget it. Raises `ClusterError`, and leaves it as it is, while it has replicas: move them first."""
         self.call(lambda: self.core.remove_broker(broker))
 
     def restart_broker(self, broker: int, *, rack: str | None = None) -> None:

@@ -266,7 +266,7 @@ class Faults:
     def isolate(self, *brokers: int, on: bool = True) -> None:
         """Cut the network between these brokers and the others, or mend it: after `broker.session.timeout.ms` others lead in their place, though clients still reach them.
 
-        Called in the cluster's thread (`EmbeddedCluster.call`). Raises `ClusterStateError` for a broker that there is not.
+        Called in the cluster's thread (`EmbeddedCluster.call`). Raises `ClusterError` for a broker that there is not.
         """
         for one in [self.cluster.need_broker(broker) for broker in brokers]:
             one.lose_controller(on)

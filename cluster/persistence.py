@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis.versions import check_levels
-from quorate.cluster.errors import ClusterStateError
+from quorate.cluster.errors import ClusterError
 from quorate.cluster.settings import ALL
 from quorate.cluster.storage.data import DataDirectory
 from quorate.cluster.storage.metadata_state import BrokerFacts, MetadataState, PartitionFacts, TopicFacts
@@ -31,12 +31,12 @@ _FOLLOWED = frozenset(field.name.replace("_", ".") for field in fields(GroupConf
 def restore(cluster: "ClusterCore", data: DataDirectory) -> None:
     """Have a new cluster be the one in a directory, without the logs: topics have no leaders until brokers are up, and then each a new epoch.
 
-    Raises `ClusterStateError` if brokers are missing, or are of a release that does not know the levels of the cluster's features.
+    Raises `ClusterError` if brokers are missing, or are of a release that does not know the levels of the cluster's features.
     """
     cluster.cluster_id = data.cluster_id
     state = data.metadata.state
     if missing := sorted(state.brokers.keys() - cluster.brokers.keys()):
-        raise ClusterStateError(
+        raise ClusterError(
             f"{data.path} is of a cluster with brokers {', '.join(map(str, state.brokers))}, there is no broker {missing[0]} now; "
             f"use {max(state.brokers)} brokers, or another directory"
         )
@@ -44,7 +44,7 @@ def restore(cluster: "ClusterCore", data: DataDirectory) -> None:
     try:
         check_levels(cluster.features, cluster.settings.coordinator.kafka_version)
     except ConfigError as error:
-        raise ClusterStateError(f"{data.path}: {error}, in another directory") from None
+        raise ClusterError(f"{data.path}: {error}, in another directory") from None
     for number, facts in state.brokers.items():
         if cluster.brokers[number].rack is None:
             cluster.brokers[number].rack = facts.rack

@@ -13,26 +13,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from quorate.integration.cluster import BrokerInfo, Cluster
+    from quorate.cluster.errors import ClusterError
+    from quorate.cluster.interface import BrokerInfo, Cluster
     from quorate.integration.containers import KafkaCluster
     from quorate.integration.embedded import EmbeddedKafka
     from quorate.integration.embedded_lab import EmbeddedLab
-    from quorate.integration.errors import ClusterError
 
 __all__ = ["BrokerInfo", "Cluster", "ClusterError", "EmbeddedKafka", "EmbeddedLab", "KafkaCluster"]
 
 _MODULES = {
-    "BrokerInfo": "cluster",
-    "Cluster": "cluster",
-    "ClusterError": "errors",
-    "EmbeddedKafka": "embedded",
-    "EmbeddedLab": "embedded_lab",
-    "KafkaCluster": "containers",
+    "BrokerInfo": "quorate.cluster.interface",
+    "Cluster": "quorate.cluster.interface",
+    "ClusterError": "quorate.cluster.errors",
+    "EmbeddedKafka": "quorate.integration.embedded",
+    "EmbeddedLab": "quorate.integration.embedded_lab",
+    "KafkaCluster": "quorate.integration.containers",
 }
 
 
 def __getattr__(name: str) -> Any:
     """Names are imported when they are first asked for: pytest loads the plugin, and so this package, wherever quorate is installed."""
     if name in _MODULES:
-        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 from quorate.assignors.kafka_version import KafkaVersion
-from quorate.cluster import ClusterStateError, EmbeddedCluster, Security, make_certificate
+from quorate.cluster import EmbeddedCluster, Security, make_certificate
 from quorate.cluster.broker import LOOPBACK
+from quorate.cluster.errors import ClusterError
+from quorate.cluster.interface import BrokerInfo, Cluster
 from quorate.cluster.meter import Meter
+from quorate.cluster.waiting import wait_for
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.coordinator.config import ConfigError
 from quorate.coordinator.errors import ApiError
-from quorate.integration.cluster import BrokerInfo, Cluster
-from quorate.integration.errors import ClusterError
 from quorate.integration.own_folder import OwnFolder
-from quorate.integration.waiting import wait_for
 
 __all__ = ["EmbeddedKafka"]
 
@@ -90,9 +90,12 @@ class EmbeddedKafka(Cluster):
             if metered:
                 self.embedded.core.meter = Meter()
             self.embedded.__enter__()
-        except (ClusterStateError, ConfigError) as error:
+        except ConfigError as error:
             self._forget_files()
             raise ClusterError(str(error)) from None
+        except ClusterError:
+            self._forget_files()
+            raise
         try:
             self.wait_ready()
         except BaseException:
@@ -136,10 +139,7 @@ class EmbeddedKafka(Cluster):
     def _do(self, action: Callable[[], Any]) -> Any:
         """Do something in the cluster's thread; its clients are told anew."""
         self.close_admin()
-        try:
-            return self.embedded.call(action)
-        except ClusterStateError as error:
-            raise ClusterError(str(error)) from None
+        return self.embedded.call(action)
 
     @property
     def brokers(self) -> Sequence[BrokerInfo]:
@@ -169,18 +169,12 @@ class EmbeddedKafka(Cluster):
     def stop_broker(self, broker: int) -> None:
         """Shut a broker down: others lead in its place at once."""
         self.close_admin()
-        self._wrapped(self.embedded.stop_broker, broker)
+        self.embedded.stop_broker(broker)
 
     def start_broker(self, broker: int, *, rack: str | None = None) -> None:
         """Start a stopped broker, in another rack if one is given."""
         self.close_admin()
-        self._wrapped(lambda one: self.embedded.start_broker(one, rack=rack), broker)
-
-    def _wrapped(self, action: Callable[[int], None], broker: int) -> None:
-        try:
-            action(broker)
-        except ClusterStateError as error:
-            raise ClusterError(str(error)) from None
+        self.embedded.start_broker(broker, rack=rack)
 
     def kill_broker(self, broker: int) -> None:
         """End a broker at once. Its connections close; that it is gone is noticed at once, too."""
@@ -238,10 +232,7 @@ class EmbeddedKafka(Cluster):
             core.need_broker(broker)
             return list(core.notes)
 
-        try:
-            found = self.embedded.call(notes)
-        except ClusterStateError as error:
-            raise ClusterError(str(error)) from None
+        found = self.embedded.call(notes)
         mark = f"broker {broker}: "
         return "".join(f"{line.removeprefix(mark)}\n" for line in found if line.startswith(mark))
 
@@ -251,7 +242,7 @@ class EmbeddedKafka(Cluster):
         def write() -> None:
             found = self.embedded.core.topics.get(topic)
             if found is None:
-                raise ClusterStateError(f"there is no topic {topic}")
+                raise ClusterError(f"there is no topic {topic}")
             for partition in found.partitions:
                 if broker is not None and broker not in partition.replicas:
                     continue
@@ -261,10 +252,7 @@ class EmbeddedKafka(Cluster):
                     b"".join(batch.data for batch in partition.log)
                 )
 
-        try:
-            self.embedded.call(write)
-        except ClusterStateError as error:
-            raise ClusterError(str(error)) from None
+        self.embedded.call(write)
         return destination
 
     def wait_ready(self) -> None:

@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from quorate.assignors.kafka_version import KafkaVersion
-from quorate.integration.cluster import BrokerInfo, Cluster
-from quorate.integration.errors import ClusterError
+from quorate.cluster.errors import ClusterError
+from quorate.cluster.interface import BrokerInfo, Cluster
+from quorate.cluster.waiting import wait_for
 from quorate.integration.lab_name import check_form, is_name
-from quorate.integration.waiting import wait_for
 
 __all__ = ["BEING_STARTED", "EmbeddedLab", "LabPlan", "embedded_lab_names", "is_alive", "lab_folder"]
 

@@ -18,10 +18,10 @@ from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingUnixStreamServer
 from typing import IO, Any
 
+from quorate.cluster.errors import ClusterError
 from quorate.cluster.turns import collect_rarely
 from quorate.integration.embedded import EmbeddedKafka
 from quorate.integration.embedded_lab import BEING_STARTED, LabPlan
-from quorate.integration.errors import ClusterError
 from quorate.integration.own_folder import OwnFolder
 
 __all__ = ["main"]

@@ -2,7 +2,7 @@
 
 import re
 
-from quorate.integration.errors import ClusterError
+from quorate.cluster.errors import ClusterError
 
 __all__ = ["check_form", "is_name"]
 

@@ -19,10 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quorate.integration.errors import ClusterError
-
 if TYPE_CHECKING:
-    from quorate.integration.cluster import Cluster
+    from quorate.cluster.interface import Cluster
 
 __all__ = ["RUNTIMES", "group_id", "kafka_cluster", "kafka_cluster_factory", "topic"]
 
@@ -128,6 +126,8 @@ def kafka_cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[.
         "brokers": option("--quorate-brokers"),
         "racks": racks or [None],
     }
+    from quorate.cluster.errors import ClusterError
+
     with ExitStack() as clusters:
 
         def start(**arguments: Any) -> "Cluster":

@@ -10,7 +10,7 @@ from quorate.codecs import CONSUMER_OFFSETS
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
 
-    from quorate.integration.cluster import Cluster
+    from quorate.cluster.interface import Cluster
 
 __all__ = ["Survey", "survey"]
 

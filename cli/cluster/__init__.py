@@ -224,8 +224,8 @@ def list_(as_json: bool) -> None:
     """List all labs."""
     from quorate.cli.cluster.run import attached, docker_labs, said_plainly
     from quorate.cli.cluster.show import list_json, list_lines
+    from quorate.cluster.errors import ClusterError
     from quorate.integration.embedded_lab import embedded_lab_names, is_alive
-    from quorate.integration.errors import ClusterError
 
     labs: dict[str, Lab | None] = {}
     ended = [name for name in embedded_lab_names() if not is_alive(name)]
@@ -278,7 +278,7 @@ def upgrade(name: str, version: str) -> None:
     On the same data. Feature levels (metadata.version) stay as they are, so that the way back is open, as far as the version that the lab was started with.
     """
     from quorate.cli.cluster.run import do
-    from quorate.integration.errors import ClusterError
+    from quorate.cluster.errors import ClusterError
 
     def move(lab: "Lab") -> str:
         before = lab.version

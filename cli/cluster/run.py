@@ -39,7 +39,7 @@ STOP_TIMEOUT_WITHOUT_MAJORITY_MS = 10_000
 
 def docker_labs() -> list[str]:
     """The labs in containers; none where there is no engine to ask, which is said where people have what it takes to use one."""
-    from quorate.integration.errors import ClusterError
+    from quorate.cluster.errors import ClusterError
 
     try:
         from quorate.integration.containers.lab import lab_names
@@ -74,8 +74,8 @@ def said_plainly(name: str | None = None, *, there: bool = True) -> Iterator[Non
     `name` is the lab that it is about; an embedded one takes no engine. `there`: it should be there already, so that without Docker's package, which started
     none of the labs in containers, it is the lab that is missing.
     """
+    from quorate.cluster.errors import ClusterError
     from quorate.integration.embedded_lab import embedded_lab_names
-    from quorate.integration.errors import ClusterError
 
     if name in embedded_lab_names():
         from kafka.errors import KafkaError

@@ -10,7 +10,7 @@ from quorate.cli.output import json_text, next_steps, table_lines
 
 if TYPE_CHECKING:
     from quorate.cli.cluster.options import Lab
-    from quorate.integration.cluster import BrokerInfo
+    from quorate.cluster.interface import BrokerInfo
     from quorate.integration.survey import Survey
 
 __all__ = ["list_json", "list_lines", "next_lines", "status_json", "status_lines"]

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
-from quorate.cluster.errors import ClusterStateError
+from quorate.cluster.errors import ClusterError
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.log_config import LogConfig
 from quorate.cluster.storage.atomic import write_atomically
@@ -65,7 +65,7 @@ class DataDirectory:
     """The directory of a cluster, which one process has at a time. It is only read until `inspect` has found that it may be used. `new`: there was no cluster in it; `clean`: the last one was stopped in order.
 
     `cluster_id`: of the cluster in it, or `new_id` if there is none; `durable`: changes of metadata are on the disk before anybody is told; `accept_data_loss`: a start is not refused
-    for data that is missing. Raises `ClusterStateError` if another has it, if it cannot be read or written, and for metadata that is missing.
+    for data that is missing. Raises `ClusterError` if another has it, if it cannot be read or written, and for metadata that is missing.
     """
 
     def __init__(
@@ -107,10 +107,10 @@ class DataDirectory:
             self.metadata = self._read_metadata()
         except OSError as error:
             self.release()
-            raise ClusterStateError(why_unusable(self.path, error)) from None
+            raise ClusterError(why_unusable(self.path, error)) from None
         except LogError as error:
             self.release()
-            raise ClusterStateError(str(error)) from None
+            raise ClusterError(str(error)) from None
         except BaseException:
             self.release()
             raise
@@ -125,7 +125,7 @@ class DataDirectory:
     # ---- what is missing
 
     def _read_metadata(self) -> MetadataLog:
-        """The log of metadata, if it is whole, or its loss is accepted. Raises `ClusterStateError`, `LogError` and `OSError`."""
+        """The log of metadata, if it is whole, or its loss is accepted. Raises `ClusterError`, `LogError` and `OSError`."""
         found = inspect_metadata(self._controller, clean=self.clean, same_boot=self._same_boot)
         if self.new and all(one.suffix == ".tmp" for one in found.folder.glob("*")):
             found = FolderFindings(found.folder)  # there was no cluster, or its first start got no further
@@ -155,7 +155,7 @@ class DataDirectory:
     def inspect(self, partitions: Iterable[tuple[str, int, Uuid, Sequence[int], bool]]) -> None:
         """Look whether everything is there of partitions, with their topic's id, replicas, and whether they are compacted; to be called before `log`.
 
-        Raises `ClusterStateError` for what is missing, unless that is accepted, and `OSError`. Nothing is changed in a directory that is refused.
+        Raises `ClusterError` for what is missing, unless that is accepted, and `OSError`. Nothing is changed in a directory that is refused.
         """
         for topic, index, topic_id, replicas, compact in partitions:
             self._owners[topic, index] = replicas
@@ -232,11 +232,11 @@ class DataDirectory:
         return not found.losses, found.is_whole, found.checksums is not None, found.end_offset
 
     def _refuse_brokers(self) -> None:
-        """A broker's own log directory is not written to: a real one would not know what to make of it afterwards. Raises `ClusterStateError`."""
+        """A broker's own log directory is not written to: a real one would not know what to make of it afterwards. Raises `ClusterError`."""
         if self._controller.exists():
             return
         if (self.path.parent / "controller" / META).exists() and self.path.name.startswith("broker-"):
-            raise ClusterStateError(
+            raise ClusterError(
                 f"{self.path} is what one broker of a cluster keeps; give the whole cluster's directory, {self.path.parent}"
             )
         meta = properties_of(self.path)
@@ -245,7 +245,7 @@ class DataDirectory:
             whose = (
                 f"broker {meta.get('node.id', meta.get('broker.id', '?'))} of Kafka" if meta else "a broker of Kafka"
             )
-            raise ClusterStateError(
+            raise ClusterError(
                 f"{self.path} is the log directory of {whose}, which an embedded cluster does not go on with; choose another directory, "
                 f"and read this one with `quorate decode` or `quorate groups`"
             )
@@ -262,7 +262,7 @@ class DataDirectory:
         except OSError as error:
             if error.errno not in (errno.EACCES, errno.EAGAIN):
                 raise
-            raise ClusterStateError(
+            raise ClusterError(
                 f"{self.path} is in use by another cluster; stop that one, or choose another directory"
             ) from None
         self._same_boot = os.pread(self._lock, 100, 0) in (b"", boot_id())

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from uuid import uuid4
 
-from quorate.cluster.errors import ClusterStateError
+from quorate.cluster.errors import ClusterError
 from quorate.cluster.storage.files import BadFileError, decode_properties, encode_properties
 from quorate.codecs import Uuid
 
@@ -34,12 +34,12 @@ def properties_of(folder: Path) -> dict[str, str]:
 
 
 def cluster_id_of(folders: list[Path]) -> str | None:
-    """The id that the files of a cluster's folders agree on; `None` if none of them has one. Raises `ClusterStateError`."""
+    """The id that the files of a cluster's folders agree on; `None` if none of them has one. Raises `ClusterError`."""
     found = {folder: text for folder in folders if (text := properties_of(folder).get("cluster.id"))}
     if len(set(found.values())) > 1:
         first, *others = found
         other = next(one for one in others if found[one] != found[first])
-        raise ClusterStateError(
+        raise ClusterError(
             f"{first / META} is of cluster {found[first]}, {other / META} of cluster {found[other]}; "
             f"if one of the files is damaged, write the right cluster.id into it, else choose another directory"
         )
@@ -49,14 +49,12 @@ def cluster_id_of(folders: list[Path]) -> str | None:
 def identity(folder: Path, number: int, cluster_id: str, registered: Uuid | None) -> tuple[Uuid, bytes | None]:
     """The directory id of a broker's or the controller's folder, and what its file should be if it is not that.
 
-    `registered`: the id that the cluster's metadata has for it. Raises `ClusterStateError` if the folder is another broker's.
+    `registered`: the id that the cluster's metadata has for it. Raises `ClusterError` if the folder is another broker's.
     """
     found = properties_of(folder)
     directory = registered or _uuid(found) or Uuid(uuid4().bytes)
     if found.get("node.id", "").isdigit() and found["node.id"] != str(number) and _uuid(found) != directory:
-        raise ClusterStateError(
-            f"{folder / META} is of node {found['node.id']}, not of {number}; rename the folder back"
-        )
+        raise ClusterError(f"{folder / META} is of node {found['node.id']}, not of {number}; rename the folder back")
     wanted = {"version": "1", "cluster.id": cluster_id, "node.id": str(number), "directory.id": str(directory)}
     return directory, None if wanted.items() <= found.items() else encode_properties(wanted)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from quorate.cluster.errors import ClusterStateError
+from quorate.cluster.errors import ClusterError
 from quorate.cluster.storage.findings import FolderFindings, Loss
 from quorate.cluster.storage.log_files import INDEXES
 from quorate.codecs.log.files import segment_path
@@ -15,12 +15,12 @@ __all__ = ["Originals", "refusal", "repair"]
 _MOST_NAMED = 10
 
 
-def refusal(losses: Sequence[Loss], notes: Sequence[str] = ()) -> ClusterStateError:
+def refusal(losses: Sequence[Loss], notes: Sequence[str] = ()) -> ClusterError:
     """Why a start is refused: the first losses in full, in one line, and what to do. `notes`: of what they may come from."""
     told = "; ".join([*notes, *(f"{one}; {one.lost} would be lost" for one in losses[:_MOST_NAMED])])
     if len(losses) > _MOST_NAMED:
         told += f"; and {len(losses) - _MOST_NAMED} more losses"
-    return ClusterStateError(
+    return ClusterError(
         f"{told}; restore what is damaged from a copy, or start without it: --accept-data-loss, "
         f"or accept_data_loss=True in Python"
     )

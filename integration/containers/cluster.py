@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from quorate.cluster.errors import ClusterError
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.integration.containers.engine import Session, engine, engine_errors
 from quorate.integration.containers.images import DEFAULT_VERSION, IMAGE_VARIABLE, name_image, resolve_image
@@ -19,7 +20,6 @@ from quorate.integration.containers.plan import CLIENT_PORT, DATA, ClusterPlan
 from quorate.integration.containers.ports import free_ports
 from quorate.integration.containers.readiness import ObservedCluster
 from quorate.integration.containers.security import Credentials
-from quorate.integration.errors import ClusterError
 
 __all__ = ["KafkaCluster"]
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from quorate.integration.errors import ClusterError
+from quorate.cluster.errors import ClusterError
 
 if TYPE_CHECKING:
     from docker import DockerClient

@@ -3,8 +3,8 @@
 import os
 from collections.abc import Callable
 
+from quorate.cluster.errors import ClusterError
 from quorate.integration.containers.engine import engine
-from quorate.integration.errors import ClusterError
 
 __all__ = ["DEFAULT_VERSION", "IMAGE_VARIABLE", "name_image", "resolve_image"]
 

@@ -7,10 +7,10 @@ rack and version, in labels of its container.
 import json
 from contextlib import suppress
 
+from quorate.cluster.errors import ClusterError
 from quorate.integration.containers.engine import LAB, engine, remove_labelled
 from quorate.integration.containers.plan import ClusterPlan
 from quorate.integration.containers.security import Credentials
-from quorate.integration.errors import ClusterError
 from quorate.integration.lab_name import check_form
 
 __all__ = ["check_name", "find_lab", "lab_labels", "lab_names", "lab_ports", "remove_lab"]

@@ -8,10 +8,10 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from quorate.cluster.errors import ClusterError
+from quorate.cluster.waiting import wait_for
 from quorate.integration.containers.engine import Session, engine, engine_errors
 from quorate.integration.containers.plan import DATA
-from quorate.integration.errors import ClusterError
-from quorate.integration.waiting import wait_for
 
 if TYPE_CHECKING:
     from docker.models.containers import Container

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from quorate.integration.errors import ClusterError
+from quorate.cluster.errors import ClusterError
 
 __all__ = ["CLIENT_PORT", "DATA", "ClusterPlan"]
 

@@ -5,7 +5,7 @@ import socket
 from collections.abc import Collection
 from contextlib import suppress
 
-from quorate.integration.errors import ClusterError
+from quorate.cluster.errors import ClusterError
 
 __all__ = ["accepts", "free_ports"]
 

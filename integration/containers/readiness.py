@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 
+from quorate.cluster.admin import metadata_from
+from quorate.cluster.errors import ClusterError
+from quorate.cluster.interface import BrokerInfo, Cluster
+from quorate.cluster.waiting import wait_for
 from quorate.codecs import CONSUMER_OFFSETS
-from quorate.integration.admin import metadata_from
-from quorate.integration.cluster import BrokerInfo, Cluster
 from quorate.integration.containers.node import Node
 from quorate.integration.containers.plan import ClusterPlan
 from quorate.integration.containers.ports import accepts
-from quorate.integration.errors import ClusterError
-from quorate.integration.waiting import wait_for
 
 __all__ = ["ObservedCluster"]
 

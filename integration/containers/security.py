@@ -5,8 +5,8 @@ import secrets
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
+from quorate.cluster.errors import ClusterError
 from quorate.integration.containers.engine import Session, engine
-from quorate.integration.errors import ClusterError
 from quorate.integration.own_folder import OwnFolder
 
 __all__ = ["Credentials"]

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
+from quorate.cluster.waiting import wait_for
 from quorate.integration.embedded import EmbeddedKafka
 from quorate.integration.metrics import ClusterCollector
-from quorate.integration.waiting import wait_for
 
 
 @contextmanager

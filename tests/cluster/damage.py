@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from quorate.cluster import ClusterStateError, ManualClock
+from quorate.cluster import ClusterError, ManualClock
 from quorate.cluster.core import ClusterCore
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.storage.checksums import CHECKSUMS
@@ -453,7 +453,7 @@ class Case:
     def _start(self, data: Path, before: dict[str, bytes], outcome: Outcome) -> None:
         try:
             core = core_of(data)
-        except ClusterStateError as error:
+        except ClusterError as error:
             outcome.result, outcome.said = "refused", [str(error)]
             self._refused(data, before, outcome, str(error))
             return

@@ -18,7 +18,7 @@ from quorate.cluster import ManualClock
 from quorate.cluster.apis import ANSWERS, Context
 from quorate.cluster.changes import Changes
 from quorate.cluster.core import ClusterCore
-from quorate.cluster.errors import ClusterStateError
+from quorate.cluster.errors import ClusterError
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.turns import Work, at_once
 from quorate.codecs import CONSUMER_OFFSETS, Uuid
@@ -300,7 +300,7 @@ def test_a_broker_that_new_partitions_have_replicas_on_is_not_removed() -> None:
     topic = CreatableTopic(name="t", num_partitions=2, replication_factor=2)
     work = ask(core, CreateTopicsRequest(topics=(topic,), timeout_ms=1000), 7)
     next(work)
-    with pytest.raises(ClusterStateError, match="broker 2 has replicas of 2 partitions"):
+    with pytest.raises(ClusterError, match="broker 2 has replicas of 2 partitions"):
         core.remove_broker(2)
     assert at_once(work).topics[0].error_code == ErrorCode.NONE
 

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, ShareConsumer
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 
 from quorate.cluster import EmbeddedCluster
-from quorate.integration.waiting import wait_for
+from quorate.cluster.waiting import wait_for
 
 VALUES = [str(number).encode() for number in range(100)]
 

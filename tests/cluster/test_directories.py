@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from quorate.cluster import ClusterStateError, EmbeddedCluster, ManualClock
+from quorate.cluster import ClusterError, EmbeddedCluster, ManualClock
 from quorate.cluster.core import ClusterCore
 from quorate.coordinator.config import ConfigError
 from tests.cluster.test_restart import quiet_core
@@ -21,16 +21,16 @@ def core_of(data: Path, version: str = "4.3.1") -> ClusterCore:
 
 def test_a_directory_is_for_one_cluster_at_a_time_with_as_many_brokers(tmp_path: Path) -> None:
     core = quiet_core(tmp_path, ManualClock())
-    with pytest.raises(ClusterStateError, match="in use by another cluster"):
+    with pytest.raises(ClusterError, match="in use by another cluster"):
         quiet_core(tmp_path, ManualClock())
     core.close()
     with pytest.raises(
-        ClusterStateError, match="is of a cluster with brokers 1, 2, there is no broker 2 now; use 2 brokers"
+        ClusterError, match="is of a cluster with brokers 1, 2, there is no broker 2 now; use 2 brokers"
     ):
         ClusterCore({1: None}, data=tmp_path)
     file = tmp_path / "file"
     file.write_text("")
-    with pytest.raises(ClusterStateError, match="choose another directory"):
+    with pytest.raises(ClusterError, match="choose another directory"):
         ClusterCore({1: None}, data=file)
     more = ClusterCore({1: None, 2: None, 3: None}, data=tmp_path)
     assert [one.rack for one in more.brokers.values()] == ["a", "b", None]
@@ -54,7 +54,7 @@ def test_a_directory_that_cannot_be_written_to_is_a_line(
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     monkeypatch.setattr(os, "open" if there else "mkdir", refused)
-    with pytest.raises(ClusterStateError) as caught:
+    with pytest.raises(ClusterError) as caught:
         core_of(data)
     assert str(caught.value) == f"{data}: Read-only file system; choose another directory for the cluster's data"
 
@@ -67,14 +67,14 @@ def test_the_log_directory_of_a_real_broker_is_left_alone(tmp_path: Path, meta: 
         (tmp_path / "meta.properties").write_text(meta)
     whose = "broker 7 of Kafka" if meta else "a broker of Kafka"
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(ClusterStateError, match=f"is the log directory of {whose}, .* choose another directory"):
+    with pytest.raises(ClusterError, match=f"is the log directory of {whose}, .* choose another directory"):
         core_of(tmp_path)
     assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_the_directory_of_one_broker_names_that_of_the_cluster(tmp_path: Path) -> None:
     core_of(tmp_path).close()
-    with pytest.raises(ClusterStateError, match=f"give the whole cluster's directory, {tmp_path}$"):
+    with pytest.raises(ClusterError, match=f"give the whole cluster's directory, {tmp_path}$"):
         core_of(tmp_path / "broker-1")
 
 
@@ -95,7 +95,7 @@ def test_levels_of_features_are_those_that_the_cluster_began_with(tmp_path: Path
 def test_a_release_that_does_not_know_the_levels_of_a_directory_is_refused(tmp_path: Path) -> None:
     core_of(tmp_path, "4.2.0").close()
     said = "the cluster has .*, Kafka 4.0.2 knows .*; use 4.2 or later, or begin a cluster with 4.0.2, in another directory"
-    with pytest.raises(ClusterStateError, match=said):
+    with pytest.raises(ClusterError, match=said):
         core_of(tmp_path, "4.0.2")
     core_of(tmp_path, "4.2.0").close()  # and nothing was changed
 

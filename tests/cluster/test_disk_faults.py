@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from quorate.cluster import ClusterStateError, EmbeddedCluster, ManualClock
+from quorate.cluster import ClusterError, EmbeddedCluster, ManualClock
 from quorate.cluster.core import ClusterCore
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.storage.data import DataDirectory
@@ -299,7 +299,7 @@ def test_a_config_that_there_was_no_room_to_write_down_is_written_once_there_is(
 @pytest.mark.parametrize(
     ("fault", "raised", "said"),
     [
-        (OSError(errno.ENOSPC, "No space left on device"), ClusterStateError, "free some space, and start again"),
+        (OSError(errno.ENOSPC, "No space left on device"), ClusterError, "free some space, and start again"),
         (RuntimeError("nobody thought of it"), RuntimeError, "nobody thought of it"),
     ],
     ids=["no room", "another"],

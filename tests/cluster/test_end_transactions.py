@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from quorate.cluster import ManualClock
+from quorate.cluster.waiting import wait_for
 from quorate.codecs.api.broker import (
     AddPartitionsToTxnRequest,
     CreateTopicsRequest,
@@ -20,7 +21,6 @@ from quorate.codecs.api.broker.create_topics import CreatableTopic
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.coordinator.errors import ApiError
 from quorate.coordinator.log import AppendError
-from quorate.integration.waiting import wait_for
 from tests.broker.fixtures import need_broker
 from tests.cluster.pair import Pair
 from tests.cluster.pair_play import Duel, duel

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from quorate.cluster import Corrupt, Delay, Disconnect, EmbeddedCluster, Error, Silence, WaitFor
 from quorate.cluster.apis import ANSWERS
 from quorate.cluster.failing import failed_response
+from quorate.cluster.waiting import wait_for
 from quorate.codecs.api import HeartbeatRequest, encode_api
 from quorate.codecs.api.broker import (
     CreateTopicsRequest,
@@ -29,7 +30,6 @@ from quorate.codecs.api.broker.metadata import MetadataRequestTopic
 from quorate.codecs.api.broker.produce import PartitionProduceData, TopicProduceData
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches import read_batches
-from quorate.integration.waiting import wait_for
 from tests.cluster.pair import error_codes
 from tests.cluster.test_log import batch
 from tests.cluster.wire import Wire

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from quorate.cluster import ClusterStateError, ManualClock
+from quorate.cluster import ClusterError, ManualClock
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.storage.log_files import LogFiles
 from quorate.cluster.storage.segment import LogSegment
@@ -118,7 +118,7 @@ def test_a_full_disk_is_noted_once_in_a_while_and_keeps_a_cluster_from_starting(
     core.close()
     with monkeypatch.context() as patched:
         patched.setattr(Path, "unlink", full)
-        with pytest.raises(ClusterStateError, match="No space left on device; free some space, and start again"):
+        with pytest.raises(ClusterError, match="No space left on device; free some space, and start again"):
             quiet_core(tmp_path, clock)
     assert quiet_core(tmp_path, clock).topics.keys() == {"a"}
 

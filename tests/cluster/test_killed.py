@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from quorate.cluster import ClusterStateError
+from quorate.cluster import ClusterError
 from quorate.cluster.core import ClusterCore
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.storage.checksums import CHECKSUMS
@@ -312,7 +312,7 @@ def test_a_start_after_a_kill_between_any_two_steps_has_everything_that_was_ackn
         try:
             again = core_of(copy)
             begin(again)
-        except ClusterStateError as error:
+        except ClusterError as error:
             faults.append(f"{where}: refused: {error}")
             continue
         found, before, after = seen(again), acknowledged[max(operation - 1, 0)], acknowledged[operation]

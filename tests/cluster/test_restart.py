@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Consumer, Message, Producer
 
-from quorate.cluster import ClusterStateError, EmbeddedCluster, ManualClock
+from quorate.cluster import ClusterError, EmbeddedCluster, ManualClock
 from quorate.cluster.coordinators import PartitionCoordinatorLog
 from quorate.cluster.core import ClusterCore
 from quorate.codecs import read_log
@@ -215,7 +215,7 @@ def test_a_cluster_that_was_closed_does_not_begin_again(tmp_path: Path) -> None:
     cluster = running(tmp_path)
     with cluster:
         pass
-    with pytest.raises(ClusterStateError, match="was closed; make another cluster with it"):
+    with pytest.raises(ClusterError, match="was closed; make another cluster with it"):
         cluster.__enter__()
     with running(tmp_path):
         pass

@@ -11,8 +11,8 @@ from typing import Any, Self
 from aiokafka.helpers import create_ssl_context
 
 from quorate.assignors.adapters import aiokafka, kafka_python
+from quorate.cluster.waiting import wait_for
 from quorate.integration import Cluster, ClusterError
-from quorate.integration.waiting import wait_for
 from tests.assignors.adapters import live
 from tests.integration.groups import Deliveries, Load, Member, TopicPartitions, all_of, committed, given_first, settled
 from tests.integration.history import history

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, Protocol, Self
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka import TopicPartition as Where
 
+from quorate.cluster.waiting import wait_for
 from quorate.codecs.messages import consumer_group
 from quorate.coordinator import group_hash, topic_hash
 from quorate.integration import Cluster
-from quorate.integration.waiting import wait_for
 from tests.integration.limits import LIMIT_MS
 
 __all__ = [

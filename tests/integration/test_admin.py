@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from quorate.cluster.admin import HIDDEN, configs_from
 from quorate.integration import ClusterError, EmbeddedKafka
-from quorate.integration.admin import HIDDEN, configs_from
 
 
 def test_a_setting_that_brokers_hide_is_told_from_one_that_is_not_set() -> None:

@@ -10,6 +10,7 @@ import pytest
 from quorate.assignors import Assignment, Assignor
 from quorate.assignors.group import GroupSpec
 from quorate.assignors.prepared import install_request
+from quorate.cluster.waiting import wait_for
 from quorate.codecs.api import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupInstallAssignmentRequest,
@@ -21,7 +22,6 @@ from quorate.codecs.api.consumer_group_heartbeat import ClientAssignor, TopicPar
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.coordinator import HashAlgorithm, group_hash, topic_hash
 from quorate.integration import EmbeddedKafka
-from quorate.integration.waiting import wait_for
 from tests.cluster.wire import Wire
 from tests.integration.conftest import QUICK
 from tests.integration.groups import Member, all_of, group_state, settled, wait_for_epoch

@@ -11,11 +11,11 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
+from quorate.cluster.admin import metadata_from
+from quorate.cluster.waiting import wait_for
 from quorate.codecs import read_log
 from quorate.integration import Cluster, ClusterError, KafkaCluster
-from quorate.integration.admin import metadata_from
 from quorate.integration.containers.engine import LABEL, engine
-from quorate.integration.waiting import wait_for
 from tests.integration.limits import LIMIT_MS
 
 

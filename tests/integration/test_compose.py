@@ -20,9 +20,9 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.admin import ConfigResource
 from kafka.errors import KafkaError
 
+from quorate.cluster.waiting import wait_for
 from quorate.integration.containers.engine import LABEL, engine, remove_labelled
 from quorate.integration.containers.images import DEFAULT_VERSION, name_image, resolve_image
-from quorate.integration.waiting import wait_for
 from tests.integration.limits import LIMIT_MS
 
 FILE = Path(__file__).resolve().parents[2] / "docker" / "compose.yaml"

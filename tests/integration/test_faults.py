@@ -8,8 +8,8 @@ import time
 
 import pytest
 
+from quorate.cluster.waiting import wait_for
 from quorate.integration import Cluster, ClusterError, KafkaCluster
-from quorate.integration.waiting import wait_for
 from tests.integration.clients import SESSION_MS, Crowd, Crowds, check
 from tests.integration.detour import Detour
 from tests.integration.groups import Load, all_of

@@ -20,11 +20,11 @@ from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
 from quorate.cli.main import main
+from quorate.cluster.waiting import wait_for
 from quorate.integration import ClusterError, KafkaCluster
 from quorate.integration.containers import cluster as cluster_module
 from quorate.integration.containers.engine import LAB, engine
 from quorate.integration.containers.lab import lab_names, remove_lab
-from quorate.integration.waiting import wait_for
 from tests.integration.limits import LIMIT_MS
 
 COMMAND = str(Path(sysconfig.get_path("scripts")) / "quorate")

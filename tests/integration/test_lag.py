@@ -13,8 +13,8 @@ from kafka.structs import OffsetAndMetadata
 
 from quorate.assignors.adapters import aiokafka, kafka_python
 from quorate.assignors.lags import AdminLags, Fallback
+from quorate.cluster.waiting import wait_for
 from quorate.integration import Cluster
-from quorate.integration.waiting import wait_for
 from tests.assignors.adapters import live
 from tests.integration.detour import Detour
 from tests.integration.groups import all_of, confluent_config, settled

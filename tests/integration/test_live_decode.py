@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from quorate.cluster.waiting import wait_for
 from quorate.integration import Cluster
-from quorate.integration.waiting import wait_for
 from tests.integration.clients import Crowds
 from tests.integration.limits import LIMIT_MS
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from quorate.cluster.waiting import wait_for
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.messages import classic_group, consumer_group
 from quorate.integration import Cluster
-from quorate.integration.waiting import wait_for
 from tests.integration.clients import CLIENTS, Crowd
 from tests.integration.groups import Load, all_of, committed
 from tests.integration.history import history

@@ -2,8 +2,8 @@
 
 import pytest
 
+from quorate.cluster.waiting import wait_for
 from quorate.integration import Cluster
-from quorate.integration.waiting import wait_for
 from tests.integration.clients import CLIENTS, Crowd
 from tests.integration.groups import all_of
 from tests.integration.history import history

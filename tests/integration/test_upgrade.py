@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from quorate.cluster.waiting import wait_for
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.messages import consumer_group
 from quorate.integration import Cluster
-from quorate.integration.waiting import wait_for
 from tests.integration.conftest import QUICK
 from tests.integration.groups import (
     Deliveries,

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from quorate.cluster.waiting import wait_for
 from quorate.integration import Cluster
-from quorate.integration.waiting import wait_for
 from quorate.pipeline.source import ConsumerOffsets
 from tests.integration.groups import committed
 from tests.pipeline.in_threads import in_threads

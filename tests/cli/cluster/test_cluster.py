@@ -11,11 +11,11 @@ from quorate.cli.cluster.run import check_majority, check_stopped, majority_note
 from quorate.cli.cluster.show import list_json, list_lines, next_lines, status_json, status_lines
 from quorate.cli.cluster.start import Wanted, differences
 from quorate.cli.errors import UserError
-from quorate.integration.cluster import BrokerInfo
+from quorate.cluster.errors import ClusterError
+from quorate.cluster.interface import BrokerInfo
 from quorate.integration.containers.engine import engine
 from quorate.integration.containers.images import resolve_image
 from quorate.integration.containers.plan import ClusterPlan
-from quorate.integration.errors import ClusterError
 from quorate.integration.survey import Survey
 from tests.cli.test_process import imported_by
 

@@ -11,10 +11,10 @@ from contextlib import ExitStack, closing
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
+from quorate.cluster.waiting import wait_for
 from quorate.integration import ClusterError, EmbeddedLab, embedded_lab, embedded_lab_process
 from quorate.integration.containers.engine import engine
 from quorate.integration.embedded_lab import LabPlan, embedded_lab_names, is_alive, lab_folder
-from quorate.integration.waiting import wait_for
 
 
 @pytest.fixture

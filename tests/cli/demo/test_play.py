@@ -14,7 +14,7 @@ from kafka.errors import KafkaTimeoutError
 from quorate.cli.demo.html import page
 from quorate.cli.demo.play import Chapter, Play, Snapshot
 from quorate.cli.demo.show import table_lines
-from quorate.integration.errors import ClusterError
+from quorate.cluster.errors import ClusterError
 from tests.cli.demo.test_picture import PICTURE, script, text_of
 from tests.cli.terminal import in_terminal
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from quorate.integration.admin import AdminOperations
+from quorate.cluster.admin import AdminOperations
 
 __all__ = ["BrokerInfo", "Cluster"]
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from quorate.assignors import Topology
+from quorate.cluster.errors import ClusterError
+from quorate.cluster.waiting import wait_for
 from quorate.codecs import CONSUMER_OFFSETS, Uuid, read_live
-from quorate.integration.errors import ClusterError
-from quorate.integration.waiting import wait_for
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient

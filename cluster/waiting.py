@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from quorate.integration.errors import ClusterError
+from quorate.cluster.errors import ClusterError
 
 __all__ = ["wait_for"]
 
