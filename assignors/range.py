@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from quorate.assignors.assignor import Assignor
 from quorate.assignors.group import GroupSpec
-from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.model import Assignment
 from quorate.assignors.subscribers import (
     SubscriberSets,
@@ -24,6 +23,7 @@ from quorate.assignors.subscribers import (
     topics_in_hash_order,
 )
 from quorate.assignors.topology import Ints, Topology
+from quorate.codecs.releases import KafkaVersion
 
 __all__ = ["RangeAssignor"]
 

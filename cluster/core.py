@@ -15,7 +15,6 @@ from random import Random
 from typing import Any, TypeVar
 from uuid import UUID
 
-from quorate.assignors.kafka_version import KafkaVersion
 from quorate.cluster.apis.versions import check_levels, finalized
 from quorate.cluster.authorizer import Acls, Authorizer
 from quorate.cluster.broker import Broker
@@ -42,6 +41,7 @@ from quorate.cluster.turns import Turns, Work, at_once, parts
 from quorate.codecs import Uuid
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.printable import brief
+from quorate.codecs.releases import KafkaVersion
 from quorate.coordinator.config import GroupConfig
 from quorate.coordinator.errors import ApiError
 from quorate.coordinator.image import MetadataImage, TopicImage

@@ -4,9 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from quorate.cluster.behaviour import BrokerBehaviour
 from quorate.cluster.broker_settings import SYNONYMS, THROTTLES, of_brokers, setting_named
 from quorate.cluster.config_relations import broker_problem
 from quorate.cluster.topic_settings import Kind, Release, Setting, of_topics
+from quorate.codecs.releases import KafkaVersion
 from quorate.coordinator.config import ConfigError, CoordinatorConfig
 
 __all__ = ["ALL", "BROKER_DEFAULTS", "MOST_PARTITIONS", "Settings"]
@@ -95,6 +97,16 @@ class Settings:
         if problem := broker_problem(release, made.effective):
             raise ConfigError(problem)
         return made
+
+    @property
+    def kafka_version(self) -> KafkaVersion:
+        """The release that the brokers behave as."""
+        return self.coordinator.kafka_version
+
+    @property
+    def behaviour(self) -> BrokerBehaviour:
+        """What that release does."""
+        return BrokerBehaviour.of(self.coordinator.kafka_version)
 
     @property
     def release(self) -> Release:

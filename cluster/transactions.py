@@ -12,6 +12,7 @@ from quorate.cluster.topics import PartitionState
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import TRANSACTION_STATE
+from quorate.coordinator.behaviour import Behaviour
 from quorate.coordinator.errors import ApiError
 from quorate.coordinator.log import MAPPED_ERRORS
 from quorate.coordinator.results import Result
@@ -26,8 +27,6 @@ __all__ = ["TransactionCoordinators"]
 
 _BLOCK = 1000
 """So many producer ids are given out before it is written down that they are (KIP-730)."""
-_KEEPS_START = (4, 0)
-"""The last release that says when the last transaction began once its producer has begun again."""
 
 R = TypeVar("R")
 
@@ -163,10 +162,9 @@ class TransactionCoordinators:
         return self.cluster.settings.number("transactional.id.expiration.ms")
 
     @property
-    def keeps_start(self) -> bool:
-        """Whether the release of Kafka is 4.0 or older."""
-        version = self.cluster.settings.coordinator.kafka_version
-        return (version.major, version.minor) <= _KEEPS_START
+    def behaviour(self) -> Behaviour:
+        """What the release of Kafka does."""
+        return self.cluster.settings.coordinator.behaviour
 
     def new_producer_id(self) -> int:
         """An id that no producer has had. Raises `ApiError` if it has to be on the disk that it is given out, and cannot be."""

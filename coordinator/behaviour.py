@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Self
 
-from quorate.assignors.kafka_version import KafkaVersion
+from quorate.codecs.releases import KafkaVersion
 
 __all__ = ["Behaviour", "since"]
 
@@ -49,6 +49,8 @@ class Behaviour:
     `deletes_topics_by_id`: offsets go with the topic id that was deleted, not with every partition that was deleted under the name. `streams_groups`,
     `share_groups`: records of these groups can be read; the share groups of 4.0, an early access, had others. `new_coordinator`: classic groups have the
     coordinator of KIP-848, too. That of 3.9, unless it is told otherwise, is the older one: its groups without members and offsets go as soon as any topic is deleted.
+
+    `forgets_start`: a producer that begins again with its transactional id has no start of a last transaction.
     """
 
     metadata_hash: bool
@@ -70,6 +72,7 @@ class Behaviour:
     streams_groups: bool
     share_groups: bool
     new_coordinator: bool
+    forgets_start: bool
 
     NEWEST: ClassVar["Behaviour"]
 
@@ -97,6 +100,7 @@ class Behaviour:
             streams_groups=since(version, _4_1),
             share_groups=since(version, _4_1),
             new_coordinator=since(version, _4_0),
+            forgets_start=since(version, _4_1),
         )
 
 

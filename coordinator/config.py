@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, Self
 
-from quorate.assignors.kafka_version import KafkaVersion
 from quorate.codecs.errors import QuorateError
+from quorate.codecs.releases import KafkaVersion
 from quorate.coordinator.behaviour import Behaviour
 from quorate.coordinator.metadata_hash import HashAlgorithm
 

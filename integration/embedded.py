@@ -10,7 +10,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
-from quorate.assignors.kafka_version import KafkaVersion
 from quorate.cluster import EmbeddedCluster, Security, make_certificate
 from quorate.cluster.broker import LOOPBACK
 from quorate.cluster.errors import ClusterError
@@ -19,6 +18,7 @@ from quorate.cluster.meter import Meter
 from quorate.cluster.waiting import wait_for
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.releases import KafkaVersion
 from quorate.coordinator.config import ConfigError
 from quorate.coordinator.errors import ApiError
 from quorate.integration.own_folder import OwnFolder

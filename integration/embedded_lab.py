@@ -23,10 +23,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from quorate.assignors.kafka_version import KafkaVersion
 from quorate.cluster.errors import ClusterError
 from quorate.cluster.interface import BrokerInfo, Cluster
 from quorate.cluster.waiting import wait_for
+from quorate.codecs.releases import KafkaVersion
 from quorate.integration.lab_name import check_form, is_name
 
 __all__ = ["BEING_STARTED", "EmbeddedLab", "LabPlan", "embedded_lab_names", "is_alive", "lab_folder"]

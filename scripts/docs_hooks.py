@@ -9,8 +9,8 @@ from quorate.cluster import EmbeddedCluster
 from quorate.cluster.apis import ANSWERS
 from quorate.cluster.apis.versions import advertised
 from quorate.codecs.api import APIS, broker  # noqa: F401  # enters the APIs of brokers
-from quorate.codecs.api.releases import NAMES, RELEASES, last_versions
 from quorate.codecs.message import RECORD_TYPES, Message, MessageSpec
+from quorate.codecs.releases import NAMES, KafkaVersion, last_versions
 
 RECORD_COLUMNS = ["field", "type", "versions", "default", "tag", "since"]
 _API = re.compile(r"<!-- api: ([\w.]+) -->")
@@ -70,14 +70,13 @@ def embedded_apis() -> str:
         api = answer.api
         versions = _span(told[api.key]) if api.key in told else f"{_span(api.versions)}, where it is enabled"
         rows.append([api.name, str(api.key), versions, answer.lacks])
-    newest = last_versions(RELEASES[-1])
+    newest = last_versions(KafkaVersion.NEWEST)
     missing = [NAMES[key] for key in newest if key not in {answer.api.key for answer in ANSWERS.values()}]
-    major, minor = RELEASES[-1]
     return "\n".join(
         [
             *_table(["API", "key", "versions", "what it lacks"], rows),
             "",
-            f"Brokers of {major}.{minor} also tell of these, which are not answered: {', '.join(missing)}.",
+            f"Brokers of {KafkaVersion.NEWEST.short} also tell of these, which are not answered: {', '.join(missing)}.",
         ]
     )
 

@@ -17,10 +17,10 @@ from operator import itemgetter
 
 from quorate.assignors.assignor import Assignor
 from quorate.assignors.group import GroupSpec
-from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.model import Assignment, AssignorError
 from quorate.assignors.topology import Ints
 from quorate.codecs import Uuid
+from quorate.codecs.releases import KafkaVersion
 
 __all__ = ["Record", "ServerAssignor", "SubscriptionType", "TargetAssignment"]
 

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from quorate.assignors.group import GroupSpec
-from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.model import AssignorError
 from quorate.assignors.server.assignor import TargetAssignment
 from quorate.assignors.server.ids import subscribed_set
@@ -19,6 +18,7 @@ from quorate.assignors.server.layout import Step, lay_out, replayed
 from quorate.assignors.server.old_targets import OldTargets, old_targets
 from quorate.assignors.server.target import target_of_changed
 from quorate.assignors.topology import Ints
+from quorate.codecs.releases import KafkaVersion
 
 __all__ = ["assign_homogeneous"]
 

@@ -10,13 +10,13 @@ import numpy as np
 
 from quorate.assignors import java_order
 from quorate.assignors.group import GroupSpec
-from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.server.assignor import ServerAssignor, SubscriptionType, TargetAssignment
 from quorate.assignors.server.ids import id_hashes, subscribed_in_order
 from quorate.assignors.server.old_targets import topic_map
 from quorate.assignors.server.target import target_of_all
 from quorate.assignors.subscribers import subscriber_sets
 from quorate.assignors.topology import Ints, Topology
+from quorate.codecs.releases import KafkaVersion
 
 __all__ = ["ServerRangeAssignor"]
 

@@ -7,7 +7,6 @@ import numpy as np
 
 from quorate.assignors import java_order
 from quorate.assignors.group import GroupSpec
-from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.model import AssignorError
 from quorate.assignors.server.assignor import Record, ServerAssignor, SubscriptionType, TargetAssignment
 from quorate.assignors.server.ids import subscribed_in_order
@@ -17,6 +16,7 @@ from quorate.assignors.server.sharing import Held, Pool, share_out
 from quorate.assignors.server.target import target_of_changed
 from quorate.assignors.subscribers import subscriber_sets
 from quorate.assignors.topology import Ints, Topology
+from quorate.codecs.releases import KafkaVersion
 
 __all__ = ["SimpleAssignor", "assignable_partitions"]
 

@@ -5,11 +5,11 @@ from typing import ClassVar
 import numpy as np
 
 from quorate.assignors.group import GroupSpec
-from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.server.assignor import ServerAssignor, SubscriptionType, TargetAssignment
 from quorate.assignors.server.heterogeneous import assign_heterogeneous
 from quorate.assignors.server.homogeneous import assign_homogeneous
 from quorate.assignors.server.target import target_of_changed
+from quorate.codecs.releases import KafkaVersion
 
 __all__ = ["UniformAssignor"]
 

@@ -7,7 +7,6 @@ import numpy as np
 
 from quorate.assignors.assignor import Assignor
 from quorate.assignors.group import GroupSpec
-from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.model import Assignment, AssignorError, Member
 from quorate.assignors.sticky.constrained import Dealt, assign_equal
 from quorate.assignors.sticky.general import assign_different
@@ -23,6 +22,7 @@ from quorate.assignors.sticky.racks import RackView, rack_view
 from quorate.assignors.sticky.user_data import cooperative_user_data, sticky_user_data
 from quorate.assignors.subscribers import topics_by_name
 from quorate.assignors.topology import Ints, Topology
+from quorate.codecs.releases import KafkaVersion
 
 __all__ = ["CooperativeStickyAssignor", "StickyAssignor"]
 

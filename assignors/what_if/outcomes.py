@@ -8,11 +8,11 @@ from hashlib import sha256
 from typing import Any, Literal, TypeAlias
 
 from quorate.assignors import Assignment, Assignor, AssignorError, Explanation, GroupSpec, Topology, explain, java_order
-from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.registry import CLIENT_ASSIGNORS, SERVER_ASSIGNORS, assignor_class
 from quorate.assignors.what_if.situation import GroupSituation
 from quorate.codecs import Uuid
 from quorate.codecs.errors import InputError
+from quorate.codecs.releases import KafkaVersion
 
 __all__ = ["CURRENT", "Choice", "Outcome", "Side", "outcome_now", "outcomes", "usual_choices"]
 

@@ -118,9 +118,9 @@ def assign(
     if file in ("examples", "examples/") and not Path(file).exists():
         _list_examples()
         return
-    from quorate.assignors.kafka_version import KafkaVersion
     from quorate.assignors.what_if import outcome_now, outcomes
     from quorate.cli.assign.options import WhatIf, choices
+    from quorate.codecs.releases import KafkaVersion
 
     try:
         version = KafkaVersion.NEWEST if kafka_version is None else KafkaVersion.parse(kafka_version)

@@ -13,7 +13,6 @@ from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.registry import CLIENT_ASSIGNORS, SERVER_ASSIGNORS, assignor_class
 from quorate.assignors.what_if import (
     Choice,
@@ -30,6 +29,7 @@ from quorate.assignors.what_if import (
 from quorate.cli.errors import UserError
 from quorate.codecs.errors import InputError
 from quorate.codecs.printable import listed
+from quorate.codecs.releases import KafkaVersion
 
 __all__ = ["WhatIf", "choices"]
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from quorate.assignors.kafka_version import KafkaVersion
 from quorate.cli.cluster.options import broker_properties, check_brokers
 from quorate.cli.errors import UserError
+from quorate.codecs.releases import KafkaVersion
 
 if TYPE_CHECKING:
     from quorate.cli.cluster.options import Lab

@@ -26,7 +26,7 @@ from quorate.cli.output import echo_lines
 from quorate.cli.subcommands import Commands
 
 if TYPE_CHECKING:
-    from quorate.assignors.kafka_version import KafkaVersion
+    from quorate.codecs.releases import KafkaVersion
     from quorate.coordinator.history.reading import ReplayedGroups
 
 __all__ = ["groups", "print_rows", "read_found", "reading_options"]
@@ -364,7 +364,7 @@ def upgrade_check(
 
 def _release(text: str | None) -> "KafkaVersion":
     """Raises `UserError`."""
-    from quorate.assignors.kafka_version import KafkaVersion
+    from quorate.codecs.releases import KafkaVersion
 
     if text is None:
         return KafkaVersion.NEWEST

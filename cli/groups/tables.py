@@ -14,7 +14,7 @@ from quorate.coordinator.history.words import Partition
 from quorate.coordinator.state import GroupKind
 
 if TYPE_CHECKING:
-    from quorate.assignors.kafka_version import KafkaVersion
+    from quorate.codecs.releases import KafkaVersion
     from quorate.coordinator.history.upgrade import Finding
 
 __all__ = ["event_rows", "finding_rows", "group_rows", "listed_rows", "member_rows", "offset_rows", "table"]

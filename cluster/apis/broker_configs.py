@@ -3,7 +3,6 @@
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from quorate.cluster.apis.versions import release_of
 from quorate.cluster.broker_settings import BrokerSetting, UpdateMode, setting_named
 from quorate.cluster.config_relations import broker_problem
 from quorate.cluster.settings import ALL
@@ -49,7 +48,7 @@ def check_broker_settings(
     `by`: the broker that is asked, which checks what they would be for itself. `asked`: what the request names of them.
     """
     cluster = by.cluster
-    release = release_of(cluster.settings.coordinator.kafka_version)
+    release = cluster.settings.release
     known = {name: setting_named(release, name) for name in settings}
     _check_who(broker, known)
     for name, value in settings.items():

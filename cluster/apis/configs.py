@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.apis.broker_configs import broker_config
-from quorate.cluster.apis.versions import release_of
 from quorate.cluster.broker_settings import SYNONYMS, BrokerSetting, UpdateMode, of_brokers, setting_named
 from quorate.cluster.client_metrics import CLIENT_METRICS, parsed
 from quorate.cluster.settings import ALL, MOST_PARTITIONS
@@ -55,7 +54,7 @@ _FROM_CLIENT_METRICS, _FROM_GROUP = 7, 8
 
 
 def _release(cluster: "ClusterCore") -> tuple[int, int]:
-    return release_of(cluster.settings.coordinator.kafka_version)
+    return cluster.settings.release
 
 
 def settings_of(cluster: "ClusterCore", resource_type: int) -> Mapping[str, Setting]:

@@ -3,13 +3,12 @@
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
-from quorate.cluster.apis.versions import release_of
 from quorate.cluster.changes import changes_metadata
 from quorate.cluster.turns import Work
 from quorate.codecs.api.broker import UpdateFeaturesRequest, UpdateFeaturesResponse
 from quorate.codecs.api.broker.update_features import FeatureUpdateKey, UpdatableFeatureResult
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.codecs.api.releases import FEATURES, Features
+from quorate.codecs.releases import Features, features_of
 from quorate.coordinator.errors import ApiError
 
 if TYPE_CHECKING:
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
-_ALL_OR_NONE = (4, 0)
-"""The release since which one level that cannot be keeps all others from being changed (KIP-1022)."""
 _NEVER_DOWN = frozenset({"kraft.version", "metadata.version"})
 """Kafka refuses to take these down: what is known might get lost."""
 
@@ -29,9 +26,8 @@ _NEVER_DOWN = frozenset({"kraft.version", "metadata.version"})
 def update_features(broker: "Broker", request: UpdateFeaturesRequest, context: Context) -> Work[UpdateFeaturesResponse]:
     """Change the levels, unless one of them cannot be; 3.9 changes the others all the same. As in Kafka, version 0 cannot take any down, whatever it says."""
     cluster = broker.cluster
-    release = release_of(cluster.settings.coordinator.kafka_version)
-    supported = FEATURES[release]
-    strict = release >= _ALL_OR_NONE
+    supported = features_of(cluster.settings.kafka_version)
+    strict = cluster.settings.behaviour.features_all_or_none
     levels = dict(cluster.features)
     refused: dict[str, ApiError] = {}
     for one in request.feature_updates:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from quorate.cluster.apis import ANSWERS, Answer, Context, answers
-from quorate.cluster.apis.versions import release_of
 from quorate.cluster.authorized import GROUP_OPERATIONS, GROUP_OPERATIONS_BEFORE_4_0
 from quorate.cluster.turns import Work
 from quorate.codecs.api import (
@@ -92,8 +91,8 @@ def _of_many(broker: "Broker", request: Any, context: Context) -> Work[Message]:
     answer = yield from broker.cluster.groups.request_many(broker.id, request, context)
     if not getattr(request, "include_authorized_operations", False):
         return answer
-    before_4_0 = release_of(broker.cluster.settings.coordinator.kafka_version) < (4, 0)
-    return _with_operations(answer, GROUP_OPERATIONS_BEFORE_4_0 if before_4_0 else GROUP_OPERATIONS)
+    has_configs = broker.cluster.settings.behaviour.group_operations
+    return _with_operations(answer, GROUP_OPERATIONS if has_configs else GROUP_OPERATIONS_BEFORE_4_0)
 
 
 def _with_operations(response: Any, operations: int) -> Message:

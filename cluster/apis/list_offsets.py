@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
-from quorate.cluster.apis.versions import release_of
 from quorate.cluster.storage.segment import StoredBatch
 from quorate.cluster.topics import leader_error
 from quorate.cluster.turns import Aside, Work
@@ -39,7 +38,7 @@ _SINCE = {_LATEST: 1, _EARLIEST: 1, _GREATEST: 7, _EARLIEST_LOCAL: 8, _LATEST_TI
 @answers(ListOffsetsRequest)
 def list_offsets(broker: "Broker", request: ListOffsetsRequest, context: Context) -> Work[ListOffsetsResponse]:
     """Find each offset. Brokers before 4.0 name topics of which nothing is asked, too."""
-    says_nothing = release_of(broker.cluster.settings.coordinator.kafka_version) < (4, 0)
+    skips = broker.cluster.settings.behaviour.skips_empty_topics
     topics = []
     for topic in request.topics:
         partitions = []
@@ -52,7 +51,7 @@ def list_offsets(broker: "Broker", request: ListOffsetsRequest, context: Context
                 )
             partitions.append(found)
             yield None
-        if topic.partitions or says_nothing:
+        if topic.partitions or not skips:
             topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(partitions)))
         yield None
     return ListOffsetsResponse(topics=tuple(topics))

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from quorate.cluster.apis import Context, answers
-from quorate.cluster.apis.versions import release_of
 from quorate.cluster.turns import Work, each
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.api import (
@@ -121,7 +120,7 @@ def txn_offset_commit(broker: "Broker", request: TxnOffsetCommitRequest, context
             )
         answer = cluster.groups.request(broker.id, request.group_id, replace(request, topics=known), context)
     except ApiError as refusal:
-        if release_of(cluster.settings.coordinator.kafka_version) < (4, 0) and where[1] in cluster.groups.runtimes():
+        if not cluster.settings.behaviour.transaction_first and where[1] in cluster.groups.runtimes():
             # That coordinator has the group before it asks for the transaction.
             cluster.groups.runtimes()[where[1]].shard.state.need_group(request.group_id)
         told = _told(refusal.code, context.api_version)
@@ -142,7 +141,7 @@ def offset_delete(broker: "Broker", request: OffsetDeleteRequest, context: Conte
 @answers(OffsetFetchRequest)
 def offset_fetch(broker: "Broker", request: OffsetFetchRequest, context: Context) -> Work[Answer]:
     """Up to version 7 about one group, then about several (KIP-709). Brokers before 4.0 tell nothing of topics of which nothing is asked."""
-    if release_of(broker.cluster.settings.coordinator.kafka_version) < (4, 0):
+    if not broker.cluster.settings.behaviour.skips_empty_topics:
         request = replace(
             request,
             topics=_with_partitions(request.topics),

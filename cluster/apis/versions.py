@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from quorate.assignors.kafka_version import KafkaVersion
 from quorate.cluster.apis import ANSWERS, Context, answers
 from quorate.cluster.apis.telemetry import has_plugin
 from quorate.cluster.frames import API_VERSIONS_KEY
@@ -23,14 +22,14 @@ from quorate.codecs.api.broker import (
 from quorate.codecs.api.broker.api_versions import ApiVersion, FinalizedFeatureKey, SupportedFeatureKey
 from quorate.codecs.api.declare import api_of
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.codecs.api.releases import FEATURES, RELEASES, last_versions
+from quorate.codecs.releases import RELEASES, KafkaVersion, features_of, last_versions
 from quorate.coordinator.config import ConfigError
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
     from quorate.cluster.core import ClusterCore
 
-__all__ = ["INCOMPLETE", "TELEMETRY", "advertised", "check_levels", "finalized", "release_of", "unsupported"]
+__all__ = ["INCOMPLETE", "TELEMETRY", "advertised", "check_levels", "finalized", "unsupported"]
 
 INCOMPLETE: Mapping[str, str] = {"share.version": "ShareFetch", "streams.version": "StreamsGroupHeartbeat"}
 """Features that a new cluster has at level 0, and the API that each lacks: clients fail at once, instead of when they need that. UpdateFeatures switches them on."""
@@ -42,44 +41,43 @@ TELEMETRY: frozenset[int] = frozenset(
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def release_of(version: KafkaVersion) -> tuple[int, int]:
-    """Major and minor number of a release that a cluster can be. Raises `ConfigError` for others."""
-    release = (version.major, version.minor)
-    if release not in RELEASES:
-        known = ", ".join(f"{major}.{minor}" for major, minor in RELEASES)
+def _check_release(version: KafkaVersion) -> None:
+    """Raises `ConfigError` for a release that a cluster cannot be."""
+    if version.line not in RELEASES:
+        known = ", ".join(one.short for one in RELEASES)
         raise ConfigError(
             f"an embedded cluster cannot be Kafka {version}: use {KafkaVersion.NEWEST}, or another of {known}"
         )
-    return release
 
 
 def finalized(version: KafkaVersion) -> dict[str, int]:
-    """The features that a new cluster of a release agrees on, with their levels: those of a new cluster of Kafka's, without `INCOMPLETE`."""
-    features = FEATURES[release_of(version)].items()
+    """The features that a new cluster of a release agrees on, with their levels: those of a new cluster of Kafka's, without `INCOMPLETE`. Raises `ConfigError` for a release that a cluster cannot be."""
+    _check_release(version)
+    features = features_of(version).items()
     return {name: level for name, (_, _, level) in features if level > 0 and name not in INCOMPLETE}
 
 
 def check_levels(levels: Mapping[str, int], version: KafkaVersion) -> None:
     """Raises `ConfigError` for levels of features that are beyond what brokers of a release know, which do not start then (KIP-584)."""
-    release = release_of(version)
+    _check_release(version)
     for name, level in levels.items():
-        most = _most(release, name)
+        most = _most(version, name)
         if level > most:
             able = next((one for one in RELEASES if all(_most(one, name) >= levels[name] for name in levels)), None)
-            later = "a later release" if able is None else f"{able[0]}.{able[1]} or later"
+            later = "a later release" if able is None else f"{able.short} or later"
             knows = f"up to {most}" if most else "nothing of it"
             raise ConfigError(
                 f"the cluster has {name} {level}, Kafka {version} knows {knows}; use {later}, or begin a cluster with {version}"
             )
 
 
-def _most(release: tuple[int, int], feature: str) -> int:
-    return FEATURES[release].get(feature, (0, 0, 0))[1]
+def _most(version: KafkaVersion, feature: str) -> int:
+    return features_of(version).get(feature, (0, 0, 0))[1]
 
 
 @lru_cache(maxsize=16)
 def _table(version: KafkaVersion, own: bool) -> dict[int, range]:
-    last = last_versions(release_of(version))
+    last = last_versions(version)
     table = {}
     for answer in ANSWERS.values():
         api = answer.api
@@ -127,7 +125,7 @@ def api_versions(broker: "Broker", request: ApiVersionsRequest, context: Context
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         context.connection.software = f"{name} {version}"
     cluster = broker.cluster
-    supported = FEATURES[release_of(cluster.settings.coordinator.kafka_version)]
+    supported = features_of(cluster.settings.kafka_version)
     return ApiVersionsResponse(
         api_keys=_keys(cluster),
         supported_features=tuple(

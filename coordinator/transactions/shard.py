@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from quorate.codecs import CoordinatorRecord, MalformedRecord, UnknownRecord, as_kafka_reads
 from quorate.codecs.message import Message
 from quorate.codecs.messages.transaction import TransactionLogKey, TransactionLogValue
+from quorate.coordinator.behaviour import Behaviour
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.image import MetadataDelta, MetadataImage
 from quorate.coordinator.log import AppendError
@@ -58,8 +59,8 @@ class TransactionHost(Protocol):
         """`transactional.id.expiration.ms`."""
 
     @property
-    def keeps_start(self) -> bool:
-        """Whether it is still said when the last transaction began once its producer has begun again (up to 4.0)."""
+    def behaviour(self) -> Behaviour:
+        """What the release of Kafka does."""
 
     def new_producer_id(self) -> int:
         """An id that no producer has had. Raises `ApiError`."""
@@ -115,7 +116,7 @@ class TransactionShard:
             found = self._raised(found)  # else the same request again: the producer did not get the response
             if producer_id < 0:  # a new producer, so that the one before it is fenced (KIP-360)
                 found = replace(found, last_epoch=-1)
-        start_ms = found.start_ms if self.host.keeps_start else -1
+        start_ms = -1 if self.host.behaviour.forgets_start else found.start_ms
         return self._put(
             replace(found, timeout_ms=timeout_ms, status=Status.EMPTY, partitions=(), start_ms=start_ms), now_ms
         )

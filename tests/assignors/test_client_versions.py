@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from quorate.assignors import AssignorError, Member, Topology
-from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.registry import client_assignor
+from quorate.codecs.releases import KafkaVersion
 from tests.assignors.read_cases import read_case
 
 FILE = Path(__file__).resolve().parents[1] / "data" / "assignor_vectors_older.jsonl"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quorate.assignors.kafka_version import KafkaVersion
+from quorate.codecs.releases import KafkaVersion
 from tests.oracle.client import HERE
 
 

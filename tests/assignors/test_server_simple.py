@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.assignors import AssignorError, GroupSpec, Member
-from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.server import SimpleAssignor, SubscriptionType
 from quorate.assignors.server.dealing import dealt
+from quorate.codecs.releases import KafkaVersion
 from tests.assignors.server_cases import read_server_case, server_case
 from tests.assignors.server_differential import kafka, ours
 from tests.assignors.server_setup import as_case, group, read, read_records

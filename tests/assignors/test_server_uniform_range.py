@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.assignors import Assignment, AssignorError, GroupSpec, Member, Topic, Topology
-from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.server import ServerAssignor, ServerRangeAssignor, SubscriptionType, UniformAssignor
 from quorate.codecs import Uuid
+from quorate.codecs.releases import KafkaVersion
 from tests.assignors.groups import check_valid
 from tests.assignors.server_cases import next_server_round, read_server_case, server_case
 from tests.assignors.server_differential import kafka, ours

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.assignors import GroupSpec, Member, Topology
-from quorate.assignors.kafka_version import KafkaVersion
 from quorate.assignors.sticky import CooperativeStickyAssignor, StickyAssignor, balance
 from quorate.codecs.messages import ProtocolTopicPartition, StickyAssignorUserData
+from quorate.codecs.releases import KafkaVersion
 from quorate.codecs.sticky_user_data import encode_sticky_user_data
 from tests.assignors.cases import Size, client_case, concentrate
 from tests.assignors.client_differential import kafka, ours, verdict

@@ -2,7 +2,7 @@
 
 from quorate.cluster import EmbeddedCluster
 from quorate.cluster.apis.versions import INCOMPLETE
-from quorate.codecs.api.releases import FEATURES
+from quorate.codecs.releases import features_of
 
 __all__ = ["switch_on"]
 
@@ -10,6 +10,6 @@ __all__ = ["switch_on"]
 def switch_on(cluster: EmbeddedCluster) -> None:
     """Have the cluster agree on them as a new cluster of Kafka's does, where its release has them."""
     core = cluster.core
-    release = FEATURES[core.settings.release]
+    release = features_of(core.settings.kafka_version)
     levels = {name: release[name][2] for name in INCOMPLETE if name in release and release[name][2] > 0}
     cluster.call(lambda: core.change_features({**core.features, **levels}))

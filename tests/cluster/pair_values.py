@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from quorate.cluster.core import ClusterCore
 from quorate.codecs import Uuid
-from quorate.codecs.api.releases import FEATURES, RELEASES
 from quorate.codecs.message import FieldSpec, Message, MessageSpec
+from quorate.codecs.releases import KafkaVersion, features_of
 from quorate.codecs.wire import ArrayType, StructType
 
 if TYPE_CHECKING:
@@ -403,7 +403,7 @@ SENSIBLE: Mapping[str, Make] = {
     # the cluster
     "TopicData.topic_name": _pick("__cluster_metadata", "__cluster_metadata", "__cluster_metadata", "nowhere"),
     "TopicData.partitions": lambda gen, _: gen.array(_field("TopicData.partitions", gen)),
-    "feature": _pick(*FEATURES[RELEASES[-1]], "nothing", ""),
+    "feature": _pick(*features_of(KafkaVersion.NEWEST), "nothing", ""),
     "max_version_level": _pick(0, 0, 1, 1, 1, 2, 3, -1, 7, 29, 30, 31),
     "upgrade_type": _pick(1, 1, 1, 2, 2, 3, 0, 9),
     "UpdateFeaturesRequest.validate_only": _pick(True),

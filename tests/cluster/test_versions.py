@@ -21,7 +21,7 @@ from quorate.codecs.api.broker import ApiVersionsRequest, DescribeConfigsRequest
 from quorate.codecs.api.broker.describe_configs import DescribeConfigsResource
 from quorate.codecs.api.declare import api_of
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.codecs.api.releases import FEATURES, RELEASES, last_versions
+from quorate.codecs.releases import RELEASES, KafkaVersion, features_of, last_versions
 from quorate.coordinator.config import ConfigError
 from tests.cluster.conftest import QUICK
 from tests.cluster.features import switch_on
@@ -70,10 +70,10 @@ def test_a_cluster_has_the_features_of_its_release(version: str, asked: int) -> 
 
 @pytest.mark.parametrize("version", RECORDED)
 def test_the_table_of_releases_is_what_real_brokers_told(version: str) -> None:
-    major, minor, _ = map(int, version.split("."))
+    release = KafkaVersion.parse(version)
     recorded = RECORDED[version]
-    assert last_versions((major, minor)) == {int(key): last for key, (_, last) in recorded["api_keys"].items()}
-    features = FEATURES[major, minor]
+    assert last_versions(release) == {int(key): last for key, (_, last) in recorded["api_keys"].items()}
+    features = features_of(release)
     assert {name: [least, most] for name, (least, most, _) in features.items()} == recorded["features_4"]["supported"]
     assert {name: level for name, (_, _, level) in features.items() if level} == recorded["features_4"]["finalized"]
 

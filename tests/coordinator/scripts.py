@@ -17,8 +17,8 @@ from itertools import groupby
 from typing import Any
 from uuid import UUID
 
-from quorate.assignors.kafka_version import KafkaVersion
 from quorate.codecs import Uuid
+from quorate.codecs.releases import KafkaVersion
 from quorate.coordinator.state import ConsumerGroup
 from tests.coordinator.declared import declared
 from tests.differential.compare import compare

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from quorate.assignors.kafka_version import KafkaVersion
 from quorate.codecs import Uuid
 from quorate.codecs.api.consumer_group_heartbeat import TopicPartitions
+from quorate.codecs.releases import KafkaVersion
 from quorate.coordinator.behaviour import Behaviour
 from quorate.coordinator.consumer.reconcile import TRANSITIONS, Situation, reconcile
 from quorate.coordinator.errors import ApiError, ErrorCode

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from quorate.assignors import Topic
-from quorate.assignors.kafka_version import KafkaVersion
+from quorate.codecs.releases import KafkaVersion
 from quorate.coordinator.config import CoordinatorConfig, MigrationPolicy
 from quorate.coordinator.history import state_at
 from quorate.coordinator.history.hashes import hashes_of

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from quorate.assignors.kafka_version import KafkaVersion
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.batches.model import ControlRecord
 from quorate.codecs.messages import consumer_group as consumer
@@ -14,6 +13,7 @@ from quorate.codecs.messages import streams_group as streams
 from quorate.codecs.messages.classic_group import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from quorate.codecs.messages.consumer_group import TopicPartitions
 from quorate.codecs.messages.offsets import OffsetCommitKey, OffsetCommitValue
+from quorate.codecs.releases import KafkaVersion
 from quorate.coordinator.behaviour import Behaviour
 from quorate.coordinator.state import (
     ClassicGroup,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from quorate.assignors.kafka_version import KafkaVersion
 from quorate.codecs import Uuid
+from quorate.codecs.releases import KafkaVersion
 from quorate.coordinator.behaviour import Behaviour, since
 from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.consumer.reconcile import Situation, reconcile

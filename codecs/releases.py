@@ -1,23 +1,64 @@
-"""What brokers of each release of Kafka tell clients that they can: the last version of each API, and the levels of features (ApiVersions).
+"""Releases of Kafka: which there are, and what brokers of each report to clients (ApiVersions): the last version of each API, and the levels of features.
 
-Facts of the schemas in each release's kafka-clients jar (`listeners`, `latestVersionUnstable`), seen to be what running brokers of 3.9.2, 4.0.2 and 4.3.1 tell. First
-versions are not kept: up to 3.9 they are 0, from 4.0 on those of the declarations here. Nothing here knows what is answered.
+```python
+KafkaVersion.parse("4.0.2") < KafkaVersion.NEWEST
+```
+
+The tables are facts of the schemas in each release's kafka-clients jar (`listeners`, `latestVersionUnstable`), seen to be what running brokers of 3.9.2, 4.0.2 and 4.3.1 report.
+First versions are not in them: up to 3.9 they are 0, from 4.0 on those of the declarations here.
 """
 
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import ClassVar, Final, Self
 
-__all__ = ["FEATURES", "NAMES", "RELEASES", "Features", "last_versions"]
+__all__ = ["NAMES", "RELEASES", "Features", "KafkaVersion", "features_of", "last_versions"]
 
-Release = tuple[int, int]
-"""Major and minor number: patches of a release do not differ."""
 
-RELEASES: Final[tuple[Release, ...]] = ((3, 9), (4, 0), (4, 1), (4, 2), (4, 3))
-"""The releases that are known, oldest first."""
+@dataclass(frozen=True, slots=True, order=True)
+class KafkaVersion:
+    """A release, such as 4.3.1; ordered. Anything that takes one takes `KafkaVersion.NEWEST`, the release that the tests compare with, by default."""
+
+    major: int
+    minor: int
+    patch: int = 0
+
+    NEWEST: ClassVar["KafkaVersion"]
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read "4.3.1"; "4.3" is 4.3.0. Raises `ValueError`."""
+        found = re.fullmatch(r"(\d+)\.(\d+)(?:\.(\d+))?", text.strip(), re.ASCII)
+        if found is None:
+            raise ValueError(f"{text!r} is not a version of Kafka: write it as {cls.NEWEST}")
+        major, minor, patch = found.groups(default="0")
+        return cls(int(major), int(minor), int(patch))
+
+    @property
+    def line(self) -> "KafkaVersion":
+        """The first release of the same line: 4.3.0 of 4.3.1. Patches of a line differ in fixes only."""
+        return KafkaVersion(self.major, self.minor)
+
+    @property
+    def short(self) -> str:
+        """Without the patch: "4.3"."""
+        return f"{self.major}.{self.minor}"
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}.{self.patch}"
+
+
+KafkaVersion.NEWEST = KafkaVersion(4, 3, 1)
+
+_3_9, _4_0, _4_1, _4_2, _4_3 = (KafkaVersion(*numbers) for numbers in ((3, 9), (4, 0), (4, 1), (4, 2), (4, 3)))
+
+RELEASES: Final[tuple[KafkaVersion, ...]] = (_3_9, _4_0, _4_1, _4_2, _4_3)
+"""The lines of releases that the tables know, oldest first."""
 
 _NONE = -1
-"""In a row below: brokers of that release do not tell of the API."""
+"""In a row below: brokers of that release do not report the API."""
 
 # API key: its name, and the last version in 3.9, 4.0, 4.1, 4.2, 4.3. Rows of one number are the same in all of them.
 _LAST: Final[Mapping[int, tuple[str, *tuple[int, ...]]]] = {
@@ -114,16 +155,16 @@ NAMES: Final[Mapping[int, str]] = {key: name for key, (name, *_) in _LAST.items(
 Features = Mapping[str, tuple[int, int, int]]
 """Name → the lowest level that brokers support, the highest, and the one that a new cluster has agreed on (0: none)."""
 
-FEATURES: Final[Mapping[Release, Features]] = {
-    (3, 9): {"kraft.version": (0, 1, 0), "metadata.version": (1, 21, 21)},
-    (4, 0): {
+_FEATURES: Final[Mapping[KafkaVersion, Features]] = {
+    _3_9: {"kraft.version": (0, 1, 0), "metadata.version": (1, 21, 21)},
+    _4_0: {
         "group.version": (0, 1, 1),
         "kraft.version": (0, 1, 0),
         "metadata.version": (7, 25, 25),
         "transaction.version": (0, 2, 2),
         "eligible.leader.replicas.version": (0, 1, 0),
     },
-    (4, 1): {
+    _4_1: {
         "group.version": (0, 1, 1),
         "kraft.version": (0, 1, 0),
         "metadata.version": (7, 27, 27),
@@ -131,7 +172,7 @@ FEATURES: Final[Mapping[Release, Features]] = {
         "transaction.version": (0, 2, 2),
         "eligible.leader.replicas.version": (0, 1, 1),
     },
-    (4, 2): {
+    _4_2: {
         "group.version": (0, 1, 1),
         "kraft.version": (0, 1, 0),
         "metadata.version": (7, 29, 29),
@@ -140,7 +181,7 @@ FEATURES: Final[Mapping[Release, Features]] = {
         "transaction.version": (0, 2, 2),
         "eligible.leader.replicas.version": (0, 1, 1),
     },
-    (4, 3): {
+    _4_3: {
         "group.version": (0, 1, 1),
         "kraft.version": (0, 1, 0),
         "metadata.version": (7, 30, 30),
@@ -153,11 +194,16 @@ FEATURES: Final[Mapping[Release, Features]] = {
 """The features of each release (KIP-584, KIP-1022). `kraft.version` is agreed on elsewhere, where voters are fixed as in `controller.quorum.voters` it is 0."""
 
 
-@lru_cache(maxsize=len(RELEASES))
-def last_versions(release: Release) -> Mapping[int, int]:
-    """API key → the last version that brokers of a release tell of, for all APIs that they tell clients of. Raises `KeyError` for a release that is not in `RELEASES`."""
-    if release not in RELEASES:
-        raise KeyError(release)
-    column = RELEASES.index(release)
+def features_of(version: KafkaVersion) -> Features:
+    """The features that brokers of a release support. Raises `KeyError` for a release of a line that is not in `RELEASES`."""
+    return _FEATURES[version.line]
+
+
+@lru_cache(maxsize=16)
+def last_versions(version: KafkaVersion) -> Mapping[int, int]:
+    """API key → the last version that brokers of a release report, for all APIs that they report to clients. Raises `KeyError` as `features_of` does."""
+    if version.line not in RELEASES:
+        raise KeyError(version)
+    column = RELEASES.index(version.line)
     found = {key: last[min(column, len(last) - 1)] for key, (_, *last) in _LAST.items()}
     return {key: last for key, last in found.items() if last != _NONE}
