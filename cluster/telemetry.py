@@ -12,10 +12,10 @@ import google_crc32c
 
 from quorate.assignors.java_order import JavaHashSet
 from quorate.cluster.client_metrics import INTERVAL_MS, matches
-from quorate.cluster.topic_settings import elements
 from quorate.codecs import Uuid
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches.compression import decompress
+from quorate.codecs.configs import elements
 from quorate.coordinator.errors import ApiError
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
-"""AlterConfigs v0–2, IncrementalAlterConfigs v0–1 (KIP-133, KIP-339): settings of topics, of groups (KIP-848), of client metrics (KIP-714), and of brokers while they run (KIP-226) change.
+"""AlterConfigs v0–2, IncrementalAlterConfigs v0–1 (KIP-133, KIP-339): configs of topics, of groups (KIP-848), of client metrics (KIP-714), and of brokers while they run (KIP-226) change.
 
-Which settings there are, and what they may be, is known to `topic_settings` and `broker_settings`.
+Which there are is in the table of `quorate.codecs.configs`, and what they may be is checked by `config_validation`.
 """
 
 from collections import Counter
@@ -10,24 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from quorate.assignors.java_order import JavaHashMap
 from quorate.cluster.apis import Context, answers
-from quorate.cluster.apis.broker_configs import broker_config, check_broker_settings
-from quorate.cluster.apis.configs import (
-    BROKER,
-    CLIENT_METRICS_CONFIG,
-    GROUP,
-    TOPIC,
-    check_settings,
-    check_topic_config,
-    is_this_broker,
-    settings_of,
-    topic_config,
-)
+from quorate.cluster.apis.configs import broker_config, is_this_broker, topic_config
 from quorate.cluster.authorizer import CLUSTER_NAME, Operation, ResourceType
 from quorate.cluster.changes import changes_metadata
-from quorate.cluster.client_metrics import check_client_metrics
-from quorate.cluster.config_relations import group_problem
+from quorate.cluster.config_validation import (
+    check_broker_configs,
+    check_client_metrics,
+    check_group_configs,
+    check_topic_configs,
+)
 from quorate.cluster.settings import ALL
-from quorate.cluster.topic_settings import Kind, Setting
 from quorate.cluster.topics import TopicState, is_valid_name
 from quorate.cluster.turns import Work
 from quorate.codecs.api.broker import (
@@ -41,7 +33,8 @@ from quorate.codecs.api.broker.incremental_alter_configs import (
     AlterConfigsResourceResponse as IncrementalResponse,
 )
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.coordinator.config import ConfigError, GroupConfig
+from quorate.codecs.configs import ConfigKey, ConfigResourceType, ConfigType
+from quorate.coordinator.config import GroupConfig
 from quorate.coordinator.errors import ApiError
 
 if TYPE_CHECKING:
@@ -51,6 +44,8 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
+TOPIC, BROKER, GROUP = ConfigResourceType.TOPIC, ConfigResourceType.BROKER, ConfigResourceType.GROUP
+CLIENT_METRICS = ConfigResourceType.CLIENT_METRICS
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 
 
@@ -59,7 +54,7 @@ _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 def alter_configs(broker: "Broker", request: AlterConfigsRequest, context: Context) -> Work[AlterConfigsResponse]:
     """Replace all settings of each resource."""
 
-    def change(one: Any, own: Mapping[str, str], known: Mapping[str, Setting]) -> dict[str, str | None]:
+    def change(one: Any, own: Mapping[str, str], known: Mapping[str, ConfigKey]) -> dict[str, str | None]:
         return {each.name: each.value for each in one.configs}
 
     found = yield from _altered(broker, context.access, request.resources, change, request.validate_only)
@@ -96,7 +91,7 @@ def incremental_alter_configs(
     )
 
 
-def _changed(one: Any, own: Mapping[str, str], known: Mapping[str, Setting]) -> dict[str, str | None]:
+def _changed(one: Any, own: Mapping[str, str], known: Mapping[str, ConfigKey]) -> dict[str, str | None]:
     """What an incremental change makes of a resource's own settings. Raises `ApiError`."""
     result: dict[str, str | None] = dict(own)
     for each in one.configs:
@@ -108,7 +103,7 @@ def _changed(one: Any, own: Mapping[str, str], known: Mapping[str, Setting]) -> 
                 result.pop(each.name, None)
             case 2 | 3 as operation:
                 assert setting is not None
-                parts = [part for part in _parts(own.get(each.name, setting.default)) if part]
+                parts = [part for part in _parts(own.get(each.name, setting.default or "")) if part]
                 for part in _parts(each.value or ""):
                     if operation == _APPEND and part not in parts:
                         parts.append(part)
@@ -126,7 +121,7 @@ def _parts(text: str) -> list[str]:
     return parts
 
 
-Change = Callable[[Any, Mapping[str, str], Mapping[str, Setting]], dict[str, str | None]]
+Change = Callable[[Any, Mapping[str, str], Mapping[str, ConfigKey]], dict[str, str | None]]
 
 
 def _altered(
@@ -210,8 +205,8 @@ def _check_request(cluster: "ClusterCore", one: Any) -> None:
         each.name for each in one.configs if each.value is None and getattr(each, "config_operation", _SET) != _DELETE
     ]:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"{', '.join(nulls)} cannot be null")
-    if one.resource_type != BROKER and not settings_of(cluster, one.resource_type):
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"resources of type {one.resource_type} have no settings here")
+    if one.resource_type != BROKER and not cluster.settings.keys(one.resource_type):
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"resources of type {one.resource_type} have no configs here")
 
 
 class _Problem(Enum):
@@ -223,7 +218,7 @@ class _Problem(Enum):
 
 def _first_problem(cluster: "ClusterCore", one: Any) -> _Problem | None:
     """What the controller comes upon first: it goes through the settings as Java's HashMap has them."""
-    known = settings_of(cluster, one.resource_type)
+    known = cluster.settings.keys(one.resource_type)
     operations: JavaHashMap[str, int] = JavaHashMap()
     for each in one.configs:
         operations.put(each.name, getattr(each, "config_operation", _SET))
@@ -232,7 +227,7 @@ def _first_problem(cluster: "ClusterCore", one: Any) -> _Problem | None:
             return _Problem.OPERATION
         setting = known.get(name)
         # Kafka's controller does not know the types of client metrics' configs: none of them is a list to it.
-        is_list = setting is not None and setting.kind is Kind.LIST and one.resource_type != CLIENT_METRICS_CONFIG
+        is_list = setting is not None and setting.type is ConfigType.LIST and one.resource_type != CLIENT_METRICS
         if operation in (_APPEND, _SUBTRACT) and not is_list:
             return _Problem.NO_LIST
     return None
@@ -241,7 +236,7 @@ def _first_problem(cluster: "ClusterCore", one: Any) -> _Problem | None:
 def _alter(broker: "Broker", one: Any, change: Change, only_check: bool) -> None:
     cluster = broker.cluster
     kind, name = one.resource_type, one.resource_name
-    known = settings_of(cluster, kind)
+    known = cluster.settings.keys(kind)
     if kind == TOPIC:
         if not name:
             raise ApiError(ErrorCode.INVALID_REQUEST, "there are no settings for all topics")
@@ -249,7 +244,7 @@ def _alter(broker: "Broker", one: Any, change: Change, only_check: bool) -> None
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"a topic cannot be named {name!r}")
         topic = cluster.topics.get(name)
         result = change(one, {} if topic is None else topic.config, known)
-        check_topic_config(cluster, result)
+        check_topic_configs(cluster.settings, result)
         topic_config(cluster, name)
         if not only_check:
             cluster.topics[name].config = {each: value for each, value in result.items() if value is not None}
@@ -257,37 +252,28 @@ def _alter(broker: "Broker", one: Any, change: Change, only_check: bool) -> None
         if not name:
             raise ApiError(ErrorCode.INVALID_REQUEST, "a group has a name")
         settings = change(one, cluster.group_settings.get(name, {}), known)
-        config = _group_config(cluster, known, settings)
+        check_group_configs(cluster.settings, settings)
+        config = _group_config(settings)
         if not only_check:
             cluster.group_settings[name] = {each: value for each, value in settings.items() if value is not None}
             cluster.group_configs[name] = config
-    elif kind == CLIENT_METRICS_CONFIG:
+    elif kind == CLIENT_METRICS:
         result = change(one, cluster.client_metrics.get(name, {}), known)
-        check_client_metrics(name, result)
+        check_client_metrics(cluster.settings, name, result)
         if not only_check:
             configs = {each: value for each, value in result.items() if value is not None}
             cluster.change_client_metrics(name, configs)
     elif kind == BROKER:
         changed = int(name) if name else ALL
         settings = change(one, broker_config(cluster, changed), known)
-        check_broker_settings(broker, changed, settings, asked={each.name for each in one.configs})
+        check_broker_configs(broker, changed, settings, requested={each.name for each in one.configs})
         if not only_check:
             cluster.change_broker_settings(
                 changed, {each: value for each, value in settings.items() if value is not None}
             )
 
 
-def _group_config(
-    cluster: "ClusterCore", known: Mapping[str, Setting], settings: Mapping[str, str | None]
-) -> GroupConfig:
-    """What coordinators follow of a group's settings. Raises `ApiError` also for what the brokers' settings do not allow."""
-    check_settings(known, settings, "a group")
+def _group_config(configs: Mapping[str, str | None]) -> GroupConfig:
+    """What coordinators follow of a group's configs."""
     followed = {name.replace("_", ".") for name in GroupConfig.__dataclass_fields__}
-    try:
-        config = GroupConfig().with_properties({name: settings[name] for name in followed if name in settings})
-    except ConfigError as error:
-        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from None
-    values = {name: value for name, value in settings.items() if value is not None}
-    if problem := group_problem(values, cluster.settings.release, cluster.settings.effective):
-        raise ApiError(ErrorCode.INVALID_CONFIG, problem)
-    return config
+    return GroupConfig().with_properties({name: configs[name] for name in followed if name in configs})

@@ -1,6 +1,6 @@
-"""DescribeConfigs v1–4: settings of topics, brokers and groups (KIP-133, KIP-226, KIP-569, KIP-848).
+"""DescribeConfigs v1–4: configs of topics, brokers, client metrics and groups (KIP-133, KIP-226, KIP-569, KIP-714, KIP-848).
 
-Which settings there are, and what they may be, is known to `topic_settings` and `broker_settings`.
+Which there are is in the table of `quorate.codecs.configs`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,11 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
-from quorate.cluster.apis.broker_configs import broker_config
-from quorate.cluster.broker_settings import SYNONYMS, BrokerSetting, UpdateMode, of_brokers, setting_named
-from quorate.cluster.client_metrics import CLIENT_METRICS, parsed
+from quorate.cluster.client_metrics import parsed
+from quorate.cluster.config_validation import has_eligible_leaders
 from quorate.cluster.settings import ALL, MOST_PARTITIONS
-from quorate.cluster.topic_settings import TOPIC_SETTINGS, Kind, Setting, elements, of_groups, of_topics
 from quorate.cluster.topics import is_valid_name
 from quorate.cluster.turns import Work, each
 from quorate.codecs.api.broker import DescribeConfigsRequest, DescribeConfigsResponse
@@ -23,117 +21,64 @@ from quorate.codecs.api.broker.describe_configs import (
     DescribeConfigsSynonym,
 )
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.configs import ConfigKey, ConfigResourceType, ConfigType, UpdateMode, broker_config_key
 from quorate.coordinator.errors import ApiError
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
     from quorate.cluster.core import ClusterCore
 
-__all__ = [
-    "BROKER",
-    "CLIENT_METRICS_CONFIG",
-    "GROUP",
-    "TOPIC",
-    "check_settings",
-    "check_topic_config",
-    "is_this_broker",
-    "settings_of",
-    "shown",
-    "strange_type",
-    "topic_config",
-]
+__all__ = ["broker_config", "is_this_broker", "shown", "strange_type", "topic_config"]
 
-TOPIC, BROKER, CLIENT_METRICS_CONFIG, GROUP = 2, 4, 16, 32
-"""Types of resources that have settings."""
-_BROKER_LOGGER = 8
 _FROM_TOPIC, _FROM_BROKER, _FROM_ALL_BROKERS, _AT_START, _DEFAULT = 1, 2, 3, 4, 5
 _FROM_CLIENT_METRICS, _FROM_GROUP = 7, 8
+_LOGGER = ConfigResourceType.BROKER_LOGGER
+_MIN_IN_SYNC = "min.insync.replicas"
 
 
-# ---- what a setting may be
-
-
-def _release(cluster: "ClusterCore") -> tuple[int, int]:
-    return cluster.settings.release
-
-
-def settings_of(cluster: "ClusterCore", resource_type: int) -> Mapping[str, Setting]:
-    """The settings that topics, brokers, client metrics or groups have in the cluster's release; none of others."""
-    release = _release(cluster)
-    if resource_type == TOPIC:
-        return of_topics(release)
-    if resource_type == BROKER:
-        return {name: one.rule for name, one in of_brokers(release).items()}
-    if resource_type == CLIENT_METRICS_CONFIG:
-        return CLIENT_METRICS
-    return of_groups(release) if resource_type == GROUP else {}
-
-
-def check_topic_config(cluster: "ClusterCore", config: Mapping[str, str | None]) -> None:
-    """Raises `ApiError` for a setting that no topic has, or that has no such value."""
-    check_settings(settings_of(cluster, TOPIC), config, "a topic")
-    least, most = (
-        int(config.get(name) or TOPIC_SETTINGS[name].default)
-        for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")
-    )
-    if least > most:
-        raise ApiError(ErrorCode.INVALID_CONFIG, "min.compaction.lag.ms is above max.compaction.lag.ms")
-
-
-def check_settings(known: Mapping[str, Setting], config: Mapping[str, str | None], whose: str) -> None:
-    """Raises `ApiError` for a setting that `known` has not, or that has no such value. `whose`: they are, for the message."""
-    nulls = [name for name, value in config.items() if value is None]
-    if nulls:
-        raise ApiError(ErrorCode.INVALID_CONFIG, f"{', '.join(nulls)} cannot be null")
-    for name, value in config.items():
-        if name not in known:
-            raise ApiError(ErrorCode.INVALID_CONFIG, f"{name} is no setting of {whose}")
-        assert value is not None
-        if problem := known[name].problem(value):
-            raise ApiError(ErrorCode.INVALID_CONFIG, problem)
-
-
-# ---- showing them
+def broker_config(cluster: "ClusterCore", broker: int | None) -> dict[str, str]:
+    """The configs that the controller has of a broker, or of `ALL`: what was changed, and with eligible leader replicas (KIP-966) how many replicas have to be in sync."""
+    configs = dict(cluster.settings.changed.get(broker, {}))
+    if broker is ALL and has_eligible_leaders(cluster):
+        configs.setdefault(_MIN_IN_SYNC, cluster.settings.get(_MIN_IN_SYNC))
+    return configs
 
 
 def shown(broker: "Broker", config: Mapping[str, str]) -> list[DescribeConfigsResourceResult]:
-    """The settings of a topic with settings of its own, as they were given, and where each comes from, as a broker sees it."""
-    return [_shown(broker, one, config, _FROM_TOPIC) for one in settings_of(broker.cluster, TOPIC).values()]
+    """The configs of a topic with configs of its own, as they were given, and where each comes from, as a broker sees it."""
+    keys = broker.cluster.settings.keys(ConfigResourceType.TOPIC).values()
+    return [_shown(broker, one, config, _FROM_TOPIC) for one in keys]
 
 
-def _shown(
-    broker: "Broker", setting: Setting, own: Mapping[str, str], own_source: int
-) -> DescribeConfigsResourceResult:
-    cluster = broker.cluster
-    found = [(setting.name, own[setting.name], own_source)] if setting.name in own else []
-    value = setting.default
-    if own_source == _FROM_GROUP and _release(cluster) < (4, 3):
-        found.append((setting.name, setting.default, _DEFAULT))  # behind the group's there is its default, by its name
-    elif setting.broker is not None:
-        found += _synonyms(broker, setting.broker, setting.default)
-        value = cluster.settings.of_topic(setting.name, {}, broker.id) if own_source == _FROM_TOPIC else value
+def _shown(broker: "Broker", key: ConfigKey, own: Mapping[str, str], own_source: int) -> DescribeConfigsResourceResult:
+    found = [(key.name, own[key.name], own_source)] if key.name in own else []
+    value = key.default or ""
+    if key.synonyms:
+        found += _synonyms(broker, [name for name, _ in key.synonyms])
+        value = broker.cluster.settings.of_topic(key.name, {}, broker.id) if own_source == _FROM_TOPIC else value
+    elif own_source == _FROM_GROUP:  # no config of brokers counts next, but the default by the group's own name
+        found.append((key.name, value, _DEFAULT))
     return DescribeConfigsResourceResult(
-        name=setting.name,
+        name=key.name,
         value=found[0][1] if found else value,
         config_source=found[0][2] if found else _DEFAULT,
-        config_type=int(setting.kind),
+        config_type=int(key.type),
         synonyms=_told(found),
         documentation=None,
     )
 
 
 def _read(one: DescribeConfigsResourceResult) -> DescribeConfigsResourceResult:
-    """A setting as Kafka has it after reading what was given."""
-    value = None if one.value is None else _as_kafka_says(Kind(one.config_type), one.value)
+    """A config as Kafka has it after reading what was given."""
+    value = None if one.value is None else ConfigKey(name=one.name, type=ConfigType(one.config_type)).parsed(one.value)
     return one if value == one.value else replace(one, value=value)
 
 
-def _synonyms(broker: "Broker", name: str, default: str | None = None) -> list[tuple[str, str, int]]:
-    """What was said of a setting of a broker, first what counts, and where: name, value, source. `default`: where brokers are not known to have one."""
+def _synonyms(broker: "Broker", names: Sequence[str]) -> list[tuple[str, str, int]]:
+    """Where a broker's configs that mean the same were given, first what counts: name, value, source."""
     cluster = broker.cluster
-    names = (name, *(other for other, _ in SYNONYMS.get(name, ())))
-    known = of_brokers(_release(cluster))
-    defaults = {each: known[each].default if each in known else default for each in names}
+    known = cluster.settings.keys(ConfigResourceType.BROKER)
+    defaults = {each: known[each].default for each in names if each in known}
     sources = [
         (cluster.settings.changed.get(broker.id, {}), _FROM_BROKER),
         (broker_config(cluster, ALL), _FROM_ALL_BROKERS),
@@ -141,7 +86,7 @@ def _synonyms(broker: "Broker", name: str, default: str | None = None) -> list[t
     ]
     every = [(each, values[each], source) for values, source in sources for each in names if each in values]
     every += [(each, value, _DEFAULT) for each, value in defaults.items() if value is not None]
-    while every and every[0][0] != name:  # Kafka shows none before the setting itself is said
+    while every and every[0][0] != names[0]:  # Kafka shows none before the config itself was given
         del every[0]
     return every
 
@@ -154,30 +99,28 @@ def _told(found: list[tuple[str, str, int]], *, secret: bool = False) -> tuple[D
 
 
 def _of_broker(broker: "Broker") -> Iterator[DescribeConfigsResourceResult]:
-    """A broker's settings: all that its release has, and what Kafka does not know but was given while it runs."""
+    """A broker's configs: all that its release has, and what Kafka does not know but was given while it runs."""
     cluster = broker.cluster
     settings = cluster.settings
     at_start = {**settings.properties, **_facts(broker)}
-    release = _release(cluster)
-    known = of_brokers(release)
+    known = settings.keys(ConfigResourceType.BROKER)
     changed = {*settings.changed.get(broker.id, {}), *broker_config(cluster, ALL)}
     for name in sorted({*known, *at_start, *changed} - {MOST_PARTITIONS}):
-        one = setting_named(release, name)
-        found = _synonyms(broker, name)
+        key = broker_config_key(settings.kafka_version, name)
+        found = _synonyms(broker, [name, *(synonym for synonym, _ in key.synonyms)])
         if name in at_start and name not in settings.properties:
             found.insert(0, (name, at_start[name], _AT_START))
-        if not one.shown and all(source == _DEFAULT for *_, source in found):
+        if key.internal and all(source == _DEFAULT for *_, source in found):
             continue
-        value = found[0][1] if found else one.default
-        secret = _is_secret(one)
+        value = found[0][1] if found else key.default
         yield DescribeConfigsResourceResult(
             name=name,
-            value=None if secret or value is None else _as_kafka_says(one.kind, value),
-            read_only=one.custom or one.change is UpdateMode.NOBODY,
+            value=None if key.sensitive or value is None else key.parsed(value),
+            read_only=key.custom or key.update_mode is UpdateMode.READ_ONLY,
             config_source=found[0][2] if found else _DEFAULT,
-            is_sensitive=secret,
-            synonyms=_told(found, secret=secret),
-            config_type=int(one.kind),
+            is_sensitive=key.sensitive,
+            synonyms=_told(found, secret=key.sensitive),
+            config_type=int(key.type),
             documentation=None,
         )
 
@@ -199,37 +142,18 @@ def _facts(broker: "Broker") -> dict[str, str]:
     return said
 
 
-def _is_secret(one: BrokerSetting) -> bool:
-    """Passwords, and what may be one since nobody knows it."""
-    return one.kind is Kind.PASSWORD or one.kind is Kind.UNKNOWN
-
-
-def _as_kafka_says(kind: Kind, value: str) -> str:
-    """A value once it was read: without what says nothing."""
-    match kind:
-        case Kind.BOOLEAN:
-            return value.strip().lower()
-        case Kind.INT | Kind.LONG | Kind.SHORT:
-            return str(int(value))
-        case Kind.LIST:
-            return ",".join(elements(value))
-        case _:
-            return value.strip()
-
-
 def _of_all_brokers(cluster: "ClusterCore") -> Iterator[DescribeConfigsResourceResult]:
     """What was changed for all brokers while they run."""
     for name, value in broker_config(cluster, ALL).items():
-        one = setting_named(_release(cluster), name)
-        secret = _is_secret(one)
+        key = broker_config_key(cluster.settings.kafka_version, name)
         yield DescribeConfigsResourceResult(
             name=name,
-            value=None if secret else value,
-            read_only=one.custom,
+            value=None if key.sensitive else value,
+            read_only=key.custom,
             config_source=_FROM_ALL_BROKERS,
-            is_sensitive=secret,
-            synonyms=_told([(name, value, _FROM_ALL_BROKERS)], secret=secret),
-            config_type=int(one.kind),
+            is_sensitive=key.sensitive,
+            synonyms=_told([(name, value, _FROM_ALL_BROKERS)], secret=key.sensitive),
+            config_type=int(key.type),
             documentation=None,
         )
 
@@ -260,30 +184,31 @@ def describe_configs(
 
 def strange_type(cluster: "ClusterCore", resources: Sequence[DescribeConfigsResource]) -> int | None:
     """A type of resource that is asked for, but has no configs in the cluster's release."""
-    known = {TOPIC, BROKER, _BROKER_LOGGER, CLIENT_METRICS_CONFIG, *({GROUP} if _release(cluster) >= (4, 0) else ())}
+    known = {one for one in ConfigResourceType if one is _LOGGER or cluster.settings.keys(one)}
     return min({one.resource_type for one in resources} - known, default=None)
 
 
 def _described(broker: "Broker", asked: DescribeConfigsResource, synonyms: bool) -> DescribeConfigsResult:
-    name, cluster = asked.resource_name, broker.cluster
+    name, cluster, kind = asked.resource_name, broker.cluster, asked.resource_type
+    known = cluster.settings.keys(kind)
     try:
-        if asked.resource_type == TOPIC:
-            settings = [_read(one) for one in shown(broker, topic_config(cluster, name))]
-        elif asked.resource_type == BROKER:
-            settings = [*(_of_broker(broker) if is_this_broker(broker, name) else _of_all_brokers(cluster))]
-        elif asked.resource_type == GROUP and (known := settings_of(cluster, GROUP)):
+        if kind == ConfigResourceType.TOPIC:
+            configs = [_read(one) for one in shown(broker, topic_config(cluster, name))]
+        elif kind == ConfigResourceType.BROKER:
+            configs = [*(_of_broker(broker) if is_this_broker(broker, name) else _of_all_brokers(cluster))]
+        elif kind == ConfigResourceType.GROUP and known:
             if not name:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "a group has a name")
             own = cluster.group_settings.get(name, {})
-            settings = [_shown(broker, one, own, _FROM_GROUP) for one in known.values()]
-        elif asked.resource_type == CLIENT_METRICS_CONFIG:
+            configs = [_shown(broker, one, own, _FROM_GROUP) for one in known.values()]
+        elif kind == ConfigResourceType.CLIENT_METRICS:
             if not name:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
             given = cluster.client_metrics.get(name, {})
-            own = {each: parsed(each, value) for each, value in given.items()}
-            settings = [_shown(broker, one, own, _FROM_CLIENT_METRICS) for one in CLIENT_METRICS.values()]
+            own = {each: parsed(known[each], value) for each, value in given.items()}
+            configs = [_shown(broker, one, own, _FROM_CLIENT_METRICS) for one in known.values()]
         else:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"resources of type {asked.resource_type} have no settings here")
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"resources of type {kind} have no configs here")
     except ApiError as refusal:
         return DescribeConfigsResult(
             error_code=refusal.code,
@@ -297,7 +222,7 @@ def _described(broker: "Broker", asked: DescribeConfigsResource, synonyms: bool)
         resource_type=asked.resource_type,
         resource_name=name,
         configs=tuple(
-            _without_synonyms(one) if not synonyms else one for one in settings if not keys or one.name in keys
+            _without_synonyms(one) if not synonyms else one for one in configs if not keys or one.name in keys
         ),
     )
 

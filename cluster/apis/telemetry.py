@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.telemetry import COMPRESSION_TYPES, Instance, Pushed, check_payload, check_push, is_reserved
-from quorate.cluster.topic_settings import elements
 from quorate.codecs import Uuid
 from quorate.codecs.api.broker import (
     GetTelemetrySubscriptionsRequest,
@@ -18,6 +17,7 @@ from quorate.codecs.api.broker import (
 )
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches.compression import DecompressionError
+from quorate.codecs.configs import elements
 from quorate.coordinator.errors import ApiError
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
-from quorate.cluster.apis.configs import check_topic_config, shown
+from quorate.cluster.apis.configs import shown
 from quorate.cluster.changes import changes_metadata
+from quorate.cluster.config_validation import check_topic_configs
 from quorate.cluster.topics import TopicState
 from quorate.cluster.turns import Work
 from quorate.codecs import Uuid
@@ -99,7 +100,7 @@ def _counts(cluster: "ClusterCore", topics: Sequence[CreatableTopic]) -> list[in
 def _is_made(cluster: "ClusterCore", topic: CreatableTopic) -> bool:
     """Whether nothing but its partitions keeps it from being made: its settings, or too few brokers for its replicas."""
     try:
-        check_topic_config(cluster, {one.name: one.value for one in topic.configs})
+        check_topic_configs(cluster.settings, {one.name: one.value for one in topic.configs})
     except ApiError:
         return False
     return topic.replication_factor == -1 or 1 <= topic.replication_factor <= len(cluster.alive)
@@ -107,7 +108,7 @@ def _is_made(cluster: "ClusterCore", topic: CreatableTopic) -> bool:
 
 def _new_topic(cluster: "ClusterCore", asked: CreatableTopic) -> Work[TopicState]:
     config = {one.name: one.value for one in asked.configs}
-    check_topic_config(cluster, config)
+    check_topic_configs(cluster.settings, config)
     assignment = None
     if asked.assignments:
         if asked.num_partitions != -1 or asked.replication_factor != -1:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from quorate.cluster import EmbeddedCluster
-from quorate.cluster.topic_settings import of_groups, of_topics
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest
 from quorate.codecs.api.broker import (
     AlterConfigsRequest,
@@ -23,6 +22,8 @@ from quorate.codecs.api.broker.create_topics import CreatableTopic
 from quorate.codecs.api.broker.describe_configs import DescribeConfigsResource
 from quorate.codecs.api.broker.incremental_alter_configs import AlterableConfig, AlterConfigsResource
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.configs import ConfigResourceType, config_keys
+from quorate.codecs.releases import KafkaVersion
 from quorate.coordinator.config import ConfigError
 from tests.broker.broker import Broker
 from tests.broker.fixtures import need_broker
@@ -251,9 +252,10 @@ RESET = "share.auto.offset.reset"
 def test_values_are_what_brokers_took_and_refused(
     release: tuple[int, int], name: str, fine: list[str], refused: list[str]
 ) -> None:
-    setting = {**of_topics(release), **of_groups(release)}[name]
-    assert [value for value in fine if setting.problem(value) is not None] == []
-    assert [value for value in refused if setting.problem(value) is None] == []
+    version = KafkaVersion(*release)
+    key = {**config_keys(ConfigResourceType.TOPIC, version), **config_keys(ConfigResourceType.GROUP, version)}[name]
+    assert [value for value in fine if key.problem(value) is not None] == []
+    assert [value for value in refused if key.problem(value) is None] == []
 
 
 @pytest.mark.parametrize("name", ["log.retention.hours", "log.roll.ms"])

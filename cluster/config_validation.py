@@ -1,0 +1,334 @@
+"""Which configs brokers, topics, groups and client metrics can be given, with Kafka's messages for all others.
+
+Each value by itself is checked by `ConfigKey.problem`. Here is what depends on other values (Kafka's KafkaConfig, GroupCoordinatorConfig, ShareGroupConfig, GroupConfig, LogConfig,
+ClientMetricsConfigs), and what may change while brokers run (DynamicBrokerConfig, KIP-226).
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from quorate.cluster.behaviour import BrokerBehaviour
+from quorate.cluster.client_metrics import selectors
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.configs import ConfigKey, ConfigResourceType, UpdateMode, broker_config_key, config_keys, elements
+from quorate.codecs.releases import KafkaVersion
+from quorate.coordinator.errors import ApiError
+
+if TYPE_CHECKING:
+    from quorate.cluster.broker import Broker
+    from quorate.cluster.core import ClusterCore
+    from quorate.cluster.settings import Settings
+
+__all__ = [
+    "broker_problem",
+    "check_broker_configs",
+    "check_client_metrics",
+    "check_group_configs",
+    "check_topic_configs",
+    "has_eligible_leaders",
+]
+
+Value = Callable[[str], str | None]
+"""A broker's value of a config by name; `None` where it has none."""
+
+_AT_LEAST, _AT_MOST, _BELOW = "must be greater than or equal to", "must be less than or equal to", "must be less than"
+_PREFIX = "org.apache.kafka.coordinator.group.assignor."
+_SELECTORS = tuple(f"org.apache.kafka.common.replica.{name}Selector" for name in ("RackAwareReplica", "Leader"))
+_PRINCIPALS = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
+_PLUGINS = ("alter.config.policy.class.name", "client.quota.callback.class", "create.topic.policy.class.name")
+_CODECS = ("offsets.topic.compression.codec", "share.coordinator.state.topic.compression.codec")
+_SHARE_ASSIGNORS = ("simple", f"{_PREFIX}SimpleAssignor")
+
+_Relation = tuple[str, str, str]
+_SHARE: tuple[_Relation, ...] = (
+    ("group.share.max.delivery.count.limit", _AT_LEAST, "group.share.delivery.count.limit"),
+    ("group.share.delivery.count.limit", _AT_LEAST, "group.share.min.delivery.count.limit"),
+    ("group.share.max.partition.max.record.locks", _AT_LEAST, "group.share.partition.max.record.locks"),
+    ("group.share.partition.max.record.locks", _AT_LEAST, "group.share.min.partition.max.record.locks"),
+    ("group.share.record.lock.duration.ms", _AT_LEAST, "group.share.min.record.lock.duration.ms"),
+    ("group.share.max.record.lock.duration.ms", _AT_LEAST, "group.share.record.lock.duration.ms"),
+    ("group.share.max.share.sessions", _AT_LEAST, "group.share.max.size"),
+)
+
+
+def _relations() -> Iterator[_Relation]:
+    """In the order in which Kafka checks them."""
+    for kind in ("consumer", "share", "streams"):
+        group = f"group.{kind}."
+        for rest in ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms"):
+            yield f"{group}max.{rest}", _AT_LEAST, f"{group}min.{rest}"
+            yield f"{group}{rest}", _AT_LEAST, f"{group}min.{rest}"
+            yield f"{group}{rest}", _AT_MOST, f"{group}max.{rest}"
+            if rest.startswith("session"):
+                yield f"{group}heartbeat.interval.ms", _BELOW, f"{group}session.timeout.ms"
+    yield "group.streams.num.standby.replicas", _AT_MOST, "group.streams.max.standby.replicas"
+    yield from _SHARE
+
+
+_RELATIONS = tuple(_relations())
+
+
+# ---- at the start of a broker
+
+
+def broker_problem(version: KafkaVersion, value: Value) -> str | None:
+    """Why a broker of a release refuses to start with these values, or to change to them; `None` if it does not."""
+    known = config_keys(ConfigResourceType.BROKER, version)
+    behaviour = BrokerBehaviour.of(version)
+
+    def number(name: str) -> int | None:
+        found = value(name) if name in known else None
+        return int(found) if found else None
+
+    for left, must, right in _RELATIONS:
+        if must is _BELOW and not behaviour.session_above_heartbeat:
+            continue
+        if not _holds(number(left), must, number(right)):
+            return f"{left} {must} {right}"
+    return _class_problem(behaviour, value) or _log_problem(known, number) or _connection_problem(value, number)
+
+
+def _class_problem(behaviour: BrokerBehaviour, value: Value) -> str | None:
+    """Plug-ins: there is no Java here to run them, so each is one that a broker does not find."""
+    share = value("group.share.assignors")
+    assignors = ["simple"] if share is None else elements(share)
+    if len(assignors) != 1 and set(assignors) != {"simple"}:
+        return f"group.share.assignors must contain exactly one assignor, but found {len(assignors)}"
+    if unknown := [one for one in assignors if one not in _SHARE_ASSIGNORS]:
+        return f"Class {unknown[0]} cannot be found; valid values for group.share.assignors: {_SHARE_ASSIGNORS[0]}"
+    names = elements(value("group.consumer.assignors") or "")
+    if not behaviour.short_assignors and (short := [one for one in names if "." not in one]):
+        return f"Class {short[0]} cannot be found; before 4.0 group.consumer.assignors are names of classes"
+    if (selector := (value("replica.selector.class") or "").strip()) and selector not in _SELECTORS:
+        return f"Class {selector} cannot be found; valid values for replica.selector.class: {', '.join(_SELECTORS)}"
+    for name in (*_PLUGINS, "principal.builder.class"):
+        found = value(name)
+        if found is not None and (name in _PLUGINS or found.strip() != _PRINCIPALS):
+            return f"Invalid value {found} for configuration {name}: Class {found} could not be found."
+    protocols = value("group.coordinator.rebalance.protocols")
+    if protocols is not None and "classic" not in elements(protocols):
+        return "Disabling the 'classic' protocol is not supported."
+    return None
+
+
+def _holds(left: int | None, must: str, right: int | None) -> bool:
+    if left is None or right is None:
+        return True  # not in this release
+    return left >= right if must is _AT_LEAST else left <= right if must is _AT_MOST else left < right
+
+
+def _log_problem(known: Mapping[str, ConfigKey], number: Callable[[str], int | None]) -> str | None:
+    def first(name: str) -> int | None:
+        """Of those that mean the same the one that counts."""
+        names = (name, *(synonym for synonym, _ in known[name].synonyms))
+        return next((found for found in map(number, names) if found is not None), None)
+
+    if (roll := first("log.roll.ms")) is not None and roll < 1:
+        return "log.roll.ms must be greater than or equal to 1"
+    if (jitter := first("log.roll.jitter.ms")) is not None and jitter < 0:
+        return "log.roll.jitter.ms must be greater than or equal to 0"
+    if first("log.retention.ms") == 0:
+        return "log.retention.ms must be unlimited (-1) or, greater than or equal to 1"
+    buffer, threads = number("log.cleaner.dedupe.buffer.size"), number("log.cleaner.threads")
+    acks, replicas = number("offsets.commit.required.acks"), number("offsets.topic.replication.factor")
+    if acks is not None and replicas is not None and not -1 <= acks <= replicas:
+        return (
+            "offsets.commit.required.acks must be greater or equal to -1"
+            " and less or equal to offsets.topic.replication.factor"
+        )
+    for name in _CODECS:
+        if (codec := number(name)) is not None and codec not in range(5):
+            return f"Unknown compression type id: {codec}"
+    if threads == 0:
+        return "log.cleaner.threads must be at least 1 (with 0, Kafka's brokers stop with: / by zero)"
+    if buffer is not None and threads is not None and buffer // threads <= 1 << 20:
+        return "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread."
+    return None
+
+
+def _connection_problem(value: Value, number: Callable[[str], int | None]) -> str | None:
+    wait = number("replica.fetch.wait.max.ms")
+    if not _holds(wait, _AT_MOST, number("replica.socket.timeout.ms")):
+        return (
+            "replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms"
+            " to prevent unnecessary socket timeouts"
+        )
+    if not _holds(wait, _AT_MOST, number("replica.lag.time.max.ms")):
+        return (
+            "replica.fetch.wait.max.ms should always be less than or equal to replica.lag.time.max.ms"
+            " to prevent frequent changes in ISR"
+        )
+    queued = number("queued.max.request.bytes")
+    if queued is not None and queued > 0 and not _holds(queued, _AT_LEAST, number("socket.request.max.bytes")):
+        return "queued.max.request.bytes must be larger or equal to socket.request.max.bytes"
+    delay, idle = number("connection.failed.authentication.delay.ms"), number("connections.max.idle.ms")
+    if delay is not None and idle is not None and delay >= idle >= 0:
+        return (
+            f"connection.failed.authentication.delay.ms={delay} should always be less than connections.max.idle.ms={idle}"
+            " to prevent failed authentication responses from timing out"
+        )
+    for entry in filter(None, (part.strip() for part in (value("max.connections.per.ip.overrides") or "").split(","))):
+        if re.fullmatch(r".*:[+-]?\d{1,9}", entry, re.ASCII) is None:
+            return f"Error parsing configuration property 'max.connections.per.ip.overrides': {entry!r} is not address:number"
+    if number("max.connections.per.ip") == 0 and not value("max.connections.per.ip.overrides"):
+        return "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set."
+    return None
+
+
+# ---- of topics, groups and client metrics
+
+
+def check_topic_configs(settings: "Settings", configs: Mapping[str, str | None]) -> None:
+    """Raises `ApiError` for configs that no topic can have."""
+    known = settings.keys(ConfigResourceType.TOPIC)
+    values = _checked(known, configs, "topic")
+    name_of_least, name_of_most = "min.compaction.lag.ms", "max.compaction.lag.ms"
+    least, most = (int(values.get(name, known[name].default or 0)) for name in (name_of_least, name_of_most))
+    if least > most:
+        problem = f"conflict topic config setting {name_of_least} ({least}) > {name_of_most} ({most})"
+        raise ApiError(ErrorCode.INVALID_CONFIG, problem)
+
+
+def check_group_configs(settings: "Settings", configs: Mapping[str, str | None]) -> None:
+    """Raises `ApiError` for configs that no group can have, or that the brokers' configs do not allow."""
+    values = _checked(settings.keys(ConfigResourceType.GROUP), configs, "group")
+    if problem := _group_problem(values, settings):
+        raise ApiError(ErrorCode.INVALID_CONFIG, problem)
+
+
+def _checked(known: Mapping[str, ConfigKey], configs: Mapping[str, str | None], whose: str) -> Mapping[str, str]:
+    """The values, none of which is null. Raises `ApiError` for a config that `known` has not, or that has no such value."""
+    values = _without_nulls(configs, whose)
+    for name, value in values.items():
+        if name not in known:
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"Unknown {whose} config name: {name}")
+        if problem := known[name].problem(value):
+            raise ApiError(ErrorCode.INVALID_CONFIG, problem)
+    return values
+
+
+def _without_nulls(configs: Mapping[str, str | None], whose: str) -> Mapping[str, str]:
+    if nulls := [name for name, value in configs.items() if value is None]:
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"Null value not supported for {whose} configs: {','.join(nulls)}")
+    return {name: value for name, value in configs.items() if value is not None}
+
+
+def _group_problem(configs: Mapping[str, str], settings: "Settings") -> str | None:
+    known, value = settings.keys(ConfigResourceType.BROKER), settings.effective
+    for name, text in configs.items():
+        kind, _, rest = name.partition(".")
+        least, most = f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest.removeprefix('num.')}"
+        for bound, must in ((least, _AT_LEAST), (most, _AT_MOST)):
+            limit = value(bound) if bound in known else None
+            if limit and not _holds(int(text), must, int(limit)):
+                return f"{name} {must} {bound}"
+    for kind in ("consumer", "share", "streams"):
+        session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+        given = [configs.get(name) or value(f"group.{name}") for name in (session, heartbeat)]
+        if given[0] and given[1] and int(given[0]) <= int(given[1]):
+            return f"{session} must be greater than {heartbeat}"
+    return None
+
+
+def check_client_metrics(settings: "Settings", name: str, configs: Mapping[str, str | None]) -> None:
+    """Raises `ApiError` for configs that a subscription cannot have, in the order of Kafka's ClientMetricsConfigs."""
+    values = _without_nulls(configs, "client metrics")
+    if not name:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
+    known = settings.keys(ConfigResourceType.CLIENT_METRICS)
+    if unknown := next((each for each in values if each not in known), None):
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {unknown}")
+    for each, value in values.items():
+        if problem := known[each].problem(value):
+            raise ApiError(ErrorCode.INVALID_CONFIG, problem)
+    if "interval.ms" in values and not 100 <= (interval_ms := int(values["interval.ms"])) <= 3_600_000:
+        problem = f"Invalid value {interval_ms} for interval.ms, interval must be between 100 and 3600000 (1 hour)"
+        raise ApiError(ErrorCode.INVALID_REQUEST, problem)
+    selectors(elements(values.get("match", "")))
+
+
+# ---- of brokers while they run
+
+_MIN_IN_SYNC = "min.insync.replicas"
+_LISTENERS = ("advertised.listeners", "listener.security.protocol.map", "listeners")
+_THREADS = (
+    "background.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+)
+
+
+def has_eligible_leaders(cluster: "ClusterCore") -> bool:
+    """Whether the controller looks after eligible leader replicas (KIP-966)."""
+    return cluster.features.get("eligible.leader.replicas.version", 0) > 0
+
+
+def check_broker_configs(
+    by: "Broker", broker: int | None, configs: Mapping[str, str | None], *, requested: Collection[str]
+) -> None:
+    """Raises `ApiError` for configs that a broker, or all of them (`None`), cannot be given while they run.
+
+    `by`: the broker that received the request, which checks what they would be for itself. `requested`: those that the request names.
+    """
+    cluster = by.cluster
+    settings = cluster.settings
+    keys = {name: broker_config_key(settings.kafka_version, name) for name in configs}
+    values = {name: value for name, value in configs.items() if value is not None}
+    problem = (
+        _problem_of_modes(keys, UpdateMode.READ_ONLY, "Cannot update these configs dynamically")
+        or _problem_of_modes(keys, UpdateMode.LISTENER, _PER_LISTENER)
+        or next(filter(None, (keys[name].problem(value) for name, value in values.items())), None)
+        or (_problem_of_modes(keys, UpdateMode.PER_BROKER, _PER_BROKER) if broker is None else None)
+        or _problem_of_listeners(settings, broker, values)
+        or _problem_together(by, broker, values)
+    )
+    if problem:
+        raise ApiError(ErrorCode.INVALID_REQUEST, problem)
+    if has_eligible_leaders(cluster):
+        if broker is not None and _MIN_IN_SYNC in requested:
+            problem = f"Broker-level {_MIN_IN_SYNC} cannot be altered while ELR is enabled."
+            raise ApiError(ErrorCode.INVALID_CONFIG, problem)
+        if broker is None and _MIN_IN_SYNC not in configs:
+            problem = f"Cluster-level {_MIN_IN_SYNC} cannot be removed while ELR is enabled."
+            raise ApiError(ErrorCode.INVALID_CONFIG, problem)
+
+
+_PER_LISTENER = "These security configs can be dynamically updated only per-listener using the listener prefix"
+_PER_BROKER = "Cannot update these configs at default cluster level, broker id must be specified"
+
+
+def _problem_of_modes(keys: Mapping[str, ConfigKey], mode: UpdateMode, problem: str) -> str | None:
+    names = [name for name, key in keys.items() if key.update_mode is mode]
+    return f"{problem}: [{', '.join(names)}]" if names else None
+
+
+def _problem_of_listeners(settings: "Settings", broker: int | None, configs: Mapping[str, str]) -> str | None:
+    """The addresses of an embedded broker are its owner's: other ones are refused, as Kafka refuses listeners that do not fit together."""
+    before = settings.changed.get(broker, {})
+    changed = (name for name in _LISTENERS if name in configs and configs[name] != before.get(name))
+    return next((f"{name} of an embedded broker cannot change while it runs" for name in changed), None)
+
+
+def _problem_together(by: "Broker", broker: int | None, configs: Mapping[str, str]) -> str | None:
+    settings = by.cluster.settings
+    own = settings.changed.get(by.id, {}) if broker is None else {}
+
+    def now(name: str) -> str | None:
+        return settings.effective(name, by.id)
+
+    def then(name: str) -> str | None:
+        return configs[name] if name in configs and name not in own else now(name)
+
+    for name in (each for each in _THREADS if each in configs):
+        was, threads = int(now(name) or 0), int(configs[name])
+        failed = f"Dynamic thread count update validation failed for {name}={threads}, value should"
+        if threads < was // 2:
+            return f"{failed} be at least half the current value {was}"
+        if threads > was * 2:
+            return f"{failed} not be greater than double the current value {was}"
+    if int(then("max.connections") or 0) == 0:
+        return "max.connections cannot be 0"
+    return broker_problem(settings.kafka_version, then)

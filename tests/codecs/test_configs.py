@@ -1,0 +1,87 @@
+"""The tables of configs and of releases: what Kafka's own classes of each release define."""
+
+import importlib.util
+import shutil
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from quorate.codecs.configs import ConfigResourceType, broker_config_key, config_keys
+from quorate.codecs.releases import RELEASES, KafkaVersion
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("make_configs", ROOT / "scripts" / "make_configs.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def class_path(version: KafkaVersion) -> str:
+    found = [*(ROOT / "tests" / "releases" / "target").glob(f"{version.short}.*.classpath")]
+    if not found or shutil.which("java") is None:
+        pytest.skip(
+            "tests/releases is not built: `make test` builds it; or run tests/releases/build with a JDK and Maven"
+        )
+    return found[0].read_text(encoding="utf-8")
+
+
+def rows(text: str, version: KafkaVersion) -> dict[tuple[str, str], tuple[str, ...]]:
+    """The lines of the table that count in a release."""
+    found = {}
+    for line in [line for line in text.splitlines() if not line.startswith("#")][1:]:
+        *facts, since, until = line.split("\t")
+        begun = not since or version >= KafkaVersion.parse(since)
+        if begun and not (until and version >= KafkaVersion.parse(until)):
+            assert (facts[0], facts[1]) not in found
+            found[facts[0], facts[1]] = tuple(facts[2:])
+    return found
+
+
+@pytest.mark.parametrize("version", RELEASES, ids=lambda version: version.short)
+def test_the_table_is_what_kafkas_classes_define(version: KafkaVersion) -> None:
+    made = script()
+    real = made.rows_of(class_path(version))
+    assert rows(made.FILE.read_text(encoding="utf-8"), version) == real
+
+
+@pytest.mark.parametrize("version", RELEASES, ids=lambda version: version.short)
+def test_every_default_is_a_valid_value_and_every_synonym_a_config_of_brokers(version: KafkaVersion) -> None:
+    brokers = config_keys(ConfigResourceType.BROKER, version)
+    for resource in ConfigResourceType:
+        for name, key in config_keys(resource, version).items():
+            assert key.name == name
+            assert key.default is None or key.problem(key.default) is None or not key.default, name
+            assert {synonym for synonym, _ in key.synonyms} <= brokers.keys()
+
+
+def test_patches_of_a_release_have_the_same_configs() -> None:
+    first, newest = (
+        config_keys(ConfigResourceType.TOPIC, version) for version in (KafkaVersion(4, 3), KafkaVersion.NEWEST)
+    )
+    assert first == newest
+
+
+def test_groups_have_no_configs_before_4_0() -> None:
+    assert not config_keys(ConfigResourceType.GROUP, KafkaVersion(3, 9, 2))
+    assert "consumer.session.timeout.ms" in config_keys(ConfigResourceType.GROUP, KafkaVersion(4, 0))
+
+
+@pytest.mark.parametrize(
+    ("name", "sensitive", "custom"),
+    [
+        ("log.retention.ms", False, False),
+        ("ssl.keystore.password", True, False),
+        ("listener.name.client.ssl.keystore.location", False, True),
+        ("listener.name.client.ssl.keystore.password", True, True),
+        ("a.plugins.own", True, True),
+    ],
+)
+def test_what_kafka_does_not_know_may_be_a_secret(name: str, sensitive: bool, custom: bool) -> None:
+    key = broker_config_key(KafkaVersion.NEWEST, name)
+    assert (key.sensitive, key.custom) == (sensitive, custom)
