@@ -70,7 +70,8 @@ format: .venv/.dev ## Put the sources into the shape that make lint asks for
 bench: .venv/.dev java containers ## Every benchmark, ours beside a peer's
 	@set -e; for bench in $(BENCHES); do echo "== $$bench"; .venv/bin/python "$$bench"; done
 
-bench-diff: .venv/.dev java ## The long differential sweeps against Kafka's own classes, and damaged data directories, seeds printed (about an hour)
+bench-diff: .venv/.dev java ## Three times the examples and seeds of make test, then the long differential sweeps against Kafka's own classes, and damaged data directories, seeds printed (about an hour)
+	$(PYTEST) --hypothesis-profile full -m "not fuzz and not containers" tests/codecs tests/assignors tests/coordinator tests/differential tests/cluster
 	@set -e; for sweep in $(SWEEPS); do echo "== $$sweep"; .venv/bin/python "$$sweep" $(BENCH_ARGS); done
 
 docs: .venv/.docs ## Build the documentation into site/

@@ -13,12 +13,16 @@ from hypothesis import settings
 
 pytest_plugins = ["pytester"]  # the tests of our own plugin run pytest in projects of other people
 
+FULL, USUAL = 100, 30
+"""Examples of a property that says nothing of their number (tests/extent.py)."""
+
 CI = os.environ.get("CI", "").lower() == "true"
 
 # Generating and shrinking records takes a varying time on a loaded machine: no deadlines. CI repeats the same examples, so that a change is
 # judged by what it changed; new examples are tried on developers' machines and by `make fuzz`.
-settings.register_profile("developer", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("developer", deadline=None, max_examples=USUAL)
+settings.register_profile("ci", deadline=None, max_examples=USUAL, derandomize=True, print_blob=True)
+settings.register_profile("full", deadline=None, max_examples=FULL)
 settings.load_profile("ci" if CI else "developer")
 
 # Tests interrupt commands that they start. Those would ignore it where we do, as a shell has it that starts us in the background.

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from quorate.assignors.rack_aware_uniform import RackAwareUniformAssignor
 from tests.assignors.groups import check_valid, local
 from tests.assignors.own_histories import History
+from tests.extent import portion
 
 
-@settings(max_examples=50)
+@settings(max_examples=portion(50))
 @given(st.randoms(use_true_random=False), st.booleans(), st.integers(0, 6), st.sampled_from(["replica", "leader"]))
 def test_no_rebalance_moves_more_than_its_bound_or_than_even_numbers_need(rng, same, bound, locality):
     history = History.begun(rng, same=same)

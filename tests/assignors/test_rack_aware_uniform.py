@@ -11,6 +11,7 @@ from quorate.assignors.owners import previous_owners
 from quorate.assignors.rack_aware_uniform import RackAwareUniformAssignor
 from quorate.assignors.rack_aware_uniform.flow import Network
 from tests.assignors.groups import check_valid, groups, local, moves, reordered
+from tests.extent import portion
 
 
 def all_worths(members, topology, *, leader=False):
@@ -44,7 +45,7 @@ SMALL = groups(members=4, most=6, topics=2).filter(lambda group: group[1].first[
 SMALL_EQUAL = groups(members=4, most=6, topics=2, same=True).filter(lambda group: group[1].first[-1] <= 6)
 
 
-@settings(max_examples=250)
+@settings(max_examples=portion(250))
 @given(st.one_of(SMALL, SMALL_EQUAL), st.booleans())
 def test_no_assignment_is_better(group, leader):
     members, topology = group
@@ -59,7 +60,7 @@ def test_no_assignment_is_better(group, leader):
     assert found == min(everything, key=lambda one: (one[0], one[2], one[1]))
 
 
-@settings(max_examples=150)
+@settings(max_examples=portion(150))
 @given(st.one_of(SMALL, SMALL_EQUAL), st.integers(0, 5))
 def test_the_bound_on_moves_is_exceeded_only_as_far_as_even_numbers_need(group, bound):
     members, topology = group
@@ -113,7 +114,7 @@ def test_the_answer_stays_when_it_is_asked_again(group):
     assert [set(first[member]) for member in first] == [set(again[member]) for member in again]
 
 
-@settings(max_examples=60)
+@settings(max_examples=portion(60))
 @given(groups(members=8, most=30), st.sampled_from(["locality", "stickiness"]))
 def test_taking_partitions_and_members_by_kinds_loses_nothing(group, prefer):
     """The same problem without kinds and regions: a node per partition and per member, and a price for evenness."""

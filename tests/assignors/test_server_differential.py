@@ -17,6 +17,7 @@ from tests.assignors.server_differential import ASSIGNORS, differ, histories, ka
 from tests.assignors.smaller_cases import minimise
 from tests.conftest import CI
 from tests.differential.driver import answers
+from tests.extent import portion
 from tests.oracle.client import Oracle
 
 START = 0 if CI else int.from_bytes(os.urandom(4), "big")
@@ -37,14 +38,14 @@ def settle(outcome: Outcome, oracle: Oracle) -> None:
 @pytest.mark.parametrize("assignor", ASSIGNORS)
 def test_generated_groups_get_kafkas_assignment_and_records(oracle: Oracle, assignor: str) -> None:
     count, _ = COUNTS[assignor]
-    settle(run(oracle, assignor, range(START, START + count)), oracle)
+    settle(run(oracle, assignor, range(START, START + portion(count))), oracle)
 
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("assignor", ASSIGNORS)
 def test_groups_that_members_join_and_leave_get_kafkas_assignment_and_records(oracle: Oracle, assignor: str) -> None:
     _, count = COUNTS[assignor]
-    settle(histories(oracle, assignor, range(START, START + count)), oracle)
+    settle(histories(oracle, assignor, range(START, START + portion(count))), oracle)
 
 
 @pytest.mark.oracle

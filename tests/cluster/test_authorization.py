@@ -30,6 +30,7 @@ from tests.cluster.pair_play import CHANGES, SETTINGS, Differs, Duel
 from tests.cluster.pair_requests import LEFT_OUT, Requests
 from tests.cluster.pair_themes import EVERYTHING
 from tests.cluster.pair_values import GROUPS, TOPICS
+from tests.extent import portion
 
 USERS = ("admin", "alice", "bob", "nobody")
 """`admin` is a super user, `alice` and `bob` get random ACLs, and `nobody` has none."""
@@ -128,7 +129,7 @@ def random_acl(random: Random, prefix: str) -> AclCreation:
     )
 
 
-@pytest.mark.parametrize("seed", range(101, 111))
+@pytest.mark.parametrize("seed", range(101, 101 + portion(10)))
 def test_random_requests_of_users_are_answered_as_a_real_broker_answers_them(
     both: Duel, users: dict[str, Pair], seed: int
 ) -> None:

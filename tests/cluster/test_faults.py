@@ -34,6 +34,7 @@ from tests.cluster.pair import error_codes
 from tests.cluster.test_log import batch
 from tests.cluster.wire import Wire
 from tests.codecs.strategies import messages
+from tests.extent import portion
 
 CODE = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 """One that nothing here answers by itself."""
@@ -103,7 +104,7 @@ def test_an_error_is_where_its_api_has_it(
         assert told(wire.ask(request_, version))[1] != CODE  # it was for one request only
 
 
-@settings(max_examples=150, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=portion(150), suppress_health_check=list(HealthCheck), deadline=None)
 @given(data=st.data())
 def test_every_api_can_say_that_anything_failed(cluster: EmbeddedCluster, data: st.DataObject) -> None:
     answer = data.draw(st.sampled_from(sorted(ANSWERS.values(), key=lambda one: one.api.key)))

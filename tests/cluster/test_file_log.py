@@ -25,6 +25,7 @@ from quorate.coordinator.errors import ErrorCode
 from quorate.coordinator.image import MetadataImage, TopicImage
 from quorate.coordinator.log import AppendError, CoordinatorLog, MemoryLog, StoredMarker, StoredRecord
 from quorate.coordinator.records import empty_classic_group, offset_commit, tombstone
+from tests.extent import portion
 from tests.oracle.client import Oracle
 
 CONFIG = CoordinatorConfig()
@@ -179,7 +180,7 @@ APPENDS = st.lists(
 )
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=portion(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(appends=APPENDS, transactional=st.booleans(), segment_bytes=st.sampled_from([1, 300, 1 << 20]))
 def test_a_crash_at_any_byte_of_a_write_leaves_what_was_acknowledged(
     tmp_path_factory: pytest.TempPathFactory, appends: list[Any], transactional: bool, segment_bytes: int

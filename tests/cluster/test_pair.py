@@ -37,6 +37,7 @@ from tests.broker.fixtures import need_broker
 from tests.cluster.pair import Pair
 from tests.cluster.pair_gaps import GAPS, Gap
 from tests.cluster.pair_play import Duel, duel
+from tests.extent import portion
 
 STEPS = 30
 
@@ -48,7 +49,7 @@ def both() -> Iterator[Duel]:
         yield found
 
 
-@pytest.mark.parametrize("seed", range(1, 11))
+@pytest.mark.parametrize("seed", range(1, 1 + portion(10)))
 def test_random_requests_are_answered_as_a_real_broker_answers_them(both: Duel, seed: int) -> None:
     both.play(seed, STEPS)
 

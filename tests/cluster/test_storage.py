@@ -18,6 +18,7 @@ from quorate.codecs.batches import BatchRecord, read_batches
 from quorate.coordinator.log import AppendError
 from tests.cluster.folder import NOW_MS, SMALL, Folder, Lost, Writer, batch, facts
 from tests.cluster.folder import folder as folder
+from tests.extent import portion
 
 writes = st.tuples(
     st.just("write"), st.integers(-1, 2), st.integers(1, 4), st.integers(0, 1), st.booleans(), st.integers(0, 300)
@@ -29,7 +30,7 @@ steps = st.lists(
 
 
 @given(steps=steps, data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=portion(60), deadline=None)
 def test_after_a_power_failure_at_any_byte_the_log_is_as_it_was_after_one_of_the_last_writes_and_has_what_was_flushed(
     steps: list[tuple[object, ...]], data: st.DataObject
 ) -> None:

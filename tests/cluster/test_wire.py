@@ -44,6 +44,7 @@ from tests.cluster.features import switch_on
 from tests.cluster.test_log import batch
 from tests.cluster.wire import Wire
 from tests.codecs.strategies import messages
+from tests.extent import portion
 
 
 @pytest.fixture
@@ -176,7 +177,7 @@ def test_any_bytes_are_a_header_or_an_error(data: bytes) -> None:
     assert 0 <= header.body <= len(data)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=portion(60), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(data=st.data())
 def test_garbage_in_bodies_does_no_harm(one: EmbeddedCluster, data: st.DataObject) -> None:
     key = data.draw(st.sampled_from(sorted(APIS)))
@@ -190,7 +191,7 @@ def test_garbage_in_bodies_does_no_harm(one: EmbeddedCluster, data: st.DataObjec
     assert one.core.failures == []
 
 
-@settings(max_examples=200, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=portion(200), suppress_health_check=list(HealthCheck), deadline=None)
 @given(data=st.data())
 def test_whatever_a_request_says_it_is_answered_or_its_connection_closed(
     one: EmbeddedCluster, data: st.DataObject

@@ -31,6 +31,7 @@ from quorate.codecs.json_form import from_json, to_json, to_kafka_json
 from quorate.codecs.message import OWN_TAG, FieldSpec, MessageSpec, tagged
 from tests.codecs.strategies import KAFKA, damaged, messages
 from tests.codecs.test_schemas import as_schema, own_fields, tags_of
+from tests.extent import portion
 from tests.oracle.client import Answer, Oracle
 from tests.oracle.fixtures import need_oracle
 from tests.oracle.schemas import facts, schema
@@ -82,7 +83,7 @@ SOME_VERSIONS = pytest.mark.parametrize(
 SOME_VERSIONS_OF_KAFKA = pytest.mark.parametrize(
     ("spec", "version"), [pytest.param(s, v, id=f"{s.name}-v{v}") for s in KAFKAS for v in turning_points(s)]
 )
-FEWER = settings(max_examples=10)  # for each version of each message
+FEWER = settings(max_examples=portion(10))  # for each version of each message
 
 
 def as_kafka_shows(body: Any) -> Any:
@@ -227,7 +228,7 @@ def test_kafka_writes_the_same_bytes_and_the_same_json(
 
 @pytest.mark.oracle
 @EACH_MESSAGE
-@settings(max_examples=20)
+@settings(max_examples=portion(20))
 @given(data=st.data())
 def test_unknown_tags_are_kept_where_kafka_keeps_them(oracle: Oracle, spec: MessageSpec, data: st.DataObject) -> None:
     version = data.draw(st.sampled_from(versions(spec)))
@@ -240,7 +241,7 @@ def test_unknown_tags_are_kept_where_kafka_keeps_them(oracle: Oracle, spec: Mess
 
 @pytest.mark.oracle
 @EACH_MESSAGE
-@settings(max_examples=20)
+@settings(max_examples=portion(20))
 @given(data=st.data())
 def test_a_version_refuses_what_it_refuses_in_kafka(oracle: Oracle, spec: MessageSpec, data: st.DataObject) -> None:
     """A message made for one version and written in another: fields that are not ignorable, and nulls, may not get lost."""
@@ -260,7 +261,7 @@ def test_a_version_refuses_what_it_refuses_in_kafka(oracle: Oracle, spec: Messag
 
 @pytest.mark.oracle
 @EACH_MESSAGE
-@settings(max_examples=20)
+@settings(max_examples=portion(20))
 @given(data=st.data())
 def test_damaged_bytes_are_read_or_refused_as_kafka_does(
     oracle: Oracle, spec: MessageSpec, data: st.DataObject

@@ -17,6 +17,7 @@ from quorate.codecs.batches import (
     read_batches,
 )
 from tests.codecs.batch_strategies import Written, batches
+from tests.extent import portion
 from tests.oracle.client import Oracle, OracleError
 
 pytestmark = pytest.mark.oracle
@@ -118,19 +119,19 @@ def assert_read_alike(oracle: Oracle, data: bytes) -> None:
 
 
 @given(written=batches())
-@settings(max_examples=150)
+@settings(max_examples=portion(150))
 def test_kafka_reads_what_we_write(oracle, written):
     assert_read_alike(oracle, written.data)
 
 
 @given(written=batches())
-@settings(max_examples=150)
+@settings(max_examples=portion(150))
 def test_we_read_what_kafka_writes(oracle, written):
     assert_read_alike(oracle, kafka_write(oracle, written))
 
 
 @given(magic=st.sampled_from([0, 1, 2]), data=st.data())
-@settings(max_examples=150)
+@settings(max_examples=portion(150))
 def test_uncompressed_bytes_are_those_of_kafka(oracle, magic, data):
     written = data.draw(batches(magic=magic, compression="none"))
     assert written.data == kafka_write(oracle, written)
@@ -174,7 +175,7 @@ def test_a_delete_horizon_is_the_base_of_the_timestamps(oracle):
 
 
 @given(written=st.lists(batches(magic=2), min_size=1, max_size=3), cut=st.integers(0, 200))
-@settings(max_examples=80)
+@settings(max_examples=portion(80))
 def test_a_torn_tail_ends_where_kafka_ends(oracle, written, cut):
     data = b"".join(one.data for one in written)
     data = data[: max(0, len(data) - cut)]
@@ -191,7 +192,7 @@ def test_a_torn_tail_ends_where_kafka_ends(oracle, written, cut):
 
 
 @given(written=batches(), position=st.integers(0, 1 << 20), bit=st.integers(0, 7))
-@settings(max_examples=200)
+@settings(max_examples=portion(200))
 def test_a_flipped_bit_is_noticed_where_kafka_notices_it(oracle, written, position, bit):
     """Kafka knows a bad CRC, a size that cannot be and a magic that it does not know. A flip in offset, leader epoch or length it takes."""
     data = bytearray(written.data)
@@ -218,7 +219,7 @@ def test_a_flipped_bit_is_noticed_where_kafka_notices_it(oracle, written, positi
     written=batches(magic=2, compression="none"),
     edits=st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), max_size=3),
 )
-@settings(max_examples=300)
+@settings(max_examples=portion(300))
 def test_records_that_break_the_format_break_it_for_kafka(oracle, written, edits):
     """With a right CRC over wrong bytes: the same records come before the damage, and damage is what Kafka takes for damage."""
     data = bytearray(written.data)

@@ -41,6 +41,7 @@ from quorate.codecs.messages import (
 from quorate.codecs.records import Record
 from tests.codecs.captures import PARTITIONS
 from tests.codecs.strategies import RECORD_VERSIONS, damaged, records, records_of, version_id
+from tests.extent import portion
 
 Raw = tuple[bytes | None, bytes | None]
 
@@ -99,7 +100,7 @@ def test_a_captured_log_is_the_same_in_columns(partition: Any) -> None:
 
 @pytest.mark.parametrize(("record_type", "version"), RECORD_VERSIONS, ids=version_id)
 @given(data=st.data())
-@settings(max_examples=15)
+@settings(max_examples=portion(15))
 def test_generated_records_of_each_type_and_version(record_type: Any, version: int, data: st.DataObject) -> None:
     found = data.draw(st.lists(records_of(record_type, version), min_size=1, max_size=6))
     repeats = data.draw(st.sampled_from([1, 20]))  # more lists than are walked one by one
@@ -108,7 +109,7 @@ def test_generated_records_of_each_type_and_version(record_type: Any, version: i
 
 
 @given(data=st.data(), topic=st.sampled_from(list(RECORD_TYPES)))
-@settings(max_examples=150)
+@settings(max_examples=portion(150))
 def test_mixes_with_damage(data: st.DataObject, topic: str) -> None:
     raw: list[Raw] = []
     for record in data.draw(st.lists(records(topic), min_size=1, max_size=12)):
@@ -131,7 +132,7 @@ def test_mixes_with_damage(data: st.DataObject, topic: str) -> None:
         st.tuples(st.none() | st.binary(max_size=60), st.none() | st.binary(max_size=200)), min_size=1, max_size=40
     )
 )
-@settings(max_examples=200)
+@settings(max_examples=portion(200))
 def test_arbitrary_bytes(raw: list[Raw]) -> None:
     typed: list[Raw] = [
         (None if key is None else bytes([0, i % 26]) + key, value) for i, (key, value) in enumerate(raw)
@@ -334,7 +335,7 @@ def tagged_sections(draw: st.DrawFn, tags: list[int]) -> bytes:
 
 @pytest.mark.parametrize(("record_type", "version"), TAGGED, ids=version_id)
 @given(data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=portion(40))
 def test_tagged_sections_that_kafka_does_not_write(record_type: Any, version: int, data: st.DataObject) -> None:
     known = {field.name: field for field in record_type.value.fields if field.tag is not None}
     defaults = {name: field.default for name, field in known.items()}
@@ -359,7 +360,7 @@ def test_all_kinds_of_binary_arrays_are_taken(kind: pa.DataType) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=portion(30))
 def test_dictionary_encoded_keys_are_the_same_keys(data: st.DataObject) -> None:
     raw: list[Raw] = [
         encode_record(record) for record in data.draw(st.lists(records(CONSUMER_OFFSETS), min_size=1, max_size=8))

@@ -45,6 +45,7 @@ from quorate.codecs.sticky_user_data import (
     encode_sticky_user_data,
 )
 from tests.codecs.strategies import RECORD_VERSIONS, records_of, version_id
+from tests.extent import portion
 
 SUBSCRIPTION = ConsumerProtocolSubscription(
     topics=("a",), rack_id="r1", owned_partitions=(ProtocolTopicPartition(topic="a", partitions=(0, 2)),)
@@ -71,7 +72,7 @@ def classic_group(
 
 @pytest.mark.parametrize(("record_type", "version"), RECORD_VERSIONS, ids=version_id)
 @given(data=st.data())
-@settings(max_examples=15)
+@settings(max_examples=portion(15))
 def test_there_and_back(record_type: Any, version: int, data: st.DataObject) -> None:
     record = data.draw(records_of(record_type, version))
     own = json.loads(json.dumps(to_json(open_nested(record.value), version)))

@@ -12,11 +12,12 @@ from quorate.codecs.exact import decode_exactly
 from quorate.codecs.layout import layout, record_key_layout, record_value_layout
 from quorate.codecs.messages import GroupMetadataKey, MemberMetadata, OffsetCommitValue
 from tests.codecs.strategies import RECORD_VERSIONS, damaged, records_of, version_id
+from tests.extent import portion
 
 
 @pytest.mark.parametrize(("record_type", "version"), RECORD_VERSIONS, ids=version_id)
 @given(data=st.data())
-@settings(max_examples=15)
+@settings(max_examples=portion(15))
 def test_builds_and_parses_what_the_generated_code_does(record_type: Any, version: int, data: st.DataObject) -> None:
     record = data.draw(records_of(record_type, version))
     key, value = encode_record(record)
@@ -27,7 +28,7 @@ def test_builds_and_parses_what_the_generated_code_does(record_type: Any, versio
 
 
 @given(data=st.data(), case=st.sampled_from(RECORD_VERSIONS))
-@settings(max_examples=300)
+@settings(max_examples=portion(300))
 def test_the_generated_decoder_refuses_what_the_layout_refuses(data: st.DataObject, case: Any) -> None:
     """A damaged value is either read alike by both or refused by both; the fast path never reads more into bytes than the exact one."""
     record_type, version = case

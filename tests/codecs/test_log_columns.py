@@ -31,6 +31,7 @@ from quorate.codecs.log.model import LogError
 from quorate.codecs.messages import OffsetCommitKey, OffsetCommitValue
 from tests.codecs.captures import CAPTURES, PARTITIONS
 from tests.codecs.test_columns import columns_of, problem_of
+from tests.extent import portion
 
 Rows = dict[str, list[Any]]
 
@@ -307,7 +308,7 @@ def test_a_length_that_is_impossible_ends_the_search(seed: int) -> None:
     behind=st.integers(0, 100),
     seed=st.integers(0, 1 << 32),
 )
-@settings(max_examples=150)
+@settings(max_examples=portion(150))
 def test_one_computation_checks_all_crcs(sizes: list[int], before: int, behind: int, seed: int) -> None:
     random = Random(seed)
     bodies = [random.randbytes(size) for size in sizes]

@@ -16,11 +16,12 @@ from quorate.codecs.log import read_segment
 from quorate.codecs.log.model import LogEntry, LogProblem
 from tests.codecs.batch_strategies import batches
 from tests.codecs.captures import PARTITIONS
+from tests.extent import portion
 
 SEGMENTS = [segment.read_bytes() for captured in PARTITIONS for segment in captured.segments]
 LIMIT = 1 << 20
 
-few = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(max_examples=portion(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 many = settings(max_examples=20_000, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 

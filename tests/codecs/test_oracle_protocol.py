@@ -24,6 +24,7 @@ from quorate.codecs.sticky_user_data import (
     encode_sticky_user_data,
 )
 from tests.codecs.strategies import damaged, messages
+from tests.extent import portion
 from tests.oracle.client import Oracle
 
 pytestmark = pytest.mark.oracle
@@ -83,7 +84,7 @@ def test_a_newer_version_is_read_as_the_newest_known(
 
 @EACH_MESSAGE
 @EACH_VERSION
-@settings(max_examples=200)
+@settings(max_examples=portion(200))
 @given(data=st.data())
 def test_damaged_bytes_are_read_or_refused_as_kafka_does(
     oracle: Oracle, op: str, cls: type[Any], decode: Decode, version: int, data: st.DataObject
@@ -165,7 +166,7 @@ def test_kafka_reads_our_sticky_user_data_of_both_versions(
     assert decode_sticky_user_data(written) == message
 
 
-@settings(max_examples=300)
+@settings(max_examples=portion(300))
 @given(data=st.data())
 def test_damaged_sticky_user_data_is_read_as_kafka_does(oracle: Oracle, data: st.DataObject) -> None:
     version = data.draw(st.sampled_from([0, 1]))

@@ -30,12 +30,13 @@ from quorate.codecs.records import (
 from quorate.codecs.wire import StructType, default_of
 from tests.codecs.newer_fields import has_newer_fields
 from tests.codecs.strategies import KAFKA, RECORD_VERSIONS, damaged, messages, records, records_of, version_id
+from tests.extent import portion
 from tests.oracle.client import Oracle, OracleError
 
 pytestmark = pytest.mark.oracle
 
 EACH_VERSION = pytest.mark.parametrize(("record_type", "version"), RECORD_VERSIONS, ids=version_id)
-FEWER = settings(max_examples=50)  # for each version of each record type; `make fuzz` tries more
+FEWER = settings(max_examples=portion(50))  # for each version of each record type; `make fuzz` tries more
 
 
 def hexed(data: bytes | None) -> str | None:

@@ -43,6 +43,7 @@ from quorate.codecs.messages import (
 from quorate.codecs.records import _KEYS, encode_message, record_type_of
 from quorate.codecs.wire import Array, Int32, String
 from tests.codecs.strategies import damaged, records
+from tests.extent import portion
 
 KEY = bytes.fromhex("000300026367")  # ConsumerGroupMetadata of "cg"
 VALUE = bytes.fromhex("000000000005010008fffffffffffffffe")
@@ -261,7 +262,7 @@ def test_records_survive_pickling_and_hash(record: CoordinatorRecord) -> None:
 
 
 @given(data=st.data(), topic=st.sampled_from(list(RECORD_TYPES)))
-@settings(max_examples=300)
+@settings(max_examples=portion(300))
 def test_nothing_raises_and_nothing_is_lost(data: st.DataObject, topic: str) -> None:
     key, value = encode_record(data.draw(records(topic)))
     assert key is not None
@@ -286,7 +287,7 @@ def test_nothing_raises_and_nothing_is_lost(data: st.DataObject, topic: str) -> 
     value=st.none() | st.binary(max_size=100),
     topic=st.sampled_from(list(RECORD_TYPES)),
 )
-@settings(max_examples=300)
+@settings(max_examples=portion(300))
 def test_arbitrary_bytes_are_values(key: bytes | None, value: bytes | None, topic: str) -> None:
     record = decode_record(key, value, topic=topic)
     if not isinstance(record, CoordinatorRecord):

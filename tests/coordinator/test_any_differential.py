@@ -14,6 +14,7 @@ from tests.coordinator.classic_scripts import ClassicHistory, NamedDuel
 from tests.coordinator.minimise import minimised
 from tests.coordinator.mixed_scripts import MixedHistory
 from tests.coordinator.scripts import Declared, Differs
+from tests.extent import portion
 from tests.oracle.client import Oracle
 
 pytestmark = pytest.mark.oracle
@@ -31,12 +32,12 @@ def play(oracle: Oracle, seed: int, kind: type[AnyHistory | ClassicHistory | Mix
         raise minimised(oracle, duel.script, duel.note, kind=NamedDuel) or found from None
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(portion(60)))
 def test_any_requests_are_answered_as_by_kafka(oracle: Oracle, seed: int) -> None:
     play(oracle, seed, AnyHistory)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(portion(20)))
 @pytest.mark.parametrize("kind", [ClassicHistory, MixedHistory])
 def test_any_requests_amid_a_groups_life_are_answered_as_by_kafka(
     oracle: Oracle, kind: type[ClassicHistory | MixedHistory], seed: int

@@ -47,11 +47,12 @@ from tests.coordinator.bulk_logs import (
 )
 from tests.coordinator.captures import CAPTURES, entries, folders
 from tests.coordinator.snapshots import snapshot
+from tests.extent import portion
 
 FOLDERS = [path for capture in sorted(CAPTURES.iterdir()) for path in folders(capture.name)]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=portion(400), deadline=None)
 @given(STEPS, st.lists(st.integers(0, 20), max_size=4), st.sampled_from([1, 10, 1 << 20]), st.sampled_from(OFFSETS))
 def test_any_log_loads_as_it_replays(steps: list[Step], sizes: list[int], most: int, offset_of: OffsetOf) -> None:
     state = CoordinatorState()
@@ -61,7 +62,7 @@ def test_any_log_loads_as_it_replays(steps: list[Step], sizes: list[int], most: 
     assert snapshot(state) == snapshot(replayed(steps, offset_of))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=portion(100), deadline=None)
 @given(STEPS, STEPS, st.sampled_from(OFFSETS))
 def test_a_state_that_is_not_empty_goes_on(before: list[Step], after: list[Step], offset_of: OffsetOf) -> None:
     state = replayed(before, offset_of)
@@ -69,7 +70,7 @@ def test_a_state_that_is_not_empty_goes_on(before: list[Step], after: list[Step]
     assert snapshot(state) == snapshot(replayed([*before, *after], offset_of))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=portion(150), deadline=None)
 @given(
     STEPS,
     st.lists(st.integers(1, 9), max_size=9),

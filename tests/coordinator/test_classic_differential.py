@@ -11,6 +11,7 @@ import pytest
 from tests.coordinator.classic_scripts import ClassicHistory, NamedDuel
 from tests.coordinator.minimise import minimised
 from tests.coordinator.scripts import Differs
+from tests.extent import portion
 from tests.oracle.client import Oracle
 
 pytestmark = pytest.mark.oracle
@@ -26,7 +27,7 @@ def play(oracle: Oracle, seed: int, **kind: Any) -> None:
         raise minimised(oracle, duel.script, duel.note, kind=NamedDuel) or found from None
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(portion(25)))
 def test_histories_of_two_groups_are_kafkas(oracle: Oracle, seed: int) -> None:
     play(oracle, seed)
 

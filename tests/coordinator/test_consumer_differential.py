@@ -11,6 +11,7 @@ import pytest
 from tests.coordinator.consumer_scripts import History
 from tests.coordinator.minimise import minimised
 from tests.coordinator.scripts import Differs, Duel
+from tests.extent import portion
 from tests.oracle.client import Oracle
 
 STEPS = 40
@@ -24,7 +25,7 @@ def play(oracle: Oracle, seed: int, **kind: Any) -> None:
         raise minimised(oracle, duel.lines, duel.note) or found from None
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(portion(60)))
 def test_histories_with_everything_are_kafkas(oracle: Oracle, seed: int) -> None:
     play(oracle, seed)
 

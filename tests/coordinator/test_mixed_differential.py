@@ -13,6 +13,7 @@ from tests.coordinator.classic_scripts import NamedDuel
 from tests.coordinator.minimise import minimised
 from tests.coordinator.mixed_scripts import MixedHistory
 from tests.coordinator.scripts import Differs
+from tests.extent import portion
 from tests.oracle.client import Oracle
 
 pytestmark = pytest.mark.oracle
@@ -28,7 +29,7 @@ def play(oracle: Oracle, seed: int, **kind: Any) -> None:
         raise minimised(oracle, duel.script, duel.note, kind=NamedDuel) or found from None
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(portion(30)))
 def test_histories_with_everything_are_kafkas(oracle: Oracle, seed: int) -> None:
     play(oracle, seed)
 

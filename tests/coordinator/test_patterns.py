@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from quorate.coordinator.consumer.patterns import PatternError, compiled
 from tests.coordinator.test_consumer_groups import words
+from tests.extent import portion
 from tests.oracle.client import Oracle
 
 NAMES = (
@@ -88,7 +89,7 @@ def patterns(draw: st.DrawFn) -> str:
 
 
 @pytest.mark.oracle
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=portion(1000), deadline=None)
 @given(pattern=patterns())
 @example(r"\Q\C\E\é")
 def test_generated_patterns_mean_what_re2j_makes_of_them(oracle: Oracle, pattern: str) -> None:

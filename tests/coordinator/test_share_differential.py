@@ -10,12 +10,13 @@ import pytest
 from tests.coordinator.minimise import minimised
 from tests.coordinator.scripts import Differs, Duel
 from tests.coordinator.share_scripts import ShareHistory
+from tests.extent import portion
 from tests.oracle.client import Oracle
 
 STEPS = 40
 
 
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.parametrize("seed", range(portion(80)))
 def test_histories_of_share_groups_are_kafkas(oracle: Oracle, seed: int) -> None:
     duel = Duel(oracle, note=f"seed {seed}")
     try:

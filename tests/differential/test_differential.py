@@ -16,6 +16,7 @@ from tests.codecs.newer_fields import has_newer_fields
 from tests.codecs.strategies import KAFKA, damaged, records
 from tests.differential.compare import compare
 from tests.differential.driver import answers
+from tests.extent import portion
 from tests.oracle.client import Oracle
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -102,7 +103,7 @@ def codec_ops(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 @pytest.mark.oracle
-@settings(max_examples=300)
+@settings(max_examples=portion(300))
 @given(ops=codec_ops())
 def test_generated_scripts_give_the_same_answers(oracle: Oracle, ops: list[dict[str, Any]]) -> None:
     lines = [json.dumps({"id": number, **op}) for number, op in enumerate(ops)]

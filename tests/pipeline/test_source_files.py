@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from quorate.codecs.batches import BatchRecord, encode_batch
 from quorate.pipeline.source import ConsumerOffsets
 from tests.codecs.segments import group_epoch
+from tests.extent import portion
 from tests.pipeline.conftest import CAPTURES
 from tests.pipeline.generated import damage, write_log
 from tests.pipeline.reading import by_place, expected, rows_of, splits_of
@@ -28,7 +29,7 @@ def test_rows_of_real_brokers_are_the_entries_of_read_log_field_for_field(log: P
     assert by_place(rows_of(log, isolation_level=isolation_level)) == by_place(wanted)
 
 
-@settings(max_examples=30)
+@settings(max_examples=portion(30))
 @given(SEEDS, LEVELS, st.integers(1, 6000), st.booleans())
 def test_tasks_of_any_size_have_the_rows_of_the_whole_log(
     tmp_path_factory: pytest.TempPathFactory, seed: int, level: str, size: int, damaged: bool
@@ -97,7 +98,7 @@ def test_one_hot_segment_is_cut_into_tasks_of_like_size_and_small_partitions_sha
     assert len(tasks(tmp_path / "small", 32 << 20)) == 1
 
 
-@settings(max_examples=20)
+@settings(max_examples=portion(20))
 @given(SEEDS, LEVELS, st.lists(st.integers(0, 300), min_size=1, max_size=4))
 def test_ranges_of_offsets_one_after_the_other_have_the_rows_of_the_whole_log(
     tmp_path_factory: pytest.TempPathFactory, seed: int, level: str, borders: list[int]

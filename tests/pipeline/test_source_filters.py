@@ -36,6 +36,7 @@ from quorate.codecs import CoordinatorRecord, encode_record
 from quorate.codecs.batches import BatchRecord, encode_batch
 from quorate.codecs.messages import OffsetCommitKey, OffsetCommitValue
 from quorate.pipeline.source import ConsumerOffsets, _FilteringReader
+from tests.extent import portion
 from tests.pipeline.generated import START_MS, write_log
 from tests.pipeline.reading import EPOCH, rows_of
 
@@ -111,7 +112,7 @@ def all_rows(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], tuple[
     return made
 
 
-@settings(max_examples=100)
+@settings(max_examples=portion(100))
 @given(st.integers(0, 5), st.lists(filters(), min_size=1, max_size=3), st.sampled_from([2000, 1 << 20]))
 def test_rows_for_which_all_filters_hold_are_read(
     all_rows: Callable[[int], tuple[Path, list[dict[str, Any]]]], seed: int, pushed: list[Filter], size: int

@@ -15,6 +15,7 @@ from quorate.pipeline.streaming.group_rows import Packed, entry
 from quorate.pipeline.streaming.lag import COLUMNS, LagProcessor
 from quorate.pipeline.streaming.watch import Limits
 from tests.coordinator.captures import folders
+from tests.extent import portion
 from tests.pipeline.jobs import NAMES, table_of
 from tests.pipeline.processors import Driver, grouped
 
@@ -162,7 +163,7 @@ def brute(rows: list[tuple[Any, ...]]) -> dict[tuple[str, int], tuple[int, int, 
     return found
 
 
-@settings(max_examples=60)
+@settings(max_examples=portion(60))
 @given(st.integers(0, 1 << 32))
 def test_lags_are_those_of_all_commits_and_snapshots_whatever_comes_first(seed: int) -> None:
     random = Random(seed)

@@ -14,6 +14,7 @@ from quorate.pipeline.streaming.keyed import readable
 from quorate.pipeline.streaming.rebalances import RebalancesProcessor
 from quorate.pipeline.streaming.state import StateProcessor
 from tests.coordinator.captures import folders
+from tests.extent import portion
 from tests.pipeline.jobs import NAMES, replay, stored_rows, table_of
 from tests.pipeline.made_up import random_commits, random_groups
 from tests.pipeline.processors import Driver, grouped
@@ -129,7 +130,7 @@ def test_the_rebalances_of_all_captures_are_those_of_the_whole_log_after_any_mic
     assert check_rebalances(captures(), Random(4)) > 100
 
 
-@settings(max_examples=10)
+@settings(max_examples=portion(10))
 @given(st.integers(0, 10_000), st.randoms(use_true_random=False))
 def test_made_up_logs_have_the_state_of_a_replay_after_any_micro_batch(seed: int, random: Random) -> None:
     check_state(made_up(seed), random, writes=True)

@@ -17,6 +17,7 @@ from quorate.coordinator.state import CoordinatorState
 from quorate.coordinator.state.computation import Phase
 from quorate.coordinator.state.consumer import ConsumerGroup, offer_of
 from tests.coordinator.client_assignors.scene import CLICKS, ORDERS, Scene, installed, topic
+from tests.extent import portion
 
 NAMES = st.sampled_from("ABCDE")
 ASSIGNORS: list[Assignor] = [RangeAssignor(), client_assignor("sticky"), server_assignor("uniform")]
@@ -279,4 +280,4 @@ def content(state: CoordinatorState) -> dict[str, Any]:
 
 
 TestComputing = Computing.TestCase
-TestComputing.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
+TestComputing.settings = settings(max_examples=portion(150), stateful_step_count=50, deadline=None)

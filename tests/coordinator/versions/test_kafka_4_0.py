@@ -12,11 +12,16 @@ from tests.coordinator.consumer_scripts import History
 from tests.coordinator.minimise import minimised
 from tests.coordinator.mixed_scripts import MixedHistory
 from tests.coordinator.scripts import Differs
+from tests.extent import portion
 from tests.oracle.client import Oracle
 
 pytestmark = pytest.mark.oracle
 
-SEEDS = {History: (*range(24), 65), ClassicHistory: range(12), MixedHistory: (*range(23), 28, 41)}
+SEEDS = {
+    History: (*range(portion(24)), 65),
+    ClassicHistory: range(portion(12)),
+    MixedHistory: (*range(portion(23)), 28, 41),
+}
 """The seeds behind the first show what few histories do: an expression that is dropped, a policy that is against classic members, groups that become classic."""
 
 
