@@ -1,6 +1,6 @@
 """`quorate serve`: the embedded cluster as a development Kafka, for clients in any language, until it is told to end.
 
-Only options, what is printed, and signals are here; the brokers are `EmbeddedKafka`'s, what is said over HTTP is that of `quorate.integration.metrics`.
+Only options, what is printed, and signals are here; the brokers are `EmbeddedCluster`'s, what is said over HTTP is that of `quorate.integration.metrics`.
 """
 
 import errno
@@ -28,7 +28,8 @@ from quorate.cli.errors import UserError, note
 from quorate.cli.output import echo_lines, next_steps, table_lines
 
 if TYPE_CHECKING:
-    from quorate.integration.embedded import EmbeddedKafka
+    from quorate.cluster.embedded import EmbeddedCluster
+    from quorate.cluster.security import SecurityProtocol
 
 __all__ = ["serve"]
 
@@ -108,7 +109,7 @@ def serve(
     accept_data_loss: bool,
     kafka_version: str | None,
     properties: tuple[str, ...],
-    security: str,
+    security: "SecurityProtocol",
     password: str | None,
     metrics_port: int | None,
     verbose: bool,
@@ -127,14 +128,18 @@ def serve(
         raise UserError(f"--password: clients need none with --security {security}", "use SASL_SSL or SASL_PLAINTEXT")
     if accept_data_loss and data is None:
         raise UserError("--accept-data-loss works only with a data directory", "name it: --data DIR")
-    options: dict[str, Any] = {"version": kafka_version} if kafka_version is not None else {}
+    from quorate.cluster.embedded import EmbeddedCluster
+    from quorate.cluster.interface import TEST_PROPERTIES
+    from quorate.cluster.turns import collect_rarely
+
     began = time.monotonic()
     with ExitStack() as stack:
         ended = stack.enter_context(_signals())
-        kafka = _start(
+        kafka = EmbeddedCluster(
             brokers=count,
             racks=named,
-            properties=broker_properties(count, read_properties(properties)),
+            version=kafka_version,
+            properties={**TEST_PROPERTIES, **broker_properties(count, read_properties(properties))},
             data=data,
             accept_data_loss=accept_data_loss,
             ports=[port + number for number in range(count)] if port else None,
@@ -143,16 +148,16 @@ def serve(
             security=security,
             password=password,
             metered=metrics_port is not None,
-            on_progress=note if verbose else _say_nothing,
-            **options,
+            on_note=note if verbose else None,
         )
+        with _remedies():
+            stack.enter_context(kafka)
         stack.callback(kafka.close, grace_ms=GRACE_MS)
+        kafka.wait_ready()
         if not verbose:  # else it was said when it was noticed
-            for text in kafka.embedded.core.start_notes:
+            for text in kafka.start_notes:
                 note(text)
         http = None
-        from quorate.cluster.turns import collect_rarely
-
         if metrics_port is not None:
             from quorate.cluster.broker import endpoint
 
@@ -163,16 +168,9 @@ def serve(
         collect_rarely()
         ended.wait()
         note("stopping")
-    core = kafka.embedded.core
-    failures = core.failures
-    if failures:
-        raise UserError(
-            f"{core.failure_count} requests failed by a fault of quorate's own; the first:", *failures[0].splitlines()
-        )
-
-
-def _say_nothing(text: str) -> None:
-    """What brokers notice is not asked for."""
+    if kafka.failures:
+        count, first = kafka.core.failure_count, kafka.failures[0]
+        raise UserError(f"{count} requests failed by a fault of quorate's own; the first:", *first.splitlines())
 
 
 @contextmanager
@@ -194,29 +192,25 @@ def _signals() -> Iterator[threading.Event]:
             signal.signal(one, handler)
 
 
-def _start(**options: Any) -> "EmbeddedKafka":
+@contextmanager
+def _remedies() -> Iterator[None]:
+    """Say what to do about an address that brokers cannot have, by the names of the options."""
     from quorate.cluster.errors import ClusterError
-    from quorate.integration.embedded import EmbeddedKafka
 
     try:
-        return EmbeddedKafka(**options)
+        yield
     except ClusterError as error:
-        raise UserError(error.message, *(error.remedy or _remedy(error.message))) from None
-
-
-def _remedy(message: str) -> list[str]:
-    """What to do about an address that brokers cannot have, in the words of the options."""
-    if "choose another" in message and "cannot listen" in message:
-        return ["other ports: --port N; free ones: --port 0"]
-    return (
-        ["--host is where to listen; what clients are told may be another: --advertise"]
-        if "cannot listen" in message
-        else []
-    )
+        if "cannot listen" not in error.message:
+            raise
+        port, host = (
+            "other ports: --port N; free ones: --port 0",
+            "--host is where to listen; what clients are told may be another: --advertise",
+        )
+        raise UserError(error.message, port if "choose another" in error.message else host) from None
 
 
 @contextmanager
-def _http(kafka: "EmbeddedKafka", host: str, port: int) -> Iterator[int]:
+def _http(kafka: "EmbeddedCluster", host: str, port: int) -> Iterator[int]:
     try:
         from quorate.integration.metrics import serving_http
     except ModuleNotFoundError as error:
@@ -237,7 +231,7 @@ def _http(kafka: "EmbeddedKafka", host: str, port: int) -> Iterator[int]:
         server.__exit__(None, None, None)
 
 
-def _json(kafka: "EmbeddedKafka", http: str | None) -> str:
+def _json(kafka: "EmbeddedCluster", http: str | None) -> str:
     return json.dumps(
         {
             "bootstrap_servers": kafka.bootstrap_servers,
@@ -249,7 +243,9 @@ def _json(kafka: "EmbeddedKafka", http: str | None) -> str:
     )
 
 
-def _lines(kafka: "EmbeddedKafka", http: str | None, data: Path | None, security: str, took_ms: float) -> Iterator[str]:
+def _lines(
+    kafka: "EmbeddedCluster", http: str | None, data: Path | None, security: str, took_ms: float
+) -> Iterator[str]:
     brokers = kafka.brokers
     number = f"{len(brokers)} broker{'s' if len(brokers) > 1 else ''}"
     yield click.style(f"Kafka {brokers[0].version}, embedded: {number}, ready in {took_ms:.0f} ms", bold=True)

@@ -9,11 +9,15 @@ from quorate.cluster.clock import Clock, ManualClock, RealClock
 from quorate.cluster.embedded import EmbeddedCluster
 from quorate.cluster.errors import ClusterError
 from quorate.cluster.faults import Corrupt, Delay, Disconnect, Error, Silence, WaitFor
+from quorate.cluster.interface import TEST_PROPERTIES, BrokerInfo, Cluster
 from quorate.cluster.security import Security, make_certificate
 from quorate.cluster.storage.file_log import FileLog
 
 __all__ = [
+    "TEST_PROPERTIES",
+    "BrokerInfo",
     "Clock",
+    "Cluster",
     "ClusterError",
     "Corrupt",
     "Delay",

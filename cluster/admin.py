@@ -1,5 +1,6 @@
 """What any client can tell a Kafka cluster over its protocol, as one call each that returns when it has taken effect. kafka-python does the talking."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property
@@ -11,6 +12,7 @@ from quorate.assignors import Topology
 from quorate.cluster.errors import ClusterError
 from quorate.cluster.waiting import wait_for
 from quorate.codecs import CONSUMER_OFFSETS, Uuid, read_live
+from quorate.coordinator.partitioning import partition_for
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
@@ -24,16 +26,16 @@ HIDDEN = "(hidden)"
 """The value of a setting that brokers tell nobody."""
 
 
-class AdminOperations:
+class AdminOperations(ABC):
     """Topics, partitions, replicas, configurations and coordinators of the cluster at `client_config`."""
 
     timeout_ms: int = 60_000
     """How long to wait for anything that the cluster was told to do."""
 
     @property
+    @abstractmethod
     def bootstrap_servers(self) -> str:
         """Addresses for clients on this host: "127.0.0.1:port" of every broker, separated by commas."""
-        raise NotImplementedError
 
     @property
     def client_config(self) -> dict[str, Any]:
@@ -41,13 +43,20 @@ class AdminOperations:
         return {"bootstrap_servers": self.bootstrap_servers}
 
     @property
+    @abstractmethod
     def answering_servers(self) -> str:
         """`bootstrap_servers` without brokers that are known not to answer now: a client that begins with a frozen one waits for half a minute."""
-        return self.bootstrap_servers
+
+    @abstractmethod
+    def wait_ready(self) -> None:
+        """Wait until every broker that was started is registered and unfenced and each partition of `__consumer_offsets` has a leader."""
 
     @cached_property
     def admin(self) -> "KafkaAdminClient":
         """A client for what is not wrapped here. It is closed with the cluster and whenever a broker comes or goes: ask for it anew then."""
+        return self._make_admin()
+
+    def _make_admin(self) -> "KafkaAdminClient":
         from kafka import KafkaAdminClient
 
         config = {**self.client_config, "bootstrap_servers": self.answering_servers}
@@ -168,6 +177,18 @@ class AdminOperations:
 
         wait_for(f"{topic} has {partitions} partitions with leaders", led, self.timeout_ms)
 
+    def wait_in_sync(self) -> None:
+        """Wait until every replica of every topic is in sync."""
+
+        def caught_up() -> bool:
+            return all(
+                set(part["isr_nodes"]) == set(part["replica_nodes"])
+                for topic in self.admin.describe_topics()
+                for part in topic["partitions"]
+            )
+
+        wait_for("all replicas are in sync", caught_up, self.timeout_ms, every_ms=300)
+
     def _as_each_broker_sees(self, topic: str) -> Iterator[dict[str, Any]]:
         """A topic's metadata, asked of each broker that is up."""
         for broker in self._brokers_up():
@@ -209,25 +230,28 @@ class AdminOperations:
 
     def coordinator_of(self, group: str) -> int:
         """The broker that coordinates a group."""
-        partition = self.describe_topic(CONSUMER_OFFSETS)["partitions"]
-        leaders = {part["partition_index"]: part["leader_id"] for part in partition}
-        leader: int = leaders[self.offsets_partition_of(group)]
+        leader: int = self._offsets_partition(group)["leader_id"]
         return leader
 
     def offsets_partition_of(self, group: str) -> int:
         """The partition of `__consumer_offsets` that holds a group."""
-        from quorate.coordinator.partitioning import partition_for
+        partition: int = self._offsets_partition(group)["partition_index"]
+        return partition
 
-        return partition_for(group, len(self.describe_topic(CONSUMER_OFFSETS)["partitions"]))
+    def _offsets_partition(self, group: str) -> dict[str, Any]:
+        """Metadata of the partition that holds a group. Brokers create the topic with the first group."""
+        if CONSUMER_OFFSETS not in self.admin.list_topics():
+            self.wait_ready()
+        partitions = self.describe_topic(CONSUMER_OFFSETS)["partitions"]
+        index = partition_for(group, len(partitions))
+        (found,) = [part for part in partitions if part["partition_index"] == index]
+        return dict(found)
 
     def move_coordinator(self, group: str, broker: int) -> None:
         """Make a broker the coordinator of a group, and of all groups of its offsets partition, by moving the partition's leadership."""
-        partition = self.offsets_partition_of(group)
-        (found,) = [
-            part for part in self.describe_topic(CONSUMER_OFFSETS)["partitions"] if part["partition_index"] == partition
-        ]
+        found = self._offsets_partition(group)
         others = [node for node in found["replica_nodes"] if node != broker]
-        self.reassign(CONSUMER_OFFSETS, {partition: [broker, *others][: len(found["replica_nodes"])]})
+        self.reassign(CONSUMER_OFFSETS, {found["partition_index"]: [broker, *others][: len(found["replica_nodes"])]})
 
     def read_offsets_topic(self, **options: Any) -> "Iterator[LogEntry]":
         """What `__consumer_offsets` holds now, decoded. `options` are those of `quorate.codecs.read_live`."""

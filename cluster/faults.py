@@ -256,21 +256,6 @@ class Faults:
         """Who waited for a request that the rule is for does not any more."""
         self._waiting = [one for one in self._waiting if one[0] is not rule]
 
-    # ---- the network
-
-    def outage(self, on: bool) -> None:
-        """Have clients reach no broker, or all again. Connections stay open, and nothing is answered. Called in the cluster's thread (`EmbeddedCluster.call`)."""
-        for broker in self.cluster.brokers.values():
-            broker.cut(on)
-
-    def isolate(self, *brokers: int, on: bool = True) -> None:
-        """Cut the network between these brokers and the others, or mend it: after `broker.session.timeout.ms` others lead in their place, though clients still reach them.
-
-        Called in the cluster's thread (`EmbeddedCluster.call`). Raises `ClusterError` for a broker that there is not.
-        """
-        for one in [self.cluster.need_broker(broker) for broker in brokers]:
-            one.lose_controller(on)
-
 
 def topics_of(request: Message) -> set[str]:
     """The names of topics in a request."""

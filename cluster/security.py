@@ -1,21 +1,34 @@
 """Who may connect: TLS, and logins by SASL (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; KIP-43, KIP-84, KIP-152). What is said about failures has no secrets in it."""
 
 import hmac
+import secrets
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from quorate.cluster.errors import ClusterError
 from quorate.cluster.scram import ScramCredentials
 from quorate.codecs.errors import QuorateError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["MECHANISMS", "Login", "LoginFailed", "Security", "make_certificate"]
+__all__ = [
+    "MECHANISMS",
+    "Login",
+    "LoginFailed",
+    "Security",
+    "SecurityProtocol",
+    "generate_security",
+    "make_certificate",
+]
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+SecurityProtocol = Literal["PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL"]
+_USER = "quorate"
+_MECHANISM = "SCRAM-SHA-512"
 
 
 _SCRAM_BYTES = 8 << 10
@@ -31,11 +44,12 @@ class LoginFailed(QuorateError):
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """What a cluster asks of its clients. `users`: name → password, no logins without any, and more by SCRAM that clients add (`quorate.cluster.scram`); `mechanisms`: those that are allowed; `tls`: the servers' side of it."""
+    """What a cluster asks of its clients. `users`: name → password, no logins without any, and more by SCRAM that clients add (`quorate.cluster.scram`); `mechanisms`: those that are allowed; `tls`: the servers' side of it; `client_config`: what kafka-python's clients are configured with for it."""
 
     users: Mapping[str, str] = field(default_factory=dict)
     mechanisms: tuple[str, ...] = MECHANISMS
     tls: ssl.SSLContext | None = None
+    client_config: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Login:
@@ -111,3 +125,29 @@ def make_certificate(folder: "Path") -> tuple[ssl.SSLContext, "Path"]:
     path = folder / "ca.pem"
     authority.cert_pem.write_to_path(str(path))
     return context, path
+
+
+def generate_security(protocol: SecurityProtocol, folder: "Path | None", password: str | None = None) -> Security:
+    """A certificate in `folder`, and a user with a password, as the protocol needs them. Raises `ClusterError` where a package is missing."""
+    if protocol == "PLAINTEXT":
+        return Security()
+    context = None
+    users = {}
+    client_config: dict[str, Any] = {"security_protocol": protocol}
+    try:
+        if folder is not None:
+            context, ca_file = make_certificate(folder)
+            client_config["ssl_cafile"] = str(ca_file)
+        if protocol.startswith("SASL"):
+            users = {_USER: password or secrets.token_hex(16)}
+            client_config |= {
+                "sasl_mechanism": _MECHANISM,
+                "sasl_plain_username": _USER,
+                "sasl_plain_password": users[_USER],
+            }
+            import scramp  # noqa: F401  # now, not when the first client logs in
+    except ModuleNotFoundError as error:
+        raise ClusterError(
+            f"{protocol} needs the package {error.name}", "install it: pip install 'quorate[secure]'"
+        ) from None
+    return Security(users=users, mechanisms=(_MECHANISM,), tls=context, client_config=client_config)

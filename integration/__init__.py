@@ -13,19 +13,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from quorate.cluster.embedded import EmbeddedCluster
     from quorate.cluster.errors import ClusterError
-    from quorate.cluster.interface import BrokerInfo, Cluster
+    from quorate.cluster.interface import TEST_PROPERTIES, BrokerInfo, Cluster
     from quorate.integration.containers import KafkaCluster
-    from quorate.integration.embedded import EmbeddedKafka
     from quorate.integration.embedded_lab import EmbeddedLab
 
-__all__ = ["BrokerInfo", "Cluster", "ClusterError", "EmbeddedKafka", "EmbeddedLab", "KafkaCluster"]
+__all__ = ["TEST_PROPERTIES", "BrokerInfo", "Cluster", "ClusterError", "EmbeddedCluster", "EmbeddedLab", "KafkaCluster"]
 
 _MODULES = {
+    "TEST_PROPERTIES": "quorate.cluster.interface",
     "BrokerInfo": "quorate.cluster.interface",
     "Cluster": "quorate.cluster.interface",
     "ClusterError": "quorate.cluster.errors",
-    "EmbeddedKafka": "quorate.integration.embedded",
+    "EmbeddedCluster": "quorate.cluster.embedded",
     "EmbeddedLab": "quorate.integration.embedded_lab",
     "KafkaCluster": "quorate.integration.containers",
 }

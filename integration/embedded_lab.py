@@ -12,6 +12,7 @@ The folder is $QUORATE_LABS, or quorate/labs in $XDG_STATE_HOME (~/.local/state)
 import fcntl
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -20,19 +21,39 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar, cast
 
 from quorate.cluster.errors import ClusterError
 from quorate.cluster.interface import BrokerInfo, Cluster
 from quorate.cluster.waiting import wait_for
-from quorate.codecs.releases import KafkaVersion
-from quorate.integration.lab_name import check_form, is_name
+from quorate.codecs import CONSUMER_OFFSETS
 
-__all__ = ["BEING_STARTED", "EmbeddedLab", "LabPlan", "embedded_lab_names", "is_alive", "lab_folder"]
+__all__ = [
+    "BEING_STARTED",
+    "EmbeddedLab",
+    "LabPlan",
+    "check_lab_name",
+    "embedded_lab_names",
+    "is_alive",
+    "lab_folder",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 BEING_STARTED = "a lab of this name is being started", "wait for it: quorate cluster status"
 """What is said of it, and what to do."""
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}")
+
+
+def check_lab_name(name: str) -> None:
+    """Raises `ClusterError` for names that containers and folders of labs cannot have."""
+    if not _NAME.fullmatch(name):
+        raise ClusterError(
+            f"a lab cannot be named {name!r}", "use at most 40 small letters, digits, dots, dashes and underscores"
+        )
 
 
 def lab_folder(name: str | None = None) -> Path:
@@ -41,13 +62,13 @@ def lab_folder(name: str | None = None) -> Path:
     labs = Path(os.environ.get("QUORATE_LABS") or Path(state) / "quorate" / "labs")
     if name is None:
         return labs
-    check_form(name)
+    check_lab_name(name)
     return labs / name
 
 
 def embedded_lab_names() -> list[str]:
     """The labs that are there, running or not."""
-    return sorted(path.parent.name for path in lab_folder().glob("*/lab.json") if is_name(path.parent.name))
+    return sorted(path.parent.name for path in lab_folder().glob("*/lab.json") if _NAME.fullmatch(path.parent.name))
 
 
 def is_alive(name: str) -> bool:
@@ -97,11 +118,21 @@ class LabPlan:
         return asdict(self)
 
 
+def _remote(method: F) -> F:
+    """The method of the same name, called in the lab's process."""
+
+    @wraps(method, updated=())
+    def call(self: "EmbeddedLab", *args: Any, **kwargs: Any) -> Any:
+        self.close_admin()  # it may know brokers that are gone
+        return self._call(method.__name__, *args, **kwargs)
+
+    return cast("F", call)
+
+
 class EmbeddedLab(Cluster):
-    """A lab, which another process is. `start` makes one, `attach` finds one; `close` lets go of it, `remove` ends it."""
+    """A cluster in another process. `start` makes one, `attach` finds one; `close` lets go of it, `remove` ends it."""
 
     image = "embedded"
-    stop_timeout_ms = 0
     timeout_ms = 30_000
 
     def __init__(self, name: str, facts: Mapping[str, Any]) -> None:
@@ -191,32 +222,19 @@ class EmbeddedLab(Cluster):
     # ---- what the process does
 
     def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        """Call a method of the cluster in the lab's process. Raises `ClusterError` as that does, and if the process does not respond."""
         try:
             with socket.socket(socket.AF_UNIX) as channel:
                 channel.settimeout(self.timeout_ms / 1000)
                 channel.connect(self._socket)
-                channel.sendall(json.dumps([method, args, kwargs]).encode() + b"\n")
-                with channel.makefile("rb") as answers:
-                    answer = json.loads(answers.readline())
+                channel.sendall(json.dumps([method, args, kwargs], default=os.fspath).encode() + b"\n")
+                with channel.makefile("rb") as responses:
+                    response = json.loads(responses.readline())
         except (OSError, ValueError) as error:
             raise ClusterError(f"the process of the lab {self.lab_name} does not answer: {error}") from None
-        if "error" in answer:
-            raise ClusterError(answer["error"], *answer["remedy"])
-        return answer["result"]
-
-    def _change(self, method: str, *args: Any, **kwargs: Any) -> None:
-        self.close_admin()
-        self._call(method, *args, **kwargs)
-
-    @property
-    def client_config(self) -> dict[str, Any]:
-        """Configuration by which kafka-python's clients reach the cluster, security included."""
-        return {**super().client_config, **self._config}
-
-    @property
-    def certificate(self) -> str | None:
-        """What clients trust, as PEM."""
-        return Path(self._config["ssl_cafile"]).read_text(encoding="utf-8") if "ssl_cafile" in self._config else None
+        if "error" in response:
+            raise ClusterError(response["error"], *response["remedy"])
+        return response["result"]
 
     @property
     def brokers(self) -> Sequence[BrokerInfo]:
@@ -224,95 +242,32 @@ class EmbeddedLab(Cluster):
         return [BrokerInfo(**one) for one in self._call("brokers")]
 
     @property
-    def version(self) -> str:
-        """The release that all brokers are."""
-        return self.brokers[0].version
-
-    @property
     def bootstrap_servers(self) -> str:
         """Addresses of all brokers."""
         return ",".join(f"127.0.0.1:{port}" for port in self.plan.ports.values())
 
-    def stop_broker(self, broker: int) -> None:
-        """Shut a broker down: others lead in its place at once."""
-        self._change("stop_broker", broker)
+    @property
+    def client_config(self) -> dict[str, Any]:
+        """Configuration by which kafka-python's clients reach the cluster, security included."""
+        return {**super().client_config, **self._config}
 
-    def start_broker(self, broker: int, *, rack: str | None = None) -> None:
-        """Start a stopped broker, in another rack if one is given; "" is none."""
-        self._change("start_broker", broker, rack=rack)
-
-    def start_brokers(self, *brokers: int, rack: str | None = None, version: str | None = None) -> None:
-        """Start brokers that are stopped."""
-        self._check_version(version)
-        for broker in brokers:
-            self.start_broker(broker, rack=rack)
-
-    def restart_broker(self, broker: int, *, rack: str | None = None, version: str | None = None) -> None:
-        """`stop_broker`, then `start_broker`."""
-        self._check_version(version)
-        super().restart_broker(broker, rack=rack)
-
-    def _check_version(self, version: str | None) -> None:
-        if version is None:
-            return
-        try:
-            wanted = KafkaVersion.parse(version)
-        except ValueError as error:
-            raise ClusterError(str(error)) from None
-        if wanted != KafkaVersion.parse(self.version):
-            raise ClusterError(
-                "all brokers of an embedded cluster are of one release",
-                f"move all of them: quorate cluster upgrade {version}",
-                "labs that run in containers can be mixed: quorate cluster up --runtime docker",
-            )
-
-    def start_all(self) -> None:
-        """Let frozen brokers go on, and start those that are stopped."""
-        for broker in self.brokers:
-            if broker.state == "paused":
-                self.resume_broker(broker.id)
-            elif broker.state == "stopped":
-                self.start_broker(broker.id)
-
-    def kill_broker(self, broker: int) -> None:
-        """End a broker at once."""
-        self._change("kill_broker", broker)
-
-    def pause_broker(self, broker: int) -> None:
-        """Freeze a broker: connections stay open and nothing answers."""
-        self._change("pause_broker", broker)
-
-    def resume_broker(self, broker: int) -> None:
-        """Let a frozen broker go on."""
-        self._change("resume_broker", broker)
-
-    def wait_fenced(self, broker: int) -> None:
-        """Wait until others lead in a frozen broker's place."""
-        self._call("wait_fenced", broker)
-
-    def cut(self, broker: int, *others: int) -> None:
-        """Have nothing pass between a broker and the clients, or all other brokers."""
-        self._change("cut", broker, *others)
-
-    def heal(self) -> None:
-        """Undo every `cut`."""
-        self._change("heal")
-
-    def upgrade(self, version: str) -> None:
-        """Have all brokers be of another release."""
-        self._change("upgrade", version)
-
-    def logs(self, broker: int) -> str:
-        """What a broker had to say beside its responses."""
-        return str(self._call("logs", broker))
-
-    def copy_segments(self, destination: Path, topic: str = "__consumer_offsets", *, broker: int | None = None) -> Path:
+    def copy_segments(self, destination: Path, topic: str = CONSUMER_OFFSETS, *, broker: int | None = None) -> Path:
         """Write a topic's batches into folders TOPIC-PARTITION, as a broker's log directory has them."""
-        self._call("copy_segments", str(destination.absolute()), topic, broker=broker)
+        self._call("copy_segments", destination.absolute(), topic, broker=broker)
         return destination
 
-    def wait_ready(self) -> None:
-        """Nothing to wait for: brokers are ready when they are started."""
+    stop_broker = _remote(Cluster.stop_broker)
+    start_broker = _remote(Cluster.start_broker)
+    restart_broker = _remote(Cluster.restart_broker)
+    kill_broker = _remote(Cluster.kill_broker)
+    pause_broker = _remote(Cluster.pause_broker)
+    resume_broker = _remote(Cluster.resume_broker)
+    wait_fenced = _remote(Cluster.wait_fenced)
+    cut = _remote(Cluster.cut)
+    heal = _remote(Cluster.heal)
+    upgrade = _remote(Cluster.upgrade)
+    logs = _remote(Cluster.logs)
+    wait_ready = _remote(Cluster.wait_ready)
 
     def close(self) -> None:
         """Let go of the lab; it goes on."""

@@ -11,36 +11,40 @@ import signal
 import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import asdict, replace
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingUnixStreamServer
 from typing import IO, Any
 
+from quorate.cluster.embedded import EmbeddedCluster
 from quorate.cluster.errors import ClusterError
+from quorate.cluster.interface import TEST_PROPERTIES, BrokerInfo
+from quorate.cluster.own_folder import OwnFolder
 from quorate.cluster.turns import collect_rarely
-from quorate.integration.embedded import EmbeddedKafka
+from quorate.codecs.errors import QuorateError
 from quorate.integration.embedded_lab import BEING_STARTED, LabPlan
-from quorate.integration.own_folder import OwnFolder
 
 __all__ = ["main"]
 
-METHODS = frozenset(
+_READ = frozenset({"brokers", "logs", "copy_segments"})
+_CHANGE = frozenset(
     {
         "stop_broker",
         "start_broker",
+        "restart_broker",
         "kill_broker",
         "pause_broker",
         "resume_broker",
         "wait_fenced",
+        "wait_ready",
         "cut",
         "heal",
         "upgrade",
-        "logs",
     }
 )
-"""What may be called as it is."""
+"""What may be called: at any time, and one after the other."""
 _LOCK_S = 1.0
 _LOG_BYTES = 1 << 20
 
@@ -50,28 +54,27 @@ def main(folder: Path, *, accept_data_loss: bool = False) -> int:
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with (folder / "lock").open("a+", encoding="utf-8") as lock, OwnFolder() as own:
+    with (folder / "lock").open("a+", encoding="utf-8") as lock, OwnFolder() as own, ExitStack() as running:
         try:
             _take(lock)
             lock.truncate(0)
             lock.write(str(os.getpid()))
             lock.flush()
             plan = LabPlan.from_json(json.loads((folder / "plan.json").read_text(encoding="utf-8")))
-            kafka = _started(plan, folder, _Log(folder / "log"), accept_data_loss)
+            kafka = running.enter_context(_cluster(plan, folder, _Log(folder / "log"), accept_data_loss))
+            kafka.wait_ready()
             collect_rarely()
         except BlockingIOError:
             said, *remedy = BEING_STARTED
             return _failed(said, tuple(remedy))
-        except ClusterError as error:
-            return _failed(error.message, error.remedy)
-        with kafka:
-            path = own.path / "control"
-            with _Server(path, folder, kafka, plan) as server:
-                threading.Thread(target=server.serve_forever, daemon=True).start()
-                server.save()
-                _say("ready")
-                ended.wait()
-                server.shutdown()
+        except QuorateError as error:
+            return _failed(getattr(error, "message", str(error)), getattr(error, "remedy", ()))
+        with _Server(own.path / "control", folder, kafka, plan) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            server.save()
+            _say("ready")
+            ended.wait()
+            server.shutdown()
     return 0
 
 
@@ -105,19 +108,19 @@ class _Log(RotatingFileHandler):
         self.handle(logging.makeLogRecord({"msg": "%s", "args": (text,)}))
 
 
-def _started(plan: LabPlan, folder: Path, log: _Log, accept_data_loss: bool) -> EmbeddedKafka:
+def _cluster(plan: LabPlan, folder: Path, log: _Log, accept_data_loss: bool) -> EmbeddedCluster:
     racks = plan.racks_now or plan.racks
     numbers = sorted(racks)
-    return EmbeddedKafka(
+    return EmbeddedCluster(
         racks=[racks[number] for number in numbers],
         version=plan.version_now or plan.version,
-        properties=plan.properties,
+        properties={**TEST_PROPERTIES, **plan.properties},
         ports=[plan.ports[number] for number in numbers] if plan.ports else None,
         data=folder / "data",
         accept_data_loss=accept_data_loss,
         security="SASL_SSL" if plan.secure else "PLAINTEXT",
         password=plan.password,
-        on_progress=log.say,
+        on_note=log.say,
     )
 
 
@@ -132,6 +135,11 @@ def _say(line: str) -> None:
         os.write(sys.stdout.fileno(), line.encode() + b"\n")
 
 
+def _plain(value: object) -> Any:
+    """What JSON has for results."""
+    return asdict(value) if isinstance(value, BrokerInfo) else str(value)
+
+
 class _Handler(StreamRequestHandler):
     server: "_Server"
 
@@ -143,7 +151,7 @@ class _Handler(StreamRequestHandler):
             answer = {"error": error.message, "remedy": error.remedy}
         except OSError as error:  # a full disk, most likely
             answer = {"error": f"{self.server.folder}: {error.strerror or error}", "remedy": ()}
-        self.wfile.write(json.dumps(answer).encode() + b"\n")
+        self.wfile.write(json.dumps(answer, default=_plain).encode() + b"\n")
 
 
 class _Server(ThreadingUnixStreamServer):
@@ -151,7 +159,7 @@ class _Server(ThreadingUnixStreamServer):
 
     daemon_threads = True
 
-    def __init__(self, path: Path, folder: Path, kafka: EmbeddedKafka, plan: LabPlan) -> None:
+    def __init__(self, path: Path, folder: Path, kafka: EmbeddedCluster, plan: LabPlan) -> None:
         super().__init__(str(path), _Handler)
         self.path = path
         self.folder = folder
@@ -161,13 +169,13 @@ class _Server(ThreadingUnixStreamServer):
 
     def save(self) -> None:
         """Write down what the lab is now, for commands to find it, and for a process that starts it again."""
-        brokers = self.kafka.embedded.core.brokers
+        brokers = self.kafka.core.brokers
         config = self.kafka.client_config
         del config["bootstrap_servers"]
         self.plan = replace(
             self.plan,
-            cluster_id=self.kafka.embedded.core.cluster_id,
-            version_now=self.kafka.brokers[0].version,
+            cluster_id=self.kafka.cluster_id,
+            version_now=self.kafka.version,
             racks_now={number: broker.rack for number, broker in brokers.items()},
             ports={number: broker.port for number, broker in brokers.items()},
             password=config.get("sasl_plain_password"),
@@ -176,7 +184,7 @@ class _Server(ThreadingUnixStreamServer):
             "plan": self.plan.to_json(),
             "socket": str(self.path),
             "client_config": config,
-            "start_notes": self.kafka.embedded.core.start_notes,
+            "start_notes": self.kafka.start_notes,
         }
         half = self.folder / "lab.json.part"
         half.touch(mode=0o600)
@@ -185,15 +193,13 @@ class _Server(ThreadingUnixStreamServer):
 
     def call(self, method: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """The result of a method. Raises `ClusterError`."""
-        if method == "brokers":
-            return [asdict(broker) for broker in self.kafka.brokers]
-        if method == "copy_segments":
-            return str(self.kafka.copy_segments(Path(args[0]), *args[1:], **kwargs))
-        if method not in METHODS:
+        if method not in _READ | _CHANGE:
             raise ClusterError(f"a lab has no {method}", "the command and the lab are of different versions of quorate")
-        with self._one_at_a_time:
-            result = getattr(self.kafka, method)(*args, **kwargs)
-            self.save()
+        with self._one_at_a_time if method in _CHANGE else nullcontext():
+            found = getattr(self.kafka, method)
+            result = found(*args, **kwargs) if callable(found) else found
+            if method in _CHANGE:
+                self.save()
         return result
 
 

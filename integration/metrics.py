@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 from quorate.cluster.meter import BUCKETS_S, Meter
 
 if TYPE_CHECKING:
-    from quorate.integration.embedded import EmbeddedKafka
+    from quorate.cluster.embedded import EmbeddedCluster
 
 __all__ = ["ClusterCollector", "serving_http"]
 
@@ -38,7 +38,7 @@ AT_ONCE = 32
 class ClusterCollector(Collector):
     """The figures of a cluster, made when they are asked for."""
 
-    def __init__(self, kafka: "EmbeddedKafka") -> None:
+    def __init__(self, kafka: "EmbeddedCluster") -> None:
         self._kafka = kafka
 
     def describe(self) -> list[Metric]:
@@ -47,10 +47,10 @@ class ClusterCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """All figures. Raises `TimeoutError` if the cluster does not answer."""
-        yield from self._kafka.embedded.call(lambda: list(self._figures()), timeout_ms=TIMEOUT_MS)
+        yield from self._kafka.call(lambda: list(self._figures()), timeout_ms=TIMEOUT_MS)
 
     def _figures(self) -> Iterator[Metric]:
-        core = self._kafka.embedded.core
+        core = self._kafka.core
         up = GaugeMetricFamily("quorate_broker_up", "Whether a broker may lead.", labels=["broker", "rack"])
         connections = GaugeMetricFamily("quorate_connections", "Open connections of clients.", labels=["broker"])
         for broker in core.brokers.values():
@@ -118,14 +118,14 @@ def _counted(meter: Meter) -> Iterator[Metric]:
         yield family
 
 
-def _ready(kafka: "EmbeddedKafka") -> str:
+def _ready(kafka: "EmbeddedCluster") -> str:
     """What keeps the cluster from serving; nothing if it does."""
-    down = [str(broker.id) for broker in kafka.embedded.core.brokers.values() if not broker.alive]
+    down = [str(broker.id) for broker in kafka.core.brokers.values() if not broker.alive]
     return f"brokers {', '.join(down)} do not serve" if down else ""
 
 
 @contextmanager
-def serving_http(kafka: "EmbeddedKafka", host: str, port: int) -> Iterator[int]:
+def serving_http(kafka: "EmbeddedCluster", host: str, port: int) -> Iterator[int]:
     """Answer HTTP while the block runs; yields the port. Raises `OSError` if it is taken."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(ClusterCollector(kafka))
@@ -155,7 +155,7 @@ def serving_http(kafka: "EmbeddedKafka", host: str, port: int) -> Iterator[int]:
                     encode, kind = choose_encoder(self.headers.get("Accept", ""))
                     self._say(200, kind, encode(registry))
                 elif path in ("/health", "/ready"):
-                    missing = kafka.embedded.call(lambda: _ready(kafka), timeout_ms=TIMEOUT_MS)
+                    missing = kafka.call(lambda: _ready(kafka), timeout_ms=TIMEOUT_MS)
                     if path == "/health":
                         missing = ""
                     self._status(503 if missing else 200, missing or "ok")

@@ -13,7 +13,7 @@ import copy
 import inspect
 import re
 import uuid
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -112,7 +112,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def kafka_cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., "Cluster"]]:
-    """Starts clusters: a function of the arguments of `EmbeddedKafka`, or of `KafkaCluster` with --quorate-runtime docker; those of the command line where none are given.
+    """Starts clusters: a function of the arguments of `EmbeddedCluster`, with `TEST_PROPERTIES`, or of `KafkaCluster` with --quorate-runtime docker; those of the command line where none are given.
 
     All of them end with the session. Both take `racks`, `brokers`, `version`, `properties`, `ports` and `security`.
 
@@ -126,17 +126,16 @@ def kafka_cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[.
         "brokers": option("--quorate-brokers"),
         "racks": racks or [None],
     }
-    from quorate.cluster.errors import ClusterError
+    from quorate.codecs.errors import QuorateError
 
     with ExitStack() as clusters:
 
         def start(**arguments: Any) -> "Cluster":
             chosen = {**{name: value for name, value in given.items() if value is not None}, **arguments}
             runtime = str(option("--quorate-runtime"))
-            made = _runtime(runtime)
             failure = None
-            unknown = sorted(chosen.keys() - inspect.signature(made).parameters.keys())
-            if unknown and runtime == "embedded":
+            unknown = _lacking(chosen) if runtime == "embedded" else []
+            if unknown:
                 names = ", ".join(unknown)
                 spelled = (
                     "--kafka-runtime"
@@ -146,12 +145,11 @@ def kafka_cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[.
                 failure = f"{names} cannot be had of an embedded cluster; run on real brokers: {spelled} docker"
             else:
                 try:
-                    cluster = made(**chosen)
-                except ClusterError as error:
+                    cluster = (_embedded if runtime == "embedded" else _docker)(clusters, **chosen)
+                except QuorateError as error:
                     failure = str(error)
             if failure is not None:  # not in the handler: pytest would show both, one after the other
                 pytest.fail(f"no Kafka cluster: {failure}", pytrace=False)
-            clusters.callback(cluster.close)
             return cluster
 
         yield start
@@ -198,15 +196,26 @@ def group_id(request: pytest.FixtureRequest) -> str:
     return _unique(request.node.name)
 
 
-def _runtime(name: str) -> "type[Cluster]":
-    """The class of clusters that a runtime has; imported when it is needed."""
-    if name == "embedded":
-        from quorate.integration.embedded import EmbeddedKafka
+def _embedded(clusters: ExitStack, *, properties: Mapping[str, object] | None = None, **options: Any) -> "Cluster":
+    from quorate.cluster.embedded import EmbeddedCluster
+    from quorate.cluster.interface import TEST_PROPERTIES
 
-        return EmbeddedKafka
+    cluster = clusters.enter_context(EmbeddedCluster(properties={**TEST_PROPERTIES, **(properties or {})}, **options))
+    cluster.wait_ready()
+    return cluster
+
+
+def _docker(clusters: ExitStack, **options: Any) -> "Cluster":
     from quorate.integration.containers import KafkaCluster
 
-    return KafkaCluster
+    return clusters.enter_context(KafkaCluster(**options))
+
+
+def _lacking(options: Collection[str]) -> list[str]:
+    """Those options that embedded clusters do not have."""
+    from quorate.cluster.embedded import EmbeddedCluster
+
+    return sorted(set(options) - inspect.signature(EmbeddedCluster).parameters.keys())
 
 
 def _unique(test: str) -> str:

@@ -15,8 +15,8 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError
 
 from quorate.assignors.adapters import kafka_python
+from quorate.cluster import TEST_PROPERTIES, EmbeddedCluster
 from quorate.codecs.api.broker import FetchRequest
-from quorate.integration.embedded import EmbeddedKafka
 
 __all__ = ["GROUP", "RACKS", "TOPIC", "Chapter", "Play", "Snapshot"]
 
@@ -113,24 +113,29 @@ class Play:
         """All of it. Raises `TimeoutError` if a group does not come to rest."""
         self._chapter("A cluster: three brokers in racks a, b and c, in this process")
         before = time.monotonic()
-        self.kafka = EmbeddedKafka(racks=RACKS, properties={"group.initial.rebalance.delay.ms": 500})
-        took_ms = (time.monotonic() - before) * 1000
-        try:
-            self.kafka.embedded.core.faults.recording = True
-            self.kafka.create_topic(TOPIC, partitions=6, replicas=2)
-            self._end(f"ready in {took_ms:.0f} ms; topic {TOPIC}: 6 partitions, 2 replicas of each in different racks")
-            self._producer = KafkaProducer(**self.kafka.client_config, linger_ms=5, metadata_max_age_ms=200)
-            self._act()
-            self._drain()
-        finally:
-            for member in self._members.values():
-                member.ended.set()
-            for member in self._members.values():
-                if member.thread is not None:
-                    member.thread.join(5)
-            if self._producer is not None:
-                self._producer.close(5)
-            self.kafka.close()
+        properties = {**TEST_PROPERTIES, "group.initial.rebalance.delay.ms": 500}
+        with EmbeddedCluster(racks=RACKS, properties=properties) as self.kafka:
+            took_ms = (time.monotonic() - before) * 1000
+            try:
+                self.kafka.faults.recording = True
+                self.kafka.create_topic(TOPIC, partitions=6, replicas=2)
+                self._end(
+                    f"ready in {took_ms:.0f} ms; topic {TOPIC}: 6 partitions, 2 replicas of each in different racks"
+                )
+                self._producer = KafkaProducer(**self.kafka.client_config, linger_ms=5, metadata_max_age_ms=200)
+                self._act()
+                self._drain()
+            finally:
+                self._end_clients()
+
+    def _end_clients(self) -> None:
+        for member in self._members.values():
+            member.ended.set()
+        for member in self._members.values():
+            if member.thread is not None:
+                member.thread.join(5)
+        if self._producer is not None:
+            self._producer.close(5)
 
     def _act(self) -> None:
         self._chapter("Three consumers join, one in each rack, with quorate's cooperative-sticky assignor")
@@ -241,7 +246,7 @@ class Play:
     # ---- what is seen
 
     def _snapshot(self) -> Snapshot:
-        racks, replicas = self.kafka.embedded.call(self._look)
+        racks, replicas = self.kafka.call(self._look)
         owners = {partition: member.name for member in self._members.values() for partition in sorted(member.owned)}
         sources = {
             partition: self._sources[name][partition]
@@ -260,10 +265,10 @@ class Play:
 
     def _look(self) -> tuple[dict[int, str | None], dict[int, tuple[int, ...]]]:
         """In the cluster's thread: racks and replicas, and who has fetched what from whom since the last time."""
-        core = self.kafka.embedded.core
+        core = self.kafka.core
         topic = core.topics[TOPIC]
-        while core.faults.seen:
-            seen = core.faults.seen.popleft()
+        while self.kafka.faults.seen:
+            seen = self.kafka.faults.seen.popleft()
             if isinstance(seen.request, FetchRequest):
                 for asked in seen.request.topics:
                     if asked.topic == TOPIC or asked.topic_id == topic.id:

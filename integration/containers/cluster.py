@@ -2,7 +2,6 @@
 
 import io
 import os
-import re
 import tarfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from quorate.cluster.errors import ClusterError
+from quorate.cluster.interface import racks_by_turns
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.integration.containers.engine import Session, engine, engine_errors
 from quorate.integration.containers.images import DEFAULT_VERSION, IMAGE_VARIABLE, name_image, resolve_image
@@ -38,9 +38,6 @@ class KafkaCluster(ObservedCluster):
     With `lab`, a name, they stay once the cluster is ready, for other processes to find with `attach`, until one calls `remove`.
     """
 
-    stop_timeout_ms: int = 60_000
-    """How long a broker may take to shut down before it is killed; without a majority of controllers it would wait for one."""
-
     def __init__(
         self,
         *,
@@ -58,7 +55,7 @@ class KafkaCluster(ObservedCluster):
         ports: Sequence[int] | None = None,
         on_progress: Callable[[str], None] = lambda _: None,
     ) -> None:
-        count = ClusterPlan.count(brokers, racks)
+        count = len(racks_by_turns(brokers, racks))
         image = image or os.environ.get(IMAGE_VARIABLE)  # later starts, by other processes too, are to be the same
         chosen = resolve_image(version, image, on_progress)
         if lab is not None:
@@ -198,16 +195,6 @@ class KafkaCluster(ObservedCluster):
         return self._nodes[min(self._plan.ports)].image
 
     @property
-    def certificate(self) -> str | None:
-        """The certificate of the authority that clients have to trust (PEM), if the listener is secure."""
-        return self._credentials.certificate if self._credentials else None
-
-    @property
-    def version(self) -> str:
-        """The newest Kafka version among the brokers."""
-        return max((node.version for node in self._nodes.values()), key=_release)
-
-    @property
     def client_config(self) -> dict[str, Any]:
         """Configuration by which kafka-python's clients reach the cluster, security included."""
         return {**super().client_config, **(self._credentials.client_config if self._credentials else {})}
@@ -341,7 +328,3 @@ class KafkaCluster(ObservedCluster):
             self._credentials.close()
         engine().close()
         engine.cache_clear()
-
-
-def _release(version: str) -> list[int]:
-    return [int(part) for part in re.findall(r"\d+", version)]

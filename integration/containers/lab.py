@@ -11,7 +11,7 @@ from quorate.cluster.errors import ClusterError
 from quorate.integration.containers.engine import LAB, engine, remove_labelled
 from quorate.integration.containers.plan import ClusterPlan
 from quorate.integration.containers.security import Credentials
-from quorate.integration.lab_name import check_form
+from quorate.integration.embedded_lab import check_lab_name
 
 __all__ = ["check_name", "find_lab", "lab_labels", "lab_names", "lab_ports", "remove_lab"]
 
@@ -23,7 +23,7 @@ _UNREADABLE = (TypeError, LookupError, ValueError)
 
 def check_name(name: str) -> None:
     """Raises `ClusterError` for names that containers cannot have, and for those of labs that are there."""
-    check_form(name)
+    check_lab_name(name)
     if name in lab_names():
         raise ClusterError(f"there is a lab named {name} already")
 

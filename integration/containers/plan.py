@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from quorate.cluster.errors import ClusterError
+from quorate.cluster.interface import TEST_PROPERTIES, racks_by_turns
 
 __all__ = ["CLIENT_PORT", "DATA", "ClusterPlan"]
 
@@ -23,14 +23,8 @@ DATA = "/var/lib/kafka/data"
 _FIRST_CONTROLLER = 101
 
 _DEFAULTS: Mapping[str, object] = {
-    "auto.create.topics.enable": "false",
-    "group.initial.rebalance.delay.ms": 0,
-    "offsets.topic.num.partitions": 4,
-    "transaction.state.log.num.partitions": 2,
+    **TEST_PROPERTIES,
     "share.coordinator.state.topic.num.partitions": 2,
-    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
-    # A stopped or killed broker is noticed in seconds, as in the tests that stop one.
-    "broker.session.timeout.ms": 4000,
     "broker.heartbeat.interval.ms": 500,
     "num.network.threads": 2,
     "num.io.threads": 2,
@@ -73,27 +67,19 @@ class ClusterPlan:
         ports: Sequence[int],
     ) -> Self:
         """A new cluster: brokers 1, 2, …, in turn in `racks`, each with its port; controllers 101, 102, …."""
-        numbers = range(1, 1 + cls.count(brokers, racks))
+        by_number = racks_by_turns(brokers, racks)
         return cls(
             cluster_id=base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode(),
             version=version,
             image=image,
-            ports=dict(zip(numbers, ports, strict=True)),
-            racks={number: (racks[(number - 1) % len(racks)] or None) if racks else None for number in numbers},
+            ports=dict(zip(by_number, ports, strict=True)),
+            racks=by_number,
             controllers=tuple(range(_FIRST_CONTROLLER, _FIRST_CONTROLLER + controllers)),
             properties={name: str(value) for name, value in properties.items()},
             secure=secure,
             heap_mb=heap_mb,
             disk_mb=dict(disk_mb),
         )
-
-    @staticmethod
-    def count(brokers: int | None, racks: Sequence[str | None]) -> int:
-        """How many brokers are meant. Raises `ClusterError` if it is none."""
-        count = len(racks) if brokers is None else brokers
-        if count < 1:
-            raise ClusterError("a cluster has at least one broker")
-        return count
 
     @classmethod
     def from_json(cls, text: str) -> Self:

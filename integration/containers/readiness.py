@@ -33,12 +33,6 @@ class ObservedCluster(Cluster, ABC):
         return ",".join(f"127.0.0.1:{port}" for port in self._plan.ports.values())
 
     @property
-    def answering_servers(self) -> str:
-        """`bootstrap_servers` without brokers that are stopped or paused."""
-        up = [port for broker, port in self._plan.ports.items() if self._nodes[broker].state == "running"]
-        return ",".join(f"127.0.0.1:{port}" for port in up) or self.bootstrap_servers
-
-    @property
     def brokers(self) -> Sequence[BrokerInfo]:
         """All brokers, by id."""
         return [
@@ -132,15 +126,3 @@ class ObservedCluster(Cluster, ABC):
                 return broker not in {found["node_id"] for found in known["brokers"]}
 
             wait_for(f"broker {other} takes broker {broker} for gone", fenced, self.timeout_ms, also=(KafkaError,))
-
-    def wait_in_sync(self) -> None:
-        """Wait until every replica of every topic is in sync."""
-
-        def caught_up() -> bool:
-            return all(
-                set(part["isr_nodes"]) == set(part["replica_nodes"])
-                for topic in self.admin.describe_topics()
-                for part in topic["partitions"]
-            )
-
-        wait_for("all replicas are in sync", caught_up, self.timeout_ms, every_ms=300)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from quorate.cluster.errors import ClusterError
+from quorate.cluster.own_folder import OwnFolder
 from quorate.integration.containers.engine import Session, engine
-from quorate.integration.own_folder import OwnFolder
 
 __all__ = ["Credentials"]
 

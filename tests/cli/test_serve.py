@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
+from quorate.cluster import EmbeddedCluster
 from quorate.cluster.waiting import wait_for
-from quorate.integration.embedded import EmbeddedKafka
 from quorate.integration.metrics import ClusterCollector
 
 
@@ -146,13 +146,13 @@ def test_not_ready_while_a_broker_is_down_and_unhealthy_while_nothing_answers(mo
     from quorate.integration import metrics as serve_http
 
     monkeypatch.setattr(serve_http, "TIMEOUT_MS", 100)
-    with EmbeddedKafka(racks=["a", "b"]) as kafka, serve_http.serving_http(kafka, "127.0.0.1", 0) as port:
+    with EmbeddedCluster(racks=["a", "b"]) as kafka, serve_http.serving_http(kafka, "127.0.0.1", 0) as port:
         url = f"http://127.0.0.1:{port}"
         kafka.stop_broker(2)
         assert got(f"{url}/ready") == (503, '{"status": "brokers 2 do not serve"}\n')
         assert got(f"{url}/health")[0] == 200
         go_on = threading.Event()
-        waiting = threading.Thread(target=kafka.embedded.call, args=[lambda: go_on.wait(10)])
+        waiting = threading.Thread(target=kafka.call, args=[lambda: go_on.wait(10)])
         waiting.start()
         for path in ("health", "ready", "metrics"):
             assert got(f"{url}/{path}") == (503, '{"status": "the cluster did not answer within 100 ms"}\n')
@@ -165,7 +165,7 @@ def http() -> Iterator[int]:
     """The port of one that answers HTTP."""
     from quorate.integration import metrics as serve_http
 
-    with EmbeddedKafka(racks=["a"]) as kafka, serve_http.serving_http(kafka, "127.0.0.1", 0) as port:
+    with EmbeddedCluster(racks=["a"]) as kafka, serve_http.serving_http(kafka, "127.0.0.1", 0) as port:
         yield port
 
 
@@ -198,9 +198,9 @@ def test_more_requests_at_once_than_are_answered_are_told_to_come_again(http):
 
 
 def test_histograms_count_every_request_once():
-    with EmbeddedKafka(racks=[None], metered=True) as kafka:
+    with EmbeddedCluster(metered=True) as kafka:
         kafka.create_topic("t")
-        meter = kafka.embedded.core.meter
+        meter = kafka.core.meter
         families = {family.name: family for family in ClusterCollector(kafka).collect()}
         total = sum(meter.requests.values())
         samples = families["quorate_request_seconds"].samples

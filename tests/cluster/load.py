@@ -317,7 +317,7 @@ class Load:
         """Members consume while `produce` is awaited again and again, with a trouble every now and then; then everything is read to its end. Raises `Broken`."""
         loop = asyncio.get_running_loop()
         self.members = [self._member(group) for group in self.names for _ in range(self.size)]
-        faults = self.cluster.core.faults
+        faults = self.cluster.faults
         faults.add(Disconnect(), probability=0.001, client_id="load", seed=1)
         faults.add(Error(ErrorCode.REQUEST_TIMED_OUT, applied=True), api="OffsetCommit", probability=0.01, seed=2)
         until = loop.time() + seconds

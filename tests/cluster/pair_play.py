@@ -159,7 +159,7 @@ _OLDEST = {0: 3}
 def duel(version: str | None = None) -> Iterator[Duel]:
     """Both, ready. `version`: the release of Kafka; the real broker runs in a container unless it is that of tests/broker (by default)."""
     with ExitStack() as stack:
-        ours = stack.enter_context(EmbeddedCluster(brokers=1, properties=SETTINGS, seed=1, kafka_version=version))
+        ours = stack.enter_context(EmbeddedCluster(brokers=1, properties=SETTINGS, seed=1, version=version))
         switch_on(ours)
         if version is None:
             port = stack.enter_context(Broker(SETTINGS)).port

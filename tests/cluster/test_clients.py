@@ -104,7 +104,7 @@ def test_what_a_transaction_wrote_is_seen_when_it_commits_and_never_when_it_abor
 def test_a_consumer_reads_from_the_replica_in_its_rack(cluster: EmbeddedCluster) -> None:
     create(cluster, "orders")
     fill(cluster, "orders")
-    cluster.call(lambda: setattr(cluster.core.faults, "recording", True))
+    cluster.call(lambda: setattr(cluster.faults, "recording", True))
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap_servers,
@@ -119,7 +119,7 @@ def test_a_consumer_reads_from_the_replica_in_its_rack(cluster: EmbeddedCluster)
     (in_rack_b,) = (one.id for one in cluster.core.brokers.values() if one.rack == "b")
 
     def fetched() -> list[int]:
-        return [one.broker for one in cluster.core.faults.seen if one.api == "Fetch" and one.client_id == "in-b"]
+        return [one.broker for one in cluster.faults.seen if one.api == "Fetch" and one.client_id == "in-b"]
 
     wait_for("it fetches in its rack", lambda: not consumer.poll(0.1) and set(fetched()[-6:]) == {in_rack_b}, 300_000)
     fill(cluster, "orders")

@@ -98,7 +98,7 @@ ASKED: list[tuple[Any, int, Any]] = [
 def test_an_error_is_where_its_api_has_it(
     cluster: EmbeddedCluster, port: int, request_: Any, version: int, told: Any, applied: bool
 ) -> None:
-    cluster.core.faults.add(Error(CODE, applied=applied), times=1)
+    cluster.faults.add(Error(CODE, applied=applied), times=1)
     with Wire(port) as wire:
         assert told(wire.ask(request_, version)) == ("t", CODE)
         assert told(wire.ask(request_, version))[1] != CODE  # it was for one request only
@@ -116,7 +116,7 @@ def test_every_api_can_say_that_anything_failed(cluster: EmbeddedCluster, data: 
 
 
 def test_applied_then_failed_has_the_record_there_twice_after_a_retry(cluster: EmbeddedCluster, port: int) -> None:
-    cluster.core.faults.add(Error(ErrorCode.REQUEST_TIMED_OUT, applied=True), api="Produce", topic="t", times=1)
+    cluster.faults.add(Error(ErrorCode.REQUEST_TIMED_OUT, applied=True), api="Produce", topic="t", times=1)
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": False})
     producer.produce("t", b"once")
     assert producer.flush(300) == 0
@@ -124,7 +124,7 @@ def test_applied_then_failed_has_the_record_there_twice_after_a_retry(cluster: E
 
 
 def test_an_idempotent_producer_writes_once_what_was_applied_and_failed(cluster: EmbeddedCluster, port: int) -> None:
-    rule = cluster.core.faults.add(Error(ErrorCode.REQUEST_TIMED_OUT, applied=True), api="Produce", times=1)
+    rule = cluster.faults.add(Error(ErrorCode.REQUEST_TIMED_OUT, applied=True), api="Produce", times=1)
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True})
     producer.produce("t", b"once")
     assert producer.flush(300) == 0
@@ -134,7 +134,7 @@ def test_an_idempotent_producer_writes_once_what_was_applied_and_failed(cluster:
 def test_a_fetch_with_damaged_batches_has_a_wrong_crc_and_the_next_is_right(
     cluster: EmbeddedCluster, port: int
 ) -> None:
-    cluster.core.faults.add(Corrupt(), api="Fetch", times=1)
+    cluster.faults.add(Corrupt(), api="Fetch", times=1)
     with Wire(port) as wire:
         for _ in range(2):
             wire.ask(produce(), 11)
@@ -147,14 +147,14 @@ def test_a_fetch_with_damaged_batches_has_a_wrong_crc_and_the_next_is_right(
 
 
 def test_damage_on_the_way_to_the_broker_is_refused_and_sent_again(cluster: EmbeddedCluster, port: int) -> None:
-    cluster.core.faults.add(Corrupt(), api="Produce", times=1)
+    cluster.faults.add(Corrupt(), api="Produce", times=1)
     with Wire(port) as wire:
         codes = [wire.ask(produce(), 11).responses[0].partition_responses[0].error_code for _ in range(2)]
     assert codes == [ErrorCode.CORRUPT_MESSAGE, ErrorCode.NONE]
 
 
 def test_a_request_waits_until_another_has_come(cluster: EmbeddedCluster, port: int) -> None:
-    cluster.core.faults.add(WaitFor("ListOffsets"), api="Metadata", client_id="first", times=1)
+    cluster.faults.add(WaitFor("ListOffsets"), api="Metadata", client_id="first", times=1)
     with Wire(port, "first", timeout_s=0.3) as first, Wire(port, "second") as second:
         first.send(MetadataRequest(topics=()), 12)
         with pytest.raises(TimeoutError):
@@ -165,19 +165,19 @@ def test_a_request_waits_until_another_has_come(cluster: EmbeddedCluster, port: 
 
 
 def test_who_waited_for_another_request_and_is_gone_waits_no_more(cluster: EmbeddedCluster, port: int) -> None:
-    cluster.core.faults.add(WaitFor("ListOffsets"), api="Metadata", client_id="first")
+    cluster.faults.add(WaitFor("ListOffsets"), api="Metadata", client_id="first")
     with Wire(port, "second") as second:
         for _ in range(3):
             with Wire(port, "first") as first:
                 first.send(MetadataRequest(topics=()), 12)
-                wait_for("it waits", lambda: bool(cluster.core.faults._waiting), 10_000)
-            wait_for("nobody waits", lambda: not cluster.core.faults._waiting, 10_000)
+                wait_for("it waits", lambda: bool(cluster.faults._waiting), 10_000)
+            wait_for("nobody waits", lambda: not cluster.faults._waiting, 10_000)
         assert second.ask(ListOffsetsRequest(), 7).topics == ()
 
 
 def test_delay_and_silence_are_for_whom_they_are_said_to_be(cluster: EmbeddedCluster, port: int) -> None:
-    cluster.core.faults.add(Delay(200), client_id="slow")
-    cluster.core.faults.add(Silence(), client_id="deaf")
+    cluster.faults.add(Delay(200), client_id="slow")
+    cluster.faults.add(Silence(), client_id="deaf")
     with Wire(port, "slow") as slow, Wire(port, "deaf", timeout_s=0.3) as deaf, Wire(port, "other") as other:
         deaf.send(MetadataRequest(topics=()), 12)
         began = time.monotonic()
@@ -190,16 +190,16 @@ def test_delay_and_silence_are_for_whom_they_are_said_to_be(cluster: EmbeddedClu
 
 
 def test_chance_repeats_with_its_seed_and_is_recorded(cluster: EmbeddedCluster, port: int) -> None:
-    cluster.core.faults.recording = True
+    cluster.faults.recording = True
     found = []
     for _ in range(2):
-        rule = cluster.core.faults.add(Error(CODE), api="Heartbeat", probability=0.5, seed=7)
+        rule = cluster.faults.add(Error(CODE), api="Heartbeat", probability=0.5, seed=7)
         with Wire(port, "c") as wire:
             found.append([wire.ask(HeartbeatRequest(group_id="g"), 4).error_code == CODE for _ in range(20)])
-        cluster.core.faults.remove(rule)
+        cluster.faults.remove(rule)
     assert found[0] == found[1]
     assert 0 < sum(found[0]) < 20
-    seen = [one.fault is not None for one in cluster.core.faults.seen if one.client_id == "c"]
+    seen = [one.fault is not None for one in cluster.faults.seen if one.client_id == "c"]
     assert seen == found[0] + found[1]
 
 
@@ -210,9 +210,10 @@ def test_an_outage_is_waited_for_and_a_consumer_goes_on_behind_it(cluster: Embed
         {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
     )
     consumer.subscribe(["t"])
-    cluster.call(lambda: cluster.core.faults.outage(True))
+    for broker in cluster.brokers:
+        cluster.cut(broker.id)
     assert consumer.poll(0.5) is None
-    cluster.call(lambda: cluster.core.faults.outage(False))
+    cluster.heal()
     message = consumer.poll(300)
     assert message is not None
     assert message.error() is None
@@ -222,17 +223,17 @@ def test_an_outage_is_waited_for_and_a_consumer_goes_on_behind_it(cluster: Embed
 def test_others_lead_in_place_of_brokers_that_are_cut_off_from_them(cluster: EmbeddedCluster) -> None:
     topic = cluster.call(lambda: cluster.core.create_topic("u", partitions=6, replicas=3))
     cluster.core.settings.properties["broker.session.timeout.ms"] = "100"
-    cluster.call(lambda: cluster.core.faults.isolate(1))
+    cluster.cut(1, 2, 3)
     until = time.monotonic() + 300
     while any(one.leader == 1 for one in topic.partitions) and time.monotonic() < until:
         time.sleep(0.02)
     assert {one.leader for one in topic.partitions} == {2, 3}
-    cluster.call(lambda: cluster.core.faults.isolate(1, on=False))
+    cluster.heal()
     assert all(1 in one.in_sync for one in topic.partitions)
 
 
 def test_a_disconnect_behind_the_effect_leaves_the_effect(cluster: EmbeddedCluster, port: int) -> None:
-    cluster.core.faults.add(Disconnect(applied=True), api="Produce", times=1)
+    cluster.faults.add(Disconnect(applied=True), api="Produce", times=1)
     with Wire(port) as wire:
         wire.send(produce(), 11)
         assert wire.is_closed()

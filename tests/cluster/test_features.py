@@ -54,8 +54,8 @@ def test_groups_of_the_consumer_protocol_come_and_go_with_their_feature_and_clie
 
 
 def test_a_cluster_of_older_brokers_gets_the_features_after_its_upgrade() -> None:
-    with EmbeddedCluster(brokers=1, kafka_version="3.9.2") as cluster:
-        cluster.call(lambda: cluster.core.change_version("4.3.1"))
+    with EmbeddedCluster(brokers=1, version="3.9.2") as cluster:
+        cluster.upgrade("4.3.1")
         with Wire(cluster.core.brokers[1].port) as wire:
             assert describe(wire) == ErrorCode.UNSUPPORTED_VERSION
             assert update(wire, ("metadata.version", 30, UP), ("group.version", 1, UP)).error_code == ErrorCode.NONE

@@ -31,7 +31,7 @@ def group(cluster: EmbeddedCluster) -> str:
 
 
 def test_a_reader_asks_again_when_a_broker_goes_away_while_it_begins(cluster: EmbeddedCluster, group: str) -> None:
-    cluster.core.faults.add(Disconnect(), api="ListOffsets", times=3)
+    cluster.faults.add(Disconnect(), api="ListOffsets", times=3)
     found = list(read_live(cluster.bootstrap_servers))
     assert {getattr(one.record, "name", None) for one in found} >= {
         "ConsumerGroupMetadata",
@@ -40,7 +40,7 @@ def test_a_reader_asks_again_when_a_broker_goes_away_while_it_begins(cluster: Em
 
 
 def test_a_reader_that_never_gets_an_answer_says_so(cluster: EmbeddedCluster, group: str) -> None:
-    cluster.core.faults.add(Disconnect(), api="ListOffsets")
+    cluster.faults.add(Disconnect(), api="ListOffsets")
     with pytest.raises(
         LiveError, match="no offsets of __consumer_offsets within 1,000 ms: their leaders do not answer"
     ):
@@ -49,13 +49,13 @@ def test_a_reader_that_never_gets_an_answer_says_so(cluster: EmbeddedCluster, gr
 
 def test_a_missing_topic_is_called_missing_by_brokers_that_answer_late(cluster: EmbeddedCluster) -> None:
     """The consumer then raised the error of another caller's request, whose text is the topic's name alone (issue 14)."""
-    cluster.core.faults.add(Delay(1_500), api="Metadata")
+    cluster.faults.add(Delay(1_500), api="Metadata")
     with pytest.raises(LiveError, match="there is no __share_group_state on this cluster; brokers create it when"):
         next(read_live(cluster.bootstrap_servers, topic="__share_group_state", connect_timeout_ms=60_000))
 
 
 def test_a_topic_that_brokers_get_to_know_while_a_reader_starts_is_read(cluster: EmbeddedCluster, group: str) -> None:
-    unknown = cluster.core.faults.add(
+    unknown = cluster.faults.add(
         Error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), api="Metadata", topic="__consumer_offsets", times=3
     )
     assert list(read_live(cluster.bootstrap_servers))
@@ -63,7 +63,7 @@ def test_a_topic_that_brokers_get_to_know_while_a_reader_starts_is_read(cluster:
 
 
 def test_a_topic_without_leaders_is_waited_for(cluster: EmbeddedCluster, group: str) -> None:
-    elected = cluster.core.faults.add(
+    elected = cluster.faults.add(
         Error(ErrorCode.LEADER_NOT_AVAILABLE), api="Metadata", topic="__consumer_offsets", times=8
     )
     assert list(read_live(cluster.bootstrap_servers))
@@ -71,7 +71,7 @@ def test_a_topic_without_leaders_is_waited_for(cluster: EmbeddedCluster, group: 
 
 
 def test_an_error_of_the_topic_that_does_not_pass_is_named(cluster: EmbeddedCluster, group: str) -> None:
-    cluster.core.faults.add(Error(ErrorCode.LEADER_NOT_AVAILABLE), api="Metadata", topic="__consumer_offsets")
+    cluster.faults.add(Error(ErrorCode.LEADER_NOT_AVAILABLE), api="Metadata", topic="__consumer_offsets")
     with pytest.raises(LiveError) as caught:
         list(read_live(cluster.bootstrap_servers, connect_timeout_ms=1_000))
     assert "the partitions of __consumer_offsets are not known after 1,000 ms: LEADER_NOT_AVAILABLE" in str(

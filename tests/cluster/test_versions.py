@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from quorate.cluster import EmbeddedCluster
+from quorate.cluster import ClusterError, EmbeddedCluster
 from quorate.cluster.apis import ANSWERS
 from quorate.cluster.apis.versions import INCOMPLETE, TELEMETRY
 from quorate.codecs.api import (
@@ -43,7 +43,7 @@ def told(cluster: EmbeddedCluster, version: int) -> Any:
 
 @pytest.mark.parametrize("version", RECORDED)
 def test_a_cluster_tells_the_versions_of_its_release_for_what_it_answers(version: str) -> None:
-    with EmbeddedCluster(kafka_version=version, properties=QUICK) as cluster:
+    with EmbeddedCluster(version=version, properties=QUICK) as cluster:
         keys = {one.api_key: [one.min_version, one.max_version] for one in told(cluster, 4).api_keys}
     real = {int(key): span for key, span in RECORDED[version]["api_keys"].items()}
     answered = {answer.api.key: answer.api for answer in ANSWERS.values() if not answer.api.own}
@@ -59,7 +59,7 @@ def test_a_cluster_tells_the_versions_of_its_release_for_what_it_answers(version
 @pytest.mark.parametrize("asked", [3, 4])
 @pytest.mark.parametrize("version", RECORDED)
 def test_a_cluster_has_the_features_of_its_release(version: str, asked: int) -> None:
-    with EmbeddedCluster(kafka_version=version, properties=QUICK) as cluster:
+    with EmbeddedCluster(version=version, properties=QUICK) as cluster:
         found = told(cluster, asked)
     real = RECORDED[version][f"features_{asked}"]
     assert {one.name: [one.min_version, one.max_version] for one in found.supported_features} == real["supported"]
@@ -85,7 +85,7 @@ def test_no_release_takes_back_versions_of_the_one_before() -> None:
 
 def test_a_version_above_that_of_the_release_closes_the_connection_and_says_why() -> None:
     request = OffsetCommitRequest(group_id="g")
-    with EmbeddedCluster(kafka_version="4.0.2", properties=QUICK) as old:
+    with EmbeddedCluster(version="4.0.2", properties=QUICK) as old:
         with Wire(old.core.brokers[1].port) as wire:
             wire.send(request, 10)
             assert wire.is_closed()
@@ -103,7 +103,7 @@ def heartbeat(wire: Wire, version: int = 0) -> int:
 
 def test_groups_of_the_consumer_protocol_are_refused_as_3_9_does_by_default() -> None:
     with (
-        EmbeddedCluster(kafka_version="3.9.2", properties=QUICK) as cluster,
+        EmbeddedCluster(version="3.9.2", properties=QUICK) as cluster,
         Wire(cluster.core.brokers[1].port) as wire,
     ):
         assert heartbeat(wire) == ErrorCode.UNSUPPORTED_VERSION
@@ -112,8 +112,8 @@ def test_groups_of_the_consumer_protocol_are_refused_as_3_9_does_by_default() ->
 
 
 def test_an_upgrade_brings_versions_and_leaves_the_levels_of_features() -> None:
-    with EmbeddedCluster(kafka_version="3.9.2", properties=QUICK) as cluster:
-        cluster.call(lambda: cluster.core.change_version("4.3.1"))
+    with EmbeddedCluster(version="3.9.2", properties=QUICK) as cluster:
+        cluster.upgrade("4.3.1")
         found = told(cluster, 4)
         assert {one.api_key: one.max_version for one in found.api_keys}[0] == 13
         assert {one.name: one.max_version_level for one in found.finalized_features} == {"metadata.version": 21}
@@ -123,7 +123,7 @@ def test_an_upgrade_brings_versions_and_leaves_the_levels_of_features() -> None:
 
 def test_a_new_cluster_has_groups_of_the_consumer_protocol() -> None:
     with (
-        EmbeddedCluster(kafka_version="4.0.2", properties=QUICK) as cluster,
+        EmbeddedCluster(version="4.0.2", properties=QUICK) as cluster,
         Wire(cluster.core.brokers[1].port) as wire,
     ):
         wire.ask(FindCoordinatorRequest(coordinator_keys=("g",)), 4)
@@ -134,9 +134,9 @@ def test_a_new_cluster_has_groups_of_the_consumer_protocol() -> None:
 def test_a_release_that_is_not_known_is_refused(version: str) -> None:
     said = re.escape(f"cannot be Kafka {version}: use 4.3.1, or another of 3.9, 4.0")
     with pytest.raises(ConfigError, match=said):
-        EmbeddedCluster(kafka_version=version)
-    with EmbeddedCluster() as cluster, pytest.raises(ConfigError, match=said):
-        cluster.call(lambda: cluster.core.change_version(version))
+        EmbeddedCluster(version=version)
+    with EmbeddedCluster() as cluster, pytest.raises(ClusterError, match=said):
+        cluster.upgrade(version)
 
 
 def test_answers_of_later_releases_are_told_of_once_they_are_there() -> None:
@@ -159,7 +159,7 @@ def test_answers_of_later_releases_are_told_of_once_they_are_there() -> None:
 )
 def test_groups_have_the_settings_that_they_had_in_a_release(version: str, count: int, has: str, lacks: str) -> None:
     resource = DescribeConfigsResource(resource_type=32, resource_name="g", configuration_keys=None)
-    with EmbeddedCluster(kafka_version=version) as cluster, Wire(cluster.core.brokers[1].port) as wire:
+    with EmbeddedCluster(version=version) as cluster, Wire(cluster.core.brokers[1].port) as wire:
         (found,) = wire.ask(DescribeConfigsRequest(resources=(resource,)), 4).results
     names = {one.name for one in found.configs}
     assert len(names) == count
@@ -170,7 +170,7 @@ def test_groups_have_the_settings_that_they_had_in_a_release(version: str, count
 def test_topics_of_3_9_have_settings_that_later_ones_have_not_and_groups_none() -> None:
     topic = DescribeConfigsResource(resource_type=2, resource_name="orders", configuration_keys=None)
     group = DescribeConfigsResource(resource_type=32, resource_name="g", configuration_keys=None)
-    with EmbeddedCluster(kafka_version="3.9.2") as cluster, Wire(cluster.core.brokers[1].port) as wire:
+    with EmbeddedCluster(version="3.9.2") as cluster, Wire(cluster.core.brokers[1].port) as wire:
         cluster.call(lambda: cluster.core.create_topic("orders", replicas=1))
         (of_topic,) = wire.ask(DescribeConfigsRequest(resources=(topic,)), 4).results
         refused, of_group = wire.ask(DescribeConfigsRequest(resources=(topic, group)), 4).results
@@ -184,7 +184,7 @@ def test_topics_of_3_9_have_settings_that_later_ones_have_not_and_groups_none() 
 )
 def test_share_groups_count_epochs_as_brokers_of_the_release_did(version: str, epochs: list[int]) -> None:
     settings = {"group.share.assignment.interval.ms": 0, "offsets.topic.num.partitions": 1}
-    with EmbeddedCluster(kafka_version=version, properties=settings) as cluster:
+    with EmbeddedCluster(version=version, properties=settings) as cluster:
         switch_on(cluster)
         cluster.call(lambda: cluster.core.create_topic("t", partitions=2, replicas=1))
         with Wire(cluster.core.brokers[1].port) as wire:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from quorate.cluster import ClusterError, EmbeddedCluster
 from quorate.cluster.admin import HIDDEN, configs_from
-from quorate.integration import ClusterError, EmbeddedKafka
 
 
 def test_a_setting_that_brokers_hide_is_told_from_one_that_is_not_set() -> None:
@@ -21,7 +21,7 @@ def test_a_setting_that_brokers_hide_is_told_from_one_that_is_not_set() -> None:
 @pytest.mark.parametrize("resource", ["orders", "topics:orders", "", "client:x"])
 def test_what_has_no_configuration_is_named_with_what_has(resource: str) -> None:
     with (
-        EmbeddedKafka(racks=[None]) as kafka,
+        EmbeddedCluster() as kafka,
         pytest.raises(ClusterError, match="has no configuration") as raised,
     ):
         kafka.set_config(resource, {"x": "y"})

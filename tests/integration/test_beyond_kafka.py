@@ -10,6 +10,7 @@ import pytest
 from quorate.assignors import Assignment, Assignor
 from quorate.assignors.group import GroupSpec
 from quorate.assignors.prepared import install_request
+from quorate.cluster import TEST_PROPERTIES, EmbeddedCluster
 from quorate.cluster.waiting import wait_for
 from quorate.codecs.api import (
     ConsumerGroupHeartbeatRequest,
@@ -21,7 +22,6 @@ from quorate.codecs.api.broker import ApiVersionsRequest
 from quorate.codecs.api.consumer_group_heartbeat import ClientAssignor, TopicPartitions
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.coordinator import HashAlgorithm, group_hash, topic_hash
-from quorate.integration import EmbeddedKafka
 from tests.cluster.wire import Wire
 from tests.integration.conftest import QUICK
 from tests.integration.groups import Member, all_of, group_state, settled, wait_for_epoch
@@ -29,6 +29,7 @@ from tests.integration.limits import LIMIT_MS
 
 pytestmark = [pytest.mark.without_containers, pytest.mark.scenario("beyond Kafka")]
 
+CONFIGS = {**TEST_PROPERTIES, **QUICK}
 GROUP, TOPIC = "billing", "orders"
 
 
@@ -46,7 +47,7 @@ class Weighted(Assignor):
 class Assigning:
     """A member that runs `Weighted` whenever it is its turn, on a connection of its own to whichever broker coordinates the group."""
 
-    def __init__(self, cluster: EmbeddedKafka, member_id: str, wants: int) -> None:
+    def __init__(self, cluster: EmbeddedCluster, member_id: str, wants: int) -> None:
         self.cluster, self.member_id, self.wants = cluster, member_id, wants
         self.epoch = 0
         self.owned: tuple[TopicPartitions, ...] = ()
@@ -100,8 +101,8 @@ def share(members: list[Assigning], *counts: int) -> None:
 
 
 def test_a_member_assigns_for_its_group_over_sockets_also_after_the_coordinator_moved() -> None:
-    settings = {**QUICK, "group.consumer.client.assignors.enable": "true"}
-    with EmbeddedKafka(brokers=3, properties=settings) as cluster:
+    settings = {**CONFIGS, "group.consumer.client.assignors.enable": "true"}
+    with EmbeddedCluster(racks=["a", "b", "c"], properties=settings) as cluster:
         cluster.create_topic(TOPIC, partitions=6, replicas=3)
         with Wire(int(cluster.brokers[0].address.rpartition(":")[2])) as wire:
             told = wire.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 3)
@@ -121,20 +122,20 @@ def test_a_member_assigns_for_its_group_over_sockets_also_after_the_coordinator_
 
 
 def test_without_the_config_no_broker_takes_assignments_of_members() -> None:
-    with EmbeddedKafka(brokers=1, properties=QUICK) as cluster:
+    with EmbeddedCluster(properties=CONFIGS) as cluster:
         with Wire(int(cluster.brokers[0].address.rpartition(":")[2])) as wire:
             told = wire.ask(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 3)
         assert not {api_of(ConsumerGroupPrepareAssignmentRequest).key} & {one.api_key for one in told.api_keys}
 
 
 @pytest.fixture
-def murmur() -> Iterator[EmbeddedKafka]:
-    with EmbeddedKafka(brokers=3, properties={**QUICK, "hash.algorithm": "murmur3"}) as cluster:
+def murmur() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(racks=["a", "b", "c"], properties={**CONFIGS, "hash.algorithm": "murmur3"}) as cluster:
         cluster.create_topic(TOPIC, partitions=6, replicas=2)
         yield cluster
 
 
-def murmur3(cluster: EmbeddedKafka) -> int:
+def murmur3(cluster: EmbeddedCluster) -> int:
     """The hash that follows from the cluster's metadata."""
     form = HashAlgorithm.MURMUR3
     hashes = {
@@ -145,7 +146,7 @@ def murmur3(cluster: EmbeddedKafka) -> int:
     return group_hash(hashes, form)
 
 
-def test_a_coordinator_with_the_hash_of_the_kips_text_assigns_anew_when_that_changes(murmur: EmbeddedKafka) -> None:
+def test_a_coordinator_with_the_hash_of_the_kips_text_assigns_anew_when_that_changes(murmur: EmbeddedCluster) -> None:
     with ExitStack() as stack:
         members = [stack.enter_context(Member(murmur, GROUP, [TOPIC], name=f"m{number}")) for number in range(2)]
         settled(members, all_of(TOPIC, 6))

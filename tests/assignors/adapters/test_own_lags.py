@@ -17,9 +17,8 @@ from quorate.assignors import Topology
 from quorate.assignors.adapters import aiokafka, kafka_python
 from quorate.assignors.adapters.membership import Membership, Strategy
 from quorate.assignors.lag_aware import LagAwareAssignor
-from quorate.cluster import Error, Silence
+from quorate.cluster import TEST_PROPERTIES, EmbeddedCluster, Error, Silence
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.integration.embedded import EmbeddedKafka
 from tests.assignors.adapters.live import Aio, KafkaPython, wait_for
 
 CLIENTS = {"kafka-python": (KafkaPython, kafka_python), "aiokafka": (Aio, aiokafka)}
@@ -35,14 +34,14 @@ BY_NUMBER = {frozenset({0, 2}), frozenset({1, 3})}
 
 
 @pytest.fixture(scope="module", params=["PLAINTEXT", "SASL_SSL"])
-def secured(request: pytest.FixtureRequest) -> Iterator[EmbeddedKafka]:
-    with EmbeddedKafka(brokers=2, security=request.param) as kafka:
+def secured(request: pytest.FixtureRequest) -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(racks=["a", "b"], properties=TEST_PROPERTIES, security=request.param) as kafka:
         yield kafka
 
 
 @pytest.fixture(scope="module")
-def plain() -> Iterator[EmbeddedKafka]:
-    with EmbeddedKafka(brokers=2) as kafka:
+def plain() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(racks=["a", "b"], properties=TEST_PROPERTIES) as kafka:
         yield kafka
 
 
@@ -51,7 +50,7 @@ def client(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def lagging(kafka: EmbeddedKafka, topic: str) -> str:
+def lagging(kafka: EmbeddedCluster, topic: str) -> str:
     """A topic whose partitions have records, and of which its group has read some."""
     kafka.create_topic(topic, partitions=4)
     with closing(KafkaProducer(**kafka.client_config)) as producer:
@@ -65,7 +64,7 @@ def lagging(kafka: EmbeddedKafka, topic: str) -> str:
     return topic
 
 
-def login(kafka: EmbeddedKafka, client: str) -> dict[str, Any]:
+def login(kafka: EmbeddedCluster, client: str) -> dict[str, Any]:
     config = dict(kafka.client_config)
     config.pop("bootstrap_servers")
     if client == "aiokafka" and "ssl_cafile" in config:
@@ -75,7 +74,7 @@ def login(kafka: EmbeddedKafka, client: str) -> dict[str, Any]:
     return config
 
 
-def pair(kafka: EmbeddedKafka, topic: str, client: str, stack: ExitStack, **config: Any) -> set[frozenset[int]]:
+def pair(kafka: EmbeddedCluster, topic: str, client: str, stack: ExitStack, **config: Any) -> set[frozenset[int]]:
     """What two consumers of the client get. `lags`: given to the assignor."""
     kind, adapters = CLIENTS[client]
     options = {"lags": config.pop("lags")} if "lags" in config else {}
@@ -95,7 +94,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 @pytest.mark.parametrize(("reset", "expected"), [("earliest", BY_EARLIEST), ("latest", BY_LATEST)])
 def test_the_leader_reads_lags_as_its_consumer_reads_records(
-    secured: EmbeddedKafka, client: str, reset: str, expected: set[frozenset[int]], caplog: pytest.LogCaptureFixture
+    secured: EmbeddedCluster, client: str, reset: str, expected: set[frozenset[int]], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Issue 14: `LagAware()` alone read nothing, and did not say so."""
     topic = lagging(secured, f"own-{client}-{reset}")
@@ -104,7 +103,7 @@ def test_the_leader_reads_lags_as_its_consumer_reads_records(
     assert warnings(caplog) == []
 
 
-def test_lags_that_are_given_count_instead(plain: EmbeddedKafka, client: str) -> None:
+def test_lags_that_are_given_count_instead(plain: EmbeddedCluster, client: str) -> None:
     topic = lagging(plain, f"given-{client}")
     with ExitStack() as stack:
         assert pair(plain, topic, client, stack, lags={}) == BY_NUMBER
@@ -121,23 +120,22 @@ def test_lags_that_are_given_count_instead(plain: EmbeddedKafka, client: str) ->
     ],
 )
 def test_a_leader_that_may_not_read_lags_says_so_once(
-    plain: EmbeddedKafka, client: str, api: str, code: ErrorCode, name: str, caplog: pytest.LogCaptureFixture
+    plain: EmbeddedCluster, client: str, api: str, code: ErrorCode, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = lagging(plain, f"forbidden-{client}-{api}")
     kind, adapters = CLIENTS[client]
-    core = plain.embedded.core
 
     def forbid() -> None:
         """The leader's next request, which is that for lags: what it asks to read records comes after it."""
-        core.faults.add(Error(code), api=api, client_id="leader", times=1)
+        plain.faults.add(Error(code), api=api, client_id="leader", times=1)
 
     def member(name: str) -> Any:
         return kind(plain, topic, [topic], adapters.LagAware(), client_id=name)
 
-    plain.embedded.call(forbid)
+    forbid()
     with member("leader") as leader:
         wait_for(lambda: len(leader.records) == sum(WRITTEN), leader)
-        plain.embedded.call(forbid)
+        forbid()
         with member("other") as other:
             wait_for(lambda: len(leader.assigned) == len(other.assigned) == 2, leader, other)
             assert {frozenset(number for _, number in one.assigned) for one in (leader, other)} == BY_NUMBER
@@ -148,13 +146,12 @@ def test_a_leader_that_may_not_read_lags_says_so_once(
 
 
 def test_a_broker_that_does_not_answer_holds_up_the_rebalance_for_a_bounded_time(
-    plain: EmbeddedKafka, client: str, caplog: pytest.LogCaptureFixture
+    plain: EmbeddedCluster, client: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """For a third of the session timeout, after which lags are given up; the requests for them never have a response."""
     topic = lagging(plain, f"silent-{client}")
     kind, adapters = CLIENTS[client]
-    core = plain.embedded.core
-    plain.embedded.call(lambda: core.faults.add(Silence(), api="ListOffsets", client_id="silent", times=2))
+    plain.faults.add(Silence(), api="ListOffsets", client_id="silent", times=2)
     config = {"client_id": "silent", "session_timeout_ms": 6_000, "request_timeout_ms": 7_000}
     with kind(plain, topic, [topic], adapters.LagAware(), **config) as one:
         wait_for(lambda: len(one.assigned) == 4, one)
@@ -170,12 +167,11 @@ def test_without_a_running_consumer_the_assignor_says_that_it_knows_no_lags(capl
     assert [one for one in warnings(caplog) if "no running consumer" in one]
 
 
-def test_aiokafkas_loop_goes_on_while_lags_are_read(plain: EmbeddedKafka) -> None:
+def test_aiokafkas_loop_goes_on_while_lags_are_read(plain: EmbeddedCluster) -> None:
     from aiokafka import AIOKafkaConsumer
 
     topic = lagging(plain, "loop-goes-on")
-    core = plain.embedded.core
-    plain.embedded.call(lambda: core.faults.add(Silence(), api="OffsetFetch", client_id="loop", times=1))
+    plain.faults.add(Silence(), api="OffsetFetch", client_id="loop", times=1)
     longest = 0.0
 
     async def watch() -> None:

@@ -135,7 +135,7 @@ def test_only_a_leader_epoch_of_minus_1_is_none(wire: Wire, topic: Any, leader_e
 
 @pytest.mark.parametrize(("version", "known"), [("3.9.2", True), ("4.0.2", True), ("4.3.1", False)])
 def test_releases_up_to_4_0_go_on_telling_when_the_last_transaction_began(version: str, known: bool) -> None:
-    with EmbeddedCluster(kafka_version=version, properties=ONE_EACH) as one:
+    with EmbeddedCluster(version=version, properties=ONE_EACH) as one:
         one.call(lambda: one.core.internal_topic(TRANSACTION_STATE))
         one.call(lambda: one.core.create_topic("t", partitions=1, replicas=1))
         producer_id, epoch = one.call(lambda: one.core.transactions.begin("x", 60_000, -1, -1))
@@ -204,7 +204,7 @@ def test_a_group_of_a_refused_commit_is_told_of_once_something_else_was_written(
 
 @pytest.fixture(scope="module")
 def old() -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster(kafka_version="3.9.2", properties=ONE_EACH, seed=3) as made:
+    with EmbeddedCluster(version="3.9.2", properties=ONE_EACH, seed=3) as made:
         made.call(lambda: made.core.internal_topic(CONSUMER_OFFSETS))
         made.call(lambda: made.core.create_topic("orders", partitions=1, replicas=1))
         yield made

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from quorate.integration.own_folder import OwnFolder
+from quorate.cluster.own_folder import OwnFolder
 
 
 @pytest.fixture
@@ -22,9 +22,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @contextmanager
 def another_process(where: Path) -> Iterator[tuple[Path, "subprocess.Popen[str]"]]:
-    code = (
-        "from quorate.integration.own_folder import OwnFolder; own = OwnFolder(); print(own.path, flush=True); input()"
-    )
+    code = "from quorate.cluster.own_folder import OwnFolder; own = OwnFolder(); print(own.path, flush=True); input()"
     with subprocess.Popen(
         [sys.executable, "-P", "-c", code],
         stdin=subprocess.PIPE,
