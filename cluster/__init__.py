@@ -1,17 +1,20 @@
 """An embedded Kafka cluster: several brokers with racks in one process, whose `__consumer_offsets` is a real topic of real bytes.
 
-with EmbeddedCluster(brokers=3, racks=["a", "b", "c"]) as kafka:
+with EmbeddedCluster(racks=["a", "b", "c"]) as kafka:
 consumer = KafkaConsumer("orders", bootstrap_servers=kafka.bootstrap_servers, group_id="g")
 """
 
-from quorate.cluster.apis import all as _all  # noqa: F401  # fills the table of what is answered
-from quorate.cluster.clock import Clock, ManualClock, RealClock
-from quorate.cluster.embedded import EmbeddedCluster
-from quorate.cluster.errors import ClusterError
-from quorate.cluster.faults import Corrupt, Delay, Disconnect, Error, Silence, WaitFor
-from quorate.cluster.interface import TEST_PROPERTIES, BrokerInfo, Cluster
-from quorate.cluster.security import Security, make_certificate
-from quorate.cluster.storage.file_log import FileLog
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from quorate.cluster.clock import Clock, ManualClock, RealClock
+    from quorate.cluster.embedded import EmbeddedCluster
+    from quorate.cluster.errors import ClusterError
+    from quorate.cluster.faults import Corrupt, Delay, Disconnect, Error, Silence, WaitFor
+    from quorate.cluster.interface import TEST_PROPERTIES, BrokerInfo, Cluster
+    from quorate.cluster.security import Security, make_certificate
+    from quorate.cluster.storage.file_log import FileLog
 
 __all__ = [
     "TEST_PROPERTIES",
@@ -32,3 +35,21 @@ __all__ = [
     "WaitFor",
     "make_certificate",
 ]
+
+_MODULES = {
+    "clock": ("Clock", "ManualClock", "RealClock"),
+    "embedded": ("EmbeddedCluster",),
+    "errors": ("ClusterError",),
+    "faults": ("Corrupt", "Delay", "Disconnect", "Error", "Silence", "WaitFor"),
+    "interface": ("TEST_PROPERTIES", "BrokerInfo", "Cluster"),
+    "security": ("Security", "make_certificate"),
+    "storage.file_log": ("FileLog",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Names are imported when they are first asked for: what only talks to a cluster elsewhere need not wait for the embedded one's modules, for most of a second."""
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -20,6 +20,16 @@ from quorate.cli.cluster.options import (
     read_racks,
     version_option,
 )
+from quorate.cli.cluster.run import (
+    attached,
+    do,
+    docker_labs,
+    has_docker,
+    no_such_lab,
+    said_plainly,
+    telling,
+)
+from quorate.cli.cluster.show import list_json, list_lines, next_lines, status_json, status_lines
 from quorate.cli.errors import UserError, note
 from quorate.cli.output import echo_lines
 from quorate.cli.subcommands import Commands
@@ -128,7 +138,6 @@ def up(
 
     One that is up already is shown as it is. Topics come into being when they are written to: 6 partitions, 2 replicas; --property changes that.
     """
-    from quorate.cli.cluster.run import attached, said_plainly, telling
     from quorate.cli.cluster.start import Wanted, start, start_embedded
     from quorate.integration.embedded_lab import embedded_lab_names, is_alive
 
@@ -211,8 +220,6 @@ def _again(lab: "Lab", wanted: "Wanted", began: float, as_json: bool) -> list[st
 @json_option
 def status(name: str, as_json: bool) -> None:
     """Show brokers, leaders, addresses."""
-    from quorate.cli.cluster.run import attached, said_plainly
-
     with said_plainly(name), attached(name) as lab:
         lines = _shown(lab, as_json)
     echo_lines(lines)
@@ -222,8 +229,6 @@ def status(name: str, as_json: bool) -> None:
 @json_option
 def list_(as_json: bool) -> None:
     """List all labs."""
-    from quorate.cli.cluster.run import attached, docker_labs, said_plainly
-    from quorate.cli.cluster.show import list_json, list_lines
     from quorate.cluster.errors import ClusterError
     from quorate.integration.embedded_lab import embedded_lab_names, is_alive
 
@@ -247,7 +252,6 @@ def list_(as_json: bool) -> None:
 @click.option("--all", "everything", is_flag=True, help="Every lab that `quorate cluster list` shows.")
 def down(name: str, everything: bool) -> None:
     """Remove a lab, with its data."""
-    from quorate.cli.cluster.run import docker_labs, has_docker, no_such_lab, said_plainly
     from quorate.integration.embedded_lab import EmbeddedLab, embedded_lab_names
 
     chosen = sorted({*embedded_lab_names(), *docker_labs()}) if everything else [name]
@@ -277,7 +281,6 @@ def upgrade(name: str, version: str) -> None:
 
     On the same data. Feature levels (metadata.version) stay as they are, so that the way back is open, as far as the version that the lab was started with.
     """
-    from quorate.cli.cluster.run import do
     from quorate.cluster.errors import ClusterError
 
     def move(lab: "Lab") -> str:
@@ -304,8 +307,6 @@ def certificate(name: str) -> None:
 
     It is PEM, as --ssl-cafile of the other commands takes it.
     """
-    from quorate.cli.cluster.run import attached, said_plainly
-
     with said_plainly(name), attached(name) as lab:
         pem = lab.certificate
     if pem is None:
@@ -314,7 +315,6 @@ def certificate(name: str) -> None:
 
 
 def _shown(lab: "Lab", as_json: bool, news: str = "") -> list[str]:
-    from quorate.cli.cluster.show import next_lines, status_json, status_lines
     from quorate.integration.survey import survey
 
     found = survey(lab)

@@ -1,16 +1,31 @@
 """The commands of `quorate cluster` for single brokers: stop, start elsewhere, crash, freeze, cut off, look at the log."""
 
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import click
 
 from quorate.cli.cluster.options import NO_RACK, name_option, option_for, version_option
+from quorate.cli.cluster.run import (
+    attached,
+    check_majority,
+    check_paused,
+    check_running,
+    check_stopped,
+    check_there,
+    do,
+    majority_note,
+    said_plainly,
+)
 from quorate.cli.errors import note
 
 if TYPE_CHECKING:
     from quorate.cli.cluster.options import Lab
 
 __all__ = ["COMMANDS"]
+
+Check = Callable[["Lab", Sequence[int]], Sequence[int]]
 
 brokers_argument = click.argument("brokers", nargs=-1, required=True, type=int, metavar="BROKER...")
 broker_argument = click.argument("broker", type=int)
@@ -27,7 +42,6 @@ def restart_broker(name: str, broker: int, rack: str | None, version: str | None
 
     Its address and its data stay.
     """
-    from quorate.cli.cluster.run import do
 
     def restart(lab: "Lab") -> str:
         lab.restart_broker(broker, rack=_rack(rack), version=version)
@@ -43,7 +57,6 @@ def restart_broker(name: str, broker: int, rack: str | None, version: str | None
 @version_option("With this version of Kafka.  [default: the one it had]")
 def start_broker(name: str, brokers: tuple[int, ...], rack: str | None, version: str | None) -> None:
     """Start brokers that are stopped."""
-    from quorate.cli.cluster.run import check_majority, check_stopped, do
 
     def start(lab: "Lab") -> str:
         check_stopped(lab, brokers)
@@ -54,17 +67,17 @@ def start_broker(name: str, brokers: tuple[int, ...], rack: str | None, version:
     do(name, start)
 
 
-def _for_each(verb: str, about: str, became: str) -> click.Command:
-    """A command that does the same to several brokers."""
+def _for_each(verb: str, about: str, became: str, check: Check = check_there) -> click.Command:
+    """A command that does the same to several brokers at the same time. `check`: what says which of them are still to be done."""
 
     @click.command(f"{verb}-broker", help=about)
     @name_option
     @brokers_argument
     def command(name: str, brokers: tuple[int, ...]) -> None:
-        from quorate.cli.cluster.run import do, do_to_each, majority_note
-
         def act(lab: "Lab") -> str:
-            do_to_each(lab, brokers, f"{verb}_broker")
+            todo = check(lab, brokers)
+            with ThreadPoolExecutor(max_workers=max(1, len(todo))) as pool:
+                list(pool.map(getattr(lab, f"{verb}_broker"), todo))
             missing = majority_note(lab)
             if missing:
                 note(missing)
@@ -84,7 +97,6 @@ def cut(name: str, broker: int, others: tuple[int, ...]) -> None:
 
     All packets between it and them are dropped; without others, those between it and this machine.
     """
-    from quorate.cli.cluster.run import do
 
     def divide(lab: "Lab") -> str:
         lab.cut(broker, *others)
@@ -98,7 +110,6 @@ def cut(name: str, broker: int, others: tuple[int, ...]) -> None:
 @name_option
 def heal(name: str) -> None:
     """Undo every cut."""
-    from quorate.cli.cluster.run import do
 
     def join(lab: "Lab") -> str:
         lab.heal()
@@ -113,8 +124,6 @@ def heal(name: str) -> None:
 @click.option("--lines", type=click.IntRange(min=1), metavar="N", help="Only the last N.")
 def logs(name: str, broker: int, lines: int | None) -> None:
     """Print what a broker has logged since its latest start."""
-    from quorate.cli.cluster.run import attached, said_plainly
-
     with said_plainly(name), attached(name) as lab:
         logged = lab.logs(broker)
     for line in logged.splitlines()[-lines if lines else 0 :]:
@@ -137,8 +146,8 @@ COMMANDS: tuple[click.Command, ...] = (
     start_broker,
     _for_each("stop", "Shut brokers down; leaders move first.", "stopped"),
     _for_each("kill", "End brokers at once, as a crash would.", "killed"),
-    _for_each("pause", "Freeze brokers; nothing answers.", "paused"),
-    _for_each("resume", "Let frozen brokers go on.", "going on"),
+    _for_each("pause", "Freeze brokers; nothing answers.", "paused", check_running),
+    _for_each("resume", "Let frozen brokers go on.", "going on", check_paused),
     cut,
     heal,
     logs,

@@ -3,7 +3,6 @@
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -19,9 +18,11 @@ if TYPE_CHECKING:
 __all__ = [
     "attached",
     "check_majority",
+    "check_paused",
+    "check_running",
     "check_stopped",
+    "check_there",
     "do",
-    "do_to_each",
     "docker_labs",
     "has_docker",
     "majority_note",
@@ -151,32 +152,33 @@ def do(name: str, act: Callable[["Lab"], str]) -> None:
     click.echo(f"{said} ({took:.1f} s)" if took >= 1 else said)
 
 
-def do_to_each(lab: "Lab", brokers: Sequence[int], method: str) -> None:
-    """Call a method of the cluster for several brokers at the same time. Raises what the first one raises, once all are done."""
+def check_running(lab: "Lab", brokers: Sequence[int]) -> list[int]:
+    """The brokers that are not paused already. Raises `UserError` for one that is stopped, or is not there."""
     states = _states(lab, brokers)
-    if method == "pause_broker":
-        for broker in brokers:
-            if states[broker] == "stopped":
-                raise UserError(f"broker {broker} is stopped, so it cannot be paused")
-    if method == "resume_broker":
-        for broker in brokers:
-            if states[broker] != "paused":
-                raise UserError(
-                    f"broker {broker} is {states[broker]}, not paused",
-                    *(
-                        [f"quorate cluster start-broker {broker}{option_for(lab)}"]
-                        if states[broker] == "stopped"
-                        else []
-                    ),
-                )
-    if method == "stop_broker" and not _majority(
-        {number: runs and number not in brokers for number, runs in _voters(lab).items()}
-    ):
+    for broker in brokers:
+        if states[broker] == "stopped":
+            raise UserError(f"broker {broker} is stopped, so it cannot be paused")
+    return [broker for broker in brokers if states[broker] != "paused"]
+
+
+def check_paused(lab: "Lab", brokers: Sequence[int]) -> Sequence[int]:
+    """The brokers. Raises `UserError` for one that is not paused, or is not there."""
+    states = _states(lab, brokers)
+    for broker in brokers:
+        if states[broker] != "paused":
+            start = f"quorate cluster start-broker {broker}{option_for(lab)}"
+            raise UserError(
+                f"broker {broker} is {states[broker]}, not paused", *([start] if states[broker] == "stopped" else [])
+            )
+    return brokers
+
+
+def check_there(lab: "Lab", brokers: Sequence[int]) -> Sequence[int]:
+    """The brokers. Raises `UserError` for one that is not there. Where stopping them leaves no majority of controllers, they get less time for it."""
+    _states(lab, brokers)
+    if not _majority({number: runs and number not in brokers for number, runs in _voters(lab).items()}):
         lab.stop_timeout_ms = STOP_TIMEOUT_WITHOUT_MAJORITY_MS
-    todo = [broker for broker in brokers if method != "pause_broker" or states[broker] != "paused"]
-    with ThreadPoolExecutor(max_workers=max(1, len(todo))) as pool:
-        for done in [pool.submit(getattr(lab, method), broker) for broker in todo]:
-            done.result()
+    return brokers
 
 
 def _states(lab: "Lab", brokers: Sequence[int]) -> dict[int, str]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quorate.cli.cluster.options import option_for
+from quorate.cli.cluster.run import majority_note
 from quorate.cli.output import json_text, next_steps, table_lines
 
 if TYPE_CHECKING:
@@ -61,8 +62,6 @@ def _state(broker: "BrokerInfo", found: "Survey | None") -> str:
 
 
 def _health(lab: "Lab", found: "Survey | None") -> Iterator[str]:
-    from quorate.cli.cluster.run import majority_note
-
     if found is not None:
         topics = f"{found.topics} {'topic' if found.topics == 1 else 'topics'}"
         missing = [
