@@ -6,7 +6,15 @@ from typing import Any
 
 from quorate.cluster.behaviour import BrokerBehaviour
 from quorate.cluster.config_validation import broker_problem
-from quorate.codecs.configs import THROTTLES, ConfigKey, ConfigResourceType, ConfigType, broker_config_key, config_keys
+from quorate.codecs.configs import (
+    THROTTLES,
+    ConfigKey,
+    ConfigResourceType,
+    ConfigType,
+    as_text,
+    broker_config_key,
+    config_keys,
+)
 from quorate.codecs.releases import KafkaVersion
 from quorate.coordinator.config import ConfigError, CoordinatorConfig
 
@@ -23,11 +31,6 @@ ALL = None
 _COORDINATORS = frozenset(one.name.replace("_", ".") for one in fields(CoordinatorConfig) if one.init)
 
 
-def _text(value: Any) -> str:
-    """As a properties file would have it."""
-    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-
-
 @dataclass(slots=True)
 class Settings:
     """The configs that all brokers share. `coordinator`: those of the group coordinator; `changed`: what was changed while brokers run, by broker or for `ALL` (KIP-226)."""
@@ -39,7 +42,7 @@ class Settings:
     @classmethod
     def of(cls, properties: Mapping[str, Any]) -> "Settings":
         """From what the owner gave. Raises `ConfigError` for what a broker of that release refuses to start with, in Kafka's words."""
-        given = {name: _text(value) for name, value in properties.items()}
+        given = {name: as_text(value) for name, value in properties.items()}
         version = CoordinatorConfig.from_properties(
             {k: v for k, v in given.items() if k == "kafka.version"}
         ).kafka_version

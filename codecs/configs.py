@@ -21,6 +21,7 @@ __all__ = [
     "ConfigResourceType",
     "ConfigType",
     "UpdateMode",
+    "as_text",
     "broker_config_key",
     "config_keys",
     "elements",
@@ -179,6 +180,11 @@ class ConfigKey:
             valid = "either 'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'"
             return f"Invalid value `{text}` for configuration {self.name}. The value must be {valid}."
         return f"String must be one of{' (case insensitive)' if self.any_case else ''}: {', '.join(self.values)}"
+
+
+def as_text(value: object) -> str:
+    """A value as a properties file has it: lists with commas."""
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def elements(text: str) -> list[str]:

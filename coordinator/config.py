@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, Self
 
+from quorate.codecs.configs import ConfigKey, ConfigResourceType, as_text, config_keys, elements
 from quorate.codecs.errors import QuorateError
 from quorate.codecs.releases import KafkaVersion
 from quorate.coordinator.behaviour import Behaviour
@@ -14,7 +15,7 @@ __all__ = ["ConfigError", "CoordinatorConfig", "GroupConfig", "MigrationPolicy"]
 
 
 class ConfigError(QuorateError, ValueError):
-    """A setting that is not known, or has a value that it cannot have."""
+    """A config that is not known, or has a value that it cannot have."""
 
 
 class MigrationPolicy(StrEnum):
@@ -38,7 +39,7 @@ class MigrationPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorConfig:
-    """Settings of a broker that its coordinators follow. A field's name is Kafka's with underscores; durations are in ms unless the name says otherwise.
+    """Configs of a broker that its coordinators follow. A field's name is Kafka's with underscores; durations are in ms unless the name says otherwise.
 
     Beyond Kafka's: `kafka_version`, whose behaviour to follow; `hash_algorithm`, how metadata is hashed (KIP-1101); `jdk`, whose collections to follow.
     `behaviour` follows from the version.
@@ -83,17 +84,18 @@ class CoordinatorConfig:
     def from_properties(cls, properties: Mapping[str, Any]) -> Self:
         """From Kafka's names, such as {"group.consumer.session.timeout.ms": 45000}; lists may be texts with commas. Raises `ConfigError`."""
         known = {field.name.replace("_", "."): field for field in fields(cls) if field.init}
+        keys = config_keys(ConfigResourceType.BROKER, KafkaVersion.NEWEST)
         chosen: dict[str, Any] = {}
         for name, value in properties.items():
             if name not in known:
-                raise ConfigError(f"{name} is not a setting of the group coordinator")
-            chosen[known[name].name] = _converted(name, value, getattr(cls(), known[name].name))
+                raise ConfigError(f"{name} is not a config of the group coordinator")
+            chosen[known[name].name] = _converted(name, keys.get(name), value, known[name].default)
         return cls(**chosen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
-    """Dynamic settings of one group (KIP-848, KIP-932); `None` where the broker's count."""
+    """Dynamic configs of one group (KIP-848, KIP-932); `None` where the broker's count."""
 
     consumer_session_timeout_ms: int | None = None
     consumer_heartbeat_interval_ms: int | None = None
@@ -103,13 +105,14 @@ class GroupConfig:
     share_assignment_interval_ms: int | None = None
 
     def with_properties(self, properties: Mapping[str, Any]) -> Self:
-        """With settings by Kafka's names, such as "consumer.session.timeout.ms"; `None` takes one back. Raises `ConfigError`."""
+        """With configs by Kafka's names, such as "consumer.session.timeout.ms"; `None` takes one back. Raises `ConfigError`."""
         known = {field.name.replace("_", "."): field.name for field in fields(self)}
+        keys = config_keys(ConfigResourceType.GROUP, KafkaVersion.NEWEST)
         chosen: dict[str, int | None] = {}
         for name, value in properties.items():
             if name not in known:
-                raise ConfigError(f"{name} is not a setting of a group")
-            chosen[known[name]] = None if value is None else _converted(name, value, 0)
+                raise ConfigError(f"{name} is not a config of a group")
+            chosen[known[name]] = None if value is None else _converted(name, keys[name], value, 0)
         return replace(self, **chosen)
 
 
@@ -130,19 +133,24 @@ def _check_assignors(names: tuple[str, ...]) -> None:
 _TRUTH = {"true": True, "false": False}
 
 
-def _converted(name: str, value: Any, default: Any) -> Any:
+def _converted(name: str, key: ConfigKey | None, value: Any, default: Any) -> Any:
+    """A value of a default's type. `key`: of Kafka's configs."""
+    text = as_text(value)
+    if key is not None and (problem := key.problem(text)):
+        raise ConfigError(problem)
     try:
-        if isinstance(default, tuple):
-            parts = tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else tuple(value)
-            return tuple(_ASSIGNORS.get(part, part) for part in parts)
-        if isinstance(default, KafkaVersion):
-            return value if isinstance(value, KafkaVersion) else KafkaVersion.parse(str(value))
-        if isinstance(default, StrEnum):
-            return type(default)(str(value).strip().lower())
-        if isinstance(default, bool):
-            return _TRUTH[str(value).lower()]
-        return int(value)
-    except (KeyError, TypeError, ValueError):
+        match default:
+            case tuple():
+                return tuple(_ASSIGNORS.get(part, part) for part in elements(text))
+            case KafkaVersion():
+                return KafkaVersion.parse(text)
+            case StrEnum():
+                return type(default)(text.strip().lower())
+            case bool():
+                return _TRUTH[text.strip().lower()]
+            case _:
+                return int(text)
+    except (KeyError, ValueError):
         raise ConfigError(f"{name} cannot be {value!r}: it takes {_takes(default)}") from None
 
 
@@ -150,8 +158,6 @@ def _takes(default: Any) -> str:
     match default:
         case bool():
             return "true or false"
-        case tuple():
-            return "a list, with commas"
         case KafkaVersion():
             return "a release such as 4.3.1"
         case StrEnum():

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from quorate.cluster import EmbeddedCluster
+from quorate.cluster.client_metrics import INTERVAL_MS
+from quorate.cluster.log_config import LogConfig
 from quorate.cluster.settings import Settings
 from quorate.codecs.api.broker import IncrementalAlterConfigsRequest
 from quorate.codecs.api.broker.incremental_alter_configs import AlterableConfig, AlterConfigsResource
-from quorate.codecs.configs import ConfigKey, ConfigResourceType, ConfigType, config_keys
+from quorate.codecs.configs import ConfigKey, ConfigResourceType, ConfigType, as_text, config_keys
 from quorate.codecs.releases import KafkaVersion
 from quorate.coordinator.config import ConfigError, CoordinatorConfig
 from tests.broker.broker import LIB
@@ -263,4 +265,11 @@ def test_coordinators_have_the_defaults_of_the_table() -> None:
     }
     for name in defaults.keys() & known.keys():
         default = defaults[name]
-        assert (",".join(default) if isinstance(default, tuple) else str(default)) == known[name].default
+        assert as_text(default) == known[name].default
+
+
+def test_logs_have_the_defaults_of_the_table() -> None:
+    assert LogConfig() == LogConfig.of(Settings.of({}), {})
+    assert (
+        str(INTERVAL_MS) == config_keys(ConfigResourceType.CLIENT_METRICS, KafkaVersion.NEWEST)["interval.ms"].default
+    )
