@@ -330,5 +330,5 @@ def _problem_together(by: "Broker", broker: int | None, configs: Mapping[str, st
         if threads > was * 2:
             return f"{failed} not be greater than double the current value {was}"
     if int(then("max.connections") or 0) == 0:
-        return "max.connections cannot be 0"
+        return "Invalid max.connections 0"
     return broker_problem(settings.kafka_version, then)

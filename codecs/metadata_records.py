@@ -137,7 +137,7 @@ class PartitionRecord(Message):
 
 @_record(4, range(0, 1))
 class ConfigRecord(Message):
-    """A setting has another value; null: it is taken back. `resource_type`: 2 topic, 4 broker, 16 client metrics, 32 group."""
+    """A config has another value; null: it is taken back. `resource_type`: 2 topic, 4 broker, 16 client metrics, 32 group."""
 
     resource_type: Int8
     resource_name: String
@@ -164,7 +164,7 @@ class PartitionChangeRecord(Message):
 
 @_record(9, range(0, 1))
 class RemoveTopicRecord(Message):
-    """A topic has gone, with its partitions and settings."""
+    """A topic has gone, with its partitions and configs."""
 
     topic_id: Uuid
 

@@ -5,7 +5,6 @@ Which there are is in the table of `quorate.codecs.configs`, and what they may b
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 from quorate.assignors.java_order import JavaHashMap
@@ -52,7 +51,7 @@ _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 @answers(AlterConfigsRequest)
 @changes_metadata
 def alter_configs(broker: "Broker", request: AlterConfigsRequest, context: Context) -> Work[AlterConfigsResponse]:
-    """Replace all settings of each resource."""
+    """Replace all configs of each resource."""
 
     def change(one: Any, own: Mapping[str, str], known: Mapping[str, ConfigKey]) -> dict[str, str | None]:
         return {each.name: each.value for each in one.configs}
@@ -76,7 +75,7 @@ def alter_configs(broker: "Broker", request: AlterConfigsRequest, context: Conte
 def incremental_alter_configs(
     broker: "Broker", request: IncrementalAlterConfigsRequest, context: Context
 ) -> Work[IncrementalAlterConfigsResponse]:
-    """Set some settings of each resource, take them back, add to lists, or take from them."""
+    """Set some configs of each resource, delete them, append to lists, or subtract from them."""
     found = yield from _altered(broker, context.access, request.resources, _changed, request.validate_only)
     return IncrementalAlterConfigsResponse(
         responses=tuple(
@@ -92,18 +91,16 @@ def incremental_alter_configs(
 
 
 def _changed(one: Any, own: Mapping[str, str], known: Mapping[str, ConfigKey]) -> dict[str, str | None]:
-    """What an incremental change makes of a resource's own settings. Raises `ApiError`."""
+    """A resource's own configs after an incremental change."""
     result: dict[str, str | None] = dict(own)
     for each in one.configs:
-        setting = known.get(each.name)
         match each.config_operation:
             case 0:
                 result[each.name] = each.value
             case 1:
                 result.pop(each.name, None)
             case 2 | 3 as operation:
-                assert setting is not None
-                parts = [part for part in _parts(own.get(each.name, setting.default or "")) if part]
+                parts = [part for part in _parts(own.get(each.name, known[each.name].default or "")) if part]
                 for part in _parts(each.value or ""):
                     if operation == _APPEND and part not in parts:
                         parts.append(part)
@@ -135,7 +132,8 @@ def _altered(
             one.resource_type != BROKER
             and not _denied(access, one)
             and _is_sound(broker.cluster, one)
-            and _first_problem(broker.cluster, one) is _Problem.OPERATION
+            and (failure := _operation_error(broker.cluster, one)) is not None
+            and failure.code is ErrorCode.INVALID_REQUEST
         )
         yield None
     named = Counter((one.resource_type, one.resource_name) for one in resources)
@@ -146,7 +144,7 @@ def _altered(
         error, message = ErrorCode.NONE, None
         try:
             if named[one.resource_type, one.resource_name] > 1:
-                raise ApiError(ErrorCode.INVALID_REQUEST, "a resource is in the request twice")
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             if one.resource_type == BROKER and one.resource_name:
                 is_this_broker(broker, one.resource_name)
             _check_request(broker.cluster, one)
@@ -155,13 +153,8 @@ def _altered(
                 raise ApiError(denied)
             if nonsense and one.resource_type != BROKER:
                 raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "there is no such operation")
-            problem = _first_problem(broker.cluster, one)
-            if problem is _Problem.OPERATION:
-                raise ApiError(ErrorCode.INVALID_REQUEST, "there is no such operation")
-            if problem is _Problem.NO_LIST:
-                raise ApiError(
-                    ErrorCode.INVALID_CONFIG, "something is to be added to what is no list, or taken from it"
-                )
+            if (failure := _operation_error(broker.cluster, one)) is not None:
+                raise failure
             # A broker checks what is asked of itself before its controller asks who sent it.
             _alter(broker, one, change, only_check or bool(denied))
             if denied:
@@ -197,39 +190,36 @@ def _is_sound(cluster: "ClusterCore", one: Any) -> bool:
 
 
 def _check_request(cluster: "ClusterCore", one: Any) -> None:
-    """Raises `ApiError` for what no resource could be told."""
+    """Raises `ApiError` for what no resource can be given."""
     names = [each.name for each in one.configs]
     if len(set(names)) != len(names):
-        raise ApiError(ErrorCode.INVALID_REQUEST, "a setting is in the request twice")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     if nulls := [
         each.name for each in one.configs if each.value is None and getattr(each, "config_operation", _SET) != _DELETE
     ]:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"{', '.join(nulls)} cannot be null")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(nulls)}")
     if one.resource_type != BROKER and not cluster.settings.keys(one.resource_type):
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"resources of type {one.resource_type} have no configs here")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {one.resource_type}")
 
 
-class _Problem(Enum):
-    """What is wrong with an operation before anything is done. `OPERATION`: there is none such; `NO_LIST`: it adds to what is no list, or takes from it."""
-
-    OPERATION = auto()
-    NO_LIST = auto()
-
-
-def _first_problem(cluster: "ClusterCore", one: Any) -> _Problem | None:
-    """What the controller comes upon first: it goes through the settings as Java's HashMap has them."""
+def _operation_error(cluster: "ClusterCore", one: Any) -> ApiError | None:
+    """What fails first before anything is done: an unknown operation, or an appended value of a config that is no list. In the order of Java's HashMap."""
     known = cluster.settings.keys(one.resource_type)
     operations: JavaHashMap[str, int] = JavaHashMap()
     for each in one.configs:
         operations.put(each.name, getattr(each, "config_operation", _SET))
     for name, operation in operations.items():
         if operation not in range(4):
-            return _Problem.OPERATION
-        setting = known.get(name)
+            return ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation}")
+        key = known.get(name)
         # Kafka's controller does not know the types of client metrics' configs: none of them is a list to it.
-        is_list = setting is not None and setting.type is ConfigType.LIST and one.resource_type != CLIENT_METRICS
+        is_list = key is not None and key.type is ConfigType.LIST and one.resource_type != CLIENT_METRICS
         if operation in (_APPEND, _SUBTRACT) and not is_list:
-            return _Problem.NO_LIST
+            verb = "APPEND" if operation == _APPEND else "SUBTRACT"
+            problem = f"Can't {verb} to key {name} because its type is not LIST."
+            if one.resource_type == BROKER:
+                problem = f"Config value {verb.lower()} is not allowed for config key: {name}"
+            return ApiError(ErrorCode.INVALID_CONFIG, problem)
     return None
 
 
@@ -239,7 +229,7 @@ def _alter(broker: "Broker", one: Any, change: Change, only_check: bool) -> None
     known = cluster.settings.keys(kind)
     if kind == TOPIC:
         if not name:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "there are no settings for all topics")
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
         if not is_valid_name(name):
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"a topic cannot be named {name!r}")
         topic = cluster.topics.get(name)
@@ -250,7 +240,7 @@ def _alter(broker: "Broker", one: Any, change: Change, only_check: bool) -> None
             cluster.topics[name].config = {each: value for each, value in result.items() if value is not None}
     elif kind == GROUP:
         if not name:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "a group has a name")
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
         settings = change(one, cluster.group_settings.get(name, {}), known)
         check_group_configs(cluster.settings, settings)
         config = _group_config(settings)

@@ -3,6 +3,7 @@
 Which there are is in the table of `quorate.codecs.configs`.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -165,13 +166,13 @@ def _of_all_brokers(cluster: "ClusterCore") -> Iterator[DescribeConfigsResourceR
 def describe_configs(
     broker: "Broker", request: DescribeConfigsRequest, context: Context
 ) -> Work[DescribeConfigsResponse]:
-    """Tell the settings of each resource. One of a kind that the release does not know keeps all others from being told."""
+    """Describe the configs of each resource. One of a type that the release does not know keeps all others from being described."""
     if (strange := strange_type(broker.cluster, request.resources)) is not None:
         return DescribeConfigsResponse(
             results=tuple(
                 DescribeConfigsResult(
                     error_code=ErrorCode.INVALID_REQUEST,
-                    error_message=f"resources of type {strange} have no settings",
+                    error_message=f"resources of type {strange} have no configs",
                     resource_type=one.resource_type,
                     resource_name=one.resource_name,
                 )
@@ -198,7 +199,7 @@ def _described(broker: "Broker", asked: DescribeConfigsResource, synonyms: bool)
             configs = [*(_of_broker(broker) if is_this_broker(broker, name) else _of_all_brokers(cluster))]
         elif kind == ConfigResourceType.GROUP and known:
             if not name:
-                raise ApiError(ErrorCode.INVALID_REQUEST, "a group has a name")
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
             own = cluster.group_settings.get(name, {})
             configs = [_shown(broker, one, own, _FROM_GROUP) for one in known.values()]
         elif kind == ConfigResourceType.CLIENT_METRICS:
@@ -240,7 +241,7 @@ def _without_synonyms(one: DescribeConfigsResourceResult) -> DescribeConfigsReso
 
 
 def topic_config(cluster: "ClusterCore", name: str) -> dict[str, str]:
-    """A topic's own settings. Raises `ApiError` without such a topic."""
+    """A topic's own configs. Raises `ApiError` without such a topic."""
     if not is_valid_name(name):
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"a topic cannot be named {name!r}")
     if name not in cluster.topics:
@@ -249,9 +250,11 @@ def topic_config(cluster: "ClusterCore", name: str) -> dict[str, str]:
 
 
 def is_this_broker(broker: "Broker", name: str) -> bool:
-    """Whether a broker's own settings are meant, by its id; an empty name means those that all brokers were given while they run. Raises `ApiError`."""
+    """Whether a name is the broker's id; an empty one means the configs that all brokers were given while they run. Raises `ApiError` for any other."""
     if not name:
         return False
+    if re.fullmatch(r"[+-]?\d+", name) is None:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
     if name != str(broker.id):
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"broker {broker.id} is asked for the settings of {name!r}")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {broker.id}, but received {name}")
     return True

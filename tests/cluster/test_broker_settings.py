@@ -31,7 +31,7 @@ from tests.cluster.pair import Pair
 from tests.cluster.pair_play import SETTINGS
 from tests.cluster.wire import Wire
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, METRICS, GROUP = 2, 4, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 FINE, REFUSED, INVALID = ErrorCode.NONE, ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG
 
@@ -40,10 +40,10 @@ SAME = {**SETTINGS, "num.io.threads": 2, "background.threads": 1, "log.cleaner.d
 
 
 def changed(
-    name: str, *configs: tuple[str, int, str | None], only_check: bool = False
+    name: str, *configs: tuple[str, int, str | None], only_check: bool = False, kind: int = BROKER
 ) -> IncrementalAlterConfigsRequest:
     parts = tuple(AlterableConfig(name=each, config_operation=how, value=value) for each, how, value in configs)
-    resource = AlterConfigsResource(resource_type=BROKER, resource_name=name, configs=parts)
+    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=parts)
     return IncrementalAlterConfigsRequest(resources=(resource,), validate_only=only_check)
 
 
@@ -114,6 +114,26 @@ CHANGES: Sequence[tuple[Any, ErrorCode]] = (
 )
 """Requests one after the other, and what becomes of them."""
 
+REFUSALS: Sequence[IncrementalAlterConfigsRequest] = (
+    changed("t", ("retention.ms", SET, "5"), ("retention.ms", SET, "6"), kind=TOPIC),
+    changed("t", ("retention.ms", SET, None), kind=TOPIC),
+    changed("t", ("retention.ms", APPEND, "5"), kind=TOPIC),
+    changed("t", ("no.such.thing", SET, "5"), kind=TOPIC),
+    changed("t", ("min.compaction.lag.ms", SET, "9"), ("max.compaction.lag.ms", SET, "8"), kind=TOPIC),
+    changed("", ("retention.ms", SET, "5"), kind=TOPIC),
+    changed("", ("consumer.session.timeout.ms", SET, "50000"), kind=GROUP),
+    changed("g", ("no.such.thing", SET, "1"), kind=GROUP),
+    changed("g", ("consumer.session.timeout.ms", SET, "long"), kind=GROUP),
+    changed("", ("metrics", SET, "a"), kind=METRICS),
+    changed("m", ("no.such.thing", SET, "1"), kind=METRICS),
+    changed("m", ("interval.ms", SET, "1"), kind=METRICS),
+    changed("m", ("match", SET, "x"), kind=METRICS),
+    changed("m", ("metrics", SUBTRACT, "x"), kind=METRICS),
+    changed("m", ("metrics", SET, "a,,b"), kind=METRICS),
+    changed("m", ("metrics", SET, "a"), kind=77),
+)
+"""Requests that a broker refuses."""
+
 OWN = frozenset(
     [
         "advertised.listeners",
@@ -148,8 +168,9 @@ def pair() -> Iterator[Pair]:
 def test_a_broker_has_the_settings_of_a_real_one_before_and_after_they_are_changed(pair: Pair) -> None:
     assert_same_settings(pair)
     for request, code in CHANGES:
-        ours, _, differences = pair.ask(request, 1)
+        ours, theirs, differences = pair.ask(request, 1)
         assert ([one.error_code for one in ours.responses], differences) == ([code], []), request
+        assert message(ours) == message(theirs)
     pair.settle()
     assert_same_settings(pair)
     assert_same_settings(pair, described(""))
@@ -157,9 +178,23 @@ def test_a_broker_has_the_settings_of_a_real_one_before_and_after_they_are_chang
     assert not pair.ask(CreateTopicsRequest(topics=(topic,), timeout_ms=5000), 7)[2]
     pair.settle()
     assert not pair.ask(described("t", kind=TOPIC), 4)[2]
+    for refused in REFUSALS:
+        ours, theirs, differences = pair.ask(refused, 1)
+        assert (message(ours), differences) == (message(theirs), []), refused
+        assert ours.responses[0].error_code != FINE
     assert pair.ask(replaced("1"), 1)[2] == []
     pair.settle()
     assert_same_settings(pair)
+
+
+def message(answer: Any) -> str | None:
+    """The reason, without what Scala, or Kafka by an error inside of another, says before and after it."""
+    found: str | None = answer.responses[0].error_message
+    prefix, suffix = (
+        "Invalid value org.apache.kafka.common.config.ConfigException: ",
+        " for configuration Invalid dynamic configuration",
+    )
+    return found and found.removeprefix("requirement failed: ").removeprefix(prefix).removesuffix(suffix)
 
 
 def assert_same_settings(pair: Pair, request: DescribeConfigsRequest | None = None) -> None:

@@ -1,4 +1,4 @@
-"""AlterConfigs v0–2. KIP-133; replaces all of a resource's settings. v2 flexible."""
+"""AlterConfigs v0–2. KIP-133; replaces all of a resource's configs. v2 flexible."""
 
 from quorate.codecs.api.declare import request, response
 from quorate.codecs.message import Message, field, struct
@@ -7,7 +7,7 @@ from quorate.codecs.wire import Array, Bool, Int8, Int16, Int32, String
 
 @struct
 class AlterableConfig(Message):
-    """A setting to change."""
+    """A config to change."""
 
     name: String = field(default="", map_key=True)
     value: String | None = ""
@@ -24,7 +24,7 @@ class AlterConfigsResource(Message):
 
 @request(api_key=33, versions=range(0, 3), flexible_since=2)
 class AlterConfigsRequest(Message):
-    """Settings that take the place of all that a resource has."""
+    """Configs that take the place of all that a resource has."""
 
     resources: Array[AlterConfigsResource] = ()
     validate_only: Bool = False

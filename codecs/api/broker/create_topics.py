@@ -18,7 +18,7 @@ class CreatableReplicaAssignment(Message):
 
 @struct
 class CreatableTopicConfig(Message):
-    """A setting of the topic."""
+    """A config of the topic."""
 
     name: String = field(default="", map_key=True)
     value: String | None = ""
@@ -46,7 +46,7 @@ class CreateTopicsRequest(Message):
 
 @struct
 class CreatableTopicConfigs(Message):
-    """A setting that the topic has."""
+    """A config that the topic has."""
 
     name: String = field(since=5, default="")
     value: String | None = field(since=5, default="")

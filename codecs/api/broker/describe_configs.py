@@ -7,7 +7,7 @@ from quorate.codecs.wire import Array, Bool, Int8, Int16, Int32, String
 
 @struct
 class DescribeConfigsResource(Message):
-    """A resource, and which of its settings; no list stands for all."""
+    """A resource, and which of its configs; no list stands for all."""
 
     resource_type: Int8 = 0
     resource_name: String = ""
@@ -16,7 +16,7 @@ class DescribeConfigsResource(Message):
 
 @request(api_key=32, versions=range(1, 5), flexible_since=4)
 class DescribeConfigsRequest(Message):
-    """Whose settings are wanted."""
+    """Whose configs are wanted."""
 
     resources: Array[DescribeConfigsResource] = ()
     include_synonyms: Bool = field(since=1, default=False)
@@ -25,7 +25,7 @@ class DescribeConfigsRequest(Message):
 
 @struct
 class DescribeConfigsSynonym(Message):
-    """Where else a setting may come from."""
+    """Where else a config may come from."""
 
     name: String = field(since=1, default="")
     value: String | None = field(since=1, default="")
@@ -34,7 +34,7 @@ class DescribeConfigsSynonym(Message):
 
 @struct
 class DescribeConfigsResourceResult(Message):
-    """A setting."""
+    """A config."""
 
     name: String = ""
     value: String | None = ""
@@ -48,7 +48,7 @@ class DescribeConfigsResourceResult(Message):
 
 @struct
 class DescribeConfigsResult(Message):
-    """The settings of one resource."""
+    """The configs of one resource."""
 
     error_code: Int16 = 0
     error_message: String | None = ""
@@ -59,7 +59,7 @@ class DescribeConfigsResult(Message):
 
 @response(DescribeConfigsRequest)
 class DescribeConfigsResponse(Message):
-    """The settings."""
+    """The configs."""
 
     throttle_time_ms: Int32 = 0
     results: Array[DescribeConfigsResult] = ()

@@ -7,7 +7,7 @@ from quorate.codecs.wire import Array, Bool, Int8, Int16, Int32, String
 
 @struct
 class AlterableConfig(Message):
-    """A setting to change."""
+    """A config to change."""
 
     name: String = field(default="", map_key=True)
     config_operation: Int8 = field(default=0, map_key=True)
@@ -25,7 +25,7 @@ class AlterConfigsResource(Message):
 
 @request(api_key=44, versions=range(0, 2), flexible_since=1)
 class IncrementalAlterConfigsRequest(Message):
-    """Settings to change."""
+    """Configs to change."""
 
     resources: Array[AlterConfigsResource] = ()
     validate_only: Bool = False

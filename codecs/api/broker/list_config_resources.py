@@ -7,14 +7,14 @@ from quorate.codecs.wire import Array, Int8, Int16, Int32, String
 
 @request(api_key=74, versions=range(0, 2), flexible_since=0)
 class ListConfigResourcesRequest(Message):
-    """Resources with settings, of some types."""
+    """Resources with configs, of some types."""
 
     resource_types: Array[Int8] = field(since=1, default=())
 
 
 @struct
 class ConfigResource(Message):
-    """A resource with settings."""
+    """A resource with configs."""
 
     resource_name: String = ""
     resource_type: Int8 = field(since=1, default=16, ignorable=True)
@@ -22,7 +22,7 @@ class ConfigResource(Message):
 
 @response(ListConfigResourcesRequest)
 class ListConfigResourcesResponse(Message):
-    """Resources with settings."""
+    """Resources with configs."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
