@@ -127,7 +127,7 @@ def _arrays(spec: MessageSpec, version: int, path: tuple[str, ...] = ()) -> list
 def _message(random: Random, spec: MessageSpec, version: int, large: tuple[str, ...] | None, size: int) -> Any:
     values: dict[str, Any] = {}
     for one in spec.fields:
-        if version not in one.versions or one.own:
+        if version not in one.versions:
             continue
         if one.nullable_in(version) and random.random() < 0.1 and not (large and large[0] == one.name):
             values[one.name] = None

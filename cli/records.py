@@ -156,7 +156,6 @@ def _field_rows(fields: list[dict[str, Any]], around: list[int], depth: int) -> 
             if field["tag"] is not None or field["default"] not in (0, "", [], "AAAAAAAAAAAAAAAAAAAAAA")
             else "",
             f"since {field['since']}" if field["since"] else "",
-            "quorate's own" if field["own"] else "",
         ]
         yield "  " * depth + field["name"], field["type"], versions, ", ".join(part for part in said if part)
         if "fields" in field:

@@ -203,14 +203,13 @@ class _Reading:
         for f in known:
             source.add(f"if t == {f.tag}:")
             source.depth += 1
-            if f.own or not self.lenient:
+            if not self.lenient:
                 source.add("q_ = p + z")
             self.read(f.type, f"f_{f.name}", f.nullable_in(self.version), in_tag=True)
             self.flush()
             # Kafka does not compare the size of a tagged field that it knows with what it reads.
-            if f.own or not self.lenient:
-                source.add("if p != q_: raise Inexact")
             if not self.lenient:
+                source.add("if p != q_: raise Inexact")
                 source.add(f"if f_{f.name} == {source.bind('d', f.default)}: raise Inexact")
             source.add("continue")
             source.depth -= 1

@@ -83,8 +83,6 @@ def _writer(spec: MessageSpec, version: int, kafka: bool) -> Callable[[Message],
     steps = []
     absent = []
     for f in spec.fields:
-        if kafka and f.own:
-            continue  # to Kafka it is a tagged field that it does not know
         get = attrgetter(f.name)
         if version in f.versions:
             omit = f.default if kafka and f.tag is not None else _NEVER
@@ -114,7 +112,7 @@ def _writer(spec: MessageSpec, version: int, kafka: bool) -> Callable[[Message],
 
 
 def to_kafka_json(message: Message, version: int) -> dict[str, Json]:
-    """Kafka's form of `message` in `version`. Unknown tagged fields, and those that are quorate's own, have no place in it. Raises `EncodeError` for a field that may not be dropped."""
+    """Kafka's form of `message` in `version`. Unknown tagged fields have no place in it. Raises `EncodeError` for a field that may not be dropped."""
     return _writer(message.spec, version, kafka=True)(message)
 
 

@@ -280,10 +280,7 @@ class TaggedFields(Construct):  # type: ignore[misc]
             if tag in self.fields:
                 field, subcon = self.fields[tag]
                 content = stream_tell(stream, path)
-                if field.own and lenient:  # unknown to Kafka, which goes by the size
-                    value = self._own(field, subcon, size, stream, context, path)
-                else:
-                    value = _Located(field.name, subcon)._parse(stream, context, path)
+                value = _Located(field.name, subcon)._parse(stream, context, path)
                 # Kafka does not compare the size of a field that it knows with what it reads.
                 found = stream_tell(stream, path) - content
                 if size != found and not lenient:
@@ -296,17 +293,6 @@ class TaggedFields(Construct):  # type: ignore[misc]
             else:
                 unknown.append(TaggedField(tag, stream_read(stream, size, path)))
         return {**out, "unknown_tags": tuple(unknown)}
-
-    def _own(self, field: FieldSpec, subcon: Construct, size: int, stream: Any, context: Any, path: Any) -> Any:
-        """A field of quorate's own, or its default where the bytes under its tag are something else."""
-        if size < 0:
-            raise LayoutError(Reason.BAD_TAG, f"tag {field.tag} has size {size}")
-        content = BytesIO(stream_read(stream, size, path))
-        try:
-            value = subcon._parsereport(content, context, path)
-        except (LayoutError, StreamError):
-            return field.default
-        return value if content.tell() == size else field.default
 
     def _build(self, obj: dict[str, Any], stream: Any, context: Any, path: Any) -> Any:
         written = []

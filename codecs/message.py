@@ -31,7 +31,6 @@ from typing import (
 from quorate.codecs.wire import ArrayType, StructType, TaggedField, Uuid, UuidType, WireType, default_of
 
 __all__ = [
-    "OWN_TAG",
     "FieldSpec",
     "Message",
     "MessageSpec",
@@ -43,10 +42,6 @@ __all__ = [
     "tagged",
     "value",
 ]
-
-OWN_TAG = 20_848
-"""The tag of fields that are quorate's own, in messages that are Kafka's. Kafka counts tags from 0, message by message, so it is far from there; whoever does
-not know it skips it, as KIP-482 has it."""
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 SHARE_GROUP_STATE = "__share_group_state"
@@ -86,7 +81,6 @@ class FieldSpec:
     """The wire facts of one field. `versions` are the message versions that carry it; `release` is the Kafka release that brought it later than its message.
 
     `nullable`: it may be null, in versions from `nullable_since` on. `map_key`: Kafka's classes find the elements of the array around it by this field.
-    `own`: Kafka's message has no such field; it is quorate's, see `OWN_TAG`.
     """
 
     name: str
@@ -100,7 +94,6 @@ class FieldSpec:
     release: str | None
     nullable_since: int = 0
     map_key: bool = False
-    own: bool = False
 
     def nullable_in(self, version: int) -> bool:
         """Whether `version` has a null for it."""
@@ -157,7 +150,6 @@ class _Declared:
     release: str | None
     nullable_since: int = 0
     map_key: bool = False
-    own: bool = False
 
 
 _MISSING = dataclasses.MISSING
@@ -181,16 +173,9 @@ def field(
     return _Declared(since, until, None, default, ignorable, release, nullable_since, map_key)
 
 
-def tagged(
-    tag: int, *, default: Any, since: int = 0, ignorable: bool = False, release: str | None = None, own: bool = False
-) -> Any:
-    """A tagged field (KIP-482): left out of the bytes if it equals `default`. KIP-915 makes these the only way records evolve.
-
-    `own`: Kafka's message lacks it; its tag is `OWN_TAG`, or one above. Raises `TypeError` for a lower one.
-    """
-    if own and tag < OWN_TAG:
-        raise TypeError(f"tag {tag} may become one of Kafka's; fields of our own begin at {OWN_TAG}")
-    return _Declared(since, None, tag, default, ignorable, release, own=own)
+def tagged(tag: int, *, default: Any, since: int = 0, ignorable: bool = False, release: str | None = None) -> Any:
+    """A tagged field (KIP-482): left out of the bytes if it equals `default`. KIP-915 makes these the only way records evolve."""
+    return _Declared(since, None, tag, default, ignorable, release)
 
 
 def _camel(name: str) -> str:
@@ -235,7 +220,6 @@ def _field_spec(name: str, annotation: Any, declared: Any, last_version: int) ->
         release=declared.release,
         nullable_since=declared.nullable_since,
         map_key=declared.map_key,
-        own=declared.own,
     )
 
 

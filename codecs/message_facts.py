@@ -72,7 +72,6 @@ def _field_facts(field: FieldSpec, versions: range) -> dict[str, Any]:
         "default": _json_default(field),
         "ignorable": field.ignorable,
         "since": field.release,
-        "own": field.own,
     }
     if isinstance(struct, StructType):
         facts["fields"] = [_field_facts(inner, carried) for inner in struct.spec.fields]
@@ -113,8 +112,6 @@ def _struct(spec: MessageSpec, version: int) -> dict[str, Any]:
 
 
 def _field(spec: MessageSpec, field: FieldSpec, version: int) -> Any:
-    if field.own:  # so that the record is one of Kafka's
-        return [] if field.default == () else field.default
     nested = NESTED.get((spec.cls, field.name))
     return message_example(nested) if nested is not None else _value(field.type, field.name, version)
 

@@ -3,8 +3,9 @@
 What happens when a log was loaded, when topics change and when groups expire stands here in the order in which Kafka does it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
+from uuid import UUID
 
 from quorate.codecs import CoordinatorRecord, MalformedRecord, UnknownRecord
 from quorate.codecs.api import (
@@ -26,8 +27,6 @@ from quorate.codecs.api import (
     TxnOffsetCommitRequest,
     api_of,
 )
-from quorate.codecs.api.consumer_group_install_assignment import ConsumerGroupInstallAssignmentRequest
-from quorate.codecs.api.consumer_group_prepare_assignment import ConsumerGroupPrepareAssignmentRequest
 from quorate.codecs.batches.model import ControlRecord
 from quorate.codecs.message import Message
 from quorate.coordinator.classic.heartbeat import heartbeat
@@ -35,8 +34,8 @@ from quorate.coordinator.classic.join import join_failed, join_group
 from quorate.coordinator.classic.leave import leave_failed, leave_group
 from quorate.coordinator.classic.loading import bring_to_life, let_go
 from quorate.coordinator.classic.sync import sync_group
-from quorate.coordinator.client_assignors.install import consumer_group_install_assignment
-from quorate.coordinator.client_assignors.prepare import consumer_group_prepare_assignment
+from quorate.coordinator.client_assignors.extension import ClientAssignors
+from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.consumer import regexes
 from quorate.coordinator.consumer.heartbeat import consumer_group_heartbeat
 from quorate.coordinator.consumer.sessions import restart_sessions
@@ -47,7 +46,7 @@ from quorate.coordinator.describe.consumer import consumer_group_describe
 from quorate.coordinator.describe.listing import list_groups
 from quorate.coordinator.describe.share import share_group_describe
 from quorate.coordinator.describe.streams import streams_group_describe
-from quorate.coordinator.errors import ErrorCode
+from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.image import MetadataDelta, MetadataImage
 from quorate.coordinator.offsets import delete as offsets_delete
 from quorate.coordinator.offsets.commit import (
@@ -60,7 +59,14 @@ from quorate.coordinator.offsets.expiry import expire
 from quorate.coordinator.offsets.fetch import fetch_offsets
 from quorate.coordinator.offsets.groups import delete_groups, nothing_deleted
 from quorate.coordinator.results import RequestContext, Result
-from quorate.coordinator.shard import CoordinatorShard, Failure, Handler, OnConsumerGroup
+from quorate.coordinator.shard import (
+    ConsumerGroupExtension,
+    CoordinatorShard,
+    Failure,
+    Handler,
+    MayDescribe,
+    OnConsumerGroup,
+)
 from quorate.coordinator.share import initialisation
 from quorate.coordinator.share import leaving as share_leaving
 from quorate.coordinator.share.heartbeat import share_group_heartbeat
@@ -82,8 +88,6 @@ class GroupCoordinatorShard(CoordinatorShard):
         HeartbeatRequest: heartbeat,
         LeaveGroupRequest: leave_group,
         ConsumerGroupHeartbeatRequest: consumer_group_heartbeat,
-        ConsumerGroupPrepareAssignmentRequest: consumer_group_prepare_assignment,
-        ConsumerGroupInstallAssignmentRequest: consumer_group_install_assignment,
         ShareGroupHeartbeatRequest: share_group_heartbeat,
         OffsetCommitRequest: commit_offsets,
         TxnOffsetCommitRequest: commit_offsets_of_transaction,
@@ -116,9 +120,32 @@ class GroupCoordinatorShard(CoordinatorShard):
         LeaveGroupRequest: follow.leave_group,
     }
 
+    def __init__(
+        self,
+        config: CoordinatorConfig | None = None,
+        *,
+        image: MetadataImage = MetadataImage.EMPTY,
+        new_id: Callable[[], UUID],
+        may_describe: MayDescribe | None = None,
+        extensions: Sequence[ConsumerGroupExtension] = (),
+    ) -> None:
+        config = config or CoordinatorConfig()
+        if config.group_consumer_client_assignors_enable:
+            extensions = (ClientAssignors(), *extensions)
+        super().__init__(config, image=image, new_id=new_id, may_describe=may_describe, extensions=extensions)
+        self._handlers = dict(self.handlers)
+        for extension in self.extensions:
+            self._handlers.update(extension.handlers)
+
     def handle(self, request: Message, context: RequestContext) -> Result[Any]:
-        """Handle a request. Raises `ApiError` where the whole response is an error, and `KeyError` for a request without a handler."""
-        return self.handlers[type(request)](self, request, context)
+        """Handle a request. Raises `ApiError` where the whole response is an error: UNSUPPORTED_VERSION if nothing handles such a request."""
+        handler = self._handlers.get(type(request))
+        if handler is None:
+            raise ApiError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"{api_of(type(request)).name} is an API of a plug-in that is not enabled",
+            )
+        return handler(self, request, context)
 
     def failed(self, request: Message, context: RequestContext, code: ErrorCode, message: str) -> Message:
         """The response to a request that failed as a whole."""

@@ -2,17 +2,21 @@
 
 Each API has a module beside this one: a function that gets the shard, the request and its context, and returns a `Result`. It changes nothing that is in the
 log, except where Kafka's does, too (classic groups while they rebalance), and then says so (`Result.replay`). `GroupCoordinatorShard` says which function
-handles what.
+handles what. `ConsumerGroupExtension` is what a plug-in may add to consumer groups.
 """
 
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, ClassVar
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple
 from uuid import UUID
 
 from quorate.codecs import CoordinatorRecord
+from quorate.codecs.api import ConsumerGroupHeartbeatRequest
+from quorate.codecs.api.consumer_group_describe import DescribedGroup
 from quorate.codecs.message import Message
+from quorate.codecs.tags import Tags
 from quorate.coordinator.config import CoordinatorConfig, GroupConfig
 from quorate.coordinator.errors import ErrorCode
 from quorate.coordinator.image import MetadataImage
@@ -20,7 +24,15 @@ from quorate.coordinator.results import RequestContext, Result, Task
 from quorate.coordinator.state import ClassicGroup, ConsumerGroup, ConsumerMember, CoordinatorState
 from quorate.coordinator.timers import Timers
 
-__all__ = ["CoordinatorShard", "Failure", "Handler", "MayDescribe", "OnConsumerGroup"]
+__all__ = [
+    "Addition",
+    "ConsumerGroupExtension",
+    "CoordinatorShard",
+    "Failure",
+    "Handler",
+    "MayDescribe",
+    "OnConsumerGroup",
+]
 
 Handler = Callable[[Any, Any, RequestContext], Result[Any]]
 """Handles a request: shard, request, context."""
@@ -35,10 +47,64 @@ MayDescribe = Callable[[RequestContext, frozenset[str]], Collection[str]]
 """The names of topics that the client of a request may describe (Kafka's DESCRIBE permission)."""
 
 
+class Addition(NamedTuple):
+    """What a plug-in adds to the response to a heartbeat: tagged fields, and what is done once the records are written."""
+
+    tags: Tags = ()
+    on_appended: Callable[[], None] | None = None
+
+
+_NOTHING = Addition()
+
+
+class ConsumerGroupExtension:
+    """What a plug-in adds to consumer groups of KIP-848. By default, each method adds nothing.
+
+    A plug-in's own fields are tagged fields of Kafka's requests, responses and records (`quorate.codecs.tags`). Replay keeps those of records:
+    `metadata.unknown_tags` of a member, `target_tags` and `target_epoch_tags` of a group. What stands in no record, a plug-in keeps in `ConsumerGroup.attached`.
+    """
+
+    handlers: ClassVar[Mapping[type[Message], Handler]] = MappingProxyType({})
+    """Requests of the plug-in's own, and their handlers."""
+
+    def member_tags(self, tags: Tags, request: ConsumerGroupHeartbeatRequest) -> Tags:
+        """The tagged fields of a member's metadata after a heartbeat, where they were `tags` before. A change increments the group epoch. Raises `ApiError`."""
+        return tags
+
+    def computes_target(self, shard: "CoordinatorShard", group: ConsumerGroup, member: ConsumerMember) -> bool:
+        """Whether the plug-in computes the next target assignment in place of a server-side assignor. Called when one is due; `member` is the member as announced."""
+        return False
+
+    def assignment_tags(self, group: ConsumerGroup, member: ConsumerMember) -> Tags | None:
+        """The tagged fields of the assignment in the response to a member; `None` if the plug-in has no part in it.
+
+        Otherwise a member that reaches another epoch is given its assignment even if the partitions are the same.
+        """
+        return None
+
+    def after_heartbeat(
+        self,
+        shard: "CoordinatorShard",
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        *,
+        target_epoch: int | None,
+        now_ms: int,
+        joining: bool,
+    ) -> Addition:
+        """What the plug-in adds to the response. `target_epoch`: of the target that it has to compute (`computes_target`), or `None`."""
+        return _NOTHING
+
+    def described(self, group: ConsumerGroup, described: DescribedGroup) -> DescribedGroup:
+        """The group as ConsumerGroupDescribe shows it."""
+        return described
+
+
 class CoordinatorShard(ABC):
     """State, timers and configuration of one partition's coordinator. `behaviour`: that of the configured release of Kafka.
 
     `may_describe`: of the topics that regexes match, those that the client may describe (all by default); the rest stay unmatched.
+    `extensions`: plug-ins of consumer groups, asked in this order; none by default.
     `new_id`: generates member ids (KIP-848's server-generated ones, and the part after the client id of classic ones).
     `group_configs`: dynamic configs by group; `tasks`: work that is left for later (asynchronous in Kafka); `topic_hashes`: hashes of topics,
     computed on demand (KIP-1101), and forgotten when the topic changes or nobody subscribes to it any more; `new_topics_version`: the version of the
@@ -55,11 +121,13 @@ class CoordinatorShard(ABC):
         image: MetadataImage = MetadataImage.EMPTY,
         new_id: Callable[[], UUID],
         may_describe: MayDescribe | None = None,
+        extensions: Sequence[ConsumerGroupExtension] = (),
     ) -> None:
         self.config = config or CoordinatorConfig()
         self.image = image
         self.new_id = new_id
         self.may_describe = may_describe
+        self.extensions = tuple(extensions)
         self.behaviour = self.config.behaviour
         self.state = CoordinatorState(self.behaviour)
         self.timers = Timers()

@@ -93,8 +93,7 @@ def _rows(spec: MessageSpec, prefix: str, around: range | None = None) -> list[l
         tag = "" if field.tag is None else str(field.tag)
         default = "" if field.default in (0, "", (), b"", bytes(16)) else f"`{field.default!r}`"
         kind = field.type.name + nullable
-        since_release = "quorate" if field.own else field.release or ""
-        rows.append([f"`{prefix}{field.name}`", kind, _span(versions), default, tag, since_release])
+        rows.append([f"`{prefix}{field.name}`", kind, _span(versions), default, tag, field.release or ""])
         inner = getattr(getattr(field.type, "element", field.type), "spec", None)
         if inner is not None:
             rows += _rows(inner, f"{prefix}{field.name}.", versions)

@@ -1,10 +1,7 @@
-"""ConsumerGroupDescribe v0–1 (KIP-848). v1 tells classic members from others (KIP-1099).
-
-The field with tag 20848 is not Kafka's, see ConsumerGroupHeartbeat.
-"""
+"""ConsumerGroupDescribe v0–1 (KIP-848). v1 tells classic members from others (KIP-1099)."""
 
 from quorate.codecs.api.declare import request, response
-from quorate.codecs.message import OWN_TAG, Message, field, struct, tagged
+from quorate.codecs.message import Message, field, struct
 from quorate.codecs.wire import Array, Bool, Int8, Int16, Int32, String, Uuid
 
 
@@ -51,10 +48,10 @@ class Member(Message):
 
 @struct
 class DescribedGroup(Message):
-    """A group, or why it is not described. `authorized_operations`: a bit for each, or -2147483648 if it was not asked for.
-
-    `computing_member_id`: who is running the group's client-side assignor at the moment.
-    """
+    (
+        """A group, or why it is not described. `authorized_operations`: a bit for each, or -2147483648 if it was not asked for."""
+        ""
+    )
 
     error_code: Int16 = 0
     error_message: String | None = None
@@ -65,7 +62,6 @@ class DescribedGroup(Message):
     assignor_name: String = ""
     members: Array[Member] = ()
     authorized_operations: Int32 = -2147483648
-    computing_member_id: String | None = tagged(OWN_TAG, default=None, own=True)
 
 
 @response(ConsumerGroupDescribeRequest)

@@ -8,8 +8,6 @@ from quorate.codecs.messages.classic_group import (
 from quorate.codecs.messages.consumer_group import (
     ClassicMemberMetadata,
     ClassicProtocol,
-    ClientAssignor,
-    ComputedBy,
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,
@@ -25,7 +23,6 @@ from quorate.codecs.messages.consumer_group import (
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
     PartitionMetadata,
-    TargetMetadata,
     TopicMetadata,
     TopicPartition,
     TopicPartitions,
@@ -98,8 +95,6 @@ from quorate.codecs.messages.transaction import (
 __all__ = [
     "ClassicMemberMetadata",
     "ClassicProtocol",
-    "ClientAssignor",
-    "ComputedBy",
     "ConsumerGroupCurrentMemberAssignmentKey",
     "ConsumerGroupCurrentMemberAssignmentValue",
     "ConsumerGroupMemberMetadataKey",
@@ -163,7 +158,6 @@ __all__ = [
     "StreamsGroupTopologyKey",
     "StreamsGroupTopologyValue",
     "Subtopology",
-    "TargetMetadata",
     "TargetTaskIds",
     "TaskIds",
     "TopicConfig",

@@ -1,10 +1,7 @@
-"""Consumer groups of KIP-848: record types 3 to 8 and 16 of `__consumer_offsets`.
+"""Consumer groups of KIP-848: record types 3 to 8 and 16 of `__consumer_offsets`."""
 
-The fields with tag 20848 are not Kafka's: they keep what KIP-848 says of client-side assignors, which no release has. Kafka skips them when it loads the log.
-"""
-
-from quorate.codecs.message import OWN_TAG, Message, field, key, struct, tagged, value
-from quorate.codecs.wire import Array, Bytes, Int8, Int16, Int32, Int64, String, Uuid
+from quorate.codecs.message import Message, field, key, struct, tagged, value
+from quorate.codecs.wire import Array, Bytes, Int8, Int32, Int64, String, Uuid
 
 
 @key(3, since="4.0")
@@ -78,21 +75,6 @@ class ClassicMemberMetadata(Message):
     supported_protocols: Array[ClassicProtocol]
 
 
-@struct
-class ClientAssignor(Message):
-    """A client-side assignor that a member can run (KIP-848). `minimum_version` to `maximum_version`: of the metadata that it understands.
-
-    `reason`: why the metadata is another than before, in the assignor's own numbers; `metadata_version`, `metadata`: what the assignor is to know of the member.
-    """
-
-    name: String = ""
-    minimum_version: Int16 = 0
-    maximum_version: Int16 = 0
-    reason: Int8 = 0
-    metadata_version: Int16 = 0
-    metadata: Bytes = b""
-
-
 @value(ConsumerGroupMemberMetadataKey, versions=range(0, 1), flexible_since=0)
 class ConsumerGroupMemberMetadataValue(Message):
     """What a member announced of itself."""
@@ -110,7 +92,6 @@ class ConsumerGroupMemberMetadataValue(Message):
     classic_member_metadata: ClassicMemberMetadata | None = tagged(
         0, default=ClassicMemberMetadata(session_timeout_ms=0, supported_protocols=())
     )
-    client_assignors: Array[ClientAssignor] = tagged(OWN_TAG, default=(), own=True)
 
 
 @key(6, since="4.0")
@@ -120,25 +101,12 @@ class ConsumerGroupTargetAssignmentMetadataKey(Message):
     group_id: String
 
 
-@struct
-class ComputedBy(Message):
-    """Who made a target assignment where the coordinator did not: the assignor, and the member that ran it.
-
-    `error`: the assignor's own number of what it could not do; the partitions are then those of the target before. 0 for no error.
-    """
-
-    assignor: String
-    member_id: String
-    error: Int8
-
-
 @value(ConsumerGroupTargetAssignmentMetadataKey, versions=range(0, 1), flexible_since=0)
 class ConsumerGroupTargetAssignmentMetadataValue(Message):
     """The group epoch that the target assignment was computed for."""
 
     assignment_epoch: Int32
     assignment_timestamp: Int64 = tagged(0, default=0, ignorable=True, release="4.3")  # KIP-1263
-    computed_by: ComputedBy | None = tagged(OWN_TAG, default=None, own=True)
 
 
 @key(7, since="4.0")
@@ -157,20 +125,11 @@ class TopicPartition(Message):
     partitions: Array[Int32]
 
 
-@struct
-class TargetMetadata(Message):
-    """What a client-side assignor tells a member beside its partitions."""
-
-    version: Int16
-    data: Bytes
-
-
 @value(ConsumerGroupTargetAssignmentMemberKey, versions=range(0, 1), flexible_since=0)
 class ConsumerGroupTargetAssignmentMemberValue(Message):
     """The partitions that a member shall end up with."""
 
     topic_partitions: Array[TopicPartition]
-    metadata: TargetMetadata | None = tagged(OWN_TAG, default=None, own=True)
 
 
 @key(8, since="4.0")

@@ -2,14 +2,16 @@
 
 from quorate.codecs import CoordinatorRecord, Uuid
 from quorate.codecs.api import ConsumerGroupInstallAssignmentRequest, ConsumerGroupInstallAssignmentResponse
-from quorate.codecs.messages.consumer_group import ComputedBy, TopicPartition
-from quorate.coordinator.client_assignors.turns import asked, forget
+from quorate.codecs.client_assignors import ComputedBy, TargetOrigin
+from quorate.codecs.messages.consumer_group import TopicPartition
+from quorate.codecs.tags import written_tags
+from quorate.coordinator.client_assignors.computation import Phase
+from quorate.coordinator.client_assignors.turns import asked, computation_of, forget, put_computation
 from quorate.coordinator.client_assignors.validation import checked
 from quorate.coordinator.consumer import records as write
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
-from quorate.coordinator.state.computation import Phase
 from quorate.coordinator.state.consumer import ConsumerGroup
 
 __all__ = ["consumer_group_install_assignment"]
@@ -24,7 +26,7 @@ def consumer_group_install_assignment(
     not the member's turn at all, it is told again, in what time is left to it.
     """
     group, used = asked(shard, request.group_id, request.member_id, request.member_epoch)
-    made_by = ComputedBy(assignor=used.name, member_id=request.member_id, error=request.error)
+    origin = TargetOrigin(computed_by=ComputedBy(assignor=used.name, member_id=request.member_id, error=request.error))
     try:
         _check_epoch(group, request)
         if request.error:
@@ -32,10 +34,10 @@ def consumer_group_install_assignment(
         else:
             records = _changes(shard, group, used.name, request)
     except ApiError:
-        if group.computation.phase is not Phase.NOBODY:
-            group.computation = group.computation.refused()
+        if computation_of(group).phase is not Phase.NOBODY:
+            put_computation(group, computation_of(group).refused())
         raise
-    records.append(write.target_epoch(group.group_id, group.epoch, context.now_ms, made_by))
+    records.append(write.target_epoch(group.group_id, group.epoch, context.now_ms, written_tags(origin)))
     return Result(
         records=records,
         response=ConsumerGroupInstallAssignmentResponse(),
@@ -68,7 +70,7 @@ def _changes(
         for member_id, _ in group.members.ordered()
         if member_id not in group.targets
         or _sets(group.targets[member_id]) != {one: set(numbers) for one, numbers in given[member_id][0].items()}
-        or group.target_metadata.get(member_id) != given[member_id][1]
+        or group.target_tags.get(member_id, ()) != given[member_id][1]
     ]
 
 

@@ -10,7 +10,7 @@ from quorate.codecs.api.consumer_group_prepare_assignment import (
     PreparedTopicPartitions,
 )
 from quorate.coordinator.client_assignors.selection import announcement
-from quorate.coordinator.client_assignors.turns import asked
+from quorate.coordinator.client_assignors.turns import asked, computation_of, put_computation
 from quorate.coordinator.image import MetadataImage, TopicImage
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
@@ -28,7 +28,7 @@ def consumer_group_prepare_assignment(
     members = tuple(_member(shard.image, group, member, used.name, topics) for _, member in group.members.ordered())
 
     def computing() -> None:
-        group.computation = group.computation.computing(group.epoch)
+        put_computation(group, computation_of(group).computing(group.epoch))
 
     response = ConsumerGroupPrepareAssignmentResponse(
         group_epoch=group.epoch,

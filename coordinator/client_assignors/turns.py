@@ -7,29 +7,35 @@ epoch goes up, the same member is told again with its next heartbeat.
 
 from collections.abc import Callable
 
-from quorate.coordinator.client_assignors.selection import Selected, selected
+from quorate.coordinator.client_assignors.computation import IDLE, Computation, Phase
+from quorate.coordinator.client_assignors.selection import Selected, used_by
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import Result
 from quorate.coordinator.shard import CoordinatorShard
-from quorate.coordinator.state.computation import IDLE, Computation, Phase
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 
-__all__ = ["TIMER", "asked", "forget", "running", "turn", "used_by"]
+__all__ = ["TIMER", "asked", "computation_of", "forget", "put_computation", "running", "turn"]
 
 TIMER = "compute-assignment-{}"
 """Key of the timer of the member whose turn it is, by group."""
 
+_KEY = "client assignors"
 
-def used_by(shard: CoordinatorShard, group: ConsumerGroup) -> Selected | None:
-    """The client-side assignor that the group uses as it is in the log; `None` where the server assigns."""
-    if not shard.config.group_consumer_client_assignors_enable:
-        return None
-    return selected(group.offers)
+
+def computation_of(group: ConsumerGroup) -> Computation:
+    """Whose turn it is, as last set."""
+    computation: Computation = group.attached.get(_KEY, IDLE)
+    return computation
+
+
+def put_computation(group: ConsumerGroup, computation: Computation) -> None:
+    """Set whose turn it is."""
+    group.attached[_KEY] = computation
 
 
 def running(group: ConsumerGroup) -> Computation:
     """The computation, if its member is still there; a static member that is away is not."""
-    computation = group.computation
+    computation = computation_of(group)
     if computation.phase is Phase.NOBODY:
         return computation
     member = group.members.get(computation.member_id)
@@ -79,12 +85,12 @@ def _tell(shard: CoordinatorShard, group_id: str, told: Computation) -> None:
     group = shard.state.groups.get(group_id)
     if not isinstance(group, ConsumerGroup):
         return
-    group.computation = told
+    put_computation(group, told)
 
     def expire(at_ms: int) -> Result[None]:
         found = shard.state.groups.get(group_id)
-        if isinstance(found, ConsumerGroup) and found.computation.member_id == told.member_id:
-            found.computation = found.computation.over()
+        if isinstance(found, ConsumerGroup) and computation_of(found).member_id == told.member_id:
+            put_computation(found, computation_of(found).over())
         return Result()
 
     shard.timers.schedule(TIMER.format(group_id), told.deadline_ms, expire)
@@ -92,21 +98,15 @@ def _tell(shard: CoordinatorShard, group_id: str, told: Computation) -> None:
 
 def forget(shard: CoordinatorShard, group: ConsumerGroup) -> None:
     """There is nothing to compute any more: an assignment has come, or the server makes it."""
-    if group.computation is not IDLE:
-        group.computation = IDLE
+    if group.attached.pop(_KEY, IDLE) is not IDLE:
         shard.timers.cancel(TIMER.format(group.group_id))
 
 
 def asked(shard: CoordinatorShard, group_id: str, member_id: str, epoch: int) -> tuple[ConsumerGroup, Selected]:
     """The group that a member prepares or installs an assignment for, and its assignor; the checks that the KIP has, in its order.
 
-    Raises `ApiError`: UNSUPPORTED_VERSION where client-side assignors are not enabled, INVALID_REQUEST, GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID (also if it is not
-    the member's turn) or STALE_MEMBER_EPOCH.
+    Raises `ApiError`: INVALID_REQUEST, GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID (also if it is not the member's turn) or STALE_MEMBER_EPOCH.
     """
-    if not shard.config.group_consumer_client_assignors_enable:
-        raise ApiError(
-            ErrorCode.UNSUPPORTED_VERSION, "client-side assignors are off; see group.consumer.client.assignors.enable"
-        )
     for what, text in (("a group id", group_id), ("a member id", member_id)):
         if not text.strip():
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{what} cannot be empty")
@@ -123,7 +123,7 @@ def asked(shard: CoordinatorShard, group_id: str, member_id: str, epoch: int) ->
             ErrorCode.STALE_MEMBER_EPOCH, f"{member_id} says epoch {epoch}, and is at {member.epoch}; heartbeats tell"
         )
     computation = running(group)
-    used = used_by(shard, group)
+    used = used_by(group)
     if computation.member_id != member_id or used is None:
         whose = (
             "the server's" if used is None else f"{computation.member_id}'s" if computation.member_id else "nobody's"

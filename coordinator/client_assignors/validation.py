@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 
 from quorate.codecs import Uuid
 from quorate.codecs.api.consumer_group_install_assignment import InstalledMember
-from quorate.codecs.messages.consumer_group import TargetMetadata
+from quorate.codecs.client_assignors import TargetDetails, TargetMetadata
+from quorate.codecs.tags import Tags, written_tags
 from quorate.coordinator.client_assignors.selection import announcement
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.image import MetadataImage
@@ -12,8 +13,8 @@ from quorate.coordinator.state.consumer import ConsumerGroup
 
 __all__ = ["Given", "checked"]
 
-Given = tuple[Mapping[Uuid, tuple[int, ...]], TargetMetadata | None]
-"""What a member is to have: topic id → partitions, without topics of which it gets nothing; and what it is to be told, `None` for nothing."""
+Given = tuple[Mapping[Uuid, tuple[int, ...]], Tags]
+"""What a member is to have: topic id → partitions, without topics of which it gets nothing; and the tagged fields with what it is to be told."""
 
 
 def checked(
@@ -52,7 +53,7 @@ def checked(
             )
         given[one.member_id] = (
             {topic_id: tuple(partitions) for topic_id, partitions in topics.items()},
-            metadata if is_told else None,
+            written_tags(TargetDetails(metadata=metadata)) if is_told else (),
         )
     missing = [member_id for member_id in group.members if member_id not in given]
     if missing:

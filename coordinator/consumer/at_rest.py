@@ -21,7 +21,7 @@ def answer_at_rest(
     """The answer, and the member's session begins anew; `None`, with nothing done, where more has to be looked at.
 
     The member announces nothing, is at the epoch that it says, and that is the group's and the target's; no expression may be due to be matched, no metadata
-    hash to be computed. With client-side assignors there is always more to look at. Members that say the same get one and the same object.
+    hash to be computed. With plug-ins there is always more to look at. Members that say the same get one and the same object.
     """
     if (
         request.member_epoch <= 0
@@ -31,7 +31,7 @@ def answer_at_rest(
         or request.instance_id is not None
         or request.rack_id is not None
         or request.server_assignor is not None
-        or shard.config.group_consumer_client_assignors_enable
+        or shard.extensions
     ):
         return None
     group_id, member_id = request.group_id, request.member_id

@@ -1,14 +1,15 @@
 """ConsumerGroupHeartbeat v0–1 (KIP-848): a member joins, lives, and leaves. v1 subscribes by expressions, and its members make their own ids (KIP-1082)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import attrgetter
+from typing import NamedTuple
 
 from quorate.codecs import CoordinatorRecord, Uuid
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from quorate.codecs.api.consumer_group_heartbeat import AssignedMetadata, Assignment, TopicPartitions
+from quorate.codecs.api.consumer_group_heartbeat import Assignment, TopicPartitions
 from quorate.codecs.messages.classic_group import GroupMetadataKey
-from quorate.coordinator.client_assignors.announced import told_with
-from quorate.coordinator.client_assignors.turns import turn
+from quorate.codecs.tags import Tags
 from quorate.coordinator.consumer import records as write
 from quorate.coordinator.consumer.at_rest import answer_at_rest
 from quorate.coordinator.consumer.checks import JOIN, LEAVE, check_not_full, check_request
@@ -19,13 +20,12 @@ from quorate.coordinator.consumer.progress import Progress
 from quorate.coordinator.consumer.regexes import RegexChange, update_regex
 from quorate.coordinator.consumer.sessions import heartbeat_interval_ms, start_session
 from quorate.coordinator.consumer.subscriptions import Refreshed, is_stale, refresh
-from quorate.coordinator.consumer.target import may_assign
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.records import tombstone
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.classic import ClassicGroup
-from quorate.coordinator.state.consumer import LEAVE_STATIC, ConsumerGroup, Owned
+from quorate.coordinator.state.consumer import LEAVE_STATIC, ConsumerGroup, ConsumerMember, Owned
 
 __all__ = ["consumer_group_heartbeat"]
 
@@ -78,22 +78,21 @@ def _beat(
     group = _group_for(shard, request.group_id, records, now_ms, create=joining)
     check_not_full(shard.config, group, request.member_id)
     member_id = request.member_id or str(Uuid(shard.new_id().bytes))
-    before = find_or_join(group, member_id, request, records, config=shard.config)
+    before = find_or_join(shard, group, member_id, request, records)
 
     # 1. What the member announces, and what follows from that for the group's epoch.
-    client_assignors = shard.config.group_consumer_client_assignors_enable
-    metadata = announced(before.metadata, request, context, client_assignors=client_assignors)
+    metadata = announced(shard, before.metadata, request, context)
     member = before
-    names_changed = assignors_changed = False
+    names_changed = tags_changed = False
     if metadata is not before.metadata:
         member = replace(before, metadata=metadata)
         records.append(write.member_metadata(group.group_id, member_id, metadata))
         names_changed = not same_names(metadata.subscribed_topic_names, before.metadata.subscribed_topic_names)
-        assignors_changed = client_assignors and metadata.client_assignors != before.metadata.client_assignors
+        tags_changed = bool(shard.extensions) and metadata.unknown_tags != before.metadata.unknown_tags
     regex = update_regex(shard, group, before.metadata, metadata, records, context)
     bump = (
         names_changed
-        or assignors_changed
+        or tags_changed
         or regex is RegexChange.RESOLVED
         or (group.epoch == 0 and shard.behaviour.first_epoch == 0)
     )
@@ -117,31 +116,25 @@ def _beat(
     updated = progress.made(shard, records)
 
     start_session(shard, group.group_id, member_id, now_ms)
-    told: AssignedMetadata | None = None
-    comes_to_target = False
-    if client_assignors and metadata.client_assignors:
-        told = told_with(group, updated)
-        comes_to_target = (
-            updated.epoch != before.epoch
-        )  # what it is told is another, even if the partitions are the same
+    extra = _NOTHING
+    if shard.extensions:
+        extra = _extra(shard, progress, updated, joining=joining)
     assignment: Assignment | None = None
     if updated.assigned != before.assigned:
-        assignment = _assignment(updated.assigned, told)
-    elif joining or comes_to_target or _is_full(request):
+        assignment = _assignment(updated.assigned, extra.assignment)
+    elif joining or (extra.has_part and updated.epoch != before.epoch) or _is_full(request):
         loaded = Order.of(shard.config).loaded
-        assignment = _assignment(updated.assigned if updated is not member else loaded(updated.assigned), told)
-    computes: Callable[[], None] | None = None
-    if progress.client_side:
-        may_begin = may_assign(shard, group, now_ms)
-        computes = turn(shard, group, updated, progress.epoch, now_ms, may_begin=may_begin, joining=joining)
+        assignment = _assignment(
+            updated.assigned if updated is not member else loaded(updated.assigned), extra.assignment
+        )
     response = ConsumerGroupHeartbeatResponse(
         member_id=member_id,
         member_epoch=updated.epoch,
         heartbeat_interval_ms=heartbeat_interval_ms(shard, group.group_id),
         assignment=assignment,
-        should_compute_assignment=computes is not None,
+        unknown_tags=extra.response,
     )
-    return Result(records=records, response=response, on_appended=computes)
+    return Result(records=records, response=response, on_appended=extra.on_appended)
 
 
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
@@ -153,9 +146,53 @@ def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
     )
 
 
-def _assignment(assigned: Owned, told: AssignedMetadata | None) -> Assignment:
+class _Extra(NamedTuple):
+    """What plug-ins add to a response. `has_part`: whether one has a part in the member's assignment, see `ConsumerGroupExtension.assignment_tags`."""
+
+    has_part: bool = False
+    assignment: Tags = ()
+    response: Tags = ()
+    on_appended: Callable[[], None] | None = None
+
+
+_NOTHING = _Extra()
+
+
+def _extra(shard: CoordinatorShard, progress: Progress, member: ConsumerMember, *, joining: bool) -> _Extra:
+    parts: list[Tags] = []
+    responses: list[Tags] = []
+    actions: list[Callable[[], None]] = []
+    for one in shard.extensions:
+        part = one.assignment_tags(progress.group, member)
+        if part is not None:
+            parts.append(part)
+        addition = one.after_heartbeat(
+            shard,
+            progress.group,
+            member,
+            target_epoch=progress.epoch if progress.computed_by is one else None,
+            now_ms=progress.now_ms,
+            joining=joining,
+        )
+        responses.append(addition.tags)
+        if addition.on_appended is not None:
+            actions.append(addition.on_appended)
+
+    def appended() -> None:
+        for action in actions:
+            action()
+
+    return _Extra(bool(parts), _together(parts), _together(responses), appended if actions else None)
+
+
+def _together(parts: Sequence[Tags]) -> Tags:
+    """Tagged fields of several plug-ins, in the order in which they are written."""
+    return tuple(sorted((tag for part in parts for tag in part), key=attrgetter("tag")))
+
+
+def _assignment(assigned: Owned, tags: Tags) -> Assignment:
     return Assignment(
-        metadata=told,
+        unknown_tags=tags,
         topic_partitions=tuple(
             TopicPartitions(topic_id=topic_id, partitions=tuple(partitions))
             for topic_id, partitions in assigned.items()

@@ -7,58 +7,56 @@ from quorate.assignors.java_order import in_java_order
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest
 from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue
-from quorate.coordinator.client_assignors.announced import announced_assignors
-from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.consumer import records as write
 from quorate.coordinator.consumer.checks import JOIN, check_epoch, check_holder
 from quorate.coordinator.consumer.owned import Order, as_target
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import RequestContext
+from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import LEAVE_STATIC, ConsumerGroup, ConsumerMember
 
 __all__ = ["announced", "find_or_join", "in_writing", "replaced", "same_names", "static_member"]
 
 
 def find_or_join(
+    shard: CoordinatorShard,
     group: ConsumerGroup,
     member_id: str,
     request: ConsumerGroupHeartbeatRequest,
     records: list[CoordinatorRecord],
-    *,
-    config: CoordinatorConfig,
 ) -> ConsumerMember:
     """The member, as it was before this heartbeat; a new one if it joins.
 
     Raises `ApiError`: UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID, or UNRELEASED_INSTANCE_ID.
     """
     if request.instance_id is not None:
-        return _find_or_join_static(group, member_id, request.instance_id, request, records, config)
+        return _find_or_join_static(shard, group, member_id, request.instance_id, request, records)
     member = group.members.get(member_id)
     if member is None:
         if request.member_epoch != JOIN:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is not a member of group {group.group_id}")
         return ConsumerMember(member_id=member_id)
-    _check_epoch(member, request, config)
+    _check_epoch(shard, member, request)
     return member
 
 
-def _check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, config: CoordinatorConfig) -> None:
-    rejoins_at_0 = config.behaviour.rejoins_at_0
+def _check_epoch(shard: CoordinatorShard, member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> None:
+    rejoins_at_0 = shard.behaviour.rejoins_at_0
     check_epoch(member, request.member_epoch, request.topic_partitions, rejoins_at_0=rejoins_at_0)
 
 
 def _find_or_join_static(
+    shard: CoordinatorShard,
     group: ConsumerGroup,
     member_id: str,
     instance_id: str,
     request: ConsumerGroupHeartbeatRequest,
     records: list[CoordinatorRecord],
-    config: CoordinatorConfig,
 ) -> ConsumerMember:
     holder = static_member(group, instance_id)
     if request.member_epoch != JOIN:
         found = check_holder(holder, member_id, instance_id)
-        _check_epoch(found, request, config)
+        _check_epoch(shard, found, request)
         return found
     if holder is None:
         return group.members.get(member_id) or ConsumerMember(member_id=member_id)
@@ -66,24 +64,23 @@ def _find_or_join_static(
         raise ApiError(
             ErrorCode.UNRELEASED_INSTANCE_ID, f"{instance_id} is member {holder.member_id}, which has not left"
         )
-    return replaced(group, holder, member_id, records, config=config)
+    return replaced(shard, group, holder, member_id, records)
 
 
 def replaced(
+    shard: CoordinatorShard,
     group: ConsumerGroup,
     old: ConsumerMember,
     member_id: str,
     records: list[CoordinatorRecord],
-    *,
-    config: CoordinatorConfig,
 ) -> ConsumerMember:
     """The static member under another id (KIP-345): it keeps what it announced, its target and its assignment, and starts at epoch 0."""
-    order = Order.of(config)
-    metadata, told = old.metadata, group.target_metadata.get(old.member_id)
-    if not config.group_consumer_client_assignors_enable:  # as Kafka, which writes what it knows
-        told = None
-        if metadata.client_assignors:
-            metadata = replace(metadata, client_assignors=())
+    order = Order.of(shard.config)
+    metadata, tags = old.metadata, group.target_tags.get(old.member_id, ())
+    if not shard.extensions:  # as Kafka, which writes what it knows
+        tags = ()
+        if metadata.unknown_tags:
+            metadata = replace(metadata, unknown_tags=())
     new = replace(
         old,
         member_id=member_id,
@@ -95,8 +92,8 @@ def replaced(
     )
     records += write.member_tombstones(group.group_id, old.member_id)
     records.append(write.member_metadata(group.group_id, member_id, in_writing(new.metadata)))
-    target = as_target(group.targets.get(old.member_id, ()), config.jdk)
-    records.append(write.target_assignment(group.group_id, member_id, target, told))
+    target = as_target(group.targets.get(old.member_id, ()), shard.config.jdk)
+    records.append(write.target_assignment(group.group_id, member_id, target, tags))
     records.append(write.current_assignment(group.group_id, new, epochs=order.maps))
     return new
 
@@ -116,20 +113,19 @@ def static_member(group: ConsumerGroup, instance_id: str) -> ConsumerMember | No
 
 
 def announced(
+    shard: CoordinatorShard,
     old: ConsumerGroupMemberMetadataValue,
     request: ConsumerGroupHeartbeatRequest,
     context: RequestContext,
-    *,
-    client_assignors: bool,
 ) -> ConsumerGroupMemberMetadataValue:
     """What is known of the member after this heartbeat; the same object if nothing is new. What the request leaves out stays as it was.
 
-    `client_assignors`: whether those count; otherwise they are passed over, as by Kafka. Raises `ApiError` INVALID_REQUEST, see `announced_assignors`.
+    Tagged fields that Kafka does not know are a plug-in's; without one they are dropped, as by Kafka. Raises `ApiError`, see `ConsumerGroupExtension.member_tags`.
     """
     names = request.subscribed_topic_names
-    assignors = old.client_assignors
-    if client_assignors:
-        assignors = announced_assignors(assignors, request.client_assignors)
+    tags = old.unknown_tags
+    for extension in shard.extensions:
+        tags = extension.member_tags(tags, request)
     if (
         (names is None or same_names(names, old.subscribed_topic_names))
         and old.client_id == context.client_id
@@ -139,7 +135,7 @@ def announced(
         and request.rebalance_timeout_ms in (-1, old.rebalance_timeout_ms)
         and request.server_assignor in (None, old.server_assignor)
         and request.subscribed_topic_regex in (None, old.subscribed_topic_regex)
-        and assignors == old.client_assignors
+        and tags == old.unknown_tags
         and old.classic_member_metadata is None
     ):
         return old
@@ -159,7 +155,7 @@ def announced(
             else request.rebalance_timeout_ms,
             server_assignor=old.server_assignor if request.server_assignor is None else request.server_assignor,
             classic_member_metadata=None,
-            client_assignors=assignors if client_assignors else (),
+            unknown_tags=tags if shard.extensions else (),
         )
     )
 

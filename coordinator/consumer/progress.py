@@ -5,14 +5,12 @@ from dataclasses import dataclass
 
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api.consumer_group_heartbeat import TopicPartitions
-from quorate.coordinator.client_assignors.selection import selected, with_member
-from quorate.coordinator.client_assignors.turns import forget
 from quorate.coordinator.consumer import records as write
 from quorate.coordinator.consumer.reconcile import Situation, reconcile
 from quorate.coordinator.consumer.sessions import watch_revocation
 from quorate.coordinator.consumer.subscriptions import Refreshed, subscription_type_of
 from quorate.coordinator.consumer.target import Target, TargetRequest, last_target, may_assign, next_target
-from quorate.coordinator.shard import CoordinatorShard
+from quorate.coordinator.shard import ConsumerGroupExtension, CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 
 __all__ = ["Progress"]
@@ -23,7 +21,8 @@ class Progress:
     """One request of a member.
 
     `before`, `member`: the member before and after what it announced; `topics`: the names in its order; `owned`: what it says that it owns, `None` if it
-    does not say; `refreshed`: what came of it for the group, `None` if nothing did. `client_side`, after `made`: a target is due that a member has to compute.
+    does not say; `refreshed`: what came of it for the group, `None` if nothing did. `computed_by`, after `made`: the plug-in that computes the
+    target that is due.
     """
 
     group: ConsumerGroup
@@ -34,7 +33,7 @@ class Progress:
     subscription_changed: bool
     refreshed: Refreshed | None
     now_ms: int
-    client_side: bool = False
+    computed_by: ConsumerGroupExtension | None = None
 
     @property
     def epoch(self) -> int:
@@ -49,11 +48,10 @@ class Progress:
         group, refreshed, now_ms, epoch = self.group, self.refreshed, self.now_ms, self.epoch
         target: Target | None = None
         is_behind = epoch > group.assignment_epoch
-        if is_behind and shard.config.group_consumer_client_assignors_enable:
-            self.client_side = selected(with_member(group, self.member)) is not None
-            if not self.client_side:
-                forget(shard, group)
-        if is_behind and not self.client_side and may_assign(shard, group, now_ms):
+        if is_behind and shard.extensions:
+            mine = (one for one in shard.extensions if one.computes_target(shard, group, self.member))
+            self.computed_by = next(mine, None)
+        if is_behind and self.computed_by is None and may_assign(shard, group, now_ms):
             asked = TargetRequest(
                 group=group,
                 epoch=epoch,

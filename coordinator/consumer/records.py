@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.messages.consumer_group import (
-    ComputedBy,
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,
@@ -19,10 +18,10 @@ from quorate.codecs.messages.consumer_group import (
     ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
-    TargetMetadata,
     TopicPartition,
     TopicPartitions,
 )
+from quorate.codecs.tags import Tags
 from quorate.coordinator.consumer.owned import Partitions
 from quorate.coordinator.records import tombstone, written
 from quorate.coordinator.state.consumer import ConsumerMember, Owned
@@ -64,25 +63,23 @@ def member_metadata(group_id: str, member_id: str, metadata: ConsumerGroupMember
     return written(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id), metadata)
 
 
-def target_assignment(
-    group_id: str, member_id: str, target: Partitions, metadata: TargetMetadata | None = None
-) -> CoordinatorRecord:
-    """What a member is to get, in the order given. `metadata`: what a client-side assignor tells it."""
+def target_assignment(group_id: str, member_id: str, target: Partitions, tags: Tags = ()) -> CoordinatorRecord:
+    """What a member is to get, in the order given. `tags`: a plug-in's fields."""
     topics = tuple(
         TopicPartition(topic_id=topic_id, partitions=tuple(partitions)) for topic_id, partitions in target.items()
     )
     return written(
         ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
-        ConsumerGroupTargetAssignmentMemberValue(topic_partitions=topics, metadata=metadata),
+        ConsumerGroupTargetAssignmentMemberValue(topic_partitions=topics, unknown_tags=tags),
     )
 
 
-def target_epoch(group_id: str, epoch: int, now_ms: int, computed_by: ComputedBy | None = None) -> CoordinatorRecord:
-    """The group epoch that the target assignment is for, and when it was computed (KIP-1263); by whom, if not by the server."""
+def target_epoch(group_id: str, epoch: int, now_ms: int, tags: Tags = ()) -> CoordinatorRecord:
+    """The group epoch that the target assignment is for, and when it was computed (KIP-1263). `tags`: a plug-in's fields."""
     return written(
         ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id),
         ConsumerGroupTargetAssignmentMetadataValue(
-            assignment_epoch=epoch, assignment_timestamp=now_ms, computed_by=computed_by
+            assignment_epoch=epoch, assignment_timestamp=now_ms, unknown_tags=tags
         ),
     )
 

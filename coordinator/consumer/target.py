@@ -111,7 +111,7 @@ def next_target(shard: CoordinatorShard, request: TargetRequest, records: list[C
     except AssignorError as error:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"no target for epoch {request.epoch}: {error}") from None
     changed = set(assigned.changed.tolist())
-    told = group.target_metadata if shard.config.group_consumer_client_assignors_enable else {}
+    tagged = group.target_tags if shard.extensions else {}  # a server-side assignor writes nothing of a plug-in's
     mine: Partitions = {}
     for number in prepared.hash_order.tolist():
         member_id = prepared.member_ids[number]
@@ -122,12 +122,12 @@ def next_target(shard: CoordinatorShard, request: TargetRequest, records: list[C
         elif requesting and name != "range":
             new = as_target(_previous(request), jdk)
         else:
-            new = as_target(stored, jdk) if member_id in told and stored is not None else {}
+            new = as_target(stored, jdk) if member_id in tagged and stored is not None else {}
         if requesting:
             mine = new
-            if stored is None or member_id in told or not _equal(stored, new):
+            if stored is None or member_id in tagged or not _equal(stored, new):
                 records.append(write.target_assignment(group.group_id, member_id, new))
-        elif number in changed or stored is None or member_id in told:  # the server tells members nothing
+        elif number in changed or stored is None or member_id in tagged:
             records.append(write.target_assignment(group.group_id, member_id, new))
     told_ms = request.now_ms if shard.behaviour.assignment_interval else 0
     records.append(write.target_epoch(group.group_id, request.epoch, told_ms))

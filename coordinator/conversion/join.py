@@ -8,7 +8,7 @@ from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataVa
 from quorate.codecs.messages.protocol import ConsumerProtocolSubscription
 from quorate.coordinator.classic.join import TWO_STEPS
 from quorate.coordinator.classic.rebalance import prepare_rebalance
-from quorate.coordinator.config import CoordinatorConfig, MigrationPolicy
+from quorate.coordinator.config import MigrationPolicy
 from quorate.coordinator.consumer import records as write
 from quorate.coordinator.consumer.checks import check_holder, check_not_full
 from quorate.coordinator.consumer.members import in_writing, replaced, static_member
@@ -60,7 +60,7 @@ def _join(
 ) -> Result[JoinGroupResponse]:
     now_ms = context.now_ms
     records: list[CoordinatorRecord] = []
-    before = _find(group, member_id, request, records, shard.config)
+    before = _find(shard, group, member_id, request, records)
     holder = None if request.group_instance_id is None else static_member(group, request.group_instance_id)
     subscription = _subscription(request)
     metadata = _announced(before.metadata, subscription, request, context)
@@ -71,8 +71,8 @@ def _join(
         records.append(write.member_metadata(group.group_id, member_id, metadata))
         names_changed = set(metadata.subscribed_topic_names) != set(before.metadata.subscribed_topic_names)
     regex = update_regex(shard, group, before.metadata, metadata, records, context)
-    assignors_gone = shard.config.group_consumer_client_assignors_enable and bool(before.metadata.client_assignors)
-    bump = names_changed or assignors_gone or regex is not RegexChange.NONE
+    tags_gone = bool(shard.extensions and before.metadata.unknown_tags)
+    bump = names_changed or tags_gone or regex is not RegexChange.NONE
     refreshed: Refreshed | None = None
     if bump or is_stale(group, now_ms):
         refreshed = refresh(shard, group, before, member, records, bump=bump, now_ms=now_ms)
@@ -139,11 +139,11 @@ def _response(member: ConsumerMember, request: JoinGroupRequest) -> JoinGroupRes
 
 
 def _find(
+    shard: CoordinatorShard,
     group: ConsumerGroup,
     member_id: str,
     request: JoinGroupRequest,
     records: list[CoordinatorRecord],
-    config: CoordinatorConfig,
 ) -> ConsumerMember:
     """The member as it was; a new one under its id, or in the place of the static member of its name. Raises `ApiError`."""
     instance_id = request.group_instance_id
@@ -154,7 +154,7 @@ def _find(
         return check_holder(holder, member_id, instance_id)
     if holder is None:
         return ConsumerMember(member_id=member_id)
-    return replaced(group, holder, member_id, records, config=config)
+    return replaced(shard, group, holder, member_id, records)
 
 
 def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
@@ -183,6 +183,6 @@ def _announced(
             subscribed_topic_regex="",
             rebalance_timeout_ms=old.rebalance_timeout_ms if rebalance_timeout_ms == -1 else rebalance_timeout_ms,
             classic_member_metadata=classic_metadata(request.session_timeout_ms, request.protocols),
-            client_assignors=(),
+            unknown_tags=(),
         )
     )

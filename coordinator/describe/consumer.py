@@ -7,7 +7,6 @@ from quorate.assignors.java_order import JavaHashMap, copied_set
 from quorate.codecs import Uuid
 from quorate.codecs.api import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from quorate.codecs.api.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
-from quorate.coordinator.client_assignors.turns import running, used_by
 from quorate.coordinator.consumer.owned import Order
 from quorate.coordinator.describe.each import each_described
 from quorate.coordinator.describe.order import in_map_order
@@ -31,16 +30,17 @@ def described(shard: CoordinatorShard, group: ConsumerGroup) -> DescribedGroup:
     """A group as the API has it. Topics that no longer exist are left out of assignments; what a member still has to revoke is among what it has."""
     assignor = max(group.assignor_votes.ordered(), key=itemgetter(1), default=None)
     server_side = shard.config.group_consumer_assignors[0] if assignor is None else assignor[0]
-    client_side = used_by(shard, group)
-    return DescribedGroup(
+    described = DescribedGroup(
         group_id=group.group_id,
         group_state=group.state,
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
-        assignor_name=server_side if client_side is None else client_side.name,
+        assignor_name=server_side,
         members=tuple(_member(shard, group, member) for _, member in group.members.ordered()),
-        computing_member_id=running(group).member_id or None,
     )
+    for extension in shard.extensions:
+        described = extension.described(group, described)
+    return described
 
 
 def _member(shard: CoordinatorShard, group: ConsumerGroup, member: ConsumerMember) -> Member:

@@ -7,9 +7,11 @@ from typing import Any
 from zlib import crc32
 
 from quorate.codecs import DecodeError
+from quorate.codecs.client_assignors import ClientAssignor, TargetOrigin
 from quorate.codecs.consumer_protocol import decode_assignment, decode_subscription
-from quorate.codecs.messages.consumer_group import ClientAssignor
 from quorate.codecs.messages.protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from quorate.codecs.tags import read_tags
+from quorate.coordinator.client_assignors.selection import announced_by
 from quorate.coordinator.history.words import Partition
 from quorate.coordinator.state import (
     ClassicGroup,
@@ -161,7 +163,7 @@ def _consumer(group: ConsumerGroup, since: Since | None) -> GroupView:
             topics=tuple(sorted(told.subscribed_topic_names)),
             regex=told.subscribed_topic_regex or "",
             assignor=told.server_assignor,
-            client_assignors=tuple(map(_in_words, told.client_assignors)),
+            client_assignors=tuple(map(_in_words, announced_by(told))),
             assigned=frozenset((topic, number) for topic, numbers in member.assigned.items() for number in numbers),
             pending_revocation=frozenset(
                 (topic, number) for topic, numbers in member.pending_revocation.items() for number in numbers
@@ -170,7 +172,7 @@ def _consumer(group: ConsumerGroup, since: Since | None) -> GroupView:
         )
 
     votes = max(group.assignor_votes.ordered(), key=lambda vote: vote[1], default=None)
-    made = group.computed_by
+    made = read_tags(TargetOrigin, group.target_epoch_tags, strict=False).computed_by
     return _modern(
         group,
         since,

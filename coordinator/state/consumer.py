@@ -3,20 +3,18 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from quorate.assignors.java_order import TimelineMap
 from quorate.codecs import Uuid
 from quorate.codecs.messages.consumer_group import (
-    ComputedBy,
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupPartitionMetadataValue,
     ConsumerGroupRegularExpressionValue,
-    TargetMetadata,
     TopicPartition,
     TopicPartitions,
 )
-from quorate.coordinator.state.computation import IDLE, Computation
+from quorate.codecs.tags import Tags
 from quorate.coordinator.state.groups import CONSUMER_PROTOCOL, GroupKind, ReplayError
 from quorate.coordinator.state.modern import ModernGroup
 from quorate.coordinator.state.topic_counts import Recount, recount
@@ -26,18 +24,13 @@ __all__ = [
     "ConsumerGroup",
     "ConsumerMember",
     "MemberState",
-    "Offer",
     "Owned",
-    "offer_of",
     "owned_of",
     "subscribe_alike",
 ]
 
 LEAVE_STATIC = -2
 """The epoch at which a static member leaves that will be back under its instance id (KIP-345)."""
-
-Offer = tuple[tuple[str, int, int], ...]
-"""Client-side assignors that a member can run, the one that it prefers first: name, oldest and newest version of the metadata that it understands."""
 
 Owned = Mapping[Uuid, Mapping[int, int]]
 """Topic id → partition → the epoch at which the member got it (KIP-1251), in the record's order."""
@@ -106,25 +99,24 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
     `regex_subscribers`, `assignor_votes`, `classic_protocols`: members per expression, server assignor, and protocol that classic members offer.
     `partition_metadata`: the record of type 4, in which brokers before KIP-1101 keep what the group subscribes to, until its tombstone.
 
-    `offers`: members per list of client-side assignors. `computed_by`: who made the target, `None` for the server; `target_metadata`: what a client-side assignor tells members beside their partitions, by member id.
-    `computation` is in no record: whose turn it is to compute the next target.
+    For plug-ins: `target_tags`, by member id, and `target_epoch_tags` are tagged fields that Kafka does not know, of the records of the target assignment. `attached`:
+    what a plug-in keeps that is in no record.
     """
 
     __slots__ = (
         "_alike",
         "_recounted",
         "assignor_votes",
+        "attached",
         "classic_members",
         "classic_protocols",
-        "computation",
-        "computed_by",
-        "offers",
         "partition_epochs",
         "partition_metadata",
         "regex_subscribers",
         "regexes",
         "static_members",
-        "target_metadata",
+        "target_epoch_tags",
+        "target_tags",
         "topic_subscribers",
     )
 
@@ -140,10 +132,9 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
         self.classic_protocols: TimelineMap[str, int] = TimelineMap()
         self.static_members: dict[str, str] = {}
         self.classic_members = 0
-        self.offers: dict[Offer, int] = {}
-        self.computed_by: ComputedBy | None = None
-        self.target_metadata: dict[str, TargetMetadata] = {}
-        self.computation: Computation = IDLE
+        self.target_epoch_tags: Tags = ()
+        self.target_tags: dict[str, Tags] = {}
+        self.attached: dict[str, Any] = {}
         self.partition_metadata: ConsumerGroupPartitionMetadataValue | None = None
         self._alike: bool | None = None
         self._recounted: tuple[tuple[str, ...], tuple[str, ...], Recount] | None = None
@@ -248,10 +239,6 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
         for metadata, change in ((old, -1), (new, 1)):
             if metadata is None:
                 continue
-            offer = offer_of(metadata)
-            self.offers[offer] = self.offers.get(offer, 0) + change
-            if not self.offers[offer]:
-                del self.offers[offer]
             if metadata.subscribed_topic_regex:
                 _count(self.regex_subscribers, metadata.subscribed_topic_regex, change)
             if metadata.server_assignor is not None:
@@ -290,11 +277,6 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
                     del epochs[partition]
             if not epochs:
                 del self.partition_epochs[topic_id]
-
-
-def offer_of(metadata: ConsumerGroupMemberMetadataValue) -> Offer:
-    """The client-side assignors that a member announced, without what they have to say."""
-    return tuple((one.name, one.minimum_version, one.maximum_version) for one in metadata.client_assignors)
 
 
 def subscribe_alike(regexes: Mapping[str, int], topics: Mapping[str, tuple[int, int]], members: int) -> bool:

@@ -237,15 +237,15 @@ class CoordinatorState:
     def _consumer_target_metadata(self, key: Any, value: Any) -> None:
         self._target_metadata(ConsumerGroup, key, value)
         if (group := self._group(ConsumerGroup, key.group_id)) is not None:
-            group.computed_by = None if value is None else value.computed_by
+            group.target_epoch_tags = () if value is None else value.unknown_tags
 
     def _consumer_target(self, key: Any, value: Any) -> None:
         self._target(ConsumerGroup, key, None if value is None else value.topic_partitions)
         if (group := self._group(ConsumerGroup, key.group_id)) is not None:
-            if value is not None and value.metadata is not None:
-                group.target_metadata[key.member_id] = value.metadata
+            if value is not None and value.unknown_tags:
+                group.target_tags[key.member_id] = value.unknown_tags
             else:
-                group.target_metadata.pop(key.member_id, None)
+                group.target_tags.pop(key.member_id, None)
 
     def _consumer_current(self, key: Any, value: Any) -> None:
         if value is not None:

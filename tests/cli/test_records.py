@@ -77,14 +77,6 @@ def test_what_is_special_about_a_field_stands_beside_it(quorate):
     assert words("ConsumerGroupMetadata")["metadata_hash"] == "int64 tag 0, default 0, since 4.1"
 
 
-def test_fields_that_kafka_lacks_are_said_to_be_our_own_and_are_left_alone_in_examples(quorate):
-    """Whoever copies the example makes a record that is Kafka's."""
-    lines = quorate("records", "ConsumerGroupMemberMetadata").lines
-    (said,) = (line for line in lines if line.split()[:1] == ["client_assignors"])
-    assert said.endswith("tag 20848, default [], quorate's own")
-    assert '"client_assignors": []' in lines[-1]
-
-
 def test_fields_of_structs_are_indented_below_theirs(quorate):
     lines = quorate("records", "ConsumerGroupPartitionMetadata").lines
     start = next(index for index, line in enumerate(lines) if line.startswith("  topics"))

@@ -178,7 +178,7 @@ class Requests:
     def _message(self, spec: MessageSpec) -> Message:
         values: dict[str, Any] = {}
         for one in spec.fields:
-            if one.own or self.version not in one.versions:
+            if self.version not in one.versions:
                 continue
             make = SENSIBLE.get(f"{spec.name}.{one.name}") or SENSIBLE.get(one.name)
             if not _NEVER_WILD & {one.name, f"{spec.name}.{one.name}"} and self.random.random() < self.wildness / 2:

@@ -129,8 +129,6 @@ class _Options(tuple[bool, bool, str | None]):
 def _field(field: FieldSpec, version: int, options: _Options) -> SearchStrategy[Any]:
     if version not in field.versions or not _is_in(field.release, options.release):
         return st.just(field.default)
-    if field.own and (options.release is not None or not options.unknown_tags):
-        return st.just(field.default)  # to Kafka, fields of our own are unknown tags
     values = _values(field.type, version, options)
     if field.nullable_in(version):
         values = st.none() | values

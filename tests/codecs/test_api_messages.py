@@ -23,26 +23,19 @@ from quorate.codecs.api import (
     decode_api,
     encode_api,
 )
-from quorate.codecs.api.consumer_group_heartbeat import ClientAssignor
 from quorate.codecs.api.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from quorate.codecs.client_assignors import AnnouncedAssignors, ClientAssignor
 from quorate.codecs.errors import DecodeError, EncodeError
 from quorate.codecs.exact import decode_exactly, encode_exactly
 from quorate.codecs.json_form import from_json, to_json, to_kafka_json
-from quorate.codecs.message import OWN_TAG, FieldSpec, MessageSpec, tagged
+from quorate.codecs.message import MessageSpec
+from quorate.codecs.tags import OWN_TAG, read_tags, written_tags
 from tests.codecs.strategies import KAFKA, damaged, messages
-from tests.codecs.test_schemas import as_schema, own_fields, tags_of
+from tests.codecs.test_schemas import as_schema, tags_of
 from tests.extent import portion
 from tests.oracle.client import Answer, Oracle
 from tests.oracle.fixtures import need_oracle
 from tests.oracle.schemas import facts, schema
-
-OWN_FIELDS = {
-    "ConsumerGroupHeartbeatRequest.client_assignors",
-    "ConsumerGroupHeartbeatResponse.should_compute_assignment",
-    "ConsumerGroupHeartbeatResponse.assignment.metadata",
-    "ConsumerGroupDescribeResponse.groups.computing_member_id",
-}
-"""What our declarations of Kafka's messages have beyond Kafka's (KIP-848's client-side assignors)."""
 
 SPECS = [spec for api in APIS.values() for spec in (api.request, api.response)]
 KAFKAS = [spec for api in APIS.values() if not api.own for spec in (api.request, api.response)]
@@ -145,29 +138,22 @@ def test_apis_of_our_own_are_told_from_kafkas_by_their_keys() -> None:
 
 
 @pytest.mark.oracle
-def test_fields_of_our_own_are_these_and_far_from_kafkas_tags() -> None:
+def test_the_tags_of_plug_ins_are_far_from_kafkas() -> None:
     need_oracle()
-    found: dict[str, FieldSpec] = {}
     for spec in KAFKAS:
-        found |= own_fields(spec)
         assert max(tags_of(schema("kafka-clients", spec.name).fields), default=0) < OWN_TAG // 100
-    assert set(found) == OWN_FIELDS
-    assert {field.tag for field in found.values()} == {OWN_TAG}
-
-
-def test_a_field_of_our_own_cannot_have_a_low_tag() -> None:
-    with pytest.raises(TypeError, match="tag 3 may become one of Kafka's; fields of our own begin at 20848"):
-        tagged(3, default=0, own=True)
 
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_a_heartbeat_that_says_nothing_of_client_side_assignors_has_kafkas_bytes(version: int) -> None:
     """Whoever does not use them notices nothing; whoever does adds one tagged field."""
     plain = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=3)
-    offered = replace(plain, client_assignors=(ClientAssignor(name="a", maximum_version=2, metadata=b"x"),))
+    announced = AnnouncedAssignors(client_assignors=(ClientAssignor(name="a", maximum_version=2, metadata=b"x"),))
+    offered = replace(plain, unknown_tags=written_tags(announced))
     assert encode_api(plain, version)[-1:] == b"\0"
     assert encode_api(offered, version).startswith(encode_api(plain, version)[:-1] + b"\x01\xf0\xa2\x01")
-    assert decode_api(ConsumerGroupHeartbeatRequest, encode_api(offered, version), version) == offered
+    read = decode_api(ConsumerGroupHeartbeatRequest, encode_api(offered, version), version)
+    assert read_tags(AnnouncedAssignors, read.unknown_tags) == announced
     assert to_kafka_json(offered, version) == to_kafka_json(plain, version)
     assert from_json(ConsumerGroupHeartbeatRequest, to_json(offered, version), version) == offered
 

@@ -7,7 +7,6 @@ import pytest
 
 from quorate.codecs.message import (
     CONSUMER_OFFSETS,
-    OWN_TAG,
     RECORD_TYPES,
     SHARE_GROUP_STATE,
     TRANSACTION_STATE,
@@ -17,6 +16,7 @@ from quorate.codecs.message import (
 )
 from quorate.codecs.messages import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from quorate.codecs.metadata_records import METADATA_TYPES
+from quorate.codecs.tags import OWN_TAG
 from quorate.codecs.wire import ArrayType, StructType, Uuid, WireType, default_of
 from tests.oracle.fixtures import need_oracle
 from tests.oracle.schemas import Schema, SchemaField, facts, kafka_version, schema, schema_names
@@ -29,13 +29,6 @@ ARTIFACTS = {
     TRANSACTION_STATE: "kafka-transaction-coordinator",
 }
 PROTOCOL = (ConsumerProtocolSubscription, ConsumerProtocolAssignment)
-
-OWN_FIELDS = {
-    "ConsumerGroupMemberMetadataValue.client_assignors",
-    "ConsumerGroupTargetAssignmentMemberValue.metadata",
-    "ConsumerGroupTargetAssignmentMetadataValue.computed_by",
-}
-"""What our declarations of Kafka's records have beyond Kafka's (KIP-848's client-side assignors)."""
 
 # Struct names live in one namespace with us, in one per message with Kafka. They are not on the wire.
 RENAMED = {
@@ -92,7 +85,7 @@ def as_schema_field(field: FieldSpec, message: str, versions: range) -> SchemaFi
         default=default,
         ignorable=field.ignorable,
         map_key=field.map_key,
-        fields=tuple(as_schema_field(f, message, carried) for f in fields if released(f.release) and not f.own),
+        fields=tuple(as_schema_field(f, message, carried) for f in fields if released(f.release)),
     )
 
 
@@ -103,9 +96,7 @@ def as_schema(spec: MessageSpec, kind: str, api_key: int | None) -> Schema:
         if spec.flexible_since is None
         else range(max(spec.flexible_since, spec.versions.start), spec.versions.stop)
     )
-    fields = tuple(
-        as_schema_field(f, spec.name, spec.versions) for f in spec.fields if released(f.release) and not f.own
-    )
+    fields = tuple(as_schema_field(f, spec.name, spec.versions) for f in spec.fields if released(f.release))
     return Schema(spec.name, kind, api_key, spec.versions, flexible, fields)
 
 
@@ -154,37 +145,14 @@ def test_what_is_newer_than_the_jars_says_so() -> None:
         assert field.tag not in [f.tag for f in known]
 
 
-def own_fields(spec: MessageSpec, path: str = "") -> dict[str, FieldSpec]:
-    """By path, those in structs that are not our own, too."""
-    found: dict[str, FieldSpec] = {}
-    for f in spec.fields:
-        inner = f.type.element if isinstance(f.type, ArrayType) else f.type
-        at = f"{path or spec.name}.{f.name}"
-        if f.own:
-            found[at] = f
-        elif isinstance(inner, StructType):
-            found |= own_fields(inner.spec, at)
-    return found
-
-
 def tags_of(fields: tuple[SchemaField, ...]) -> list[int]:
     return [tag for f in fields for tag in ([] if f.tag is None else [f.tag]) + tags_of(f.fields)]
 
 
-def test_fields_of_our_own_are_these_and_far_from_kafkas_tags() -> None:
-    """What the comparison leaves out, it leaves out by name; Kafka has no field of such a name or tag."""
-    found: dict[str, FieldSpec] = {}
+def test_the_tags_of_plug_ins_are_far_from_kafkas() -> None:
     for topic in ARTIFACTS:
-        for name, (_, spec) in declared(topic).items():
-            found |= own_fields(spec)
+        for name in declared(topic):
             assert max(tags_of(schema(ARTIFACTS[topic], name).fields), default=0) < OWN_TAG // 100
-    assert set(found) == OWN_FIELDS
-    for path, field in found.items():
-        assert field.tag is not None
-        assert field.tag >= OWN_TAG
-        assert field.json_name not in [
-            f.name for f in schema("kafka-group-coordinator", path.split(".", maxsplit=1)[0]).fields
-        ]
 
 
 def test_an_unquoted_null_is_no_default_but_a_quoted_one_is() -> None:

@@ -323,7 +323,7 @@ class AnyRequests(AnyValues):
 
     def _replace(self, spec: MessageSpec, body: Answer, version: int) -> None:
         """Replace one field, at any depth."""
-        fields = [one for one in spec.fields if version in one.versions and not one.own]
+        fields = [one for one in spec.fields if version in one.versions]
         if not fields:
             return None
         one = self.rng.choice(fields)

@@ -66,7 +66,7 @@ class AnyValues:
             case ArrayType():
                 return [self._of_type(kind.element, name, version) for _ in range(rng.choice([0, 0, 1, 2]))]
             case StructType():
-                fields = [one for one in kind.spec.fields if version in one.versions and not one.own]
+                fields = [one for one in kind.spec.fields if version in one.versions]
                 return {one.json_name: self.value(one, version) for one in fields if rng.random() < 0.8}
             case UuidType():
                 ids = [*self.topics.values(), *self.gone_topics, str(Uuid.ZERO)]

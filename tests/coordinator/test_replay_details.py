@@ -14,6 +14,8 @@ from quorate.codecs.messages.classic_group import GroupMetadataKey, GroupMetadat
 from quorate.codecs.messages.consumer_group import TopicPartitions
 from quorate.codecs.messages.offsets import OffsetCommitKey, OffsetCommitValue
 from quorate.codecs.releases import KafkaVersion
+from quorate.codecs.tags import OWN_TAG
+from quorate.codecs.wire import TaggedField
 from quorate.coordinator.behaviour import Behaviour
 from quorate.coordinator.state import (
     ClassicGroup,
@@ -137,7 +139,7 @@ def test_a_new_group_is_due_for_everything() -> None:
         assert group.may_assign(1000, 5)
         assert (group.refresh_at_ms, group.refresh_epoch) == (0, 0)
     assert ShareGroup("g").initializing_since_ms == 0
-    assert ConsumerGroup("g").computed_by is None
+    assert ConsumerGroup("g").target_epoch_tags == ()
     assert repr(ConsumerGroup("g")) == "ConsumerGroup('g', Empty)"
 
 
@@ -179,25 +181,25 @@ def test_a_streams_member_keeps_its_tasks_when_it_announces_something_else() -> 
     assert not log.group.members["m"].is_reconciled_to(5)
 
 
-def test_who_computed_a_target_and_what_it_tells_members_is_kept_with_the_target() -> None:
+def test_tagged_fields_of_a_plug_in_are_kept_with_the_target() -> None:
     log = Log()
     log.group_at(3)
-    by = consumer.ComputedBy(assignor="own", member_id="m", error=0)
+    by = (TaggedField(OWN_TAG, b"by"),)
     log.write(
         "TargetAssignmentMetadata",
-        log.value("TargetAssignmentMetadata", assignment_epoch=3, assignment_timestamp=9, computed_by=by),
+        log.value("TargetAssignmentMetadata", assignment_epoch=3, assignment_timestamp=9, unknown_tags=by),
     )
-    assert (log.group.computed_by, log.group.assignment_timestamp_ms) == (by, 9)
-    told = consumer.TargetMetadata(version=1, data=b"x")
+    assert (log.group.target_epoch_tags, log.group.assignment_timestamp_ms) == (by, 9)
+    told = (TaggedField(OWN_TAG, b"told"),)
     log.write(
-        "TargetAssignmentMember", log.value("TargetAssignmentMember", topic_partitions=(), metadata=told), "g", "m"
+        "TargetAssignmentMember", log.value("TargetAssignmentMember", topic_partitions=(), unknown_tags=told), "g", "m"
     )
-    assert dict(log.group.target_metadata) == {"m": told}
+    assert dict(log.group.target_tags) == {"m": told}
     log.target("m")
-    assert not log.group.target_metadata
+    assert not log.group.target_tags
     log.write("TargetAssignmentMember", None, "g", "m")
     log.write("TargetAssignmentMetadata", None)
-    assert log.group.computed_by is None
+    assert log.group.target_epoch_tags == ()
 
 
 def test_control_records_that_end_no_transaction_end_none() -> None:

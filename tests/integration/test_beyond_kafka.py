@@ -19,8 +19,10 @@ from quorate.codecs.api import (
     api_of,
 )
 from quorate.codecs.api.broker import ApiVersionsRequest
-from quorate.codecs.api.consumer_group_heartbeat import ClientAssignor, TopicPartitions
+from quorate.codecs.api.consumer_group_heartbeat import TopicPartitions
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.client_assignors import AnnouncedAssignors, ClientAssignor, ComputeAssignment
+from quorate.codecs.tags import read_tags, written_tags
 from quorate.coordinator import HashAlgorithm, group_hash, topic_hash
 from tests.cluster.wire import Wire
 from tests.integration.conftest import QUICK
@@ -58,7 +60,9 @@ class Assigning:
         joins: dict[str, Any] = {
             "rebalance_timeout_ms": 60_000,
             "subscribed_topic_names": (TOPIC,),
-            "client_assignors": (ClientAssignor(name="weighted", maximum_version=0, metadata=b"%d" % self.wants),),
+            "unknown_tags": written_tags(
+                AnnouncedAssignors(client_assignors=(ClientAssignor(name="weighted", metadata=b"%d" % self.wants),))
+            ),
         }
         me = {"group_id": GROUP, "member_id": self.member_id, "member_epoch": self.epoch}
         request = ConsumerGroupHeartbeatRequest(**me, topic_partitions=self.owned, **({} if self.epoch else joins))
@@ -73,7 +77,7 @@ class Assigning:
                 TopicPartitions(topic_id=one.topic_id, partitions=one.partitions)
                 for one in told.assignment.topic_partitions
             )
-        if told.should_compute_assignment:
+        if read_tags(ComputeAssignment, told.unknown_tags).should_compute_assignment:
             prepared = self._ask(ConsumerGroupPrepareAssignmentRequest(**me))
             if not prepared.error_code:
                 assert prepared.assignor_name == "weighted"

@@ -17,13 +17,26 @@ from quorate.codecs.api import (
     JoinGroupRequest,
     JoinGroupResponse,
 )
-from quorate.codecs.api.consumer_group_heartbeat import ClientAssignor, TopicPartitions
+from quorate.codecs.api.consumer_group_heartbeat import TopicPartitions
 from quorate.codecs.api.consumer_group_install_assignment import InstalledMember, InstalledTopicPartitions
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.join_group import JoinGroupRequestProtocol
+from quorate.codecs.client_assignors import (
+    AnnouncedAssignors,
+    AssignmentDetails,
+    ClientAssignor,
+    ComputeAssignment,
+    ComputedBy,
+    TargetDetails,
+    TargetMetadata,
+    TargetOrigin,
+)
 from quorate.codecs.consumer_protocol import encode_protocol
 from quorate.codecs.message import Message
 from quorate.codecs.messages import ConsumerProtocolSubscription
+from quorate.codecs.tags import read_tags, written_tags
+from quorate.coordinator.client_assignors.computation import Computation
+from quorate.coordinator.client_assignors.turns import computation_of
 from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.group_shard import GroupCoordinatorShard
 from quorate.coordinator.image import MetadataImage, TopicImage
@@ -41,6 +54,11 @@ MINE = (ClientAssignor(name="mine", maximum_version=2),)
 
 def topic(name: str, topic_id: Uuid, partitions: int) -> TopicImage:
     return TopicImage(name=name, id=topic_id, replicas=tuple((number % 3,) for number in range(partitions)))
+
+
+def computes(answer: ConsumerGroupHeartbeatResponse) -> bool:
+    """Whether it is the member's turn."""
+    return read_tags(ComputeAssignment, answer.unknown_tags).should_compute_assignment
 
 
 @dataclass
@@ -102,6 +120,21 @@ class Scene:
         assert isinstance(found, ConsumerGroup)
         return found
 
+    @property
+    def computation(self) -> Computation:
+        """Whose turn it is."""
+        return computation_of(self.group)
+
+    @property
+    def computed_by(self) -> ComputedBy | None:
+        """Who computed the target assignment."""
+        return read_tags(TargetOrigin, self.group.target_epoch_tags).computed_by
+
+    @property
+    def target_metadata(self) -> dict[str, TargetMetadata | None]:
+        """By member, what an assignor gave it in addition to its partitions."""
+        return {one: read_tags(TargetDetails, tags).metadata for one, tags in self.group.target_tags.items()}
+
     def records(self) -> list[str]:
         """Names of all records so far."""
         return [one.record.name for one in self.log.stored if isinstance(one, StoredRecord)]
@@ -127,15 +160,17 @@ class Scene:
             fields |= {
                 "rebalance_timeout_ms": 60_000,
                 "subscribed_topic_names": member.topics,
-                "client_assignors": member.assignors,
                 "topic_partitions": (),
             }
-        answer: ConsumerGroupHeartbeatResponse = self.ask(ConsumerGroupHeartbeatRequest(**{**fields, **more}), 1)
+        announced = more.pop("client_assignors", member.assignors if joins else None)
+        tags = written_tags(AnnouncedAssignors(client_assignors=announced))
+        request = ConsumerGroupHeartbeatRequest(**{**fields, **more}, unknown_tags=tags)
+        answer: ConsumerGroupHeartbeatResponse = self.ask(request, 1)
         if answer.error_code == ErrorCode.NONE:
             member.epoch = answer.member_epoch
             if answer.assignment is not None:
                 member.owned = {one.topic_id: one.partitions for one in answer.assignment.topic_partitions}
-                member.told.append(answer.assignment.metadata)
+                member.told.append(read_tags(AssignmentDetails, answer.assignment.unknown_tags).metadata)
         elif answer.error_code in JOIN_AGAIN:
             member.epoch, member.owned = 0, {}
         return answer

@@ -1,8 +1,8 @@
 """The example of /kip-848-explained: consumers A, B and C, and a topic with six partitions, with an assignor that the members run themselves."""
 
-from quorate.codecs.api.consumer_group_heartbeat import ClientAssignor
 from quorate.codecs.api.error_codes import ErrorCode
-from tests.coordinator.client_assignors.scene import Scene
+from quorate.codecs.client_assignors import ClientAssignor
+from tests.coordinator.client_assignors.scene import Scene, computes
 
 
 def by_hand(**given: list[int]) -> dict[str, list[int]]:
@@ -18,11 +18,11 @@ def test_a_and_b_then_c_comes_then_a_dies() -> None:
     scene = Scene(group_consumer_session_timeout_ms=45_000)
 
     # A and B are at epoch 5: two bumps because they joined, two because their assignor had something new to say.
-    assert scene.join("A").should_compute_assignment
-    assert not scene.join("B").should_compute_assignment
+    assert computes(scene.join("A"))
+    assert not computes(scene.join("B"))
     for member_id in ("A", "B"):
         scene.beat(member_id, client_assignors=(ClientAssignor(name="mine", maximum_version=2, reason=1),))
-    assert scene.beat("A").should_compute_assignment
+    assert computes(scene.beat("A"))
     assert scene.prepare("A").group_epoch == 5
     assert scene.install("A", by_hand(A=[1, 2, 3], B=[4, 5, 6])) is ErrorCode.NONE
     scene.settle()
@@ -32,7 +32,7 @@ def test_a_and_b_then_c_comes_then_a_dies() -> None:
     # C comes. It is answered with epoch 5, and the group goes on with the target of epoch 5.
     answer = scene.join("C")
     assert (answer.member_epoch, scene.owns("C"), scene.group.epoch) == (5, [], 6)
-    assert answer.should_compute_assignment
+    assert computes(answer)
     assert scene.beat("A").assignment is None
     assert scene.group.state == "Assigning"
 
@@ -62,9 +62,7 @@ def test_a_and_b_then_c_comes_then_a_dies() -> None:
     assert scene.group.epoch == 7
 
     # The next that is heard of runs the assignor, and the same steps follow.
-    told = [
-        one for one in "BC" if scene.beat(one).should_compute_assignment or scene.group.computation.member_id == one
-    ]
+    told = [one for one in "BC" if computes(scene.beat(one)) or scene.computation.member_id == one]
     assert len(told) == 1
     scene.prepare(told[0])
     assert scene.install(told[0], by_hand(B=[4, 5, 1], C=[6, 2, 3])) is ErrorCode.NONE

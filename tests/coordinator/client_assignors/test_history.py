@@ -1,9 +1,9 @@
 """What the log tells of client-side assignors: who announced what, who computed, and why the epoch went up."""
 
 from quorate.codecs import LogEntry
-from quorate.codecs.api.consumer_group_heartbeat import ClientAssignor
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches.model import TimestampType
+from quorate.codecs.client_assignors import ClientAssignor
 from quorate.coordinator.history import events, view
 from quorate.coordinator.log import StoredRecord
 from tests.coordinator.client_assignors.scene import Scene

@@ -13,17 +13,25 @@ from quorate.codecs.api import (
     ConsumerGroupPrepareAssignmentRequest,
     ConsumerGroupPrepareAssignmentResponse,
 )
-from quorate.codecs.api.consumer_group_heartbeat import AssignedMetadata, ClientAssignor
 from quorate.codecs.api.consumer_group_install_assignment import InstalledMember
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.codecs.messages.consumer_group import (
+from quorate.codecs.client_assignors import (
+    AssignedMetadata,
+    AssignmentDetails,
+    ClientAssignor,
     ComputedBy,
+    TargetDetails,
+    TargetMetadata,
+    TargetOrigin,
+)
+from quorate.codecs.messages.consumer_group import (
     ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataValue,
-    TargetMetadata,
 )
+from quorate.codecs.tags import read_tags, written_tags
+from quorate.coordinator.client_assignors.selection import announced_by
 from quorate.coordinator.log import StoredRecord
-from tests.coordinator.client_assignors.scene import CLICKS, ORDERS, Scene, installed, topic
+from tests.coordinator.client_assignors.scene import CLICKS, ORDERS, Scene, computes, installed, topic
 
 
 def pair() -> Scene:
@@ -44,7 +52,7 @@ def prepared(scene: Scene) -> ConsumerGroupPrepareAssignmentResponse:
 
 def told(answer: ConsumerGroupHeartbeatResponse) -> AssignedMetadata | None:
     assert answer.assignment is not None
-    return answer.assignment.metadata
+    return read_tags(AssignmentDetails, answer.assignment.unknown_tags).metadata
 
 
 # What it is told of the group
@@ -150,7 +158,7 @@ def test_an_assignment_that_cannot_be_is_refused_in_one_sentence(
     assert scene.install("A", {}, members=members) is ErrorCode.INVALID_ASSIGNMENT
     assert scene.said == said
     assert len(scene.log.stored) == before
-    assert scene.beat("A").should_compute_assignment, "it is to try again"
+    assert computes(scene.beat("A")), "it is to try again"
 
 
 def test_requests_are_checked_before_the_group_is_looked_at() -> None:
@@ -185,7 +193,7 @@ def test_a_version_alone_is_something_to_be_told_and_version_0_without_bytes_is_
     scene.join("B", assignors=newer)
     members = (installed("A", [0]), installed("B", [1], metadata_version=3))
     assert scene.install("A", {}, members=members) is ErrorCode.NONE
-    assert scene.group.target_metadata == {"B": TargetMetadata(version=3, data=b"")}
+    assert scene.target_metadata == {"B": TargetMetadata(version=3, data=b"")}
 
 
 def test_partitions_may_be_listed_in_pieces() -> None:
@@ -205,7 +213,7 @@ def test_what_was_deleted_in_the_meantime_is_refused_and_then_the_group_has_anot
     answer = prepared(scene)
     scene.runtime.take_image(scene.image.with_topics([topic("clicks", CLICKS, 4)]))
     assert scene.install("A", {"A": [0, 1, 2], "B": [3, 4, 5]}) is ErrorCode.INVALID_ASSIGNMENT
-    assert scene.beat("A").should_compute_assignment
+    assert computes(scene.beat("A"))
     assert scene.group.epoch == answer.group_epoch + 1
     assert scene.compute("A") is ErrorCode.NONE
 
@@ -231,13 +239,14 @@ def test_only_what_is_different_is_written_and_who_computed_it() -> None:
     assert (target.key.member_id, target.value) == (
         "B",
         ConsumerGroupTargetAssignmentMemberValue(
-            topic_partitions=scene.group.targets["B"], metadata=TargetMetadata(version=0, data=b"hi")
+            topic_partitions=scene.group.targets["B"],
+            unknown_tags=written_tags(TargetDetails(metadata=TargetMetadata(version=0, data=b"hi"))),
         ),
     )
     assert epoch.value == ConsumerGroupTargetAssignmentMetadataValue(
         assignment_epoch=scene.group.epoch,
         assignment_timestamp=scene.runtime.now_ms,
-        computed_by=ComputedBy(assignor="mine", member_id="A", error=0),
+        unknown_tags=written_tags(TargetOrigin(computed_by=ComputedBy(assignor="mine", member_id="A", error=0))),
     )
 
 
@@ -288,7 +297,7 @@ def test_an_error_of_the_assignor_reaches_all_members_and_they_keep_what_they_ha
     scene.install("A", {}, members=(installed("A", [0, 1, 2], metadata=b"kept"), installed("B", [3, 4, 5])))
     scene.settle()
     scene.join("C")
-    assert scene.beat("C").should_compute_assignment
+    assert computes(scene.beat("C"))
     answer = scene.prepare("C")
     since = len(scene.log.stored)
     me = {"group_id": "g", "member_id": "C", "member_epoch": scene.members["C"].epoch}
@@ -300,9 +309,9 @@ def test_an_error_of_the_assignor_reaches_all_members_and_they_keep_what_they_ha
     assert [scene.owns(one) for one in "ABC"] == [[0, 1, 2], [3, 4, 5], []]
     assert scene.group.state == "Stable", "the error is this epoch's answer; the next epoch asks again"
     scene.reload()
-    assert scene.group.computed_by == ComputedBy(assignor="mine", member_id="C", error=3)
+    assert scene.computed_by == ComputedBy(assignor="mine", member_id="C", error=3)
     scene.leave("B")
-    assert scene.beat("A").should_compute_assignment
+    assert computes(scene.beat("A"))
 
 
 def test_an_error_together_with_an_assignment_is_refused() -> None:
@@ -320,8 +329,8 @@ def test_the_server_takes_back_what_an_assignor_has_told_members() -> None:
     )
     scene.settle()
     scene.join("C", assignors=())
-    assert scene.group.computed_by is None
-    assert scene.group.target_metadata == {}
+    assert scene.computed_by is None
+    assert scene.target_metadata == {}
     assert told(scene.beat("A")) is None
 
 
@@ -332,8 +341,8 @@ def test_the_server_takes_it_back_also_where_partitions_stay(server: str) -> Non
     scene.compute("A", metadata={"A": b"old"})
     scene.settle()
     scene.beat("A", client_assignors=())
-    assert scene.group.target_metadata == {}
-    assert scene.group.computed_by is None
+    assert scene.target_metadata == {}
+    assert scene.computed_by is None
     assert scene.target("A") == [0, 1, 2, 3, 4, 5]
     assert scene.owns("A") == [0, 1, 2, 3, 4, 5]
 
@@ -344,10 +353,10 @@ def test_what_members_announce_and_are_told_outlives_a_load() -> None:
     scene.settle()
     before = scene.group
     scene.reload()
-    for name in ("computed_by", "target_metadata"):
+    for name in ("target_epoch_tags", "target_tags"):
         assert getattr(scene.group, name) == getattr(before, name)
     assert dict(scene.group.members) == dict(before.members)
-    assert scene.group.members["A"].metadata.client_assignors[0].metadata == b"of A"
+    assert announced_by(scene.group.members["A"].metadata)[0].metadata == b"of A"
 
 
 @pytest.mark.parametrize("changed", ["reason", "metadata", "versions", "order", "another", "none"])

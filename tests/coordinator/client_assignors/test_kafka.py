@@ -6,7 +6,7 @@ import pytest
 
 from quorate.codecs import encode_record
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.codecs.message import OWN_TAG
+from quorate.codecs.tags import OWN_TAG
 from quorate.coordinator.log import StoredRecord
 from tests.coordinator.client_assignors.scene import ORDERS, Scene, installed
 from tests.coordinator.scripts import Duel
@@ -130,7 +130,7 @@ def test_a_static_member_that_comes_back_to_another_broker_brings_nothing_of_it_
 def test_a_broker_that_assigns_anew_leaves_the_targets_that_stay_as_they_are(oracle: Oracle) -> None:
     """Also those that have something to tell: another broker does not know that."""
     scene, records = written()
-    assert set(scene.group.target_metadata) == {"A"}
+    assert set(scene.target_metadata) == {"A"}
     duel = Duel(oracle)
     duel.op("config", **{"group.consumer.assignment.interval.ms": 0})
     duel.op("image", brokers=BROKERS, topics=topics(scene))

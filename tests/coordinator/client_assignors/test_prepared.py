@@ -11,8 +11,10 @@ from quorate.assignors.prepared import install_request, members_and_topology
 from quorate.codecs.api import (
     ConsumerGroupDescribeRequest,
 )
-from quorate.codecs.api.consumer_group_heartbeat import ClientAssignor
+from quorate.codecs.api.consumer_group_describe import DescribedGroup
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.client_assignors import ClientAssignor, ComputingMember
+from quorate.codecs.tags import read_tags
 from quorate.coordinator.config import ConfigError, CoordinatorConfig
 from tests.coordinator.client_assignors.scene import CLICKS, Scene
 from tests.coordinator.client_assignors.test_install import pair, prepared
@@ -32,7 +34,7 @@ def test_without_the_option_nothing_of_it_is_there() -> None:
     assert off.owns("A") == [0, 1, 2, 3, 4, 5]
     assert off.prepare("A").error_code == ErrorCode.UNSUPPORTED_VERSION
     assert off.install("A", {"A": [0]}) is ErrorCode.UNSUPPORTED_VERSION
-    assert off.said == "client-side assignors are off; see group.consumer.client.assignors.enable"
+    assert off.said == "ConsumerGroupInstallAssignment is an API of a plug-in that is not enabled"
     on.join("A")
     on.compute("A", metadata={"A": b"x"})
     on.settle()
@@ -40,7 +42,7 @@ def test_without_the_option_nothing_of_it_is_there() -> None:
     off.reload()
     assert off.beat("A").assignment is None
     off.beat("A", rack_id="c")
-    assert off.group.members["A"].metadata.client_assignors == (), (
+    assert off.group.members["A"].metadata.unknown_tags == (), (
         "rewritten as Kafka does, which forgets what it does not know"
     )
 
@@ -110,14 +112,18 @@ def test_metadata_is_told_in_the_newest_version_that_all_understand() -> None:
     assert {one.metadata_version for one in older.members} == {0}
 
 
+def computing(group: DescribedGroup) -> str | None:
+    return read_tags(ComputingMember, group.unknown_tags).computing_member_id
+
+
 def test_describe_tells_the_assignor_and_who_computes() -> None:
     scene = pair()
     (group,) = scene.ask(ConsumerGroupDescribeRequest(group_ids=("g",)), 1).groups
-    assert (group.assignor_name, group.computing_member_id, group.group_state) == ("mine", "A", "Assigning")
+    assert (group.assignor_name, computing(group), group.group_state) == ("mine", "A", "Assigning")
     scene.compute("A")
     scene.settle()
     (group,) = scene.ask(ConsumerGroupDescribeRequest(group_ids=("g",)), 1).groups
-    assert (group.assignor_name, group.computing_member_id, group.group_state) == ("mine", None, "Stable")
+    assert (group.assignor_name, computing(group), group.group_state) == ("mine", None, "Stable")
     scene.join("C", assignors=())
     (group,) = scene.ask(ConsumerGroupDescribeRequest(group_ids=("g",)), 1).groups
     assert group.assignor_name == "uniform"

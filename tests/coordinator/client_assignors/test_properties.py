@@ -1,6 +1,5 @@
 """Random histories of a group whose members compute targets: what has to hold after every step, and that it comes to an end."""
 
-from collections import Counter
 from typing import Any
 
 from hypothesis import settings
@@ -10,13 +9,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from quorate.assignors import Assignor, RangeAssignor, client_assignor, server_assignor
 from quorate.assignors.prepared import error_request, install_request
 from quorate.codecs.api import ConsumerGroupPrepareAssignmentResponse
-from quorate.codecs.api.consumer_group_heartbeat import ClientAssignor
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.client_assignors import ClientAssignor
+from quorate.coordinator.client_assignors.computation import Phase
+from quorate.coordinator.client_assignors.turns import computation_of
 from quorate.coordinator.log import StoredRecord
 from quorate.coordinator.state import CoordinatorState
-from quorate.coordinator.state.computation import Phase
-from quorate.coordinator.state.consumer import ConsumerGroup, offer_of
-from tests.coordinator.client_assignors.scene import CLICKS, ORDERS, Scene, installed, topic
+from quorate.coordinator.state.consumer import ConsumerGroup
+from tests.coordinator.client_assignors.scene import CLICKS, ORDERS, Scene, computes, installed, topic
 from tests.extent import portion
 
 NAMES = st.sampled_from("ABCDE")
@@ -118,7 +118,7 @@ class Computing(RuleBasedStateMachine):
         group = self.group
         if group is not None and group.members and self.scene.join_classic("classic").error_code == ErrorCode.NONE:
             group = self.group
-            assert group is None or group.computation.phase is Phase.NOBODY or group.epoch == group.assignment_epoch
+            assert group is None or computation_of(group).phase is Phase.NOBODY or group.epoch == group.assignment_epoch
 
     # What the one whose turn it is does, or somebody else
 
@@ -138,14 +138,14 @@ class Computing(RuleBasedStateMachine):
         me: dict[str, Any] = {"group_id": "g", "member_id": member_id, "member_epoch": epoch}
         request = error_request(answer, error, **me) if error else install_request(answer, assignor, **me)
         group = self.group
-        turn = "" if group is None else group.computation.member_id
+        turn = "" if group is None else computation_of(group).member_id
         before = len(self.scene.log.stored)
         code = self.scene.hand_in(request)
         if code is ErrorCode.NONE:
             assert group is not None
             assert turn == member_id
             assert group.assignment_epoch == group.epoch == answer.group_epoch
-            assert group.computation.phase is Phase.NOBODY
+            assert computation_of(group).phase is Phase.NOBODY
         else:
             assert len(self.scene.log.stored) == before
 
@@ -184,7 +184,7 @@ class Computing(RuleBasedStateMachine):
 
     def likely(self, data: st.DataObject) -> str:
         """The one whose turn it is, mostly."""
-        turn = "" if self.group is None else self.group.computation.member_id
+        turn = "" if self.group is None else computation_of(self.group).member_id
         return turn if turn in self.scene.members and data.draw(st.integers(0, 3)) else self.one(data)
 
     # What has to hold
@@ -222,14 +222,14 @@ class Computing(RuleBasedStateMachine):
     def at_most_one_member_computes(self) -> None:
         if self.group is None:
             return
-        turn = self.group.computation.member_id
+        turn = computation_of(self.group).member_id
         answers = {
             one: self.scene.prepare(one, member_epoch=member.epoch)
             for one, member in self.group.members.items()
             if one != turn and member.epoch >= 0
         }
         assert {answer.error_code for answer in answers.values()} <= {ErrorCode.UNKNOWN_MEMBER_ID}
-        assert (turn == "") == (self.group.computation.phase is Phase.NOBODY)
+        assert (turn == "") == (computation_of(self.group).phase is Phase.NOBODY)
 
     @invariant()
     def the_log_tells_what_the_group_is(self) -> None:
@@ -238,8 +238,6 @@ class Computing(RuleBasedStateMachine):
             assert isinstance(one, StoredRecord)
             state.replay(one.record, offset=one.offset, strict=True)
         assert content(state) == content(self.scene.runtime.shard.state)
-        if self.group is not None:
-            assert self.group.offers == Counter(offer_of(one.metadata) for one in self.group.members.values())
 
     def teardown(self) -> None:
         """Whoever is left behaves well: in the end, everybody has what the target says, and the target is the latest."""
@@ -249,7 +247,7 @@ class Computing(RuleBasedStateMachine):
             rounds += 1
             self.scene.advance(5_000)
             for member_id in list(self.scene.members):
-                if self.scene.beat(member_id).should_compute_assignment:
+                if computes(self.scene.beat(member_id)):
                     assert self.scene.compute(member_id) is ErrorCode.NONE
             if rounds > 25 and self.group is not None and self.group.state == "Stable":
                 break
@@ -270,8 +268,8 @@ def content(state: CoordinatorState) -> dict[str, Any]:
             group.metadata_hash,
             dict(group.members),
             dict(group.targets),
-            group.target_metadata,
-            group.computed_by,
+            group.target_tags,
+            group.target_epoch_tags,
             group.partition_epochs,
         )
         for name, group in state.groups.items()

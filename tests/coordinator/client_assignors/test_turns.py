@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from quorate.codecs.api import DeleteGroupsRequest
-from quorate.codecs.api.consumer_group_heartbeat import ClientAssignor
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.coordinator.client_assignors.announced import announced_assignors
+from quorate.codecs.client_assignors import AssignedMetadata, AssignmentDetails, ClientAssignor
+from quorate.codecs.tags import read_tags
+from quorate.coordinator.client_assignors.computation import IDLE, TRANSITIONS, Computation, Phase
+from quorate.coordinator.client_assignors.selection import announced_by
 from quorate.coordinator.client_assignors.turns import TIMER
-from quorate.coordinator.errors import ApiError
-from quorate.coordinator.state.computation import IDLE, TRANSITIONS, Computation, Phase
-from tests.coordinator.client_assignors.scene import MINE, Scene
+from tests.coordinator.client_assignors.scene import MINE, Scene, computes
 
 TIMER_KEY = TIMER.format("g")
 
@@ -22,7 +22,7 @@ def stable(*member_ids: str, **config: object) -> Scene:
     scene = Scene(**config)
     for member_id in member_ids:
         scene.join(member_id)
-    assert scene.compute(scene.group.computation.member_id) is ErrorCode.NONE
+    assert scene.compute(scene.computation.member_id) is ErrorCode.NONE
     scene.settle()
     assert scene.group.state == "Stable"
     return scene
@@ -46,8 +46,8 @@ def bump(scene: Scene, member_id: str, reason: int) -> None:
 def test_the_first_member_that_is_heard_of_is_told_and_the_others_are_not() -> None:
     scene = stable("A", "B", "C")
     scene.leave("C")
-    assert scene.beat("B").should_compute_assignment
-    assert not scene.beat("A").should_compute_assignment
+    assert computes(scene.beat("B"))
+    assert not computes(scene.beat("A"))
     assert scene.prepare("A").error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert scene.install("A", {}) is ErrorCode.UNKNOWN_MEMBER_ID
     assert scene.said == "it is not A's turn to compute an assignment, but B's"
@@ -58,12 +58,12 @@ def test_a_member_is_told_again_until_it_has_fetched_the_group() -> None:
     """The answer with the flag may have been lost."""
     scene = stable("A", "B")
     bump(scene, "B", 1)
-    assert scene.group.computation.phase is Phase.TOLD
-    assert scene.beat("B").should_compute_assignment
+    assert scene.computation.phase is Phase.TOLD
+    assert computes(scene.beat("B"))
     scene.prepare("B")
-    assert scene.group.computation.phase is Phase.COMPUTING
-    assert not scene.beat("B").should_compute_assignment
-    assert not scene.beat("A").should_compute_assignment
+    assert scene.computation.phase is Phase.COMPUTING
+    assert not computes(scene.beat("B"))
+    assert not computes(scene.beat("A"))
 
 
 def test_a_member_that_joins_again_is_told_again_in_what_time_is_left_to_it() -> None:
@@ -74,19 +74,19 @@ def test_a_member_that_joins_again_is_told_again_in_what_time_is_left_to_it() ->
     scene.advance(20_000)
     before, scene.members["B"].epoch = scene.group.epoch, 0
     scene.members["B"].assignors = None
-    assert scene.beat("B").should_compute_assignment
+    assert computes(scene.beat("B"))
     assert scene.group.epoch == before
-    assert scene.group.computation.deadline_ms == scene.runtime.now_ms + 40_000
+    assert scene.computation.deadline_ms == scene.runtime.now_ms + 40_000
 
 
 def test_a_member_that_is_late_is_not_fenced_and_another_gets_the_turn() -> None:
     scene = stable("A", "B")
     bump(scene, "B", 1)
     scene.advance(59_999)
-    assert not scene.beat("A").should_compute_assignment
+    assert not computes(scene.beat("A"))
     scene.advance(1)
-    assert not scene.beat("B").should_compute_assignment
-    assert scene.beat("A").should_compute_assignment
+    assert not computes(scene.beat("B"))
+    assert computes(scene.beat("A"))
     assert {"A", "B"} == set(scene.group.members)
     assert scene.compute("B") is ErrorCode.UNKNOWN_MEMBER_ID
     assert scene.compute("A") is ErrorCode.NONE
@@ -98,7 +98,7 @@ def test_the_time_runs_from_when_the_member_was_told_whatever_it_does() -> None:
     scene = stable("A", "B")
     bump(scene, "B", 1)
     scene.advance(30_000)
-    assert scene.beat("B").should_compute_assignment
+    assert computes(scene.beat("B"))
     scene.prepare("B")
     scene.advance(30_000)
     assert scene.install("B", {"A": [0, 1, 2], "B": [3, 4, 5]}) is ErrorCode.UNKNOWN_MEMBER_ID
@@ -109,10 +109,10 @@ def test_when_all_have_been_late_it_begins_anew() -> None:
     scene = stable("A", "B")
     bump(scene, "B", 1)
     scene.advance(60_000)
-    assert scene.beat("A").should_compute_assignment
+    assert computes(scene.beat("A"))
     scene.advance(60_000)
-    assert scene.beat("B").should_compute_assignment
-    assert scene.group.computation.late == frozenset()
+    assert computes(scene.beat("B"))
+    assert scene.computation.late == frozenset()
 
 
 def test_a_member_that_was_late_is_told_again_if_all_others_are_away() -> None:
@@ -120,8 +120,8 @@ def test_a_member_that_was_late_is_told_again_if_all_others_are_away() -> None:
     bump(scene, "B", 1)
     scene.leave("A", epoch=-2)
     scene.advance(60_000)
-    assert scene.group.computation.late == {"B"}
-    assert scene.beat("B").should_compute_assignment
+    assert scene.computation.late == {"B"}
+    assert computes(scene.beat("B"))
 
 
 def test_the_timer_of_a_group_that_was_deleted_means_nothing_to_the_next_one_of_its_name() -> None:
@@ -132,14 +132,14 @@ def test_the_timer_of_a_group_that_was_deleted_means_nothing_to_the_next_one_of_
     assert scene.ask(DeleteGroupsRequest(groups_names=("g",)), 2).results[0].error_code == ErrorCode.NONE
     scene.join("C", assignors=())
     scene.advance(60_000)
-    assert scene.group.computation is IDLE
+    assert scene.computation is IDLE
 
 
 def test_a_single_member_that_was_late_is_told_again() -> None:
     scene = stable("A")
     bump(scene, "A", 1)
     scene.advance(60_000)
-    assert scene.beat("A").should_compute_assignment
+    assert computes(scene.beat("A"))
     assert scene.compute("A") is ErrorCode.NONE
 
 
@@ -151,8 +151,8 @@ def test_an_assignment_for_an_older_epoch_is_refused_and_another_is_asked_for() 
     assert scene.install("B", {"A": [0, 1, 2], "B": [3, 4, 5]}, group_epoch=old) is ErrorCode.STALE_MEMBER_EPOCH
     assert scene.said == f"the assignment is for epoch {old}, but group g is at {old + 1}; prepare another one"
     assert [scene.target(one) for one in "AB"] == [[0, 1, 2], [3, 4, 5]], "the group works with what it had"
-    assert scene.beat("C").should_compute_assignment is False, "one at a time"
-    assert scene.beat("B").should_compute_assignment
+    assert computes(scene.beat("C")) is False, "one at a time"
+    assert computes(scene.beat("B"))
     assert scene.compute("B") is ErrorCode.NONE
     assert scene.group.assignment_epoch == old + 1
 
@@ -162,12 +162,12 @@ def test_a_member_at_work_gets_new_time_for_a_new_epoch_and_one_that_does_nothin
     bump(scene, "B", 1)
     scene.advance(50_000)
     bump(scene, "A", 1)
-    assert scene.beat("B").should_compute_assignment
-    assert scene.group.computation.deadline_ms == scene.runtime.now_ms + 10_000
+    assert computes(scene.beat("B"))
+    assert scene.computation.deadline_ms == scene.runtime.now_ms + 10_000
     scene.prepare("B")
     bump(scene, "A", 2)
-    assert scene.beat("B").should_compute_assignment
-    assert scene.group.computation.deadline_ms == scene.runtime.now_ms + 60_000
+    assert computes(scene.beat("B"))
+    assert scene.computation.deadline_ms == scene.runtime.now_ms + 60_000
 
 
 def test_an_epoch_that_was_never_is_refused() -> None:
@@ -190,9 +190,9 @@ def test_when_the_member_whose_turn_it_is_goes_another_gets_it(way: str) -> None
             scene.advance(15_000)
             for other in "AC":
                 if "B" in scene.group.members:
-                    assert not scene.beat(other).should_compute_assignment
+                    assert not computes(scene.beat(other))
         assert "B" not in scene.group.members
-    assert scene.beat("C").should_compute_assignment
+    assert computes(scene.beat("C"))
     assert scene.prepare("C").group_epoch == scene.group.epoch
     assert scene.compute("C") is ErrorCode.NONE
 
@@ -200,9 +200,9 @@ def test_when_the_member_whose_turn_it_is_goes_another_gets_it(way: str) -> None
 def test_a_static_member_that_goes_away_for_a_while_loses_the_turn_and_gets_none() -> None:
     scene = static_and_dynamic()
     bump(scene, "A", 1)
-    assert scene.group.computation.member_id == "A"
+    assert scene.computation.member_id == "A"
     scene.leave("A", epoch=-2)
-    assert scene.beat("B").should_compute_assignment
+    assert computes(scene.beat("B"))
     prepared = scene.prepare("B")
     assert [one.instance_id for one in prepared.members if one.member_id == "A"] == ["a"], "it is assigned to, though"
     assert scene.compute("B") is ErrorCode.NONE
@@ -218,9 +218,9 @@ def test_a_static_member_that_comes_back_keeps_what_its_assignor_told_it() -> No
     answer = scene.join("A2", instance_id="a")
     assert scene.group.epoch == epoch
     assert answer.assignment is not None
-    assert answer.assignment.metadata is not None
-    assert (answer.assignment.metadata.assignor, answer.assignment.metadata.metadata) == ("mine", b"told")
-    assert scene.group.members["A2"].metadata.client_assignors != ()
+    details = read_tags(AssignmentDetails, answer.assignment.unknown_tags).metadata
+    assert details == AssignedMetadata(assignor="mine", metadata_version=2, metadata=b"told")
+    assert scene.group.members["A2"].metadata.unknown_tags != ()
 
 
 def test_an_assignment_that_names_a_static_member_by_its_former_id_is_refused_and_asked_for_again() -> None:
@@ -231,7 +231,7 @@ def test_an_assignment_that_names_a_static_member_by_its_former_id_is_refused_an
     scene.join("A2", instance_id="a")
     assert scene.group.epoch == prepared.group_epoch
     assert scene.install("B", {"A": [0, 1, 2], "B": [3, 4, 5]}) is ErrorCode.INVALID_ASSIGNMENT
-    assert scene.beat("B").should_compute_assignment
+    assert computes(scene.beat("B"))
     assert scene.compute("B") is ErrorCode.NONE
 
 
@@ -248,18 +248,18 @@ def test_nobody_is_told_before_the_last_target_is_old_enough() -> None:
     scene = Scene(group_consumer_assignment_interval_ms=1_000)
     scene.join("A")
     scene.compute("A")
-    assert not scene.join("B").should_compute_assignment
+    assert not computes(scene.join("B"))
     scene.advance(999)
-    assert not scene.beat("A").should_compute_assignment
+    assert not computes(scene.beat("A"))
     scene.advance(1)
-    assert scene.beat("B").should_compute_assignment
+    assert computes(scene.beat("B"))
 
 
 def test_a_heartbeat_that_could_not_be_written_has_told_nobody() -> None:
     scene = stable("A", "B")
     scene.log.fail_next = ErrorCode.NOT_ENOUGH_REPLICAS
     bump(scene, "B", 1)
-    assert scene.group.computation is IDLE
+    assert scene.computation is IDLE
     assert TIMER_KEY not in scene.runtime.shard.timers
 
 
@@ -279,7 +279,7 @@ def test_after_a_load_nobody_has_the_turn_and_the_next_that_is_heard_of_gets_it(
     scene.reload()
     assert scene.install("B", {"A": [0], "B": [1, 2, 3, 4, 5]}) is ErrorCode.UNKNOWN_MEMBER_ID
     assert {one: scene.target(one) for one in "AB"} == before
-    assert scene.beat("A").should_compute_assignment
+    assert computes(scene.beat("A"))
     assert scene.compute("A") is ErrorCode.NONE
 
 
@@ -289,7 +289,7 @@ def test_an_assignment_ends_the_computation_and_its_timer() -> None:
     assert TIMER_KEY in scene.runtime.shard.timers
     scene.compute("B")
     assert TIMER_KEY not in scene.runtime.shard.timers
-    assert scene.group.computation is IDLE
+    assert scene.computation is IDLE
 
 
 def test_a_member_without_the_assignor_hands_the_group_to_the_server_at_once() -> None:
@@ -297,7 +297,7 @@ def test_a_member_without_the_assignor_hands_the_group_to_the_server_at_once() -
     bump(scene, "B", 1)
     scene.prepare("B")
     answer = scene.join("C", assignors=())
-    assert not answer.should_compute_assignment
+    assert not computes(answer)
     assert scene.group.assignment_epoch == scene.group.epoch, "the server has assigned"
     assert TIMER_KEY not in scene.runtime.shard.timers
     assert scene.install("B", {}) is ErrorCode.UNKNOWN_MEMBER_ID
@@ -305,7 +305,7 @@ def test_a_member_without_the_assignor_hands_the_group_to_the_server_at_once() -
     scene.settle()
     assert [len(scene.owns(one)) for one in "ABC"] == [2, 2, 2]
     scene.leave("C")
-    assert scene.beat("A").should_compute_assignment, "all that are left can run it"
+    assert computes(scene.beat("A")), "all that are left can run it"
 
 
 def test_a_member_of_the_classic_protocol_has_the_server_assign() -> None:
@@ -313,7 +313,7 @@ def test_a_member_of_the_classic_protocol_has_the_server_assign() -> None:
     scene = stable("A", "B")
     assert scene.join_classic("classic").error_code == ErrorCode.NONE
     assert scene.group.assignment_epoch == scene.group.epoch
-    assert scene.group.computed_by is None
+    assert scene.computed_by is None
     assert len(scene.group.targets["classic"]) == 1
 
 
@@ -327,9 +327,9 @@ def test_a_classic_member_in_the_place_of_a_static_one_has_the_server_assign() -
     scene.leave("A", epoch=-2)
     epoch = scene.group.epoch
     member_id = scene.join_classic("", instance_id="a").member_id
-    assert scene.group.members[member_id].metadata.client_assignors == ()
+    assert announced_by(scene.group.members[member_id].metadata) == ()
     assert scene.group.epoch == scene.group.assignment_epoch == epoch + 1
-    assert (scene.group.computed_by, scene.group.target_metadata) == (None, {})
+    assert (scene.computed_by, scene.target_metadata) == (None, {})
 
 
 def test_the_phases_follow_the_table() -> None:
@@ -368,14 +368,13 @@ def test_members_announce_assignors_that_make_sense() -> None:
     ):
         answer = scene.beat("A", client_assignors=assignors)
         assert answer.error_code == ErrorCode.INVALID_REQUEST
-        assert scene.group.members["A"].metadata.client_assignors[0].name == "mine"
-        with pytest.raises(ApiError, match=said):
-            announced_assignors((), assignors)
+        assert announced_by(scene.group.members["A"].metadata)[0].name == "mine"
+        assert answer.error_message == said
 
 
 def test_the_table_in_the_documentation_is_the_one_that_is_followed() -> None:
     page = (Path(__file__).parents[3] / "docs/explanation/members-that-assign.md").read_text(encoding="utf-8")
-    assert "<!-- states: state.computation -->" in page
+    assert "<!-- states: client_assignors.computation -->" in page
     rows = re.findall(r"^\| (\w+) \| ([\w, ]+) \| .+ \|$", page, re.MULTILINE)
     told = {phase: {one.strip() for one in after.split(",")} for phase, after in rows if phase in set(Phase)}
     assert told == {phase.value: {after.value for after in afters} for phase, afters in TRANSITIONS.items()}
