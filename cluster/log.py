@@ -291,9 +291,11 @@ class PartitionLog:
                     self.files.write_epochs(epochs)
                     self.files.write_checksums(self, epochs)
                 if aborted is not None:
-                    self.files.add_aborted(active, aborted)
+                    self.files.add_aborted(active, aborted, self.producers.aborted_from(active.base_offset))
             active.append(data, facts.last_offset, facts.max_timestamp_ms, sync)
         except OSError as error:
+            if aborted is not None and self.files is not None:
+                self.files.cut_aborted(self.active, self.producers.aborted_from(self.active.base_offset))
             raise self._cannot_write(error) from None
         self.next_offset = facts.last_offset + 1
         self.epochs = epochs

@@ -5,6 +5,7 @@ Everything happens in the loop of the cluster, by the cluster's clock. Compactio
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -151,7 +152,5 @@ class Maintenance:
 
     def _flush(self, log: PartitionLog) -> None:
         self._timers.pop(id(log), None)
-        try:
+        with suppress(AppendError):  # the log has reported why, see `PartitionLog.on_failure`
             log.flush()
-        except AppendError as refused:
-            self.cluster.note(f"a log could not be flushed: {refused}")

@@ -132,6 +132,10 @@ class Producers:
         start = bisect_left(self.aborted, first, key=lambda one: one.last_offset)
         return [(one.producer_id, one.first_offset) for one in self.aborted[start:] if one.first_offset < until]
 
+    def aborted_from(self, offset: int) -> int:
+        """How many aborted transactions have their marker at an offset or after it."""
+        return len(self.aborted) - bisect_left(self.aborted, offset, key=lambda one: one.last_offset)
+
     def aborted_by(self, facts: BatchFacts) -> AbortedTransaction | None:
         """The transaction that a marker aborts, if one is open."""
         start = self.open.get(facts.producer_id)

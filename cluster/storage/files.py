@@ -88,6 +88,8 @@ def _check_growing(numbers: Sequence[int]) -> None:
 # ---- aborted transactions
 
 _ABORTED = Struct(">hqqqq")
+ABORTED_BYTES = _ABORTED.size
+"""Of an entry of `.txnindex`."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -19,6 +19,7 @@ from quorate.cluster.producers import Producers
 from quorate.cluster.storage.atomic import sync_folder, write_atomically
 from quorate.cluster.storage.checksums import CHECKSUMS, Checksums, SegmentSum, encode_checksums, end_line
 from quorate.cluster.storage.files import (
+    ABORTED_BYTES,
     AbortedTransaction,
     decode_properties,
     encode_aborted,
@@ -277,15 +278,22 @@ class LogFiles:
         """Where each leader's epoch begins. Raises `OSError`."""
         self._write(EPOCHS, encode_checkpoint(epochs))
 
-    def add_aborted(self, segment: LogSegment, aborted: AbortedTransaction) -> None:
-        """An entry of the `.txnindex` of the segment with the marker. Raises `OSError`."""
+    def add_aborted(self, segment: LogSegment, aborted: AbortedTransaction, after: int) -> None:
+        """Write an entry of a segment's `.txnindex` after so many others; what follows those is left over from a failed write. Raises `OSError`."""
         path = self._path(segment.base_offset, ".txnindex")
         new = not path.exists()
-        with path.open("ab") as file:
+        with path.open("wb" if new else "r+b") as file:
+            file.seek(min(after * ABORTED_BYTES, file.seek(0, os.SEEK_END)))
+            file.truncate()
             file.write(encode_aborted(aborted))
         if new:
             self._share(path.name)
             self._is_synced = False
+
+    def cut_aborted(self, segment: LogSegment, after: int) -> None:
+        """Take back an entry of `.txnindex` whose marker could not be written. Where that fails, the next entry overwrites it."""
+        with suppress(OSError):
+            os.truncate(self._path(segment.base_offset, ".txnindex"), after * ABORTED_BYTES)
 
     def sync_aborted(self, segment: LogSegment) -> None:
         """Bring the `.txnindex` of a segment to the disk, if there is one. Raises `OSError`."""

@@ -162,6 +162,67 @@ def test_a_file_beside_a_segment_that_has_no_room_leaves_nothing_half_appended(
         assert log.aborted_between(0, 3) == [(7, 0)]
 
 
+@pytest.mark.parametrize("crashes", [False, True])
+@pytest.mark.parametrize("retried", [True, False])
+def test_an_abort_marker_whose_write_fails_leaves_no_entry_in_the_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crashes: bool, retried: bool
+) -> None:
+    """Before, each retry left one, and after a restart a fetch listed the transaction as often."""
+
+    def fails(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def abort(log: PartitionLog) -> None:
+        log.append_marker(7, 0, commit=False, now_ms=0, leader_epoch=0)
+
+    with opened(tmp_path) as core:
+        core.create_topic("t", partitions=1, replicas=1)
+        log = log_of(core, "t")
+        for _ in range(2):
+            log.append(transactional(log.next_offset - log.next_offset // 2), leader_epoch=0, now_ms=0)
+            with monkeypatch.context() as patch:
+                patch.setattr(LogSegment, "append", fails)
+                for _ in range(3):
+                    with pytest.raises(AppendError):
+                        abort(log)
+            if retried:
+                abort(log)
+            else:
+                log.append(transactional(1), leader_epoch=0, now_ms=0)
+                break
+        if crashes:
+            crash(core)
+    with opened(tmp_path) as core:
+        log = log_of(core, "t")
+        if retried:
+            assert log.aborted_between(0, 4) == [(7, 0), (7, 2)]
+        else:
+            assert log.aborted_between(0, 2) == []
+            abort(log)
+            assert log.aborted_between(0, 3) == [(7, 0)]
+
+
+def test_an_entry_that_could_not_be_taken_back_is_overwritten_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with opened(tmp_path) as core:
+        core.create_topic("t", partitions=1, replicas=1)
+        log = log_of(core, "t")
+        log.append(transactional(0), leader_epoch=0, now_ms=0)
+        with monkeypatch.context() as patch:
+            patch.setattr(LogSegment, "append", fails)
+            patch.setattr(os, "truncate", fails)
+            with pytest.raises(AppendError):
+                log.append_marker(7, 0, commit=False, now_ms=0, leader_epoch=0)
+        log.append(transactional(1), leader_epoch=0, now_ms=0)
+        log.append_marker(7, 0, commit=False, now_ms=0, leader_epoch=0)
+    with opened(tmp_path) as core:
+        assert log_of(core, "t").aborted_between(0, 3) == [(7, 0)]
+
+
 @pytest.mark.parametrize("policy", ["compact", "delete"])
 def test_a_log_that_cannot_be_looked_after_holds_up_no_other_and_is_looked_after_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str

@@ -220,3 +220,17 @@ def test_written_records_are_on_the_disk_within_the_flush_interval(
     assert (len(flushed), log.flushed_offset) == (2, 2)  # the segment, and its folder
     clock.advance(5000)
     assert len(flushed) == 2
+
+
+def test_a_flush_that_fails_is_noted_once(tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    core = quiet_core(tmp_path, clock)
+    log = log_of(core, flush_ms=500)
+    put(core, log, ("a", "1"))
+    with monkeypatch.context() as patch:
+        patch.setattr("quorate.cluster.storage.stores.os.fsync", fails)
+        clock.advance(500)
+    assert [note for note in core.notes if "Input/output error" in note] == core.notes
+    assert len(core.notes) == 1
