@@ -2,8 +2,10 @@
 
 import json
 import re
+import subprocess
 
 import pytest
+import yaml
 
 from quorate.cli.assign import EXAMPLES
 from quorate.cli.assign.facts import percent
@@ -328,3 +330,21 @@ def test_ten_thousand_members_take_seconds(outcomes, described):
     assert told["roundrobin"]["partitions"] == 50_000
     assert sum(told["roundrobin"]["reasons"].values()) == len(told["roundrobin"]["remote"])
     assert time.process_time() - began < 60
+
+
+def test_standard_input_is_a_file_too(quorate):
+    group = {"group": "web", "topics": {"t": 4}, "members": {"m1": {"rack": "a"}, "m2": {"rack": "b"}}}
+    for text in (yaml.safe_dump(group), json.dumps(group)):
+        ended = quorate("assign", "-", "--assignor", "range", "--side", "client", stdin=text)
+        assert (ended.status, ended.err) == (0, "")
+        assert ended.lines[0].startswith("web: 2 members in 2 racks; 4 partitions of 1 topic")
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "{a: " * 100_000, "- " * 100_000])
+def test_yaml_that_is_nested_too_deeply_is_refused(tmp_path, text):
+    """libyaml ended the process with a segmentation fault (issue 14), so the command runs in one of its own."""
+    path = tmp_path / "group.yaml"
+    path.write_text(text)
+    done = subprocess.run([COMMAND, "assign", str(path)], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == f"error: {path}: is nested too deeply\n"

@@ -1,89 +1,17 @@
-"""Records in words, and the table that they stand in."""
+"""The table of records: widths, markers, problems."""
 
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.cli.decode.table import TableLines, cells_of, cut_end, cut_middle
-from quorate.codecs import RECORD_TYPES, decode_record
+from quorate.codecs import decode_record
 from quorate.codecs.batches.model import ControlRecord, ProblemReason
 from quorate.codecs.json_lines import HexEntry
-from quorate.codecs.log import read_log
 from quorate.codecs.log.model import LogProblem
-from quorate.codecs.printable import brief_id, printable, spans, time_text
-from quorate.codecs.record_text import _VALUES, RecordText
-from tests.codecs.captures import PARTITIONS
+from quorate.codecs.record_text import RecordText
 from tests.codecs.strategies import records
-
-ALL = [record_type for types in RECORD_TYPES.values() for record_type in types.values()]
-
-
-def test_every_record_type_has_its_words():
-    assert set(_VALUES) == {record_type.value.cls for record_type in ALL}
-
-
-@pytest.mark.parametrize("captured", PARTITIONS, ids=str)
-def test_every_record_of_every_capture_can_be_told(captured):
-    words = RecordText()
-    for entry in read_log(captured.folder):
-        said = words.what(entry.record)
-        assert said
-        assert "object at 0x" not in said
-
-
-def told(key, value):
-    return RecordText().what(decode_record(bytes.fromhex(key), None if value is None else bytes.fromhex(value)))
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "said"),
-    [
-        (
-            "000100016700017400000003",
-            "0003" + f"{1042:016x}" + "00000005" + "0000" + "00" * 8,
-            "t-3 → 1,042 (leader epoch 5)",
-        ),
-        (
-            "000100016700017400000003",
-            "0003" + f"{7:016x}" + "ffffffff" + "00026d21" + "00" * 8,
-            't-3 → 7, metadata "m!"',
-        ),
-        (
-            "000100016700017400000003",
-            "0001" + f"{7:016x}" + "0000" + "00" * 8 + f"{1795248000123:016x}",
-            "t-3 → 7, expires 2026-11-21 08:00:00.123",
-        ),
-        ("000100016700017400000003", None, "t-3: tombstone"),
-        ("0002000167", None, "tombstone"),
-        ("0003000167", "00000000000700", "epoch 7"),
-        ("0003000167", "000000000007010008" + "ff" * 8, "epoch 7, metadata hash 0xffffffffffffffff"),
-        ("0003000167", "00000000000700beef", "epoch 7 · trailing bytes at byte 7 of the value: beef"),
-        ("0003000167", "0000", "truncated in epoch at byte 2 of the value"),
-        ("0063", None, "unknown record type at byte 0 of the key: 99"),
-        ("0007000167" + "00016d", "0000" + "01" + "00", "m: shall have nothing"),
-        (
-            "0008000167" + "00016d",
-            "0000"
-            + "00000005"
-            + "00000004"
-            + "01"
-            + "02"
-            + "00" * 16
-            + "04"
-            + "00000000" * 1
-            + "00000001"
-            + "00000005"
-            + "00"
-            + "01"
-            + "00",
-            "m: epoch 5 (was 4), unrevoked, has AAAAAAAAAAAAAAAAAAAAAA 0-1 5",
-        ),
-    ],
-)
-def test_words(key, value, said):
-    assert told(key, value) == said
 
 
 def test_topic_names_are_learnt_from_records_that_have_them(quorate, upgrade):
@@ -97,27 +25,6 @@ def test_transaction_markers(quorate, transactions):
     assert any("transaction marker" in line and "COMMIT (coordinator epoch " in line for line in lines)
     assert any("OffsetCommit" in line and "· producer " in line for line in lines)
     assert sum(line.startswith("── ") for line in lines) == 2  # one heading for each topic
-
-
-@pytest.mark.parametrize(
-    ("items", "text"), [([], ""), ([3], "3"), ([0, 1, 2], "0-2"), ([5, 0, 2, 1], "0-2 5"), ([1, 3, 5, 6], "1 3 5-6")]
-)
-def test_partitions_as_spans(items, text):
-    assert spans(items) == text
-
-
-def test_times_outside_of_the_calendar_are_numbers():
-    assert time_text(0) == "1970-01-01 00:00:00.000"
-    assert time_text(-1) == "1969-12-31 23:59:59.999"
-    assert time_text(2**63 - 1) == str(2**63 - 1)
-
-
-def test_only_what_can_be_printed_is():
-    assert printable("a\x00\x1b[0m\u200b\ue000é日") == r"a\x00\x1b[0m\u200b\ue000é日"
-    assert printable("\udcff") == r"\udcff"
-
-
-# ---- the table
 
 
 @given(st.text(), st.integers(1, 30))
@@ -171,19 +78,6 @@ def test_problems_and_markers_of_any_kind_have_a_row():
         type_id=None, name="UNKNOWN", version=None, coordinator_epoch=None, key_bytes=b"", value_bytes=None
     )
     assert RecordText().what(unknown) == "UNKNOWN"
-
-
-@pytest.mark.parametrize(
-    ("text", "brief"),
-    [
-        ("xfgFzHx6Rs+m234T6Qszjw", "xfgFzHx6…"),
-        ("consumer-1-0f9d1f3a-5a6e-4f0e-9d8e-0123456789ab", "consumer-1-0f9d1f3a…"),
-        ("a-member-of-22-letters", "a-member-of-22-letters"),
-        ("worker-1", "worker-1"),
-    ],
-)
-def test_of_generated_member_ids_the_beginning_tells_them_apart(text, brief):
-    assert brief_id(text) == brief
 
 
 def test_a_narrow_table_names_types_that_have_no_number_and_days_in_headings():

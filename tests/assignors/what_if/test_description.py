@@ -1,7 +1,6 @@
 """Descriptions of groups: YAML and JSON say the same, mistakes are told with their place, and what is written reads as what it was."""
 
 import json
-import subprocess
 
 import pytest
 import yaml
@@ -12,7 +11,6 @@ from quorate.assignors.what_if.description import described, read_description, r
 from quorate.cli.assign import EXAMPLES
 from quorate.codecs import Uuid
 from quorate.codecs.errors import InputError
-from tests.cli.conftest import COMMAND
 
 
 @pytest.fixture
@@ -111,13 +109,6 @@ def test_what_is_described_reads_as_what_it_was(read, example):
         assert shape(read(json.dumps(described(before)), "again.json")) == shape(before)
 
 
-def test_standard_input_is_a_file_too(quorate):
-    for text in (FULL, json.dumps(yaml.safe_load(FULL))):
-        ended = quorate("assign", "-", "--assignor", "range", "--side", "client", stdin=text)
-        assert (ended.status, ended.err) == (0, "")
-        assert ended.lines[0].startswith("web: 4 members in 3 racks; 12 partitions of 4 topics")
-
-
 def test_a_topology_needs_no_members(tmp_path):
     path = tmp_path / "topics.yaml"
     path.write_text("topics: {t: {partitions: 2, lag: 3}, u: 1}")
@@ -213,16 +204,6 @@ def test_mistakes_in_yaml_name_their_place(read, text, complaint):
 def test_mistakes_in_json_name_their_place(read, text, complaint):
     with pytest.raises(InputError, match=complaint):
         read(text, "group.json")
-
-
-@pytest.mark.parametrize("text", ["[" * 100_000, "{a: " * 100_000, "- " * 100_000])
-def test_yaml_that_is_nested_too_deeply_is_refused(tmp_path, text):
-    """libyaml ended the process with a segmentation fault (issue 14), so the command runs in one of its own."""
-    path = tmp_path / "group.yaml"
-    path.write_text(text)
-    done = subprocess.run([COMMAND, "assign", str(path)], capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 1
-    assert done.stderr == f"error: {path}: is nested too deeply\n"
 
 
 def test_a_description_that_has_no_end_is_refused(monkeypatch):
