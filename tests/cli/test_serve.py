@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
-from tests.integration.test_metrics import got
+from tests.integration.over_http import got
 
 
 @contextmanager

@@ -2,8 +2,6 @@
 
 import socket
 import threading
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -12,17 +10,9 @@ import pytest
 from quorate.cluster import EmbeddedCluster
 from quorate.cluster.waiting import wait_for
 from quorate.integration import metrics
+from tests.integration.over_http import got
 
 pytestmark = pytest.mark.without_containers
-
-
-def got(url: str) -> tuple[int, str]:
-    try:
-        with urllib.request.urlopen(url, timeout=10) as response:
-            return response.status, response.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
 
 
 def test_not_ready_while_a_broker_is_down_and_unhealthy_while_nothing_answers(monkeypatch):

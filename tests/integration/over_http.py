@@ -1,0 +1,16 @@
+"""What answers over HTTP."""
+
+import urllib.error
+import urllib.request
+
+__all__ = ["got"]
+
+
+def got(url: str) -> tuple[int, str]:
+    """The status and the body, also of a refusal."""
+    try:
+        with urllib.request.urlopen(url, timeout=10) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
