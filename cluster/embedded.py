@@ -22,6 +22,7 @@ from quorate.cluster.core import ClusterCore
 from quorate.cluster.errors import ClusterError
 from quorate.cluster.faults import Faults
 from quorate.cluster.interface import BrokerInfo, Cluster, racks_by_turns
+from quorate.cluster.loop_thread import LoopThread
 from quorate.cluster.meter import Meter
 from quorate.cluster.own_folder import OwnFolder
 from quorate.cluster.security import Security, SecurityProtocol, generate_security
@@ -38,16 +39,6 @@ if TYPE_CHECKING:
 __all__ = ["EmbeddedCluster"]
 
 T = TypeVar("T")
-
-
-async def _end_tasks() -> None:
-    """End what is going on in the loop: clients that connect until the end are being accepted."""
-    tasks = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    for _ in range(3):  # so that connections are told that they are closed
-        await asyncio.sleep(0)
 
 
 class EmbeddedCluster(Cluster):
@@ -85,7 +76,7 @@ class EmbeddedCluster(Cluster):
         self.timeout_ms = timeout_ms
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loop_thread: int | None = None
-        self._thread: threading.Thread | None = None
+        self._thread: LoopThread | None = None
         self._files: OwnFolder | None = None
         named = racks_by_turns((len(racks) or 1) if brokers is None else brokers, racks)
         if ports is not None and len(ports) != len(named):
@@ -257,46 +248,17 @@ class EmbeddedCluster(Cluster):
 
     def __enter__(self) -> Self:
         """Start in a thread, unless it runs already."""
-        if self._thread is not None:
-            return self
-        ready = threading.Event()
-        failed: list[BaseException] = []
-
-        def run() -> None:
-            loop = asyncio.new_event_loop()
-            try:
-                loop.run_until_complete(self.start())
-            except BaseException as error:  # noqa: BLE001  # whatever it is, the thread that waits raises it
-                failed.append(error)
-                ready.set()
-                loop.close()
-                return
-            ready.set()
-            loop.run_forever()
-            loop.run_until_complete(_end_tasks())
-            loop.run_until_complete(loop.shutdown_asyncgens())
-            loop.close()
-
-        thread = threading.Thread(target=run, name="quorate-cluster", daemon=True)
-        thread.start()
-        ready.wait()
-        if failed:
-            thread.join()
-            raise failed[0]
-        self._thread = thread
+        if self._thread is None:
+            self._thread = LoopThread(self.start)
         return self
 
     def close(self, *, grace_ms: int = 250) -> None:
         """End a cluster that runs in a thread of its own; `grace_ms` as for `stop`."""
         self.close_admin()
-        loop, thread = self._loop, self._thread
-        if loop is None or thread is None:
-            self._forget_files()
-            return
-        asyncio.run_coroutine_threadsafe(self.stop(grace_ms=grace_ms), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        self._thread = None
+        if self._thread is not None:
+            self._thread.end(self.stop(grace_ms=grace_ms))
+            self._thread = None
+        self._forget_files()
 
     @property
     def _in_loop(self) -> bool:

@@ -1,0 +1,53 @@
+"""`LoopThread`: an asyncio loop in a thread of its own, for callers that block."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+__all__ = ["LoopThread"]
+
+
+class LoopThread:
+    """A running loop. `start`: what runs in it first; what that raises is raised here, and then there is no thread."""
+
+    def __init__(self, start: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._failed: list[BaseException] = []
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=[start], name="quorate-cluster", daemon=True)
+        self._thread.start()
+        self._ready.wait()
+        if self._failed:
+            self._thread.join()
+            raise self._failed[0]
+
+    def _run(self, start: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        try:
+            self._loop.run_until_complete(start())
+        except BaseException as error:  # noqa: BLE001  # whatever it is, the thread that waits raises it
+            self._failed.append(error)
+            self._loop.close()
+            return
+        finally:
+            self._ready.set()
+        self._loop.run_forever()
+        self._loop.run_until_complete(_end_tasks())
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
+
+    def end(self, stop: Coroutine[Any, Any, None]) -> None:
+        """Run `stop` in the loop, then end the loop and the thread."""
+        asyncio.run_coroutine_threadsafe(stop, self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+
+async def _end_tasks() -> None:
+    """End what is going on in the loop: clients that connect until the end are being accepted."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    for _ in range(3):  # so that connections are told that they are closed
+        await asyncio.sleep(0)
