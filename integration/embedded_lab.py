@@ -20,7 +20,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
@@ -29,6 +29,7 @@ from quorate.cluster.errors import ClusterError
 from quorate.cluster.interface import BrokerInfo, Cluster
 from quorate.cluster.waiting import wait_for
 from quorate.codecs import CONSUMER_OFFSETS
+from quorate.integration.plan import Plan
 
 __all__ = [
     "BEING_STARTED",
@@ -84,38 +85,12 @@ def is_alive(name: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LabPlan:
-    """What a lab was asked for, under the names that plans of clusters in containers have. `ports`, `racks`: by broker, as it was first started.
+class LabPlan(Plan):
+    """What a lab was asked for. `racks_now`, `version_now`: what has become of it, which a process that starts it again goes on with."""
 
-    `racks_now`, `version_now`: what has become of it, which a process that starts it again goes on with.
-    """
-
-    version: str
-    racks: Mapping[int, str | None]
-    ports: Mapping[int, int]
-    properties: Mapping[str, str]
-    secure: bool
     password: str | None = None
-    cluster_id: str = ""
     racks_now: Mapping[int, str | None] | None = None
     version_now: str | None = None
-    controllers: tuple[int, ...] = ()
-    voters: tuple[int, ...] = ()
-    image: str | None = None
-    heap_mb: int | None = None
-
-    @classmethod
-    def from_json(cls, plain: Mapping[str, Any]) -> Self:
-        """What `to_json` made. Raises `TypeError`, `LookupError` or `ValueError` for what another version of quorate wrote."""
-        named = {**plain, "controllers": (), "voters": ()}
-        for field in ("racks", "racks_now", "ports"):
-            if plain[field] is not None:
-                named[field] = {int(number): value for number, value in plain[field].items()}
-        return cls(**named)
-
-    def to_json(self) -> dict[str, Any]:
-        """All of it."""
-        return asdict(self)
 
 
 def _remote(method: F) -> F:

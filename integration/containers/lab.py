@@ -5,6 +5,7 @@ rack and version, in labels of its container.
 """
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 
 from quorate.cluster.errors import ClusterError
@@ -41,7 +42,7 @@ def lab_names() -> list[str]:
 def lab_labels(plan: ClusterPlan, credentials: Credentials | None) -> dict[str, str]:
     """Labels of a cluster's network, by which `find_lab` knows all of it again."""
     facts = {} if credentials is None else {_CREDENTIALS: json.dumps(credentials.facts)}
-    return {_PLAN: plan.to_json(), **facts}
+    return {_PLAN: json.dumps(plan.to_json()), **facts}
 
 
 def lab_ports() -> set[int]:
@@ -49,7 +50,7 @@ def lab_ports() -> set[int]:
     found: set[int] = set()
     for network in engine().networks.list(filters={"label": LAB}):
         with suppress(*_UNREADABLE):
-            found |= set(ClusterPlan.from_json(network.attrs["Labels"][_PLAN]).ports.values())
+            found |= set(_plan(network.attrs["Labels"]).ports.values())
     return found
 
 
@@ -69,12 +70,16 @@ def find_lab(name: str) -> tuple[ClusterPlan, Credentials | None]:
         )
     try:
         secret = labels[0].get(_CREDENTIALS)
-        return ClusterPlan.from_json(labels[0][_PLAN]), None if secret is None else Credentials(json.loads(secret))
+        return _plan(labels[0]), None if secret is None else Credentials(json.loads(secret))
     except _UNREADABLE:
         raise ClusterError(
             f"the lab {name} was started by another version of quorate",
             f"use that, or remove the lab: quorate cluster down --name {name}",
         ) from None
+
+
+def _plan(labels: Mapping[str, str]) -> ClusterPlan:
+    return ClusterPlan.from_json(json.loads(labels[_PLAN]))
 
 
 def remove_lab(name: str) -> bool:

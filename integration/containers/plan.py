@@ -4,13 +4,13 @@ A plan is what stays the same from start to start. Racks and versions are those 
 """
 
 import base64
-import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Self
 
 from quorate.cluster.interface import TEST_PROPERTIES, racks_by_turns
+from quorate.integration.plan import Plan
 
 __all__ = ["CLIENT_PORT", "DATA", "ClusterPlan"]
 
@@ -34,20 +34,9 @@ _DEFAULTS: Mapping[str, object] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterPlan:
-    """`ports`: broker → port of 127.0.0.1; `racks`: broker → rack; `controllers`: nodes that are controllers only; `image`: as asked for.
+class ClusterPlan(Plan):
+    """What a cluster in containers consists of. `disk_mb`: broker → size of its disk, where that is limited."""
 
-    `disk_mb`: broker → size of its disk, where that is limited.
-    """
-
-    cluster_id: str
-    version: str
-    image: str | None
-    ports: Mapping[int, int]
-    racks: Mapping[int, str | None]
-    controllers: tuple[int, ...]
-    properties: Mapping[str, object]
-    secure: bool
     heap_mb: int
     disk_mb: Mapping[int, int]
 
@@ -80,18 +69,6 @@ class ClusterPlan:
             heap_mb=heap_mb,
             disk_mb=dict(disk_mb),
         )
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """What `to_json` wrote. Raises `TypeError`, `LookupError` or `ValueError` if another version of quorate did, whose plans are different."""
-        plain: dict[str, Any] = json.loads(text)
-        for name in ("ports", "racks", "disk_mb"):  # names of JSON objects are text
-            plain[name] = {int(number): value for number, value in plain[name].items()}
-        return cls(**{**plain, "controllers": tuple(plain["controllers"])})
-
-    def to_json(self) -> str:
-        """All of it, as a label of the cluster's network holds it."""
-        return json.dumps(asdict(self))
 
     @property
     def names(self) -> dict[int, str]:
