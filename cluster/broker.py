@@ -47,8 +47,8 @@ BEFORE_LOGIN = frozenset({API_VERSIONS_KEY, 17, 36})
 class Broker:
     """A broker of a cluster.
 
-    `serving`: it listens; `frozen`: and answers nothing all the same; `cut_off`: clients do not reach it; `fenced`: the controller has not heard of
-    it for too long; `registered`: the controller knows it, which it does until it is removed or unregistered; `port`: 0 before it first listened; `listen_host`: where it listens; `host`: what clients are told.
+    `serving`: it listens; `frozen`: and answers nothing all the same; `cut_off`: clients do not reach it; `port`: 0 before it first listened; `listen_host`: where it listens;
+    `host`: what clients are told.
     """
 
     def __init__(self, cluster: "ClusterCore", number: int, rack: str | None) -> None:
@@ -61,8 +61,6 @@ class Broker:
         self.serving = False
         self.frozen = False
         self.cut_off = False
-        self.fenced = False
-        self.registered = True
         self._session: Handle | None = None
         self.connections: set[Connection] = set()
         self._waiting: deque[Connection] = deque()
@@ -74,8 +72,8 @@ class Broker:
 
     @property
     def alive(self) -> bool:
-        """Whether it may lead, and clients are told of it."""
-        return self.serving and self.registered and not self.fenced
+        """Whether it may lead, and clients are told of it: it has registered, and is not fenced."""
+        return self.id in self.cluster.alive
 
     @property
     def address(self) -> str:
@@ -108,12 +106,11 @@ class Broker:
             ) from None
         self.port = self._server.sockets[0].getsockname()[1]
         self.serving = True
-        self.fenced = False
         self._look_for_idle()
         self.note(f"listens on {self.address}" + (f" in rack {self.rack}" if self.rack else ""))
 
     def stop(self, *, at_once: bool = True) -> None:
-        """Stop listening and close all connections, `at_once` without what is still to be sent. The caller tells the cluster."""
+        """Stop listening and close all connections, `at_once` without what is still to be sent. The caller has the controller fence it."""
         self.serving = self.frozen = False
         self._end_session()
         if self._idle is not None:
@@ -211,9 +208,8 @@ class Broker:
     def _heard_of(self, heard: bool) -> None:
         self._end_session()
         if heard:
-            if self.fenced:
-                self.fenced = False
-                self.cluster.broker_changed()
+            if self.serving:
+                self.cluster.broker_control.unfence(self.id)
             self._go_on()
             return
         clock = self.cluster.clock
@@ -236,10 +232,9 @@ class Broker:
             if self._session is not session:  # the controller has heard of it meanwhile
                 return False
             self._session = None
-            self.fenced = True
             return True
 
-        work = cluster.changes.run(cluster.removing_broker(self.id, leave))
+        work = cluster.controller.changes.run(cluster.broker_control.fencing(self.id, leave))
         cluster.turns.run(work, lambda _: None, partial(cluster.failed, f"fencing broker {self.id}"))
 
     # ---- requests

@@ -6,25 +6,16 @@ the process, completes those in progress first.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from quorate.cluster.failing import failed_response
 from quorate.cluster.turns import Work
-from quorate.codecs.api.error_codes import ErrorCode
-from quorate.codecs.message import Message
 
-if TYPE_CHECKING:
-    from quorate.cluster.apis import Context
-    from quorate.cluster.broker import Broker
-
-__all__ = ["Changes", "changes_metadata"]
+__all__ = ["Changes"]
 
 T = TypeVar("T")
-R = TypeVar("R", bound=Message)
 
 
 @dataclass(slots=True, eq=False)
@@ -103,22 +94,3 @@ class Changes:
             self._in_step = False
         change.done = True
         self._queue.popleft()
-
-
-def changes_metadata(
-    function: Callable[["Broker", R, "Context"], Work[T]],
-) -> Callable[["Broker", R, "Context"], Work[T]]:
-    """Have a handler run as one change of the cluster's metadata. If that is to be on the disk and is not, the response says so."""
-
-    def recorded(broker: "Broker", request: R, context: "Context") -> Work[Any]:
-        unrecorded = broker.cluster.unrecorded
-        response = yield from function(broker, request, context)
-        if broker.cluster.unrecorded == unrecorded or response is None:
-            return response
-        return failed_response(broker.cluster, request, context.api_version, ErrorCode.KAFKA_STORAGE_ERROR)
-
-    @wraps(function)
-    def run(broker: "Broker", request: R, context: "Context") -> Work[T]:
-        return broker.cluster.changes.run(recorded(broker, request, context))
-
-    return run

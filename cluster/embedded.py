@@ -292,12 +292,7 @@ class EmbeddedCluster(Cluster):
 
     def stop_broker(self, broker: int) -> None:
         """Stop a broker: others lead in its place at once."""
-
-        def stop() -> None:
-            self.core.need_broker(broker).stop()
-            self.core.broker_changed()
-
-        self._change(stop)
+        self._change(lambda: self.core.stop_broker(broker))
 
     def kill_broker(self, broker: int) -> None:
         """Stop a broker. Its connections close, and that it is gone is noticed at once."""
@@ -307,13 +302,12 @@ class EmbeddedCluster(Cluster):
         """`start_broker` in the cluster's own loop."""
         found = self.core.need_broker(broker)
         self._check_version(version)
-        if found.alive:
+        if found.serving:
             raise ClusterError(f"broker {broker} is running")
         if rack is not None:
             found.rack = rack or None
         await found.start()
-        found.registered = True
-        self.core.broker_changed()
+        self.core.register(found)
 
     def start_broker(self, broker: int, *, rack: str | None = None, version: str | None = None) -> None:
         """Start a stopped broker on its old port, in another rack if one is given; "" is none. In the cluster's own loop: `start_broker_async`."""
@@ -349,8 +343,7 @@ class EmbeddedCluster(Cluster):
         except BaseException:
             self.core.remove_broker(added.id)
             raise
-        added.registered = True
-        self.core.broker_changed()
+        self.core.register(added)
         return added.id
 
     def add_broker(self, *, rack: str | None = None, port: int = 0) -> int:
@@ -373,7 +366,7 @@ class EmbeddedCluster(Cluster):
     def wait_fenced(self, broker: int) -> None:
         """Wait until others lead in the place of a broker that is frozen or cut off from them."""
         found = self.core.need_broker(broker)
-        wait_for(f"broker {broker} is fenced", lambda: found.fenced or not found.serving, self.timeout_ms)
+        wait_for(f"broker {broker} is fenced", lambda: not found.alive, self.timeout_ms)
 
     def cut(self, broker: int, *others: int) -> None:
         """Cut a broker off from the clients, or from all other brokers. Between some brokers only there is nothing that could be cut."""

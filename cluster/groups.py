@@ -149,7 +149,7 @@ class GroupCoordinators:
         for partition, groups in some:
             yield None
             part = replace(request, **{asked: tuple(groups)})
-            there = partition is not None and self.cluster.has(partition)  # the topic may be deleted meanwhile
+            there = partition is not None and self.cluster.state.has(partition)  # the topic may be deleted meanwhile
             running = self._of(partition, broker) if there else None
             if running is None:
                 answers.append(self._nobody.failed(part, context, ErrorCode.NOT_COORDINATOR, ""))

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from quorate.cluster.clock import Handle
+from quorate.cluster.controller.controller import NotWrittenError
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.log_config import NEVER
 from quorate.cluster.storage.cleaning import clean, is_due
@@ -75,8 +76,8 @@ class Maintenance:
         """Each log whose partition exists when it is its turn: its name, and whether it still exists."""
         for topic in list(self.cluster.topics.values()):
             for one in list(topic.partitions):
-                if self.cluster.has(one):
-                    yield f"{topic.name}-{one.index}", one.log, partial(self.cluster.has, one)
+                if self.cluster.state.has(one):
+                    yield f"{topic.name}-{one.index}", one.log, partial(self.cluster.state.has, one)
 
     # ---- tasks
 
@@ -106,7 +107,8 @@ class Maintenance:
     def checkpoint(self) -> None:
         """Note how far the disk is, and what there was no room for."""
         if self.cluster.data is not None:
-            self.cluster.catch_up()
+            with suppress(NotWrittenError):  # it was noted
+                self.cluster.controller.write_pending()
             self.cluster.data.checkpoint()
 
     def compact(self) -> None:

@@ -37,13 +37,18 @@ class Credential:
 
 
 class ScramCredentials:
-    """The credentials of a cluster. `changed`: by user and number of the mechanism, those that clients gave it.
+    """The credentials of a cluster. `changed`: by user and number of the mechanism, those that clients gave it, as the controller has them.
 
     `users`: name → password, and `mechanisms`, by which they may log in, at the start. Of these, what clients take away is away as long as the process lives.
     """
 
-    def __init__(self, users: Mapping[str, str], mechanisms: Iterable[str]) -> None:
-        self.changed: dict[tuple[str, int], Credential] = {}
+    def __init__(
+        self,
+        users: Mapping[str, str],
+        mechanisms: Iterable[str],
+        changed: Mapping[tuple[str, int], Credential] | None = None,
+    ) -> None:
+        self.changed = {} if changed is None else changed
         self._users = users
         self._given = {
             (user, number) for user in users for number, mechanism in MECHANISMS.items() if mechanism in mechanisms
@@ -66,13 +71,8 @@ class ScramCredentials:
             found.setdefault(user, {})[number] = ITERATIONS.start if known is None else known.iterations
         return found
 
-    def put(self, user: str, mechanism: int, credential: Credential) -> None:
-        """From now on a user logs in by this."""
-        self.changed[user, mechanism] = credential
-
-    def remove(self, user: str, mechanism: int) -> None:
-        """From now on a user does not log in by this mechanism."""
-        self.changed.pop((user, mechanism), None)
+    def withdraw(self, user: str, mechanism: int) -> None:
+        """A user does not log in by a password from the start any more."""
         self._given.discard((user, mechanism))
 
     def find(self, user: str, mechanism: str) -> tuple[bytes, bytes, bytes, int]:

@@ -1,14 +1,30 @@
 """Topics and partitions: their ids, replicas, leaders and logs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from quorate.cluster.log import PartitionLog
-from quorate.codecs import Uuid
+from quorate.codecs import CONSUMER_OFFSETS, Uuid
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.message import TRANSACTION_STATE
 
-__all__ = ["NO_LEADER", "Election", "Elections", "PartitionState", "TopicState", "is_valid_name", "leader_error"]
+__all__ = [
+    "INTERNAL",
+    "NO_LEADER",
+    "Election",
+    "Elections",
+    "PartitionState",
+    "TopicState",
+    "is_valid_name",
+    "leader_error",
+    "wake",
+]
 
+INTERNAL: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    CONSUMER_OFFSETS: ("offsets.topic", {"cleanup.policy": "compact", "compression.type": "producer"}),
+    TRANSACTION_STATE: ("transaction.state.log", {"cleanup.policy": "compact", "compression.type": "uncompressed"}),
+}
+"""Topics that brokers write: the beginning of their configs' names, and the topic's own configs, in addition to `segment.bytes`."""
 NO_LEADER = -1
 _ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
@@ -76,15 +92,22 @@ def _elected(
     return leader if stays else next(iter(there), NO_LEADER), there or in_sync[:1] or replicas[:1]
 
 
+def wake(partition: PartitionState) -> None:
+    """Answer the fetches that wait for a partition: something about it has changed."""
+    for listener in list(partition.log.waiting):
+        listener()
+
+
 @dataclass(slots=True)
 class TopicState:
-    """A topic, with settings by Kafka's names."""
+    """A topic, with configs by Kafka's names. `leadership`: goes up when leaders or replicas in sync change."""
 
     name: str
     id: Uuid
     partitions: list[PartitionState]
     config: dict[str, str] = field(default_factory=dict)
     internal: bool = False
+    leadership: int = 0
 
     def add_partitions(self, replicas: Sequence[Sequence[int]], alive: Iterable[int]) -> None:
         """More partitions, by the brokers of each."""

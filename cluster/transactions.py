@@ -7,11 +7,13 @@ in one turn, so no client ever sees a transaction half ended.
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
+from quorate.cluster.controller.controller import NotWrittenError
 from quorate.cluster.coordinators import TopicHost
 from quorate.cluster.topics import PartitionState
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import TRANSACTION_STATE
+from quorate.codecs.metadata_records import ProducerIdsRecord
 from quorate.coordinator.behaviour import Behaviour
 from quorate.coordinator.errors import ApiError
 from quorate.coordinator.log import MAPPED_ERRORS
@@ -32,11 +34,10 @@ R = TypeVar("R")
 
 
 class TransactionCoordinators:
-    """All transaction coordinators of a cluster. `next_block`: the first producer id that is surely not in use. Raises `ApiError` where a client gets an error."""
+    """All transaction coordinators of a cluster. Raises `ApiError` where a client gets an error."""
 
     def __init__(self, cluster: "ClusterCore") -> None:
         self.cluster = cluster
-        self.next_block = 0
         self._next_producer_id = -1
         self._host = TopicHost(
             cluster, TRANSACTION_STATE, "transactions", self._new_shard, loads_all=True, base_sequence=-1
@@ -167,15 +168,15 @@ class TransactionCoordinators:
         return self.cluster.settings.coordinator.behaviour
 
     def new_producer_id(self) -> int:
-        """An id that no producer has had. Raises `ApiError` if it has to be on the disk that it is given out, and cannot be."""
-        if self._next_producer_id < 0 or self._next_producer_id == self.next_block:
-            first = self.next_block
-            self.next_block += _BLOCK
-            unrecorded = self.cluster.unrecorded
-            self.cluster.keep()
-            if self.cluster.unrecorded > unrecorded:
-                self.next_block = first
-                raise ApiError(MAPPED_ERRORS[ErrorCode.KAFKA_STORAGE_ERROR])
+        """An id that no producer has had. Raises `ApiError` if it cannot be written that it is given out."""
+        state = self.cluster.state
+        first = state.next_producer_id
+        if self._next_producer_id < 0 or self._next_producer_id == first:
+            block = ProducerIdsRecord(broker_id=min(state.brokers, default=0), next_producer_id=first + _BLOCK)
+            try:
+                self.cluster.controller.append([block])
+            except NotWrittenError as refused:
+                raise ApiError(MAPPED_ERRORS[refused.code]) from None
             self._next_producer_id = first
         self._next_producer_id += 1
         return self._next_producer_id - 1
@@ -184,7 +185,7 @@ class TransactionCoordinators:
         """To the partitions of a transaction; those of offsets by their coordinators. Raises `AppendError`."""
         now_ms = self.cluster.clock.now_ms()
         for topic, index in transaction.partitions:
-            partition = self.cluster.partition(topic, index)
+            partition = self.cluster.state.partition(topic, index)
             if partition is None:
                 continue  # deleted since
             if topic == CONSUMER_OFFSETS and partition.leader >= 0:

@@ -6,8 +6,11 @@ One that may have much to do is a generator (`quorate.cluster.turns`): it yields
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from quorate.cluster.controller.controller import NotWrittenError
+from quorate.cluster.failing import failed_response
 from quorate.cluster.turns import Work
 from quorate.codecs.api.declare import Api, api_of
 from quorate.codecs.message import Message
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
     from quorate.cluster.connection import Connection
 
-__all__ = ["ANSWERS", "Answer", "Context", "answers"]
+__all__ = ["ANSWERS", "Answer", "Context", "answers", "changes_metadata"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,6 +35,8 @@ class Context(RequestContext):
 
 Function = Callable[["Broker", Any, Context], "Message | Pending[Any] | Work[Any] | None"]
 F = TypeVar("F", bound=Function)
+M = TypeVar("M", bound=Message)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,3 +62,21 @@ def answers(request: type[Message], *, lacks: str = "") -> Callable[[F], F]:
         return function
 
     return enter
+
+
+def changes_metadata(
+    function: Callable[["Broker", M, Context], Work[T]],
+) -> Callable[["Broker", M, Context], Work[T]]:
+    """Have a handler run as one change of the cluster's metadata. If that cannot be written, the response is an error."""
+
+    def written(broker: "Broker", request: M, context: Context) -> Work[Any]:
+        try:
+            return (yield from function(broker, request, context))
+        except NotWrittenError as refused:
+            return failed_response(broker.cluster, request, context.api_version, refused.code)
+
+    @wraps(function)
+    def run(broker: "Broker", request: M, context: Context) -> Work[T]:
+        return broker.cluster.controller.changes.run(written(broker, request, context))
+
+    return run

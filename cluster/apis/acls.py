@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from quorate.cluster.apis import Context, answers
+from quorate.cluster.apis import Context, answers, changes_metadata
 from quorate.cluster.authorizer import (
     CLUSTER_NAME,
     Acl,
@@ -13,7 +13,7 @@ from quorate.cluster.authorizer import (
     Permission,
     ResourceType,
 )
-from quorate.cluster.changes import changes_metadata
+from quorate.cluster.controller.records import acl_record
 from quorate.cluster.turns import Work
 from quorate.codecs import Uuid
 from quorate.codecs.api.broker import (
@@ -28,6 +28,7 @@ from quorate.codecs.api.broker.create_acls import AclCreation, AclCreationResult
 from quorate.codecs.api.broker.delete_acls import DeleteAclsFilterResult, DeleteAclsMatchingAcl
 from quorate.codecs.api.broker.describe_acls import AclDescription, DescribeAclsResource
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.metadata_records import RemoveAccessControlEntryRecord
 from quorate.coordinator.errors import ApiError
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def describe_acls(broker: "Broker", request: DescribeAclsRequest, context: Conte
             error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message="The request needs DESCRIBE permission."
         )
     found: dict[tuple[ResourceType, str, PatternType], list[AclDescription]] = {}
-    for _, acl in broker.cluster.acls.matching(_filter(request)):
+    for _, acl in broker.cluster.state.acls.matching(_filter(request)):
         found.setdefault((acl.resource_type, acl.name, acl.pattern_type), []).append(
             AclDescription(
                 principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission
@@ -87,7 +88,7 @@ def create_acls(broker: "Broker", request: CreateAclsRequest, context: Context) 
         code, message = ErrorCode.NONE, ""
         try:
             _check(one)
-            if one not in cluster.acls:
+            if one not in cluster.state.acls:
                 new[one] = None
         except ApiError as refusal:
             code, message = refusal.code, str(refusal)
@@ -96,14 +97,14 @@ def create_acls(broker: "Broker", request: CreateAclsRequest, context: Context) 
     if len(new) > _MOST:
         told = f"{len(new):,} ACLs in one request; at most {_MOST:,} are allowed"
         return _all(request, ErrorCode.POLICY_VIOLATION, told)
+    records = []
     for one in new:
         acl_id = cluster.new_uuid()
-        while acl_id in cluster.acls.by_id:  # with the same seed ids come again after a restart
+        while acl_id in cluster.state.acls.by_id:  # with the same seed ids come again after a restart
             acl_id = cluster.new_uuid()
-        cluster.acls.add(acl_id, one)
+        records.append(acl_record(acl_id, one))
         yield None
-    if new:
-        yield from cluster.changing_settings(())
+    yield from cluster.controller.appending(records)
     return CreateAclsResponse(results=tuple(results))
 
 
@@ -186,7 +187,7 @@ def delete_acls(broker: "Broker", request: DeleteAclsRequest, context: Context) 
                 DeleteAclsFilterResult(error_code=ErrorCode.INVALID_REQUEST, error_message="Unknown filter.")
             )
             continue
-        found = cluster.acls.matching(wanted)
+        found = cluster.state.acls.matching(wanted)
         gone |= dict.fromkeys(acl_id for acl_id, _ in found)
         results.append(
             DeleteAclsFilterResult(error_message=None, matching_acls=tuple(_deleted(acl) for _, acl in found))
@@ -195,11 +196,7 @@ def delete_acls(broker: "Broker", request: DeleteAclsRequest, context: Context) 
         return _each(
             request, ErrorCode.INVALID_REQUEST, f"Cannot remove more than {_MOST} acls in a single delete operation."
         )
-    for acl_id in gone:
-        cluster.acls.remove(acl_id)
-        yield None
-    if gone:
-        yield from cluster.changing_settings(())
+    yield from cluster.controller.appending(RemoveAccessControlEntryRecord(id=acl_id) for acl_id in gone)
     return DeleteAclsResponse(filter_results=tuple(results))
 
 

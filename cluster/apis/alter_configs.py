@@ -8,18 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from quorate.assignors.java_order import JavaHashMap
-from quorate.cluster.apis import Context, answers
+from quorate.cluster.apis import Context, answers, changes_metadata
 from quorate.cluster.apis.configs import broker_config, is_this_broker, topic_config
 from quorate.cluster.authorizer import CLUSTER_NAME, Operation, ResourceType
-from quorate.cluster.changes import changes_metadata
 from quorate.cluster.config_validation import (
     check_broker_configs,
     check_client_metrics,
     check_group_configs,
     check_topic_configs,
 )
+from quorate.cluster.controller.records import config_records
 from quorate.cluster.settings import ALL
-from quorate.cluster.topics import TopicState, is_valid_name
+from quorate.cluster.topics import is_valid_name
 from quorate.cluster.turns import Work
 from quorate.codecs.api.broker import (
     AlterConfigsRequest,
@@ -33,7 +33,7 @@ from quorate.codecs.api.broker.incremental_alter_configs import (
 )
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.configs import ConfigKey, ConfigResourceType, ConfigType
-from quorate.coordinator.config import GroupConfig
+from quorate.codecs.message import Message
 from quorate.coordinator.errors import ApiError
 
 if TYPE_CHECKING:
@@ -138,8 +138,7 @@ def _altered(
         yield None
     named = Counter((one.resource_type, one.resource_name) for one in resources)
     out: dict[tuple[int, str], tuple[Any, ErrorCode, str | None]] = {}
-    changed = False
-    topics: list[TopicState] = []
+    records: list[Message] = []
     for one in resources:
         error, message = ErrorCode.NONE, None
         try:
@@ -156,19 +155,16 @@ def _altered(
             if (failure := _operation_error(broker.cluster, one)) is not None:
                 raise failure
             # A broker checks what is asked of itself before its controller asks who sent it.
-            _alter(broker, one, change, only_check or bool(denied))
+            changes = _alter(broker, one, change)
             if denied:
                 raise ApiError(denied)
+            records += changes
         except ApiError as refusal:
             error, message = refusal.code, refusal.message
-        else:
-            changed = not only_check
-            if changed and one.resource_type == TOPIC:
-                topics.append(broker.cluster.topics[one.resource_name])
         out[one.resource_type, one.resource_name] = (one, error, message)
         yield None
-    if changed:
-        yield from broker.cluster.changing_settings(topics)
+    if not only_check:
+        yield from broker.cluster.controller.appending(records)
     return list(out.values())
 
 
@@ -223,7 +219,8 @@ def _operation_error(cluster: "ClusterCore", one: Any) -> ApiError | None:
     return None
 
 
-def _alter(broker: "Broker", one: Any, change: Change, only_check: bool) -> None:
+def _alter(broker: "Broker", one: Any, change: Change) -> list[Message]:
+    """The records of a resource's change. Raises `ApiError`."""
     cluster = broker.cluster
     kind, name = one.resource_type, one.resource_name
     known = cluster.settings.keys(kind)
@@ -236,34 +233,17 @@ def _alter(broker: "Broker", one: Any, change: Change, only_check: bool) -> None
         result = change(one, {} if topic is None else topic.config, known)
         check_topic_configs(cluster.settings, result)
         topic_config(cluster, name)
-        if not only_check:
-            cluster.topics[name].config = {each: value for each, value in result.items() if value is not None}
     elif kind == GROUP:
         if not name:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
-        settings = change(one, cluster.group_settings.get(name, {}), known)
-        check_group_configs(cluster.settings, settings)
-        config = _group_config(settings)
-        if not only_check:
-            cluster.group_settings[name] = {each: value for each, value in settings.items() if value is not None}
-            cluster.group_configs[name] = config
+        result = change(one, cluster.state.group_configs.get(name, {}), known)
+        check_group_configs(cluster.settings, result)
     elif kind == CLIENT_METRICS:
-        result = change(one, cluster.client_metrics.get(name, {}), known)
+        result = change(one, cluster.state.client_metrics.get(name, {}), known)
         check_client_metrics(cluster.settings, name, result)
-        if not only_check:
-            configs = {each: value for each, value in result.items() if value is not None}
-            cluster.change_client_metrics(name, configs)
-    elif kind == BROKER:
+    else:
         changed = int(name) if name else ALL
-        settings = change(one, broker_config(cluster, changed), known)
-        check_broker_configs(broker, changed, settings, requested={each.name for each in one.configs})
-        if not only_check:
-            cluster.change_broker_settings(
-                changed, {each: value for each, value in settings.items() if value is not None}
-            )
-
-
-def _group_config(configs: Mapping[str, str | None]) -> GroupConfig:
-    """What coordinators follow of a group's configs."""
-    followed = {name.replace("_", ".") for name in GroupConfig.__dataclass_fields__}
-    return GroupConfig().with_properties({name: configs[name] for name in followed if name in configs})
+        result = change(one, broker_config(cluster, changed), known)
+        check_broker_configs(broker, changed, result, requested={each.name for each in one.configs})
+    configs = {each: value for each, value in result.items() if value is not None}
+    return list(config_records(kind, name, cluster.state.configs_of(kind, name), configs))

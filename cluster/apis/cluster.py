@@ -43,14 +43,14 @@ def describe_cluster(broker: "Broker", request: DescribeClusterRequest, context:
         )
     return DescribeClusterResponse(
         cluster_id=cluster.cluster_id,
-        controller_id=cluster.controller,
+        controller_id=cluster.controller_id,
         cluster_authorized_operations=CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else UNKNOWN,
         brokers=tuple(
             DescribeClusterBroker(
                 broker_id=one.id, host=one.host, port=one.port, rack=one.rack, is_fenced=not one.alive
             )
-            for one in cluster.brokers.values()
-            if one.alive or (request.include_fenced_brokers and one.registered)
+            for one in cluster.state.brokers.values()
+            if one.alive or request.include_fenced_brokers
         ),
     )
 

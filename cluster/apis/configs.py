@@ -200,12 +200,12 @@ def _described(broker: "Broker", asked: DescribeConfigsResource, synonyms: bool)
         elif kind == ConfigResourceType.GROUP and known:
             if not name:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
-            own = cluster.group_settings.get(name, {})
+            own = cluster.state.group_configs.get(name, {})
             configs = [_shown(broker, one, own, _FROM_GROUP) for one in known.values()]
         elif kind == ConfigResourceType.CLIENT_METRICS:
             if not name:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
-            given = cluster.client_metrics.get(name, {})
+            given = cluster.state.client_metrics.get(name, {})
             own = {each: parsed(known[each], value) for each, value in given.items()}
             configs = [_shown(broker, one, own, _FROM_CLIENT_METRICS) for one in known.values()]
         else:

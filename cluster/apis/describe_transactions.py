@@ -48,7 +48,7 @@ def describe_producers(
 def _producers(broker: "Broker", topic: str, index: int) -> PartitionResponse:
     if not is_valid_name(topic):
         return PartitionResponse(partition_index=index, error_code=ErrorCode.INVALID_TOPIC_EXCEPTION)
-    partition = broker.cluster.partition(topic, index)
+    partition = broker.cluster.state.partition(topic, index)
     if partition is None:
         return PartitionResponse(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if broker.id not in partition.replicas:

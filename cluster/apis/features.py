@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from quorate.cluster.apis import Context, answers
-from quorate.cluster.changes import changes_metadata
+from quorate.cluster.apis import Context, answers, changes_metadata
+from quorate.cluster.controller.records import feature_records
 from quorate.cluster.turns import Work
 from quorate.codecs.api.broker import UpdateFeaturesRequest, UpdateFeaturesResponse
 from quorate.codecs.api.broker.update_features import FeatureUpdateKey, UpdatableFeatureResult
@@ -41,7 +41,7 @@ def update_features(broker: "Broker", request: UpdateFeaturesRequest, context: C
         first = next(iter(refused.values()))
         return UpdateFeaturesResponse(error_code=first.code, error_message=f"no feature was changed: {first.message}")
     if not request.validate_only:
-        cluster.change_features({name: level for name, level in levels.items() if level > 0})
+        yield from cluster.controller.appending(feature_records(cluster.features, levels))
     return UpdateFeaturesResponse(
         error_message=None,
         results=tuple(

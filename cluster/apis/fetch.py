@@ -365,9 +365,11 @@ class _Turn:
         )
 
     def _moved(self, leaders: Iterable[int]) -> tuple[NodeEndpoint, ...]:
-        brokers = [self.broker.cluster.brokers[one] for one in sorted(leaders)]
+        brokers = [self.broker.cluster.state.brokers.get(one) for one in sorted(leaders)]
         return tuple(
-            NodeEndpoint(node_id=one.id, host=one.host, port=one.port, rack=one.rack) for one in brokers if one.alive
+            NodeEndpoint(node_id=one.id, host=one.host, port=one.port, rack=one.rack)
+            for one in brokers
+            if one is not None and one.alive
         )
 
     def _name_of(self, topic: TopicState | None, key: Key) -> str | None:
@@ -396,7 +398,7 @@ class _Turn:
                 name = None if self.session is None else self.session.name_of(key)
                 if name is None:
                     code = ErrorCode.UNKNOWN_TOPIC_ID
-                elif self.broker.cluster.partition(name, asked.partition) is not None:
+                elif self.broker.cluster.state.partition(name, asked.partition) is not None:
                     return _failed(asked, ErrorCode.INCONSISTENT_TOPIC_ID)  # another topic by its name
             return replace(
                 _failed(asked, code), aborted_transactions=()
@@ -458,9 +460,8 @@ class _Turn:
             or not cluster.settings.get("replica.selector.class").endswith(_RACK_AWARE)
         ):
             return None
-        return next(
-            (one for one in partition.in_sync if (found := cluster.brokers[one]).alive and found.rack == rack), None
-        )
+        up = cluster.state.alive
+        return next((one for one in partition.in_sync if one in up and up[one] == rack), None)
 
 
 def _failed(

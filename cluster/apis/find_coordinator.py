@@ -45,12 +45,12 @@ def _one(broker: "Broker", key: str, key_type: int) -> Coordinator:
     if key_type not in (_GROUP, _TRANSACTION):
         return _failed(key, ErrorCode.INVALID_REQUEST)
     try:
-        cluster.internal_topic(CONSUMER_OFFSETS if key_type == _GROUP else TRANSACTION_STATE)
+        cluster.topic_control.internal_topic(CONSUMER_OFFSETS if key_type == _GROUP else TRANSACTION_STATE)
     except ApiError:
         return _failed(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     keeper = cluster.groups if key_type == _GROUP else cluster.transactions
     partition = keeper.partition_for(key)
-    leader = None if partition is None else cluster.brokers.get(partition.leader)
+    leader = None if partition is None else cluster.state.brokers.get(partition.leader)
     if leader is None or not leader.alive:
         return _failed(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return Coordinator(key=key, node_id=leader.id, host=leader.host, port=leader.port, error_message="")

@@ -16,12 +16,12 @@ __all__: list[str] = []
 
 
 def _brokers(cluster: "ClusterCore") -> Iterable[str]:
-    return [str(one.id) for one in cluster.brokers.values() if one.alive]
+    return [str(one.id) for one in cluster.state.brokers.values() if one.alive]
 
 
 _TYPES: dict[int, Callable[["ClusterCore"], Iterable[str]]] = {
-    32: lambda cluster: [name for name, settings in cluster.group_settings.items() if settings],
-    16: lambda cluster: cluster.client_metrics,
+    32: lambda cluster: [name for name, settings in cluster.state.group_configs.items() if settings],
+    16: lambda cluster: cluster.state.client_metrics,
     8: _brokers,
     4: _brokers,
     2: lambda cluster: cluster.topics,

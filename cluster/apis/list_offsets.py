@@ -71,7 +71,7 @@ def _found(
         return ListOffsetsPartitionResponse(
             partition_index=asked.partition_index, error_code=ErrorCode.UNSUPPORTED_VERSION
         )
-    partition = broker.cluster.partition(topic, asked.partition_index)
+    partition = broker.cluster.state.partition(topic, asked.partition_index)
     error = leader_error(partition, broker.id, asked.current_leader_epoch)
     if partition is None or error:
         return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=error)

@@ -93,7 +93,7 @@ def _move_error(broker: "Broker", topic: str, partition: int, path: str) -> Erro
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     if path != _log_dir(broker):
         return ErrorCode.LOG_DIR_NOT_FOUND
-    found = broker.cluster.partition(topic, partition)
+    found = broker.cluster.state.partition(topic, partition)
     if found is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.NONE if broker.id in found.replicas else ErrorCode.REPLICA_NOT_AVAILABLE

@@ -58,7 +58,7 @@ def metadata(broker: "Broker", request: MetadataRequest, context: Context) -> Wo
             dict.fromkeys(by_id or asked), lambda one: _one(broker, one, missing if may_create else None)
         )
         if missing:
-            yield from cluster.changes.run(_create(cluster, list(missing)))
+            yield from cluster.controller.changes.run(_create(cluster, list(missing)))
     allowed = TOPIC_OPERATIONS if request.include_topic_authorized_operations else UNKNOWN
     topics = yield from each(
         topics, lambda one: one if one.name is None else replace(one, topic_authorized_operations=allowed)
@@ -66,11 +66,11 @@ def metadata(broker: "Broker", request: MetadataRequest, context: Context) -> Wo
     return MetadataResponse(
         brokers=tuple(
             MetadataResponseBroker(node_id=one.id, host=one.host, port=one.port, rack=one.rack)
-            for one in cluster.brokers.values()
+            for one in cluster.state.brokers.values()
             if one.alive
         ),
         cluster_id=cluster.cluster_id,
-        controller_id=cluster.controller,
+        controller_id=cluster.controller_id,
         topics=topics,
         cluster_authorized_operations=CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else UNKNOWN,
     )
@@ -112,12 +112,12 @@ def _create(cluster: "ClusterCore", names: Sequence[str]) -> Work[None]:
     for name in names:
         with suppress(ApiError):
             if name in (CONSUMER_OFFSETS, TRANSACTION_STATE):
-                cluster.internal_topic(name)
+                cluster.topic_control.internal_topic(name)
                 continue
-            cluster.check_new_name(name)
-            made.append((yield from cluster.new_topic(name, -1, -1, None, None)))
+            cluster.topic_control.check_new_name(name)
+            made.append((yield from cluster.topic_control.new_topic(name, -1, -1, None, None)))
         yield None
-    yield from cluster.enter_topics(made)
+    yield from cluster.topic_control.enter_topics(made)
 
 
 def _described(topic: TopicState, alive: Iterable[int]) -> MetadataResponseTopic:

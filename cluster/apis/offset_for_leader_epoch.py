@@ -33,7 +33,7 @@ def offset_for_leader_epoch(
 
 
 def _end(broker: "Broker", topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
-    partition = broker.cluster.partition(topic, asked.partition)
+    partition = broker.cluster.state.partition(topic, asked.partition)
     error = leader_error(partition, broker.id, asked.current_leader_epoch)
     if partition is None or error:
         return EpochEndOffset(error_code=error, partition=asked.partition)

@@ -248,7 +248,7 @@ def _sorted_out(broker: "Broker", topics: tuple[Any, ...]) -> Work[tuple[tuple[A
         there = []
         missing = []
         for one in topic.partitions:
-            if broker.cluster.partition(topic.name, one.partition_index) is not None:
+            if broker.cluster.state.partition(topic.name, one.partition_index) is not None:
                 there.append(one)
             else:
                 missing.append((one.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))

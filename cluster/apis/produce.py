@@ -193,7 +193,7 @@ def _appended(
         if checked is None:
             checked = yield Aside(validate)
             # Much may have happened meanwhile.
-            if partition.leader != broker.id or not cluster.has(partition):
+            if partition.leader != broker.id or not cluster.state.has(partition):
                 raise AppendError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             _check_transaction(broker, request, context, partition, batch)
         kept, latest_ms = checked
@@ -279,6 +279,6 @@ def _told(code: ErrorCode, version: int) -> ErrorCode:
 
 
 def _tell(broker: "Broker", leader: int, moved: dict[int, NodeEndpoint]) -> None:
-    found = broker.cluster.brokers.get(leader)
+    found = broker.cluster.state.brokers.get(leader)
     if found is not None and found.alive:
         moved[leader] = NodeEndpoint(node_id=found.id, host=found.host, port=found.port, rack=found.rack)

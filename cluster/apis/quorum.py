@@ -49,8 +49,7 @@ def describe_quorum(broker: "Broker", request: DescribeQuorumRequest, context: C
         topics=tuple(topics),
         nodes=tuple(
             Node(node_id=one.id, listeners=(Listener(name="CONTROLLER", host=one.host, port=one.port),))
-            for one in cluster.brokers.values()
-            if one.registered
+            for one in cluster.state.brokers.values()
         )
         if known and context.api_version >= _TELLS_NODES
         else (),
@@ -67,7 +66,7 @@ def _state(cluster: "ClusterCore", context: Context) -> PartitionData:
     tells_directories = cluster.features.get("kraft.version", 0) > 0 and context.api_version >= _TELLS_DIRECTORIES
     end = 0 if cluster.data is None else cluster.data.metadata.log.next_offset
     return PartitionData(
-        leader_id=cluster.controller,
+        leader_id=cluster.controller_id,
         leader_epoch=1,
         high_watermark=end,
         current_voters=tuple(
@@ -78,7 +77,6 @@ def _state(cluster: "ClusterCore", context: Context) -> PartitionData:
                 last_fetch_timestamp=now_ms if one.alive else -1,
                 last_caught_up_timestamp=now_ms if one.alive else -1,
             )
-            for one in cluster.brokers.values()
-            if one.registered
+            for one in cluster.state.brokers.values()
         ),
     )

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from quorate.cluster.apis import Context, answers
-from quorate.cluster.changes import changes_metadata
+from quorate.cluster.apis import Context, answers, changes_metadata
+from quorate.cluster.controller.records import quota_records
 from quorate.cluster.quotas import CLIENT_ID, IP, USER, Entity, check_entity, check_quota
 from quorate.cluster.turns import Work
 from quorate.codecs.api.broker import (
@@ -19,6 +19,7 @@ from quorate.codecs.api.broker.alter_client_quotas import EntryData as AlteredEn
 from quorate.codecs.api.broker.alter_client_quotas_asked import OpData
 from quorate.codecs.api.broker.describe_client_quotas import ComponentData, EntityData, EntryData, ValueData
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.message import Message
 from quorate.coordinator.errors import ApiError
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def describe_client_quotas(
         _check_filter(request.components)
     except ApiError as refusal:
         return DescribeClientQuotasResponse(error_code=refusal.code, error_message=refusal.message, entries=None)
-    fits = [] if request.strict and not request.components else broker.cluster.quotas.items()
+    fits = [] if request.strict and not request.components else broker.cluster.state.quotas.items()
     return DescribeClientQuotasResponse(
         error_message=None,
         entries=tuple(
@@ -85,25 +86,21 @@ def alter_client_quotas(
     """Set quotas, or take them back: for each entity all that is asked, or nothing."""
     cluster = broker.cluster
     results: dict[Entity, tuple[ErrorCode, str | None]] = {}
-    changed = False
+    records: list[Message] = []
     for entry in request.entries:
         named = {one.entity_type: one.entity_name for one in entry.entity}
         entity = frozenset(named.items())
         try:
             if entity in results:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "it is named twice")
-            wanted = _changed(cluster.quotas.get(entity, {}), named, entry.ops)
+            known = cluster.state.quotas.get(entity, {})
+            records += quota_records(entity, known, _changed(known, named, entry.ops))
             results[entity] = (ErrorCode.NONE, None)
-            if not request.validate_only:
-                changed = True
-                cluster.quotas[entity] = wanted
-                if not wanted:
-                    del cluster.quotas[entity]
         except ApiError as refusal:
             results[entity] = (refusal.code, refusal.message)
         yield None
-    if changed:
-        yield from cluster.changing_settings(())
+    if not request.validate_only:
+        yield from cluster.controller.appending(records)
     return AlterClientQuotasResponse(
         entries=tuple(
             AlteredEntry(

@@ -6,8 +6,9 @@ Replicas share a log here, so a reassignment is over when it is answered, and no
 from functools import partial
 from typing import TYPE_CHECKING
 
-from quorate.cluster.apis import Context, answers
-from quorate.cluster.changes import changes_metadata
+from quorate.cluster.apis import Context, answers, changes_metadata
+from quorate.cluster.storage.metadata import MetadataBatch
+from quorate.cluster.topics import PartitionState, wake
 from quorate.cluster.turns import Work, each
 from quorate.codecs.api.broker import (
     AlterPartitionReassignmentsRequest,
@@ -28,6 +29,7 @@ from quorate.coordinator.errors import ApiError
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
+    from quorate.cluster.core import ClusterCore
 
 __all__: list[str] = []
 
@@ -57,16 +59,16 @@ def alter_partition_reassignments(
 def _reassigned(
     broker: "Broker", topic: str, may_resize: bool, asked: ReassignablePartition
 ) -> ReassignablePartitionResponse:
-    partition = broker.cluster.partition(topic, asked.partition_index)
+    partition = broker.cluster.state.partition(topic, asked.partition_index)
     error, message = ErrorCode.NONE, None
     try:
         if partition is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if asked.replicas is not None:
-            broker.cluster.check_assignment([asked.replicas])
+            broker.cluster.topic_control.check_assignment([asked.replicas])
             if not may_resize and len(asked.replicas) != len(partition.replicas):
                 raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, "the number of replicas may not change")
-        broker.cluster.reassign(partition, asked.replicas)
+        broker.cluster.partition_control.reassign(partition, asked.replicas)
     except ApiError as refusal:
         error, message = refusal.code, refusal.message
     return ReassignablePartitionResponse(partition_index=asked.partition_index, error_code=error, error_message=message)
@@ -95,6 +97,18 @@ def elect_leaders(broker: "Broker", request: ElectLeadersRequest, context: Conte
             refused.append(ReplicaElectionResult(topic=one.topic, partition_result=named))
             yield None
         return ElectLeadersResponse(error_code=code, replica_election_results=tuple(refused))
+    chosen, batch, elected = yield from cluster.controller.preparing(partial(_electing, cluster, request))
+    yield from cluster.controller.committing(batch)
+    for partition in elected:
+        wake(partition)
+        yield None
+    return ElectLeadersResponse(replica_election_results=tuple(chosen))
+
+
+def _electing(
+    cluster: "ClusterCore", request: ElectLeadersRequest
+) -> Work[tuple[list[ReplicaElectionResult], MetadataBatch, list[PartitionState]]]:
+    """The results, the records, and the partitions with other leaders."""
     everything = request.topic_partitions is None
     wanted = (
         {name: range(len(topic.partitions)) for name, topic in cluster.topics.items()}
@@ -102,21 +116,27 @@ def elect_leaders(broker: "Broker", request: ElectLeadersRequest, context: Conte
         else {one.topic: one.partitions for one in request.topic_partitions}
     )
     results = []
+    batch = yield from cluster.controller.encoding(())
+    elected: dict[int, PartitionState] = {}  # by identity
     for topic, indexes in wanted.items():
         parts = []
         for index in indexes:
             yield None
-            partition = cluster.partition(topic, index)
+            partition = cluster.state.partition(topic, index)
             error, message = ErrorCode.NONE, None
             try:
                 if partition is None:
                     raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                if request.election_type == 1 or not cluster.elect_preferred(partition):
+                record = None if request.election_type == 1 else cluster.partition_control.preferred_leader(partition)
+                if record is None or id(partition) in elected:
                     error = ErrorCode.ELECTION_NOT_NEEDED
+                else:
+                    batch.add(record)
+                    elected[id(partition)] = partition
             except ApiError as refusal:
                 error, message = refusal.code, refusal.message
             if not (everything and error is ErrorCode.ELECTION_NOT_NEEDED):
                 parts.append(PartitionResult(partition_id=index, error_code=error, error_message=message))
         results.append(ReplicaElectionResult(topic=topic, partition_result=tuple(parts)))
         yield None
-    return ElectLeadersResponse(replica_election_results=tuple(results))
+    return results, batch, list(elected.values())

@@ -3,8 +3,8 @@
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from quorate.cluster.apis import Context, answers
-from quorate.cluster.changes import changes_metadata
+from quorate.cluster.apis import Context, answers, changes_metadata
+from quorate.cluster.controller.records import credential_record
 from quorate.cluster.scram import ITERATIONS, MECHANISMS, Credential
 from quorate.cluster.turns import Work
 from quorate.codecs.api.broker import (
@@ -23,6 +23,8 @@ from quorate.codecs.api.broker.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResult,
 )
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.message import Message
+from quorate.codecs.metadata_records import RemoveUserScramCredentialRecord
 from quorate.coordinator.errors import ApiError
 
 if TYPE_CHECKING:
@@ -81,19 +83,24 @@ def alter_user_scram_credentials(
             results[user] = AlterUserScramCredentialsResult(
                 user=user, error_code=refusal.code, error_message=refusal.message
             )
+    records: list[Message] = []
+    withdrawn: list[tuple[str, int]] = []
     for user, change in wanted.items():
         yield None
         results[user] = AlterUserScramCredentialsResult(user=user, error_message=None)
         if isinstance(change, ScramCredentialDeletion):
-            cluster.credentials.remove(user, change.mechanism)
+            withdrawn.append((user, change.mechanism))
+            if (user, change.mechanism) in cluster.state.credentials:
+                records.append(RemoveUserScramCredentialRecord(name=user, mechanism=change.mechanism))
         elif not change.salted_password:  # Java makes no key of nothing
             code, message = ErrorCode.UNKNOWN_SERVER_ERROR, "a password that was salted is not empty"
             results[user] = AlterUserScramCredentialsResult(user=user, error_code=code, error_message=message)
         else:
             made = Credential.of(change.mechanism, change.salt, change.salted_password, change.iterations)
-            cluster.credentials.put(user, change.mechanism, made)
-    if wanted:
-        yield from cluster.changing_settings(())
+            records.append(credential_record(user, change.mechanism, made))
+    yield from cluster.controller.appending(records)
+    for user, mechanism in withdrawn:
+        cluster.credentials.withdraw(user, mechanism)
     return AlterUserScramCredentialsResponse(results=tuple(results.values()))
 
 

@@ -97,7 +97,7 @@ def _instance(broker: "Broker", number: Uuid, context: Context) -> Instance:
         "client_source_address": connection.host.removeprefix("/"),
         "client_source_port": str(connection.port),
     }
-    subscriptions = cluster.client_metrics.values()
+    subscriptions = cluster.state.client_metrics.values()
     found, made = broker.telemetry.instance(
         number, client, subscriptions, cluster.client_metrics_version, context.now_ms
     )

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from quorate.cluster.apis import Context, answers
+from quorate.cluster.apis import Context, answers, changes_metadata
 from quorate.cluster.apis.configs import shown
-from quorate.cluster.changes import changes_metadata
 from quorate.cluster.config_validation import check_topic_configs
 from quorate.cluster.topics import TopicState
 from quorate.cluster.turns import Work
@@ -58,7 +57,7 @@ def create_topics(broker: "Broker", request: CreateTopicsRequest, context: Conte
         try:
             if times[name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"{brief(name)} is in the request twice")
-            cluster.check_new_name(name)
+            cluster.topic_control.check_new_name(name)
         except ApiError as refusal:
             refused[name] = refusal
         yield None
@@ -76,7 +75,7 @@ def create_topics(broker: "Broker", request: CreateTopicsRequest, context: Conte
             refused[asked.name] = refusal
         yield None
     if not request.validate_only:
-        refused |= yield from cluster.enter_topics(list(made.values()))
+        refused |= yield from cluster.topic_control.enter_topics(list(made.values()))
     results = []
     settings: dict[tuple[tuple[str, str], ...], tuple[CreatableTopicConfigs, ...]] = {}
     for name in times:
@@ -120,7 +119,11 @@ def _new_topic(cluster: "ClusterCore", asked: CreatableTopic) -> Work[TopicState
             raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions are numbered from 0, without gaps")
         assignment = [by_index[index] for index in range(len(by_index))]
     own = {name: value for name, value in config.items() if value is not None}
-    return (yield from cluster.new_topic(asked.name, asked.num_partitions, asked.replication_factor, assignment, own))
+    return (
+        yield from cluster.topic_control.new_topic(
+            asked.name, asked.num_partitions, asked.replication_factor, assignment, own
+        )
+    )
 
 
 def _created(
@@ -180,7 +183,7 @@ def delete_topics(broker: "Broker", request: DeleteTopicsRequest, context: Conte
         yield None
     error, message = ErrorCode.NONE, None
     try:
-        yield from cluster.delete_topics([topic for topic, _ in named.values()])
+        yield from cluster.topic_control.delete_topics([topic for topic, _ in named.values()])
     except ApiError as refusal:
         error, message = refusal.code, refusal.message
     results += [replace(found, error_code=error, error_message=message) for _, found in named.values()]
@@ -206,7 +209,9 @@ def create_partitions(
                 # Of this API brokers do not look at it before their controller has more to write than it may.
                 told = f"more than {MOST_PARTITIONS:,} partitions in one request"
                 raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, told)
-            yield from broker.cluster.grow(one.name, one.count, assignment, only_check=request.validate_only)
+            yield from broker.cluster.partition_control.adding_partitions(
+                one.name, one.count, assignment, only_check=request.validate_only
+            )
         except ApiError as refusal:
             error, message = refusal.code, refusal.message
         results.append(CreatePartitionsTopicResult(name=one.name, error_code=error, error_message=message))
@@ -222,7 +227,7 @@ def delete_records(broker: "Broker", request: DeleteRecordsRequest, context: Con
         parts = []
         for one in topic.partitions:
             yield None
-            partition = broker.cluster.partition(topic.name, one.partition_index)
+            partition = broker.cluster.state.partition(topic.name, one.partition_index)
             error, low = ErrorCode.NONE, -1
             if partition is None:
                 error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

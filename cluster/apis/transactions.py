@@ -133,7 +133,7 @@ def _not_to_be_added(
         topic in (CONSUMER_OFFSETS, TRANSACTION_STATE) or (allowed is not None and topic not in allowed)
     ):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return ErrorCode.NONE if cluster.partition(topic, index) is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE if cluster.state.partition(topic, index) is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _verified(
@@ -151,7 +151,7 @@ def add_offsets_to_txn(broker: "Broker", request: AddOffsetsToTxnRequest, contex
     """The partition of the group's offsets becomes part of the transaction."""
     cluster = broker.cluster
     try:
-        cluster.internal_topic(CONSUMER_OFFSETS)
+        cluster.topic_control.internal_topic(CONSUMER_OFFSETS)
     except ApiError:
         return AddOffsetsToTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
     partition = cluster.groups.partition_for(request.group_id)

@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from quorate.cluster.apis import Context, answers
-from quorate.cluster.changes import changes_metadata
+from quorate.cluster.apis import Context, answers, changes_metadata
 from quorate.cluster.turns import Work
 from quorate.codecs.api.broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from quorate.codecs.api.error_codes import ErrorCode
@@ -20,16 +19,11 @@ def unregister_broker(
     broker: "Broker", request: UnregisterBrokerRequest, context: Context
 ) -> Work[UnregisterBrokerResponse]:
     """Remove the registration of a broker; its replicas stay assigned to it, and others lead. One that runs stays up, unknown to clients."""
-    found = broker.cluster.brokers.get(request.broker_id)
-    if found is None or not found.registered:
+    cluster = broker.cluster
+    if request.broker_id not in cluster.state.brokers:
         return UnregisterBrokerResponse(
             error_code=ErrorCode.BROKER_ID_NOT_REGISTERED,
             error_message=f"Broker ID {request.broker_id} is not currently registered",
         )
-
-    def leave() -> bool:
-        found.registered = False
-        return True
-
-    yield from broker.cluster.removing_broker(found.id, leave)
+    yield from cluster.broker_control.unregistering(request.broker_id)
     return UnregisterBrokerResponse(error_message="")

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
+from quorate.cluster.controller.state import ClusterState
 from quorate.cluster.errors import ClusterError
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.log_config import LogConfig
@@ -64,7 +65,7 @@ def _is_same(path: Path, other: Path) -> bool:
 class DataDirectory:
     """The directory of a cluster, which one process has at a time. It is only read until `inspect` has found that it may be used. `new`: there was no cluster in it; `clean`: the last one was stopped in order.
 
-    `cluster_id`: of the cluster in it, or `new_id` if there is none; `durable`: changes of metadata are on the disk before anybody is told; `accept_data_loss`: a start is not refused
+    `cluster_id`: of the cluster in it, or `new_id` if there is none; `state`: its metadata is replayed into it; `durable`: changes of metadata are on the disk before anybody is told; `accept_data_loss`: a start is not refused
     for data that is missing. Raises `ClusterError` if another has it, if it cannot be read or written, and for metadata that is missing.
     """
 
@@ -72,6 +73,7 @@ class DataDirectory:
         self,
         path: str | os.PathLike[str],
         *,
+        state: ClusterState,
         new_id: str,
         now_ms: int,
         on_note: Callable[[str], object],
@@ -104,7 +106,7 @@ class DataDirectory:
             self.cluster_id = known or new_id
             self.clean = all((one / _CLEAN).exists() for one in self._broker_folders())
             self._checkpoints = {name: self._read_checkpoint(name) for name in (_START_OFFSETS, _FLUSHED, _CLEANED)}
-            self.metadata = self._read_metadata()
+            self.metadata = self._read_metadata(state)
         except OSError as error:
             self.release()
             raise ClusterError(why_unusable(self.path, error)) from None
@@ -124,7 +126,7 @@ class DataDirectory:
 
     # ---- what is missing
 
-    def _read_metadata(self) -> MetadataLog:
+    def _read_metadata(self, state: ClusterState) -> MetadataLog:
         """The log of metadata, if it is whole, or its loss is accepted. Raises `ClusterError`, `LogError` and `OSError`."""
         found = inspect_metadata(self._controller, clean=self.clean, same_boot=self._same_boot)
         if self.new and all(one.suffix == ".tmp" for one in found.folder.glob("*")):
@@ -147,7 +149,7 @@ class DataDirectory:
                 self._originals.keep(path)
             for text in repair(found, self._originals):
                 self._note(text)
-        log = MetadataLog(self._controller, self.descriptors, found, self._note, durable=self.durable)
+        log = MetadataLog(self._controller, self.descriptors, found, state, self._note, durable=self.durable)
         for text in log.dropped:
             self._note(text)
         return log

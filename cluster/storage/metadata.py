@@ -5,19 +5,19 @@ so that offsets never go back.
 """
 
 import os
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
+from quorate.cluster.controller.records import snapshot
+from quorate.cluster.controller.state import ClusterState
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.log_config import NEVER, LogConfig
 from quorate.cluster.storage.findings import FolderFindings, Place
 from quorate.cluster.storage.inspection import inspect
 from quorate.cluster.storage.log_files import LogFiles
-from quorate.cluster.storage.metadata_state import MetadataState, TopicFacts, difference, topic_difference
 from quorate.cluster.storage.recovery import load
 from quorate.cluster.storage.stores import Descriptors
-from quorate.cluster.turns import Work
 from quorate.codecs import LogError, Uuid
 from quorate.codecs.batches import Batch, BatchProblem, BatchRecord, encode_batch, read_batches
 from quorate.codecs.batches.writer import assemble_batch, encode_record
@@ -32,7 +32,7 @@ from quorate.codecs.metadata_records import (
     encode_metadata,
 )
 
-__all__ = ["MetadataLog", "TopicsChange", "inspect_metadata"]
+__all__ = ["MetadataBatch", "MetadataLog", "inspect_metadata"]
 
 _TOPIC_ID = Uuid((1).to_bytes(16, "big"))
 """KRaft's log has this id in every cluster."""
@@ -45,8 +45,6 @@ _VERSIONS = {
 _AT_LEAST_BYTES = 1 << 20
 _TIMES = 8
 _MOST_RECORDS = 10_000
-_RECORDS_AT_ONCE = 200
-"""Records of a topic that are encoded without others having their turn."""
 _CONFIG = LogConfig(delete=False, segment_bytes=(1 << 31) - 1, segment_ms=NEVER, max_message_bytes=1 << 30)
 
 
@@ -56,37 +54,31 @@ def inspect_metadata(directory: Path, *, clean: bool = False, same_boot: bool = 
     return inspect(directory / f"{CLUSTER_METADATA}-0", place)
 
 
-@dataclass(slots=True, eq=False)
-class TopicsChange:
-    """A change of topics, `None` for deleted ones, and its records, encoded for the offset at which they begin."""
+class MetadataBatch:
+    """Records of one change, in their order, `encoded` for a metadata log unless that is `None`."""
 
-    first: int
-    timestamp_ms: int
-    topics: dict[Uuid, TopicFacts | None] = field(default_factory=dict)
-    count: int = 0
-    records: bytearray = field(default_factory=bytearray)
+    def __init__(self, *, encode: bool = True) -> None:
+        self.records: list[Message] = []
+        self.encoded: bytearray | None = bytearray() if encode else None
 
     def add(self, record: Message) -> None:
-        """Encode one more record."""
-        made = BatchRecord(
-            offset=self.first + self.count, timestamp_ms=self.timestamp_ms, key=None, value=_encoded(record)
-        )
-        self.records += encode_record(made, self.count)
-        self.count += 1
+        """Add one more record."""
+        if self.encoded is not None:
+            made = BatchRecord(offset=0, timestamp_ms=0, key=None, value=_encoded(record))
+            self.encoded += encode_record(made, len(self.records))
+        self.records.append(record)
 
-    def batch(self) -> bytes:
-        """All records as one batch."""
-        return assemble_batch(
-            bytes(self.records),
-            self.count,
-            base_offset=self.first,
-            timestamp_ms=self.timestamp_ms,
-            partition_leader_epoch=1,
-        )
+    @classmethod
+    def of(cls, records: Iterable[Message]) -> "MetadataBatch":
+        """All these records."""
+        batch = cls()
+        for record in records:
+            batch.add(record)
+        return batch
 
 
 class MetadataLog:
-    """The log in `directory`, and what it says: `state`. It is only read until `begin`.
+    """The log in `directory`, which is replayed into `state`. It is only read until `begin`.
 
     `removed`: ids of topics that were deleted since the log was written anew; `found`: what is in its folder, of which some may be lost (`repaired`; `dropped`
     says which records were about that); `durable`: changes are on the disk before anybody is told. Raises `LogError` for what cannot be read, and `OSError`.
@@ -99,6 +91,7 @@ class MetadataLog:
         directory: Path,
         descriptors: Descriptors,
         found: FolderFindings,
+        state: ClusterState,
         on_note: Callable[[str], object],
         *,
         durable: bool = False,
@@ -107,7 +100,7 @@ class MetadataLog:
         self._folder = directory / f"{CLUSTER_METADATA}-0"
         self._descriptors = descriptors
         self._config = replace(_CONFIG, flush_messages=1) if durable else _CONFIG
-        self.state = MetadataState()
+        self.state = state
         self._compact_at_bytes = _AT_LEAST_BYTES
         self.removed: set[Uuid] = set()
         self.dropped: list[str] = []
@@ -141,7 +134,7 @@ class MetadataLog:
                 if not isinstance(record, BatchRecord):
                     raise LogError(record.detail)
                 offset = record.offset
-                self._apply(decode_metadata(record.value or b""), record.offset)
+                self._replay(decode_metadata(record.value or b""))
             except (DecodeError, LogError, KeyError, IndexError) as error:
                 if self._found.repaired:
                     self.dropped.append(f"offset {offset:,} of the cluster's metadata is about something that is lost")
@@ -152,56 +145,26 @@ class MetadataLog:
                     f"{self._folder}, offset {offset:,}: the cluster's metadata contradicts itself: {why}; restore the folder from a copy"
                 ) from None
 
-    def _apply(self, record: object, offset: int) -> None:
-        self.state.apply(record, offset)
+    def _replay(self, record: object) -> None:
+        self.state.replay(record)
         if isinstance(record, RemoveTopicRecord):
             self.removed.add(record.topic_id)
         elif isinstance(record, TopicRecord):
             self.removed.discard(record.topic_id)
 
-    def become(self, state: MetadataState, now_ms: int, *, only: Collection[Uuid] | None = None) -> int:
-        """Write down what differs from what is known, all of it or nothing; returns the number of records.
+    def append(self, batch: MetadataBatch, now_ms: int) -> None:
+        """Write a change, all of it or nothing. Raises `AppendError`. The caller replays it, and then calls `compact_after`."""
+        assert batch.encoded is not None
+        count = len(batch.records)
+        first = self.log.next_offset
+        data = assemble_batch(
+            bytes(batch.encoded), count, base_offset=first, timestamp_ms=now_ms, partition_leader_epoch=1
+        )
+        self.log.append_own(data, now_ms)
+        self.removed.update(record.topic_id for record in batch.records if isinstance(record, RemoveTopicRecord))
 
-        Raises `AppendError` if it cannot be written.
-
-        `only`: ids of the topics that can differ; `state` need not have the others.
-        """
-        records = list(difference(self.state, state, self.log.next_offset, only=only))
-        if records:
-            change = TopicsChange(self.log.next_offset, now_ms)
-            for record in records:
-                change.add(record)
-            self.log.append_own(change.batch(), now_ms)
-            for offset, record in enumerate(records, change.first):
-                self._apply(record, offset)
-            self._compact_after(len(records), now_ms)
-        return len(records)
-
-    def preparing(self, topics: Iterable[tuple[Uuid, TopicFacts | None]], now_ms: int) -> Work[TopicsChange]:
-        """Encode a change of topics in turns, for `write`. `None`: a topic is deleted."""
-        change = TopicsChange(self.log.next_offset, now_ms)
-        for topic_id, topic in topics:
-            for record in topic_difference(topic_id, self.state.topics.get(topic_id), topic, self.state.brokers):
-                change.add(record)
-                if not change.count % _RECORDS_AT_ONCE:
-                    yield None
-            change.topics[topic_id] = topic
-            yield None
-        return change
-
-    def write(self, change: TopicsChange, now_ms: int) -> None:
-        """Write down a change, all of it or nothing. Raises `AppendError`. Nothing else was written since it was encoded."""
-        assert change.first == self.log.next_offset, "something else was written meanwhile"
-        if not change.count:
-            return
-        self.log.append_own(change.batch(), now_ms)
-        for topic_id, topic in change.topics.items():
-            self.state.replace_topic(topic_id, topic)
-            if topic is None:
-                self.removed.add(topic_id)
-        self._compact_after(change.count, now_ms)
-
-    def _compact_after(self, written: int, now_ms: int) -> None:
+    def compact_after(self, written: int, now_ms: int) -> None:
+        """Compact the log if it is worth it, after a change of so many records."""
         if written >= _MOST_RECORDS:  # a large change leaves it to the next one
             return
         try:
@@ -213,18 +176,18 @@ class MetadataLog:
         """Write the log anew if it has become so large that what counts is but a small part of it. Looked at when it has doubled, as that takes a look at everything."""
         if self.log.size_bytes <= self._compact_at_bytes:
             return
-        whole = list(difference(MetadataState(), self.state, 0))
-        self._compact_at_bytes = max(_AT_LEAST_BYTES, _TIMES * sum(map(len, map(_encoded, whole))))
+        whole = sum(len(_encoded(record)) for record in snapshot(self.state))
+        self._compact_at_bytes = max(_AT_LEAST_BYTES, _TIMES * whole)
         if self.log.size_bytes > self._compact_at_bytes:
             self._compact(now_ms)
 
     def _compact(self, now_ms: int) -> None:
         """Only what counts, in a file of its own, which has taken the place of the oldest segment once it has its name: a crash before that leaves that."""
-        count = sum(1 for _ in difference(MetadataState(), self.state, 0))
-        first = max(self.log.next_offset - count, self.log.start_offset)
+        records = list(snapshot(self.state))
+        first = max(self.log.next_offset - len(records), self.log.start_offset)
         values = [
             BatchRecord(offset=offset, timestamp_ms=now_ms, key=None, value=_encoded(record))
-            for offset, record in enumerate(difference(MetadataState(), self.state, first), first)
+            for offset, record in enumerate(records, first)
         ]
         made = self._folder / "compacted.tmp"
         with made.open("wb") as file:
@@ -242,8 +205,6 @@ class MetadataLog:
         for segment in others:
             files.delete_segment(segment.base_offset)
         self._open(inspect_metadata(self._directory), now_ms)
-        self.state = MetadataState()
-        self._read(files.path(oldest), self.log.segments[0].size)
 
     def close(self) -> None:
         """Everything is on the disk. Raises `AppendError`."""

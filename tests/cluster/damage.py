@@ -22,6 +22,7 @@ from quorate.codecs.api import OffsetCommitRequest, OffsetFetchRequest
 from quorate.codecs.api.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from quorate.codecs.api.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from quorate.codecs.batches import Batch, BatchRecord, encode_batch, read_batches
+from quorate.codecs.configs import ConfigResourceType
 from quorate.codecs.message import TRANSACTION_STATE
 from quorate.coordinator.errors import ApiError
 from quorate.coordinator.results import RequestContext
@@ -133,9 +134,9 @@ def facts(core: ClusterCore) -> dict[str, Any]:
     found: dict[str, Any] = {
         "cluster": core.cluster_id,
         "features": dict(core.features),
-        "groups": {name: dict(values) for name, values in core.group_settings.items()},
+        "groups": {name: dict(values) for name, values in core.state.group_configs.items()},
         "brokers": {one.id: one.rack for one in core.brokers.values()},
-        "producer ids": core.transactions.next_block,
+        "producer ids": core.state.next_producer_id,
         "topics": {
             topic.name: (topic.id, dict(topic.config), [one.replicas for one in topic.partitions])
             for topic in core.topics.values()
@@ -194,8 +195,8 @@ class Maker:
             self.core.create_topic(name, partitions=partitions, replicas=random.randint(1, 3), config=config)
         self.core.internal_topic(CONSUMER_OFFSETS)
         self.core.internal_topic(TRANSACTION_STATE)
-        self.core.topics[CONSUMER_OFFSETS].config["segment.bytes"] = "700"
-        self.core.settings_changed()
+        configs = {**self.core.topics[CONSUMER_OFFSETS].config, "segment.bytes": "700"}
+        self.core.change_configs(ConfigResourceType.TOPIC, CONSUMER_OFFSETS, configs)
 
     def play(self, steps: int) -> None:
         """Do things with it."""
@@ -267,10 +268,10 @@ class Maker:
 
     def change(self) -> None:
         """The cluster's metadata changes."""
-        self.core.group_settings[self.random.choice(GROUPS)] = {
-            "consumer.session.timeout.ms": str(self.random.randint(46_000, 59_000))
-        }
-        self.core.settings_changed()
+        timeout_ms = str(self.random.randint(46_000, 59_000))
+        self.core.change_configs(
+            ConfigResourceType.GROUP, self.random.choice(GROUPS), {"consumer.session.timeout.ms": timeout_ms}
+        )
 
     def compact(self) -> None:
         """What is to be compacted is, and what is old is deleted; and the checkpoints are written."""
@@ -283,10 +284,8 @@ class Maker:
     def leaders(self) -> None:
         """A broker stops, and comes back: another leader, another epoch."""
         broker = self.core.brokers[self.random.randint(1, 3)]
-        broker.serving = False
-        self.core.broker_changed()
-        broker.serving = True
-        self.core.broker_changed()
+        self.core.stop_broker(broker.id)
+        self.core.register(broker)
 
     def restart(self) -> None:
         """The cluster stops in order, and starts again."""

@@ -288,7 +288,7 @@ class Requests:
         return self.random.choice(((10**12, 0), (-1, -1), (10**12, 5)))
 
     def end_of(self, topic: str | None, topic_id: Uuid | None, partition: int) -> int:
-        found = self.core.partition(topic or topic_name(self.core, topic_id), partition)
+        found = self.core.state.partition(topic or topic_name(self.core, topic_id), partition)
         return found.log.next_offset if found is not None else 0
 
     # ---- batches

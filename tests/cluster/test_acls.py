@@ -137,25 +137,25 @@ def test_acls_survive_a_restart(tmp_path: Path) -> None:
     prefixed = entry(resource_name="o", resource_pattern_type=Pattern.PREFIXED, operation=Operation.WRITE)
     with running() as cluster:
         allow(cluster, entry(), prefixed)
-        before = dict(cluster.core.acls.by_id)
+        before = dict(cluster.core.state.acls.by_id)
         assert len(before) == 2
     with running() as cluster, Wire(port(cluster), user="admin") as wire:
-        assert cluster.core.acls.by_id == before
+        assert cluster.core.state.acls.by_id == before
         gone = DeleteAclsFilter(
             **{name: getattr(EVERY, name) for name in EVERY.__dataclass_fields__} | {"operation": Operation.READ}
         )
         (deleted,) = wire.ask(DeleteAclsRequest(filters=(gone,)), 3).filter_results
         assert [one.resource_name for one in deleted.matching_acls] == ["open"]
     with running() as cluster:
-        assert [one.name for one in cluster.core.acls.by_id.values()] == ["o"]
+        assert [one.name for one in cluster.core.state.acls.by_id.values()] == ["o"]
         allow(cluster, *(entry(resource_name=f"{number}") for number in range(10)))
-        assert len(cluster.core.acls.by_id) == 11
+        assert len(cluster.core.state.acls.by_id) == 11
 
 
 def test_the_same_acl_twice_is_one(guarded: EmbeddedCluster) -> None:
     allow(guarded, entry(), entry())
     allow(guarded, entry())
-    assert len(guarded.core.acls.by_id) == 1
+    assert len(guarded.core.state.acls.by_id) == 1
 
 
 # ---- what they do
@@ -316,5 +316,5 @@ def test_kafka_pythons_admin_client(guarded: EmbeddedCluster) -> None:
     found = admin.describe_acls(every)
     assert re.search("alice", repr(found))
     admin.delete_acls([every])
-    assert guarded.core.acls.by_id == {}
+    assert guarded.core.state.acls.by_id == {}
     admin.close()

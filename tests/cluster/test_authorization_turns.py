@@ -115,7 +115,7 @@ def allow(
             operation=Operation.ALL,
             permission=permission,
         )
-        cluster.call(lambda acl=acl: core.acls.add(core.new_uuid(), acl))
+        cluster.call(lambda acl=acl: core.state.acls.add(core.new_uuid(), acl))
 
 
 @pytest.mark.parametrize(

@@ -181,7 +181,7 @@ def test_changes_that_meet_lose_nothing_and_every_kill_can_be_recovered_from(
         other = second(meeting.core)
         while meeting.turn(other, kill=second in SECOND) or meeting.turn(one, kill=first in FIRST):
             pass
-        assert not meeting.core.changes.pending
+        assert not meeting.core.controller.changes.pending
         assert not meeting.core.notes
         meeting.core.data.release()  # type: ignore[union-attr]
         meeting.restarted(meeting.data)
@@ -320,12 +320,12 @@ def test_an_internal_topic_is_created_while_a_client_creates_or_deletes_it(
         work = change(core, CONSUMER_OFFSETS)
         for _ in range(before):
             next(work, None)
-        pending = core.changes.pending
+        pending = core.controller.changes.pending
         with monkeypatch.context() as patched, suppress(ApiError):
             if fails:
                 patched.setattr(PartitionLog, "append_own", no_room)
             core.internal_topic(CONSUMER_OFFSETS)
-        assert core.changes.pending == pending
+        assert core.controller.changes.pending == pending
         with suppress(StopIteration):
             at_once(work)
         assert fails or change is delete or CONSUMER_OFFSETS in core.topics

@@ -119,8 +119,8 @@ def test_records_have_the_time_of_day_as_it_was_set(kafka, clock):
 
 
 def test_what_cannot_be_written_is_told_again_when_the_clock_was_set_back(kafka, clock):
-    kafka.core._cannot_write("first")
-    kafka.core._cannot_write("at once")
+    kafka.core.logs._cannot_write("first")
+    kafka.core.logs._cannot_write("at once")
     clock.step(-HOUR_MS)
-    kafka.core._cannot_write("second")
+    kafka.core.logs._cannot_write("second")
     assert [note for note in kafka.core.notes if "broker" not in note] == ["first", "second"]

@@ -56,6 +56,7 @@ def clock() -> ManualClock:
 def broker(clock: ManualClock) -> Iterator[Broker]:
     made = EmbeddedCluster(clock=clock, seed=1)
     made.core.brokers[1].serving = True
+    made.core.register(made.core.brokers[1])
     yield made.core.brokers[1]
     assert made.core.failures == []
     made.core.close()

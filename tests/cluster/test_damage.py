@@ -119,7 +119,7 @@ def test_a_segment_that_is_missing_is_reported(
     begin(core)
     core.create_topic("t", partitions=1, replicas=1)
     core.internal_topic(CONSUMER_OFFSETS)
-    found = core.partition(partition[:-2], 0)
+    found = core.state.partition(partition[:-2], 0)
     assert found is not None
     for _ in range(4):
         found.log.append(batch(3), leader_epoch=found.leader_epoch, now_ms=0)

@@ -22,6 +22,7 @@ from quorate.codecs.api.broker.describe_producers import TopicRequest
 from quorate.codecs.api.broker.produce import PartitionProduceData, TopicProduceData
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches import BatchRecord, encode_batch
+from quorate.codecs.configs import ConfigResourceType
 from quorate.codecs.message import TRANSACTION_STATE
 from tests.cluster.conftest import QUICK
 from tests.cluster.wire import Wire
@@ -142,7 +143,7 @@ def test_log_directories_have_sizes_of_logs_and_room(wire: Wire, one: EmbeddedCl
 
 
 def test_what_has_settings_is_listed_by_type(wire: Wire, one: EmbeddedCluster) -> None:
-    one.call(lambda: one.core.group_settings.update(g={"consumer.session.timeout.ms": "50000"}))
+    one.call(lambda: one.core.change_configs(ConfigResourceType.GROUP, "g", {"consumer.session.timeout.ms": "50000"}))
 
     def names(version: int, *types: int) -> list[tuple[int, str]]:
         found = wire.ask(ListConfigResourcesRequest(resource_types=types), version)

@@ -51,7 +51,7 @@ def crash(core: ClusterCore) -> None:
 
 
 def log_of(core: ClusterCore, topic: str) -> PartitionLog:
-    partition = core.partition(topic, 0)
+    partition = core.state.partition(topic, 0)
     assert partition is not None
     return partition.log
 
@@ -338,23 +338,25 @@ def test_a_coordinator_whose_log_is_damaged_while_it_runs_is_none_and_does_not_f
 
 
 @pytest.mark.parametrize("end", ["stop", "checkpoint"])
-def test_a_config_that_there_was_no_room_to_write_down_is_written_once_there_is(
+def test_a_leader_that_there_was_no_room_to_write_down_is_written_once_there_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
     def full(*_: object) -> None:
         raise AppendError(ErrorCode.KAFKA_STORAGE_ERROR, "No space left on device")
 
     with opened(tmp_path) as core:
-        topic = core.create_topic("t", partitions=1, replicas=1)
+        (partition,) = core.create_topic("t", assignment=[[1, 2]]).partitions
         with monkeypatch.context() as patch:
             patch.setattr(PartitionLog, "append_own", full)
-            topic.config["retention.ms"] = "7"
-            core.settings_changed()
+            core.stop_broker(1)
+            if end == "checkpoint":
+                core.maintenance.checkpoint()
+        assert (partition.leader, partition.leader_epoch) == (2, 1)
         if end == "checkpoint":
             core.maintenance.checkpoint()
             crash(core)
     with opened(tmp_path) as core:
-        assert core.topics["t"].config == {"retention.ms": "7"}
+        assert core.topics["t"].partitions[0].leader_epoch == 2
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from quorate.cluster.log import PartitionLog
 from quorate.cluster.storage.log_files import LogFiles
 from quorate.cluster.storage.segment import LogSegment
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.configs import ConfigResourceType
 from quorate.coordinator.errors import ApiError
 from quorate.coordinator.log import AppendError
 from tests.cluster.test_log import batch
@@ -43,7 +44,7 @@ def test_topics_and_partitions_that_the_disk_has_no_room_for_are_refused(
     assert again.notes == []
 
 
-def test_metadata_that_could_not_be_written_is_with_the_next_change(
+def test_what_clients_change_is_refused_and_what_happens_to_brokers_is_written_with_the_next_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = ManualClock()
@@ -51,16 +52,23 @@ def test_metadata_that_could_not_be_written_is_with_the_next_change(
     topic = core.create_topic("old", partitions=1)
     with monkeypatch.context() as patched:
         patched.setattr(PartitionLog, "append_own", no_room)
-        topic.config["retention.ms"] = "7"
-        core.settings_changed()
-        core.brokers[2].serving = False
-        core.broker_changed()
+        for change in (
+            lambda: core.change_configs(ConfigResourceType.TOPIC, "old", {"retention.ms": "7"}),
+            lambda: core.change_features({}),
+            core.transactions.new_producer_id,
+        ):
+            with pytest.raises(ApiError):
+                change()
+        assert (topic.config, core.state.next_producer_id) == ({}, 0)
+        assert core.features
+        core.stop_broker(2)
         assert "No space left on device; free some space" in core.notes[-1]
+        assert not core.brokers[2].alive
     epoch = topic.partitions[0].leader_epoch
     core.create_topic("last", partitions=1)
     core.data.release()  # a crash
     again = quiet_core(tmp_path, clock)
-    assert {one.name: one.config for one in again.topics.values()} == {"old": {"retention.ms": "7"}, "last": {}}
+    assert {one.name: one.config for one in again.topics.values()} == {"old": {}, "last": {}}
     assert again.topics["old"].partitions[0].leader_epoch == epoch + 1
 
 

@@ -17,6 +17,7 @@ from quorate.cluster.storage.checksums import CHECKSUMS
 from quorate.cluster.storage.cleaning import clean
 from quorate.cluster.storage.retention import expire
 from quorate.codecs.batches import Batch, BatchRecord, encode_batch, read_batches
+from quorate.codecs.configs import ConfigResourceType
 from tests.cluster.damage import begin, core_of, crash
 from tests.cluster.test_damage import flip, log_path, refused
 from tests.cluster.test_log import batch
@@ -97,8 +98,7 @@ def test_a_topic_that_was_compacted_before_is_read_without_checksums(tmp_path: P
         pass
     left = [one.base_offset for one in log]
     assert left[0] > 0
-    core.topics["t"].config["cleanup.policy"] = "delete"
-    core.settings_changed()
+    core.change_configs(ConfigResourceType.TOPIC, "t", {"cleanup.policy": "delete"})
     crash(core)
     for path in tmp_path.glob(f"*/t-0/{CHECKSUMS}"):
         path.unlink()

@@ -21,8 +21,10 @@ import pytest
 from quorate.cluster import EmbeddedCluster, ManualClock, connection, groups, record_checks, turns
 from quorate.cluster.apis import ANSWERS, Context, produce
 from quorate.cluster.apis import groups as groups_api
+from quorate.cluster.controller.records import snapshot
+from quorate.cluster.controller.state import ClusterState
+from quorate.cluster.core import ClusterCore
 from quorate.cluster.log import PartitionLog
-from quorate.cluster.persistence import state_of
 from quorate.cluster.storage import metadata
 from quorate.cluster.turns import at_once
 from quorate.codecs import LogError
@@ -62,8 +64,10 @@ from quorate.codecs.api.join_group import JoinGroupRequestProtocol
 from quorate.codecs.api.leave_group import MemberIdentity
 from quorate.codecs.batches import BatchRecord, encode_batch, read_batches
 from quorate.codecs.batches.compression import compress
+from quorate.codecs.configs import ConfigResourceType
 from quorate.codecs.log import compaction
 from quorate.codecs.message import Message
+from quorate.codecs.metadata_records import decode_metadata
 from quorate.coordinator.image import MetadataDelta, MetadataImage
 from quorate.coordinator.results import RequestContext
 from tests.cluster.conftest import QUICK
@@ -97,6 +101,16 @@ def seen(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> Callable[
         return found
 
     return watch
+
+
+def assert_written(core: ClusterCore) -> None:
+    """The metadata log, read again, says what the cluster is."""
+    assert core.data is not None
+    read = ClusterState()
+    for stored in core.data.metadata.log:
+        for record in next(read_batches(stored.data)).records():  # type: ignore[union-attr]
+            read.replay(decode_metadata(record.value or b""))  # type: ignore[union-attr]
+    assert list(snapshot(read)) == list(snapshot(core.state))
 
 
 def new(name: str, partitions: int = 1) -> CreatableTopic:
@@ -169,29 +183,28 @@ def test_leaders_that_change_while_topics_are_encoded_are_written_down_as_they_a
 ) -> None:
     with EmbeddedCluster(brokers=2, properties=QUICK, data=tmp_path) as cluster:
         core = cluster.core
-        unwatched = metadata.TopicsChange.add
+        unwatched = metadata.MetadataBatch.add
         unwatched_turn = turns.Turns._next
         changes: list[int] = []
         encoded = [0]
 
-        def add(self: metadata.TopicsChange, record: Message) -> None:
+        def add(self: metadata.MetadataBatch, record: Message) -> None:
             unwatched(self, record)
-            encoded[0] += bool(core.changes.pending)
+            encoded[0] += bool(core.controller.changes.pending)
 
         def watched(self: turns.Turns) -> None:
             before = encoded[0]
             unwatched_turn(self)
-            if encoded[0] > before and core.changes.pending and len(changes) < times:
+            if encoded[0] > before and core.controller.changes.pending and len(changes) < times:
                 changes.append(encoded[0])
-                core.brokers[2].fenced = not core.brokers[2].fenced
-                core.broker_changed()
+                change = core.broker_control.fence if core.brokers[2].alive else core.broker_control.unfence
+                change(2)
 
-        monkeypatch.setattr(metadata.TopicsChange, "add", add)
+        monkeypatch.setattr(metadata.MetadataBatch, "add", add)
         monkeypatch.setattr(turns.Turns, "_next", watched)
 
         def check(why: str) -> None:
-            assert core.data is not None
-            assert core.data.metadata.state.topics == state_of(core, core.data).topics, why
+            assert_written(core)
             assert changes, why
             changes.clear()
 
@@ -238,8 +251,8 @@ def test_topics_follow_what_brokers_are_told_while_they_are_created(
     cluster: EmbeddedCluster, seen: Callable[[Callable[[], Any]], list[Any]]
 ) -> None:
     core = cluster.core
-    changes = iter([lambda: core.change_broker_settings(None, {"message.max.bytes": "1234"})])
-    seen(lambda: core._log_configs and not core.topics and next(changes, lambda: None)())
+    changes = iter([lambda: core.change_configs(ConfigResourceType.BROKER, "", {"message.max.bytes": "1234"})])
+    seen(lambda: core.logs._configured and not core.topics and next(changes, lambda: None)())
     with Wire(core.brokers[1].port) as wire:
         many = tuple(new(f"t{number}") for number in range(MANY))
         wire.ask(CreateTopicsRequest(topics=many, timeout_ms=1000), 7)
@@ -446,14 +459,14 @@ def test_a_broker_that_goes_takes_one_call_at_most_for_each_partition_that_it_le
     with EmbeddedCluster(brokers=2, properties=QUICK) as made:
         core = made.core
         made.call(lambda: core.create_topic("t", partitions=2_000))
-
-        def unregister() -> None:
-            core.brokers[2].registered = False
-            core.broker_changed()
-
-        calls, _ = calls_in(made, unregister)
+        fencing = core.broker_control.fencing(2, lambda: True)
+        calls = []
+        while core.brokers[2].alive:
+            calls.append(calls_in(made, lambda: next(fencing))[0])
         assert {one.leader for one in core.topics["t"].partitions} == {1, -1}
-        assert calls < 1_200
+        assert len(calls) > 10
+        assert calls[-1] < 1_200
+        made.call(lambda: at_once(fencing))
 
 
 @pytest.mark.parametrize("how", ["unregistered", "fenced", "heard of meanwhile"])
@@ -487,7 +500,7 @@ def test_a_broker_that_leaves_and_its_successors_change_at_the_same_moment(
                 assert wire.ask(UnregisterBrokerRequest(broker_id=2), 0).error_code == 0
         else:
             made.call(lambda: core.brokers[2].lose_controller(True))
-            eventually(lambda: looked and not core.changes.pending)
+            eventually(lambda: looked and not core.controller.changes.pending)
         before, after = (True, {1, 2}, 0), (False, {1}, 1)
         assert len(looked) > MANY
         assert [one for one in (before, after) if one in looked] == [
@@ -496,41 +509,56 @@ def test_a_broker_that_leaves_and_its_successors_change_at_the_same_moment(
         assert core.brokers[2].alive is (how == "heard of meanwhile")
         assert led() == ({1, 2} if how == "heard of meanwhile" else {1})
         if core.data is not None:
-            known = core.data.metadata.state
-            assert known.topics == state_of(core, core.data).topics
-            assert known.brokers.keys() == ({1} if how == "unregistered" else {1, 2})
+            assert_written(core)
+            assert core.state.brokers.keys() == ({1} if how == "unregistered" else {1, 2})
         assert not core.failures
 
 
-def test_a_broker_that_is_unregistered_on_a_full_disk_leaves_and_that_is_written_down_later(
-    tmp_path: Path, short_turns: None, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("asked", [True, False], ids=["unregistered", "fenced"])
+def test_a_broker_that_leaves_on_a_full_disk(
+    asked: bool, tmp_path: Path, short_turns: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A client's request is refused. A broker that is not heard of leaves all the same, and that is written later."""
     before = 0
-    while unregistered_without_room(tmp_path / f"{before}", before, monkeypatch):
+    while left_without_room(asked, tmp_path / f"{before}", before, monkeypatch):
         before += 1
     assert before > 5
 
 
-def unregistered_without_room(data: Path, before: int, monkeypatch: pytest.MonkeyPatch) -> bool:
+def left_without_room(asked: bool, data: Path, before: int, monkeypatch: pytest.MonkeyPatch) -> bool:
     """The disk is full after so many turns; returns whether it had that many."""
     core = quiet_core(data, ManualClock())
     for number in range(3):
         core.create_topic(f"t{number}", partitions=3, replicas=2)
+    leaders = led_by(core)
     context = Context(api_version=0, now_ms=0, client_id="", client_host="/127.0.0.1", connection=None)  # type: ignore[arg-type]
     request = UnregisterBrokerRequest(broker_id=2)
-    work: Any = ANSWERS[UnregisterBrokerRequest].function(core.brokers[1], request, context)
+    work: Any = (
+        ANSWERS[UnregisterBrokerRequest].function(core.brokers[1], request, context)
+        if asked
+        else core.broker_control.fencing(2, lambda: True)
+    )
     is_over = any(next(work, work) is work for _ in range(before))
     if not is_over:
         with monkeypatch.context() as patched:
             patched.setattr(PartitionLog, "append_own", no_room)
-            assert at_once(work).error_code == 0
-    assert {one.leader for topic in core.topics.values() for one in topic.partitions} == {1}
-    core.catch_up()
-    assert core.data is not None
-    assert core.data.metadata.state.topics == state_of(core, core.data).topics
-    assert core.data.metadata.state.brokers.keys() == {1}
+            response = at_once(work)
+        written = core.controller.next_offset == core.data.metadata.log.next_offset  # type: ignore[union-attr]
+        if asked and response.error_code:
+            assert response.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            assert written
+            assert led_by(core) == leaders == {1, 2}
+            core.close()
+            return True
+    assert led_by(core) == {1}
+    core.controller.write_pending()
+    assert_written(core)
     core.close()
     return not is_over
+
+
+def led_by(core: ClusterCore) -> set[int]:
+    return {one.leader for topic in core.topics.values() for one in topic.partitions}
 
 
 def test_configs_of_many_topics_are_written_down_in_turns(
@@ -560,7 +588,7 @@ def test_configs_of_many_topics_are_written_down_in_turns(
     assert len(encoded) == (0 if core.data is None else MANY)
     assert max(later - earlier for earlier, later in pairwise([*looked, len(encoded)])) <= 1
     if core.data is not None:
-        assert core.data.metadata.state.topics == state_of(core, core.data).topics
+        assert_written(core)
 
 
 def heartbeats(kind: type[Message], count: int) -> Iterator[Message]:
@@ -712,7 +740,7 @@ def test_a_cluster_that_stops_creates_all_topics_of_a_request_or_none() -> None:
         wire.send(CreateTopicsRequest(topics=tuple(new(f"t{number}") for number in range(500)), timeout_ms=1000), 7)
         eventually(lambda: core.turns._waiting or core.topics)
     assert len(core.topics) in (0, 500)
-    assert not core.changes.pending
+    assert not core.controller.changes.pending
 
 
 def test_a_large_batch_is_compacted_in_a_thread_and_its_damage_is_reported(

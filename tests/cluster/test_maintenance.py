@@ -9,6 +9,7 @@ from quorate.cluster import ManualClock
 from quorate.cluster.core import ClusterCore
 from quorate.cluster.log import PartitionLog
 from quorate.codecs.batches import BatchProblem, BatchRecord, encode_batch, read_batches
+from quorate.codecs.configs import ConfigResourceType
 from tests.cluster.test_restart import quiet_core
 
 HOUR_MS = 3_600_000
@@ -94,8 +95,7 @@ def test_settings_that_change_count_at_once(core: ClusterCore, clock: ManualCloc
     put(core, log, ("k", "v"))
     clock.advance(HOUR_MS)
     assert len(content(log)) == 1
-    core.topics["t"].config = {"retention.ms": "1000"}
-    core.settings_changed()
+    core.change_configs(ConfigResourceType.TOPIC, "t", {"retention.ms": "1000"})
     clock.advance(HOUR_MS)
     assert content(log) == []
 

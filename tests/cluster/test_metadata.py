@@ -1,21 +1,34 @@
-"""Records of `__cluster_metadata`: bytes and back, and states that differences lead to."""
-
-from dataclasses import replace
+"""Records of `__cluster_metadata`: bytes and back, and the state that they lead to."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.cluster.scram import Credential
-from quorate.cluster.storage.metadata_state import (
-    BrokerFacts,
-    MetadataState,
-    PartitionFacts,
-    TopicFacts,
-    difference,
+from quorate.cluster.controller.records import (
+    config_records,
+    credential_record,
+    feature_records,
+    quota_records,
+    registration_record,
+    snapshot,
+    topic_records,
 )
+from quorate.cluster.controller.state import BrokerRegistration, ClusterState
+from quorate.cluster.scram import Credential
+from quorate.cluster.topics import PartitionState, TopicState
 from quorate.codecs import DecodeError, Uuid
-from quorate.codecs.metadata_records import ConfigRecord, UnknownMetadata, decode_metadata, encode_metadata
+from quorate.codecs.configs import ConfigResourceType
+from quorate.codecs.message import Message
+from quorate.codecs.metadata_records import (
+    ConfigRecord,
+    PartitionChangeRecord,
+    ProducerIdsRecord,
+    RemoveTopicRecord,
+    UnknownMetadata,
+    UnregisterBrokerRecord,
+    decode_metadata,
+    encode_metadata,
+)
 
 VERSIONS = {
     "RegisterBrokerRecord": 3,
@@ -25,18 +38,12 @@ VERSIONS = {
 }
 
 texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=5)
-settings_ = st.dictionaries(texts, texts, max_size=3)
+configs = st.dictionaries(texts, texts, max_size=3)
 uuids = st.binary(min_size=16, max_size=16).map(Uuid)
 ids = st.lists(st.integers(0, 9), min_size=1, max_size=3, unique=True).map(tuple)
-partitions = st.builds(
-    PartitionFacts, replicas=ids, in_sync=ids, leader=st.integers(-1, 9), leader_epoch=st.integers(0, 5)
-)
-topics = st.builds(TopicFacts, name=texts, partitions=st.lists(partitions, max_size=4), config=settings_)
-brokers = st.builds(
-    BrokerFacts, rack=st.none() | texts, host=texts, port=st.integers(0, 65535), directory=uuids, fenced=st.booleans()
-)
-
-
+levels = st.dictionaries(texts, st.integers(1, 9), max_size=2)
+quotas = st.dictionaries(texts, st.floats(allow_nan=False), min_size=1, max_size=2)
+entities = st.frozensets(st.tuples(texts, st.none() | texts), min_size=1)
 credentials = st.builds(
     Credential,
     salt=st.binary(max_size=3),
@@ -44,55 +51,126 @@ credentials = st.builds(
     server_key=st.binary(max_size=3),
     iterations=st.integers(4096, 16384),
 )
+brokers = st.builds(
+    BrokerRegistration,
+    id=st.integers(0, 9),
+    rack=st.none() | texts,
+    host=texts,
+    port=st.integers(0, 65535),
+    directory=uuids,
+    fenced=st.booleans(),
+    epoch=st.integers(0, 99),
+)
 
 
-quotas = st.dictionaries(texts, st.floats(allow_nan=False), min_size=1, max_size=2)
+def through_bytes(records: list[Message]) -> list[Message]:
+    read = [decode_metadata(encode_metadata(one, VERSIONS.get(type(one).__name__, 0))) for one in records]
+    assert read == records
+    return read  # type: ignore[return-value]
 
 
-@st.composite
-def states(draw: st.DrawFn) -> MetadataState:
-    named = {topic.name: topic for topic in draw(st.lists(topics, max_size=4))}
-    return MetadataState(
-        features=draw(st.dictionaries(texts, st.integers(1, 9), max_size=2)),
-        brokers=draw(st.dictionaries(st.integers(0, 9), brokers, max_size=3)),
-        topics={draw(uuids): topic for topic in named.values()},
-        groups=draw(st.dictionaries(texts, settings_.filter(bool), max_size=2)),
-        next_producer_id=draw(st.integers(0, 9)),
-        quotas=draw(
-            st.dictionaries(st.frozensets(st.tuples(texts, st.none() | texts), min_size=1), quotas, max_size=2)
-        ),
-        credentials=draw(st.dictionaries(st.tuples(texts, st.integers(1, 2)), credentials, max_size=3)),
-    )
+def replayed(records: list[Message], state: ClusterState | None = None) -> ClusterState:
+    state = state or ClusterState()
+    for record in through_bytes(records):
+        state.replay(record)
+    return state
 
 
-def without_epochs(state: MetadataState) -> MetadataState:
-    return replace(state, brokers={number: replace(one, epoch=-1) for number, one in state.brokers.items()})
+def snapshot_of(state: ClusterState) -> list[Message]:
+    return list(snapshot(state))
 
 
-@given(first=states(), second=states(), data=st.data())
-def test_the_difference_of_two_states_leads_from_one_to_the_other_through_bytes(
-    first: MetadataState, second: MetadataState, data: st.DataObject
+@given(data=st.data())
+def test_a_snapshot_of_a_state_leads_to_it_through_bytes(data: st.DataObject) -> None:
+    draw = data.draw
+    records: list[Message] = list(feature_records({}, draw(levels)))
+    registered = {one.id: one for one in draw(st.lists(brokers, max_size=3))}
+    records += map(registration_record, registered.values())
+    names = draw(st.lists(texts, max_size=4, unique=True))
+    for name, topic_id in zip(names, draw(st.lists(uuids, min_size=4, max_size=4, unique=True)), strict=False):
+        topic = TopicState(name, topic_id, [], draw(configs))
+        topic.partitions = [
+            PartitionState(name, index, draw(ids), draw(ids), draw(st.integers(-1, 9)), draw(st.integers(0, 5)))
+            for index in range(draw(st.integers(0, 3)))
+        ]
+        records += topic_records(topic, registered)
+    for group, config in draw(st.dictionaries(texts, configs, max_size=2)).items():
+        records += config_records(ConfigResourceType.GROUP, group, {}, config)
+    for entity, values in draw(st.dictionaries(entities, quotas, max_size=2)).items():
+        records += quota_records(entity, {}, values)
+    for (user, mechanism), one in draw(
+        st.dictionaries(st.tuples(texts, st.integers(1, 2)), credentials, max_size=3)
+    ).items():
+        records.append(credential_record(user, mechanism, one))
+    records.append(ProducerIdsRecord(broker_id=min(registered, default=0), next_producer_id=draw(st.integers(1, 9))))
+    state = replayed(records)
+    assert snapshot_of(state) == sorted(records, key=snapshot_of(state).index)
+    assert snapshot_of(replayed(snapshot_of(state))) == snapshot_of(state)
+    assert state.partition_count == sum(len(topic.partitions) for topic in state.topics.values())
+
+
+@given(levels, levels, configs, configs, quotas, quotas)
+def test_the_records_of_a_change_lead_from_the_old_to_the_new(
+    old_levels: dict[str, int],
+    new_levels: dict[str, int],
+    old: dict[str, str],
+    new: dict[str, str],
+    old_quotas: dict[str, float],
+    new_quotas: dict[str, float],
 ) -> None:
-    for topic_id in first.topics:
-        second.topics.pop(topic_id, None)  # ids are not used again
-        if data.draw(st.booleans(), label="goes on"):
-            topic = first.topics[topic_id]
-            if topic.name in {one.name for one in second.topics.values()}:
-                continue
-            more = [*topic.partitions, *data.draw(st.lists(partitions, max_size=2))]
-            changed = [replace(one, leader_epoch=one.leader_epoch + data.draw(st.integers(0, 2))) for one in more]
-            second.topics[topic_id] = TopicFacts(topic.name, changed, data.draw(settings_))
-    state = MetadataState()
-    offset = 0
-    for wanted in (first, second):
-        records = list(difference(state, wanted, offset))
-        for record in records:
-            read = decode_metadata(encode_metadata(record, VERSIONS.get(type(record).__name__, 0)))
-            assert read == record
-            state.apply(read, offset)
-            offset += 1
-        assert without_epochs(state) == without_epochs(wanted)
-        assert not list(difference(state, wanted, offset))
+    entity = frozenset({("user", None)})
+    state = replayed(
+        [
+            *feature_records({}, old_levels),
+            *config_records(ConfigResourceType.GROUP, "g", {}, old),
+            *quota_records(entity, {}, old_quotas),
+        ]
+    )
+    changes = [
+        *feature_records(old_levels, new_levels),
+        *config_records(ConfigResourceType.GROUP, "g", old, new),
+        *quota_records(entity, old_quotas, new_quotas),
+    ]
+    replayed(changes, state)
+    assert (state.features, state.group_configs.get("g", {}), state.quotas[entity]) == (new_levels, new, new_quotas)
+    delta = state.take_delta()
+    assert delta.group_configs == ({"g"} if old or new else set())
+    assert delta.features is bool(old_levels or new_levels)
+
+
+def test_a_partition_changes_as_its_records_say_and_is_gone_with_its_topic() -> None:
+    topic_id = Uuid(b"t" * 16)
+    topic = TopicState("a.b", topic_id, [PartitionState("a.b", 0, (1, 2), (1, 2), 1, 4)])
+    state = replayed(list(topic_records(topic, {})))
+    assert state.same_metric_name("a_b") == {"a.b"}
+    assert state.take_delta().topics == {topic_id: state.topics["a.b"]}
+    (partition,) = state.topics["a.b"].partitions
+    replayed([PartitionChangeRecord(partition_id=0, topic_id=topic_id, isr=(2,), leader=2)], state)
+    assert (partition.replicas, partition.in_sync, partition.leader, partition.leader_epoch) == ((1, 2), (2,), 2, 5)
+    delta = state.take_delta()
+    assert (list(delta.led), list(delta.topics)) == ([topic_id], [])
+    replayed([PartitionChangeRecord(partition_id=0, topic_id=topic_id, replicas=(2, 3))], state)
+    assert (partition.replicas, partition.in_sync, partition.leader, partition.leader_epoch) == ((2, 3), (2,), 2, 5)
+    replayed(
+        [ConfigRecord(resource_type=ConfigResourceType.TOPIC, resource_name="a.b", name="retention.ms", value="1")],
+        state,
+    )
+    assert state.topics["a.b"].config == {"retention.ms": "1"}
+    assert state.has(partition)
+    state.take_delta()
+    replayed([RemoveTopicRecord(topic_id=topic_id)], state)
+    assert (state.topics, state.topics_by_id, state.partition_count) == ({}, {}, 0)
+    assert not state.same_metric_name("a_b")
+    assert not state.has(partition)
+    (removed,) = state.take_delta().removed
+    assert removed.partitions == [partition]
+    for record in (
+        RemoveTopicRecord(topic_id=topic_id),
+        PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=1),
+        UnregisterBrokerRecord(broker_id=1, broker_epoch=0),
+    ):
+        with pytest.raises(KeyError):
+            state.replay(record)
 
 
 def test_what_is_not_declared_comes_back_as_bytes_and_what_is_cut_off_is_refused() -> None:

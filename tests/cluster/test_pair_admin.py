@@ -210,7 +210,7 @@ def test_subscriptions_are_kept_in_the_metadata_log(tmp_path: Path) -> None:
             )
         wire.ask(altered("gone", ("metrics", DELETE, None), ("interval.ms", DELETE, None)), 1)
     with EmbeddedCluster(data=tmp_path) as cluster, Wire(cluster.core.brokers[1].port) as wire:
-        assert cluster.core.client_metrics == {"kept": {"metrics": "a", "interval.ms": "100"}}
+        assert cluster.core.state.client_metrics == {"kept": {"metrics": "a", "interval.ms": "100"}}
         (found,) = wire.ask(ListConfigResourcesRequest(), 0).config_resources
         assert found.resource_name == "kept"
 
@@ -304,8 +304,8 @@ def test_an_unregistered_broker_is_unknown_until_it_starts_again(tmp_path: Path)
             assert sorted(one.broker_id for one in known) == [1, 2]
             (topic,) = wire.ask(MetadataRequest(topics=None), 12).topics
             assert [(one.leader_id, one.replica_nodes) for one in topic.partitions] == [(1, (3, 1))]
-            assert 3 not in cluster.core.data.metadata.state.brokers
+            assert 3 not in cluster.core.state.brokers
             cluster.start_broker(3)
-            assert 3 in cluster.core.data.metadata.state.brokers
+            assert 3 in cluster.core.state.brokers
             known = wire.ask(DescribeClusterRequest(), 2).brokers
             assert sorted(one.broker_id for one in known) == [1, 2, 3]

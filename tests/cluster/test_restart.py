@@ -16,6 +16,7 @@ from quorate.cluster.coordinators import PartitionCoordinatorLog
 from quorate.cluster.core import ClusterCore
 from quorate.codecs import read_log
 from quorate.codecs.batches import Batch, BatchRecord, read_batches
+from quorate.codecs.configs import ConfigResourceType
 from quorate.codecs.message import CONSUMER_OFFSETS, TRANSACTION_STATE
 from quorate.coordinator import GroupCoordinatorShard, PartitionRuntime
 from quorate.coordinator.log import ColumnarLog
@@ -112,7 +113,7 @@ def test_clients_go_on_where_they_were_after_a_stop_and_after_a_crash(tmp_path: 
             fresh.produce("payments", b"later")
             assert fresh.flush(300) == 0
             assert not core.failures
-        assert core.transactions.next_block > 1000  # no producer id is given out twice
+        assert core.state.next_producer_id > 1000  # no producer id is given out twice
 
 
 def test_metadata_is_as_it_was(tmp_path: Path) -> None:
@@ -122,9 +123,8 @@ def test_metadata_is_as_it_was(tmp_path: Path) -> None:
     core.create_topic("gone", partitions=2)
     core.delete_topic("gone")
     core.add_partitions("a", 4)
-    core.group_settings["g"] = {"consumer.session.timeout.ms": "50000"}
-    core.topics["a"].config = {"segment.ms": "7000"}
-    core.settings_changed()
+    core.change_configs(ConfigResourceType.GROUP, "g", {"consumer.session.timeout.ms": "50000"})
+    core.change_configs(ConfigResourceType.TOPIC, "a", {"segment.ms": "7000"})
     partition = core.topics["a"].partitions[0]
     core.reassign(partition, [partition.replicas[1]])
     ids = [core.transactions.new_producer_id() for _ in range(1001)]
@@ -227,8 +227,7 @@ def test_metadata_that_grew_is_written_anew(tmp_path: Path, monkeypatch: pytest.
     core = quiet_core(tmp_path, clock)
     topic = core.create_topic("a", partitions=2)
     for number in range(300):
-        topic.config = {"retention.ms": str(number)}
-        core.settings_changed()
+        core.change_configs(ConfigResourceType.TOPIC, "a", {"retention.ms": str(number)})
     core.close()
     (path,) = (tmp_path / "controller" / "__cluster_metadata-0").glob("*.log")
     assert 0 < path.stat().st_size < 9_000  # 300 changes of some 90 bytes each are 27,000

@@ -111,7 +111,7 @@ def test_what_clients_changed_is_kept_without_passwords_and_what_was_given_is_th
     with EmbeddedCluster(security=ALICE, data=tmp_path) as cluster:
         change(cluster, upsertion("alice", "second"), upsertion("bob", "secret of bob"), upsertion("carol", "gone"))
         change(cluster, UserScramCredentialDeletion("carol", ScramMechanism.SCRAM_SHA_256))
-        cluster.call(lambda: cluster.core.credentials.remove("alice", 2))
+        cluster.call(lambda: cluster.core.credentials.withdraw("alice", 2))
     (segment,) = (tmp_path / "controller" / "__cluster_metadata-0").glob("*.log")
     kept = segment.read_bytes()
     assert b"bob" in kept

@@ -53,7 +53,7 @@ def test_requests_that_led_to_the_records_of_brokers_lead_to_the_same_here(captu
     newer = not captured.folder.parent.name.startswith("classic")
     clock = ManualClock()
     core = quiet_core(None, clock)
-    core.features["transaction.version"] = 2 if newer else 0
+    core.change_features({**core.features, "transaction.version": 2 if newer else 0})
     topic = core.internal_topic(TRANSACTION_STATE)
     theirs = states(captured)
     known: dict[str, Transaction] = {}

@@ -94,8 +94,7 @@ def test_the_next_leader_of_the_log_knows_what_the_last_one_knew() -> None:
     partition = core.transactions.partition_for("t")
     assert partition is not None
     was = partition.leader
-    core.brokers[was].serving = False
-    core.broker_changed()
+    core.stop_broker(was)
     assert partition.leader != was
     assert [one.transactional_id for one in core.transactions.led_by(partition.leader)] == ["t"]
     assert core.transactions.find("t") == before

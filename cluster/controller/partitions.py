@@ -1,0 +1,138 @@
+"""Partitions are added, and get other replicas and leaders (CreatePartitions, AlterPartitionReassignments, ElectLeaders)."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from quorate.cluster.controller.controller import Controller
+from quorate.cluster.controller.records import election_record, partition_record
+from quorate.cluster.controller.state import SAME_LEADER
+from quorate.cluster.controller.topics import TopicControl
+from quorate.cluster.log_manager import LogManager
+from quorate.cluster.storage.metadata import MetadataBatch
+from quorate.cluster.topics import NO_LEADER, Elections, PartitionState, TopicState, wake
+from quorate.cluster.turns import Work, at_once
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.message import Message
+from quorate.codecs.metadata_records import PartitionChangeRecord
+from quorate.coordinator.errors import ApiError
+
+__all__ = ["PartitionControl"]
+
+
+class PartitionControl:
+    """Partitions of topics that exist."""
+
+    def __init__(self, controller: Controller, logs: LogManager, topics: TopicControl) -> None:
+        self._controller = controller
+        self._state = controller.state
+        self._logs = logs
+        self._topics = topics
+
+    # ---- more of them
+
+    def add_partitions(
+        self,
+        name: str,
+        count: int,
+        assignment: Sequence[Sequence[int]] | None = None,
+        *,
+        only_check: bool = False,
+    ) -> None:
+        """Raise a topic's number of partitions at once. Raises `ApiError`."""
+        with self._controller.changes.at_once():
+            at_once(self.adding_partitions(name, count, assignment, only_check=only_check))
+
+    def adding_partitions(
+        self,
+        name: str,
+        count: int,
+        assignment: Sequence[Sequence[int]] | None = None,
+        *,
+        only_check: bool = False,
+    ) -> Work[None]:
+        """The same in turns: the new partitions exist from the same moment on."""
+        topic = self._state.topics.get(name)
+        if topic is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        have = len(topic.partitions)
+        if count <= have:
+            raise ApiError(ErrorCode.INVALID_PARTITIONS, f"{name} has {have} partitions; {count} would not be more")
+        if assignment is None:
+            chosen = self._topics.placed(count - have, len(topic.partitions[0].replicas))
+        else:
+            if len(assignment) != count - have:
+                raise ApiError(
+                    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                    f"{count - have} partitions are to be added, brokers are given for {len(assignment)}",
+                )
+            chosen = self._topics.check_assignment(assignment)
+        self._topics.check_room(count - have)
+        if only_check:
+            return
+        grown = replace(topic, partitions=list(topic.partitions))
+        added = yield from self._topics.new_partitions(grown, chosen)
+        try:
+            batch = yield from self._controller.preparing(lambda: self._adding(grown, added))
+            self._controller.commit(batch)
+        except (OSError, ApiError) as error:
+            yield from self._logs.dropping(topic, added)
+            if isinstance(error, ApiError):
+                raise
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror) from None
+
+    def _adding(self, grown: TopicState, added: Sequence[PartitionState]) -> Work[MetadataBatch]:
+        """Give new partitions leaders and logs; returns their records. Brokers may have come or gone while they were made."""
+        up, brokers = self._state.alive, self._state.brokers
+        for partition in added:
+            partition.elect(up)
+        yield from self._logs.preparing(grown, added)
+        return (yield from self._controller.encoding(partition_record(grown.id, one, brokers) for one in added))
+
+    # ---- replicas
+
+    def reassign(self, partition: PartitionState, brokers: Sequence[int] | None) -> None:
+        """Give a partition other replicas; it has them at once, as replicas share a log. Raises `ApiError`."""
+        with self._controller.changes.at_once():
+            self._reassign(partition, brokers)
+
+    def _reassign(self, partition: PartitionState, brokers: Sequence[int] | None) -> None:
+        if not self._state.has(partition):
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if brokers is None:
+            raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+        (replicas,) = self._topics.check_assignment([brokers])
+        before = partition.replicas
+        leader, in_sync = Elections(self._state.alive)[replicas, (), partition.leader]
+        change = PartitionChangeRecord(
+            partition_id=partition.index,
+            topic_id=self._state.topics[partition.topic].id,
+            isr=None if in_sync == partition.in_sync else in_sync,
+            leader=SAME_LEADER if leader == partition.leader else leader,
+            replicas=None if replicas == before else replicas,
+        )
+        data = self._logs.data
+        try:
+            if data is not None:
+                data.spread(partition.topic, partition.index, replicas)
+            self._controller.append([change])
+        except (OSError, ApiError) as error:
+            if data is not None:
+                data.not_spread(partition.topic, partition.index, [one for one in replicas if one not in before])
+            if isinstance(error, ApiError):
+                raise
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror) from None
+        if data is not None:
+            data.moved(partition.topic, partition.index, partition.replicas)
+        wake(partition)
+
+    # ---- leaders
+
+    def preferred_leader(self, partition: PartitionState) -> Message | None:
+        """The record of an election of the first replica; `None` if it leads. Raises `ApiError` if it is not up."""
+        up = self._state.alive
+        if partition.replicas[0] not in up:
+            raise ApiError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
+        election = Elections(up)[partition.replicas, partition.in_sync, NO_LEADER]
+        if election[0] == partition.leader:
+            return None
+        return election_record(self._state.topics[partition.topic].id, partition, election)
