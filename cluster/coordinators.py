@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic
 from quorate.cluster.clock import Handle
 from quorate.cluster.storage.file_log import blocks_of
 from quorate.cluster.topics import PartitionState
+from quorate.cluster.turns import turn_of_timers
 from quorate.codecs import CoordinatorRecord, LogError
 from quorate.codecs.batches import BatchProblem, read_batches
 from quorate.coordinator.log import StoredMarker, StoredRecord
@@ -155,6 +156,10 @@ class TopicHost(Generic[S]):
     def call_at(self, at_ms: int, action: Callable[[], object]) -> Handle:
         """Do something at a time."""
         return self.cluster.clock.call_at(at_ms, action)
+
+    def turn(self) -> Callable[[], bool]:
+        """A turn in which timers fire."""
+        return turn_of_timers()
 
     def run_work(
         self,

@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any, TypeVar
 
-__all__ = ["Aside", "Turns", "Work", "at_once", "collect_rarely", "each", "parts", "split"]
+__all__ = ["Aside", "Turns", "Work", "at_once", "collect_rarely", "each", "parts", "split", "turn_of_timers"]
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -25,6 +25,8 @@ _TURN_S = 0.01
 """How long one request may hold up all others. There is one such turn in each round of the loop, however many requests there are."""
 _SHORT_TURN_S = 0.002
 """The same while other large requests wait: many may come in one round."""
+_TIMERS_S = 0.05
+"""How long timers of a coordinator that are due at once may hold up all others, in CPU time: on a busy machine, what is small is done at once, too."""
 _ITEMS_AT_ONCE = 200
 
 
@@ -66,6 +68,12 @@ def each(items: Iterable[A], function: Callable[[A], B]) -> Work[tuple[B, ...]]:
         found.append(function(item))
         yield None
     return tuple(found)
+
+
+def turn_of_timers() -> Callable[[], bool]:
+    """Timers begin to fire: what this returns says whether they have for as long as they should."""
+    until = thread_time() + _TIMERS_S
+    return lambda: thread_time() > until
 
 
 def parts(items: Iterable[A]) -> Iterator[list[A]]:

@@ -91,6 +91,7 @@ class WriteEvent:
 
 _NOT_WRITTEN = "the coordinator could not write to its log"
 
+Turn = Callable[[], Callable[[], bool]]
 RunWork = Callable[[Generator[None, None, None], Callable[[], None]], bool]
 
 
@@ -106,6 +107,10 @@ class PartitionRuntime(Generic[S]):
 
     `on_event`: is told of everything that was written, or could not be. `run_tasks_at_once`: whether what a shard leaves for later (`Shard.tasks`)
     is done right after what left it. `run_work`: does the long part of that (`Task.work`) and calls what follows; returns whether both were at once.
+
+    `turn`: is called when timers begin to fire; what it returns says, after each, whether those that are due as well have to wait, so that others are
+    served. Then the runtime `is_late`, and fires none until its host says that it is not. A heartbeat may come before the end of its member's session
+    then, as in Kafka, where both are events in one queue.
     """
 
     def __init__(
@@ -117,6 +122,7 @@ class PartitionRuntime(Generic[S]):
         on_event: Callable[[WriteEvent], None] | None = None,
         run_tasks_at_once: bool = True,
         run_work: RunWork | None = None,
+        turn: Turn = lambda: lambda: False,
     ) -> None:
         self.shard = shard
         self.log = log
@@ -125,6 +131,8 @@ class PartitionRuntime(Generic[S]):
         self._run_work = run_work or _at_once
         self._working: Task | None = None
         self._on_event = on_event
+        self.is_late = False
+        self._turn = turn
 
     def load(self) -> None:
         """Replay the log, and do what a coordinator does then: sessions start anew. A log that has columns is replayed by these, with the same result."""
@@ -208,15 +216,14 @@ class PartitionRuntime(Generic[S]):
 
     def advance(self, to_ms: int) -> int:
         """Move the clock, firing each timer at its time; returns how many fired."""
-        self.settle()
-        fired = 0
-        while (at_ms := self.shard.timers.next_at_ms()) is not None and at_ms <= to_ms:
-            self.now_ms = max(self.now_ms, at_ms)
-            timer = self.shard.timers.next_due(self.now_ms)
-            assert timer is not None
-            fired += 1
-            self._fire(timer)
-            fired += self.settle()
+        is_over = self._turn()
+        fired = self.settle(is_over)
+        while not self.is_late and self.shard.timers.is_due(to_ms):
+            if fired and is_over():
+                self.is_late = True
+                break
+            self.now_ms = max(self.now_ms, self.shard.timers.next_at_ms() or 0)
+            fired += self.settle(is_over)
         self.now_ms = max(self.now_ms, to_ms)
         return fired
 
@@ -259,17 +266,19 @@ class PartitionRuntime(Generic[S]):
         self.shard.tasks.popleft()
         return True
 
-    def settle(self) -> int:
-        """What happens without the clock moving: tasks, then timers that are due already. Returns how many timers fired."""
+    def settle(self, is_over: Callable[[], bool] | None = None) -> int:
+        """What happens without the clock moving: tasks, then timers that are due already. Returns how many timers fired. `is_over`: says whether the turn is."""
         fired = 0
         while True:
             if self.run_tasks_at_once:
                 self.run_tasks()
-            timer = self.shard.timers.next_due(self.now_ms)
+            timer = None if self.is_late else self.shard.timers.next_due(self.now_ms)
             if timer is None:
                 return fired
             fired += 1
+            is_over = is_over or self._turn()
             self._fire(timer)
+            self.is_late = is_over() and self.shard.timers.is_due(self.now_ms)
 
     def _fire(self, timer: Timer) -> None:
         name = f"Timeout(key={timer.key})"

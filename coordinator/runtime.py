@@ -64,6 +64,9 @@ class Host(Protocol[P, S_co]):
     def call_at(self, at_ms: int, action: Callable[[], object]) -> _Handle:
         """Do something at a time."""
 
+    def turn(self) -> Callable[[], bool]:
+        """Timers fire, and nobody else is served meanwhile: what this returns says whether that has been long enough."""
+
     def run_work(
         self,
         work: Generator[None, None, None],
@@ -126,6 +129,7 @@ class CoordinatorRuntime(Generic[P, S]):
             host.log(partition),
             now_ms=host.now_ms(),
             run_work=lambda work, then: self._run_work(partition.index, work, then),
+            turn=host.turn,
         )
         running = Coordinator(partition, runtime, partition.leader_epoch, host.stepped_ms())
         try:
@@ -175,7 +179,7 @@ class CoordinatorRuntime(Generic[P, S]):
         if running.stepped_ms != self._host.stepped_ms():
             self._step(running)
         least_ms = runtime.shard.timers.none_before_ms()
-        if least_ms is not None and least_ms <= now_ms:
+        if least_ms is not None and least_ms <= now_ms and not runtime.is_late:
             runtime.advance(now_ms)
         elif now_ms > runtime.now_ms:
             runtime.now_ms = now_ms
@@ -247,6 +251,7 @@ class CoordinatorRuntime(Generic[P, S]):
 
     def _due(self, running: Coordinator[S]) -> None:
         running.timer = running.timer_at_ms = None
+        running.runtime.is_late = False
         self._advance(running)
         self._set_timer(running)
 

@@ -100,6 +100,10 @@ class Timers:
         timer = self._first(None)
         return None if timer is None else timer.at_ms
 
+    def is_due(self, now_ms: int) -> bool:
+        """Whether a timer is due."""
+        return self._first(now_ms) is not None
+
     def none_before_ms(self) -> int | None:
         """No timer is due before this; `None` without timers. What `next_at_ms` would have to look for is passed over."""
         return self._queue[0][0] if self._queue else None

@@ -26,3 +26,4 @@ def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each part of a large request is a turn of its own, whatever the machine."""
     monkeypatch.setattr(turns, "_TURN_S", -1)
     monkeypatch.setattr(turns, "_SHORT_TURN_S", -1)
+    monkeypatch.setattr(turns, "_TIMERS_S", -1)
