@@ -1,4 +1,4 @@
-"""What a partition's log heeds of its topic's settings, as numbers."""
+"""The configs of a topic that its partitions' logs follow, as numbers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ NEVER = 0x7FFF_FFFF_FFFF_FFFF
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """Kafka's settings of a topic, with Kafka's defaults; -1 in `retention_ms` and `retention_bytes` keeps everything.
+    """A topic's configs, with Kafka's defaults; -1 in `retention_ms` and `retention_bytes` keeps everything.
 
     `flush_messages`, `flush_ms`: after so many records, or so long after one, what was written is brought to the disk (`fsync`).
     """
@@ -36,7 +36,7 @@ class LogConfig:
 
     @classmethod
     def of(cls, settings: Settings, config: Mapping[str, str], broker: int | None = None) -> "LogConfig":
-        """From a topic's settings and those of the broker that leads, which were checked when they were given."""
+        """From a topic's configs and those of the broker that leads, which were checked when they were given."""
 
         def setting(name: str) -> str:
             return settings.of_topic(name, config, broker).strip()

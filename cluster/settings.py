@@ -1,6 +1,6 @@
 """Configs of the brokers, and topics' configs behind which they stand: Kafka's by name with the defaults of its release, and quorate's own."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -38,6 +38,8 @@ class Settings:
     properties: dict[str, str]
     coordinator: CoordinatorConfig
     changed: dict[int | None, dict[str, str]] = field(default_factory=dict)
+    _keys: dict[int, Mapping[str, ConfigKey]] = field(default_factory=dict, init=False, repr=False)
+    _keys_version: KafkaVersion | None = field(default=None, init=False, repr=False)
 
     @classmethod
     def of(cls, properties: Mapping[str, Any]) -> "Settings":
@@ -68,7 +70,15 @@ class Settings:
 
     def keys(self, resource: int) -> Mapping[str, ConfigKey]:
         """The configs that a type of resource (`ConfigResourceType`) has in that release."""
-        return config_keys(resource, self.kafka_version)
+        version = self.coordinator.kafka_version
+        if (
+            version is not self._keys_version
+        ):  # asked for with each batch that is produced: a version's hash would take as long as the rest
+            self._keys_version, self._keys = version, {}
+        known = self._keys.get(resource)
+        if known is None:
+            known = self._keys[resource] = config_keys(resource, version)
+        return known
 
     def effective(self, name: str, broker: int | None = None) -> str | None:
         """A broker's value, which is the release's default where none was given; `None` where there is neither."""
@@ -79,8 +89,11 @@ class Settings:
         return None if key is None else key.default
 
     def given(self, name: str, broker: int | None = None) -> str | None:
-        """What was given for a broker's config, in the order in which that counts: for the broker alone or for all while they run, or at the start."""
-        return next((values[name] for values in self._sources(broker) if name in values), None)
+        """What was given for a broker's config, in the order in which that counts (KIP-226): for the broker alone or for all while they run, or at the start."""
+        if not self.changed:
+            return self.properties.get(name)
+        sources = (self.changed.get(broker, {}), self.changed.get(ALL, {}), self.properties)
+        return next((values[name] for values in sources if name in values), None)
 
     def get(self, name: str, broker: int | None = None) -> str:
         """A broker's value, empty where there is none; of no broker in particular without `broker`."""
@@ -93,12 +106,6 @@ class Settings:
     def truth(self, name: str, broker: int | None = None) -> bool:
         """A broker's config that is true or false."""
         return self.get(name, broker).strip().lower() == "true"
-
-    def _sources(self, broker: int | None) -> Iterable[Mapping[str, str]]:
-        """Where configs of a broker come from, first what counts first (KIP-226)."""
-        if not self.changed:
-            return (self.properties,)
-        return (self.changed.get(broker, {}), self.changed.get(ALL, {}), self.properties)
 
     def of_topic(self, name: str, config: Mapping[str, str], broker: int | None = None) -> str:
         """A topic's config: its own, else that of the broker that leads."""
