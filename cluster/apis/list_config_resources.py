@@ -1,4 +1,4 @@
-"""ListConfigResources v0–1: what has settings, by type (KIP-1142). Version 0 lists client metrics only (KIP-714)."""
+"""ListConfigResources v0–1: what has configs, by type (KIP-1142). Version 0 lists client metrics only (KIP-714)."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -7,6 +7,7 @@ from quorate.cluster.apis import Context, answers
 from quorate.codecs.api.broker import ListConfigResourcesRequest, ListConfigResourcesResponse
 from quorate.codecs.api.broker.list_config_resources import ConfigResource
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.configs import ConfigResourceType
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
@@ -19,15 +20,17 @@ def _brokers(cluster: "ClusterCore") -> Iterable[str]:
     return [str(one.id) for one in cluster.state.brokers.values() if one.alive]
 
 
+_METRICS = ConfigResourceType.CLIENT_METRICS
 _TYPES: dict[int, Callable[["ClusterCore"], Iterable[str]]] = {
-    32: lambda cluster: [name for name, settings in cluster.state.group_configs.items() if settings],
-    16: lambda cluster: cluster.state.client_metrics,
-    8: _brokers,
-    4: _brokers,
-    2: lambda cluster: cluster.topics,
+    ConfigResourceType.GROUP: lambda cluster: [
+        name for name, configs in cluster.state.group_configs.items() if configs
+    ],
+    _METRICS: lambda cluster: cluster.state.client_metrics,
+    ConfigResourceType.BROKER_LOGGER: _brokers,
+    ConfigResourceType.BROKER: _brokers,
+    ConfigResourceType.TOPIC: lambda cluster: cluster.topics,
 }
-"""Types of resources, in the order of Kafka's answer: groups, client metrics, loggers of brokers, brokers, topics."""
-_CLIENT_METRICS = 16
+"""Types of resources, in the order of Kafka's response, and the names of those that there are."""
 
 
 @answers(ListConfigResourcesRequest)
@@ -35,7 +38,7 @@ def list_config_resources(
     broker: "Broker", request: ListConfigResourcesRequest, context: Context
 ) -> ListConfigResourcesResponse:
     """Tell the names of the resources of some types, or of all."""
-    known = _TYPES if context.api_version >= 1 else {_CLIENT_METRICS: _TYPES[_CLIENT_METRICS]}
+    known = _TYPES if context.api_version >= 1 else {_METRICS: _TYPES[_METRICS]}
     wanted = request.resource_types or tuple(known)
     if any(one not in known for one in wanted):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
