@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from contextlib import ExitStack, closing
+from types import FunctionType
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
@@ -245,6 +246,12 @@ def test_two_starts_at_one_instant_are_one_lab_as_the_first_wants_it(labs, monke
     assert EmbeddedLab.remove("lab")
     with ExitStack() as stack:  # a file that is there, and nobody holds, keeps nobody away
         assert stack.enter_context(embedded_lab._only_starter(lab_folder("lab"))) > 0
+
+
+def test_what_a_lab_calls_in_its_process_is_what_that_takes():
+    own = vars(EmbeddedLab).items()
+    called = {name for name, found in own if isinstance(found, FunctionType) and hasattr(found, "__wrapped__")}
+    assert called | {"brokers", "copy_segments"} == embedded_lab_process._READ | embedded_lab_process._CHANGE
 
 
 def test_who_asks_whether_a_lab_lives_is_not_taken_for_it(labs):

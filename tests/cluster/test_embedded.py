@@ -1,0 +1,76 @@
+"""An embedded cluster as its owner has it: in a thread, in a loop, in racks by turns."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from quorate.cluster import ClusterError, EmbeddedCluster
+from quorate.codecs import CONSUMER_OFFSETS
+
+
+@pytest.mark.parametrize(
+    ("options", "racks"),
+    [
+        ({}, [None]),
+        ({"brokers": 2}, [None, None]),
+        ({"racks": ["a", "b"]}, ["a", "b"]),
+        ({"brokers": 3, "racks": ["a", "b"]}, ["a", "b", "a"]),
+        ({"brokers": 1, "racks": ["a", "b"]}, ["a"]),
+        ({"racks": ["a", ""]}, ["a", None]),
+    ],
+)
+def test_brokers_are_in_racks_by_turns(options: dict[str, object], racks: list[str | None]) -> None:
+    made: Callable[..., EmbeddedCluster] = EmbeddedCluster
+    assert [broker.rack for broker in made(**options).brokers] == racks
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"brokers": 0}, "a cluster has at least one broker"),
+        ({"brokers": 2, "ports": [9092]}, "1 ports for 2 brokers; give one for each"),
+    ],
+)
+def test_numbers_that_do_not_go_together_are_refused(options: dict[str, object], complaint: str) -> None:
+    made: Callable[..., EmbeddedCluster] = EmbeddedCluster
+    with pytest.raises(ClusterError, match=complaint):
+        made(**options)
+
+
+def test_a_cluster_that_runs_is_entered_again_and_closed_once() -> None:
+    with EmbeddedCluster() as cluster:
+        with cluster as same:
+            assert same is cluster
+            assert cluster.brokers[0].state == "running"
+        assert cluster.brokers[0].state == "stopped"
+
+
+def test_a_group_that_was_never_there_has_a_coordinator() -> None:
+    with EmbeddedCluster(brokers=2) as cluster:
+        assert CONSUMER_OFFSETS not in cluster.admin.list_topics()
+        assert cluster.coordinator_of("g") in (1, 2)
+
+
+def test_in_its_own_loop_a_cluster_does_not_wait_for_itself_and_other_threads_wait_for_it() -> None:
+    async def run() -> None:
+        async with EmbeddedCluster(brokers=2) as cluster:
+            with pytest.raises(ClusterError, match=r"await asyncio\.to_thread"):
+                cluster.create_topic("orders")
+            with pytest.raises(ClusterError, match=r"await start_broker_async\(2\)"):
+                cluster.start_broker(2)
+            await asyncio.to_thread(cluster.create_topic, "orders", partitions=3)
+            assert len(cluster.core.topics["orders"].partitions) == 3
+            cluster.stop_broker(1)
+            await asyncio.to_thread(cluster.start_broker, 1, rack="b")
+            assert [(broker.rack, broker.state) for broker in cluster.brokers] == [("b", "running"), (None, "running")]
+
+    asyncio.run(run())
+
+
+def test_what_clients_are_to_trust_is_gone_with_the_cluster() -> None:
+    with EmbeddedCluster(security="SSL") as cluster:
+        assert cluster.certificate is not None
+        assert cluster.certificate.startswith("-----BEGIN CERTIFICATE-----")
+    with pytest.raises(FileNotFoundError):
+        _ = cluster.certificate
