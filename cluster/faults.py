@@ -1,11 +1,12 @@
 """Faults, as values: what shall go wrong, for which requests, how often. Every request is remembered, so that a test can ask what happened.
 
-cluster.faults.add(Error(ErrorCode.NOT_COORDINATOR), api="Heartbeat", client_id="a", times=2)
+kafka.faults.add(Error(ErrorCode.NOT_COORDINATOR), api="Heartbeat", client_id="a", times=2)
 """
 
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -58,15 +59,9 @@ class Delay:
     delay_ms: int
 
     def happen(self, broker: "Broker", connection: "Connection", header: "Header", request: Message) -> None:
-        """Wait, then go on."""
-
-        def later() -> None:
-            if connection.open:
-                broker.handle(connection, header, request)
-                connection.go_on()
-
+        """Wait, then handle the request."""
         clock = broker.cluster.clock
-        clock.call_at(clock.now_ms() + self.delay_ms, later)
+        clock.call_at(clock.now_ms() + self.delay_ms, partial(_resume, broker, connection, header, request))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +98,10 @@ class WaitFor:
     client_id: str | None = None
 
     def happen(self, broker: "Broker", connection: "Connection", header: "Header", request: Message) -> None:
-        """Wait, then go on."""
-
-        def later() -> None:
-            if connection.open:
-                broker.handle(connection, header, request)
-                connection.go_on()
-
+        """Wait, then handle the request."""
         faults = broker.cluster.faults
         rule = Rule(self, api=self.api, broker=self.broker, client_id=self.client_id)
-        faults.when(rule, later)
+        faults.when(rule, partial(_resume, broker, connection, header, request))
         connection.on_lost = lambda: faults.forget(rule)
 
 
@@ -122,6 +111,13 @@ class Silence:
 
     def happen(self, broker: "Broker", connection: "Connection", header: "Header", request: Message) -> None:
         """Do nothing: the connection stays busy."""
+
+
+def _resume(broker: "Broker", connection: "Connection", header: "Header", request: Message) -> None:
+    """Handle a request that was held back, unless its client is gone, and those behind it."""
+    if connection.open:
+        broker.handle(connection, header, request)
+        connection.go_on()
 
 
 def _damaged(message: Any) -> Any:

@@ -29,7 +29,7 @@ from quorate.cluster.errors import ClusterError
 from quorate.cluster.interface import BrokerInfo, Cluster
 from quorate.cluster.waiting import wait_for
 from quorate.codecs import CONSUMER_OFFSETS
-from quorate.integration.plan import Plan
+from quorate.integration.plan import ClusterPlan
 
 __all__ = [
     "BEING_STARTED",
@@ -85,7 +85,7 @@ def is_alive(name: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LabPlan(Plan):
+class LabPlan(ClusterPlan):
     """What a lab was asked for. `racks_now`, `version_now`: what has become of it, which a process that starts it again goes on with."""
 
     password: str | None = None

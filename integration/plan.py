@@ -1,16 +1,16 @@
-"""`Plan`: what a cluster was asked for when it was first started. It stays the same from start to start, and is kept as JSON."""
+"""`ClusterPlan`: what a cluster was asked for when it was first started. It stays the same from start to start, and is kept as JSON."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-__all__ = ["Plan"]
+__all__ = ["ClusterPlan"]
 
 _BY_BROKER = frozenset({"ports", "racks", "racks_now", "disk_mb"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ClusterPlan:
     """`racks`, `ports`: by broker, as it was first started; `controllers`: nodes that are controllers only; `image`: of containers, as asked for."""
 
     version: str

@@ -16,7 +16,7 @@ from quorate.integration.containers.engine import Session, engine, engine_errors
 from quorate.integration.containers.images import DEFAULT_VERSION, IMAGE_VARIABLE, name_image, resolve_image
 from quorate.integration.containers.lab import check_name, find_lab, lab_labels, lab_ports
 from quorate.integration.containers.node import Node
-from quorate.integration.containers.plan import CLIENT_PORT, DATA, ClusterPlan
+from quorate.integration.containers.plan import CLIENT_PORT, DATA, ContainersPlan
 from quorate.integration.containers.ports import free_ports
 from quorate.integration.containers.readiness import ObservedCluster
 from quorate.integration.containers.security import Credentials
@@ -60,7 +60,7 @@ class KafkaCluster(ObservedCluster):
         chosen = resolve_image(version, image, on_progress)
         if lab is not None:
             check_name(lab)
-        plan = ClusterPlan.make(
+        plan = ContainersPlan.make(
             brokers=brokers,
             racks=racks,
             version=version,
@@ -111,7 +111,7 @@ class KafkaCluster(ObservedCluster):
 
     def _set_up(
         self,
-        plan: ClusterPlan,
+        plan: ContainersPlan,
         session: Session,
         credentials: Credentials | None,
         timeout_ms: int,
@@ -180,7 +180,7 @@ class KafkaCluster(ObservedCluster):
     # What is there
 
     @property
-    def plan(self) -> ClusterPlan:
+    def plan(self) -> ContainersPlan:
         """What it was started as."""
         return self._plan
 

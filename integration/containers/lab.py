@@ -1,6 +1,6 @@
 """Clusters that outlive the process that started them, found again by what the engine knows: no file tells of them.
 
-A lab is everything that carries the label LAB with its name. What stays the same (`ClusterPlan`, credentials) is in labels of its network; what may change, a broker's
+A lab is everything that carries the label LAB with its name. What stays the same (`ContainersPlan`, credentials) is in labels of its network; what may change, a broker's
 rack and version, in labels of its container.
 """
 
@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from quorate.cluster.errors import ClusterError
 from quorate.integration.containers.engine import LAB, engine, remove_labelled
-from quorate.integration.containers.plan import ClusterPlan
+from quorate.integration.containers.plan import ContainersPlan
 from quorate.integration.containers.security import Credentials
 from quorate.integration.embedded_lab import check_lab_name
 
@@ -39,7 +39,7 @@ def lab_names() -> list[str]:
     return sorted({found[LAB] for found in labels if LAB in found})
 
 
-def lab_labels(plan: ClusterPlan, credentials: Credentials | None) -> dict[str, str]:
+def lab_labels(plan: ContainersPlan, credentials: Credentials | None) -> dict[str, str]:
     """Labels of a cluster's network, by which `find_lab` knows all of it again."""
     facts = {} if credentials is None else {_CREDENTIALS: json.dumps(credentials.facts)}
     return {_PLAN: json.dumps(plan.to_json()), **facts}
@@ -54,7 +54,7 @@ def lab_ports() -> set[int]:
     return found
 
 
-def find_lab(name: str) -> tuple[ClusterPlan, Credentials | None]:
+def find_lab(name: str) -> tuple[ContainersPlan, Credentials | None]:
     """What a lab consists of. Raises `ClusterError` if there is no such lab, not all of it, or one that an older quorate has started."""
     networks = engine().networks.list(filters={"label": f"{LAB}={name}"})
     labels = [network.attrs["Labels"] for network in networks if _PLAN in network.attrs["Labels"]]
@@ -78,8 +78,8 @@ def find_lab(name: str) -> tuple[ClusterPlan, Credentials | None]:
         ) from None
 
 
-def _plan(labels: Mapping[str, str]) -> ClusterPlan:
-    return ClusterPlan.from_json(json.loads(labels[_PLAN]))
+def _plan(labels: Mapping[str, str]) -> ContainersPlan:
+    return ContainersPlan.from_json(json.loads(labels[_PLAN]))
 
 
 def remove_lab(name: str) -> bool:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Self
 
 from quorate.cluster.interface import TEST_PROPERTIES, racks_by_turns
-from quorate.integration.plan import Plan
+from quorate.integration.plan import ClusterPlan
 
-__all__ = ["CLIENT_PORT", "DATA", "ClusterPlan"]
+__all__ = ["CLIENT_PORT", "DATA", "ContainersPlan"]
 
 CLIENT_PORT = 9092
 """Where a broker listens, in its container, for clients on this host."""
@@ -34,7 +34,7 @@ _DEFAULTS: Mapping[str, object] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterPlan(Plan):
+class ContainersPlan(ClusterPlan):
     """What a cluster in containers consists of. `disk_mb`: broker → size of its disk, where that is limited."""
 
     heap_mb: int

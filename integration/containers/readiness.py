@@ -14,7 +14,7 @@ from quorate.cluster.interface import BrokerInfo, Cluster
 from quorate.cluster.waiting import wait_for
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.integration.containers.node import Node
-from quorate.integration.containers.plan import ClusterPlan
+from quorate.integration.containers.plan import ContainersPlan
 from quorate.integration.containers.ports import accepts
 
 __all__ = ["ObservedCluster"]
@@ -23,7 +23,7 @@ __all__ = ["ObservedCluster"]
 class ObservedCluster(Cluster, ABC):
     """A cluster whose brokers are nodes: which there are, and waiting for them."""
 
-    _plan: ClusterPlan
+    _plan: ContainersPlan
     _nodes: dict[int, Node]
     _tell: Callable[[str], None]
 

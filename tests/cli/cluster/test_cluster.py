@@ -15,13 +15,13 @@ from quorate.cluster.errors import ClusterError
 from quorate.cluster.interface import BrokerInfo
 from quorate.integration.containers.engine import engine
 from quorate.integration.containers.images import resolve_image
-from quorate.integration.containers.plan import ClusterPlan
+from quorate.integration.containers.plan import ContainersPlan
 from quorate.integration.survey import Survey
 from tests.cli.test_process import imported_by
 
 
 def plan(**changed):
-    made = ClusterPlan.make(
+    made = ContainersPlan.make(
         brokers=3,
         racks=["a", "b", None],
         version="4.3.1",
@@ -332,4 +332,4 @@ def test_the_list_has_labs_and_what_is_left_of_some():
 
 def test_a_plan_survives_being_a_label():
     made = plan(controllers=(101, 102), image="my/kafka:{version}", secure=True)
-    assert ClusterPlan.from_json(json.loads(json.dumps(made.to_json()))) == made
+    assert ContainersPlan.from_json(json.loads(json.dumps(made.to_json()))) == made
