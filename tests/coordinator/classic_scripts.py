@@ -30,24 +30,24 @@ class NamedDuel(Duel):
         self.script: list[Answer] = []
         self.ids: dict[str, str] = {}
         self.rereads = rereads
-        self._removed = False  # whether an empty consumer group has gone without a record
+        self._unwritten = False  # whether an empty consumer group has gone, or a group has come, without a record
 
     def op(self, op: str, *, names: str | None = None, **fields: Any) -> Answer:
         """Ask both. `names`: what is to be called whom this line makes up."""
         self.script.append({"op": op, **({"names": names} if names else {}), **fields})
         asked = re.sub(r"\$\d+", lambda found: self.ids.get(found[0], found[0]), json.dumps(fields))
-        log, before = self.ours.log, self._consumer_groups()
+        log, before, known = self.ours.log, self._consumer_groups(), set(self.ours.shard.state.groups)
         fails = op != "failNextAppend" and log.fail_next is not None
         kafka = super().op(op, **json.loads(asked))
         if names and self.made_up:
             self.ids[names] = self.made_up[0]
         after = self._consumer_groups()
         if op == "reload":
-            self._removed = False
-        elif before - after and not kafka.get("records"):
-            self._removed = True
+            self._unwritten = False
+        elif (before - after or set(self.ours.shard.state.groups) - known) and not kafka.get("records"):
+            self._unwritten = True
         failed = fails and log.fail_next is None
-        if self.rereads and ((failed and after) or (self._removed and log.fail_next is not None)):
+        if self.rereads and ((failed and after) or (self._unwritten and log.fail_next is not None)):
             self.op("reload")
         return kafka
 

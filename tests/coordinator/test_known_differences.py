@@ -54,6 +54,21 @@ KNOWN = {
             {"op": "advance", "ms": 2_000_000},
         ],
     ),
+    "a group that came without a record, and that a failed write takes back": (
+        # bench/coordinator_differential.py, classic, seed 14018407. Ours has a tombstone for it, once it expires.
+        "consumer-groups.md",
+        "a group that an OffsetCommit or TxnOffsetCommit without topics made is gone",
+        [
+            {
+                "op": "request",
+                "api": "TxnOffsetCommit",
+                "version": 0,
+                "body": {"transactionalId": "x", "groupId": "g", "producerId": 2, "producerEpoch": 0},
+            },
+            {"op": "failNextAppend", "error": "NOT_LEADER_OR_FOLLOWER"},
+            {"op": "advance", "ms": 2_000_000},
+        ],
+    ),
     "a refused join that a failed write takes back": (
         # bench/coordinator_differential.py, classic, seed 14001439. The join removed an empty consumer group without a record.
         "consumer-groups.md",
