@@ -76,6 +76,7 @@ class ClusterCore:
         on_note: Callable[[str], object] | None = None,
     ) -> None:
         self.settings = Settings.of(properties or {})
+        levels = finalized(self.settings.coordinator.kafka_version)  # before a directory is touched: it may be refused
         self.clock: Clock = clock or RealClock()
         self.meter: Meter | None = None
         self.notes: list[str] = []
@@ -118,7 +119,7 @@ class ClusterCore:
         if data is not None:
             self._load(data, accept_data_loss=accept_data_loss)
         if not self.state.features:
-            self.controller.append(feature_records({}, finalized(self.settings.coordinator.kafka_version)))
+            self.controller.append(feature_records({}, levels))
         self.start_notes = tuple(self.notes)
 
     def _load(self, path: str | PathLike[str], *, accept_data_loss: bool) -> None:
