@@ -6,11 +6,12 @@ from typing import Any
 import mmh3
 import pytest
 import xxhash
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from quorate.codecs.wire import Uuid
 from quorate.coordinator.metadata_hash import HashAlgorithm, group_hash, topic_hash
+from tests.conftest import FULL
 from tests.coordinator.hash_vectors import GROUPS, TOPICS
 from tests.oracle.client import Oracle
 
@@ -44,6 +45,7 @@ def test_generated_topics_and_groups_hash_as_in_kafka(oracle: Oracle) -> None:
     ops: list[dict[str, Any]] = []
     ours = []
 
+    @settings(max_examples=FULL)  # they are one request to the oracle
     @given(uuids, texts.filter(bool), partitions, st.dictionaries(texts, signed, max_size=8))
     @example(ID, "t", [[None, "null"], ["null"]], {})  # no rack, and a rack of that name
     def collect(topic_id: bytes, name: str, partition_racks: list[list[str | None]], group: dict[str, int]) -> None:
