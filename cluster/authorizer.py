@@ -16,6 +16,11 @@ from quorate.coordinator.config import ConfigError
 __all__ = [
     "ANONYMOUS",
     "CLUSTER_NAME",
+    "CLUSTER_OPERATIONS",
+    "GROUP_OPERATIONS",
+    "GROUP_OPERATIONS_BEFORE_4_0",
+    "TOPIC_OPERATIONS",
+    "UNKNOWN_OPERATIONS",
     "Acl",
     "AclFilter",
     "Acls",
@@ -269,3 +274,20 @@ def _principals(text: str) -> Iterable[str]:
             )
         if one:
             yield one
+
+
+UNKNOWN_OPERATIONS = -(1 << 31)
+"""In a response to a request that did not ask which operations are allowed (KIP-430). The sets below are bits of operations."""
+
+
+def _bits(*operations: Operation) -> int:
+    return sum(1 << one for one in operations)
+
+
+GROUP_OPERATIONS_BEFORE_4_0 = _bits(Operation.READ, Operation.DELETE, Operation.DESCRIBE)
+_CONFIGS = _bits(Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS)
+GROUP_OPERATIONS = GROUP_OPERATIONS_BEFORE_4_0 | _CONFIGS
+TOPIC_OPERATIONS = GROUP_OPERATIONS | _bits(Operation.WRITE, Operation.CREATE, Operation.ALTER)
+CLUSTER_OPERATIONS = _CONFIGS | _bits(
+    Operation.CREATE, Operation.ALTER, Operation.DESCRIBE, Operation.CLUSTER_ACTION, Operation.IDEMPOTENT_WRITE
+)

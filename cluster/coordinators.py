@@ -12,8 +12,7 @@ from quorate.cluster.topics import PartitionState
 from quorate.cluster.turns import turn_of_timers
 from quorate.codecs import CoordinatorRecord, LogError
 from quorate.codecs.batches import BatchProblem, read_batches
-from quorate.coordinator.log import StoredMarker, StoredRecord
-from quorate.coordinator.log_batches import batch_of, in_batches, stored_in
+from quorate.coordinator.log import StoredMarker, StoredRecord, batch_of, in_batches, stored_in
 from quorate.coordinator.partition_runtime import S
 from quorate.coordinator.partitioning import partition_for
 

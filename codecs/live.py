@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from quorate.codecs.batches.model import TimestampType
 from quorate.codecs.live_connect import LiveError, check_connection, client_log, connect, explain_error, where_text
-from quorate.codecs.live_outage import OutageNotices
 from quorate.codecs.live_topic import RETRY_S, offsets_of, passing_errors, topic_partitions
 from quorate.codecs.log.model import IsolationLevel, LogEntry, check_isolation_level
 from quorate.codecs.records import CONSUMER_OFFSETS, RECORD_TYPES, decode_record
@@ -168,7 +167,7 @@ class _Reading:
             starts = {at: ends[at] if stamp is None else stamp.offset for at, stamp in found.items()}
         for at, offset in starts.items():
             consumer.seek(at, offset)
-        notices = OutageNotices(self.where, len(partitions), self.on_notice) if self.on_notice else None
+        notices = _OutageNotices(self.where, len(partitions), self.on_notice) if self.on_notice else None
         pending = {at for at in partitions if starts[at] < ends[at]}
         progress = time.monotonic()
         positions: dict[TopicPartition, int | None] = {}
@@ -244,3 +243,32 @@ def _forget_requests(consumer: "KafkaConsumer", brokers: Collection[object]) -> 
         return False
     noted.difference_update(brokers)
     return True
+
+
+_GRACE_MS: Final = 1_000
+"""Leaders move and connections are made anew in less, and nobody has to know."""
+
+
+class _OutageNotices:
+    """Says when a running cluster is out of reach, and that it is back, once each: told again and again how many partitions have no leader in reach, gives one notice for an outage and one for its end."""
+
+    def __init__(self, where: str, partitions: int, notify: Callable[[str], None]) -> None:
+        self._where = where
+        self._partitions = partitions
+        self._notify = notify
+        self._since: float | None = None
+        self._told = False
+
+    def look(self, unreachable: int) -> None:
+        """Take notice of how it is now."""
+        now = time.monotonic()
+        if not unreachable:
+            if self._told and self._since is not None:
+                self._notify(f"{self._where}: connected again after {now - self._since:,.0f} s")
+            self._since, self._told = None, False
+        elif self._since is None:
+            self._since = now
+        elif not self._told and (now - self._since) * 1000 >= _GRACE_MS:
+            self._told = True
+            lost = f"connection lost to the leaders of {unreachable} of {self._partitions} partitions"
+            self._notify(f"{self._where}: {lost}; reading goes on when they are back")

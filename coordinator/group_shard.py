@@ -32,7 +32,7 @@ from quorate.codecs.message import Message
 from quorate.coordinator.classic.heartbeat import heartbeat
 from quorate.coordinator.classic.join import join_failed, join_group
 from quorate.coordinator.classic.leave import leave_failed, leave_group
-from quorate.coordinator.classic.loading import bring_to_life, let_go
+from quorate.coordinator.classic.rebalance import bring_to_life, let_go
 from quorate.coordinator.classic.sync import sync_group
 from quorate.coordinator.client_assignors.extension import ClientAssignors
 from quorate.coordinator.config import CoordinatorConfig

@@ -1,4 +1,4 @@
-"""The log of a coordinator: what `PartitionRuntime` writes to and loads from, and `MemoryLog`, which keeps it in memory.
+"""The log of a coordinator: what `PartitionRuntime` writes to and loads from, and `MemoryLog`, which keeps it in memory; and a log's records as record batches.
 
 `MAPPED_ERRORS`: as which error a client gets what its coordinator's log says (Kafka's CoordinatorRuntime).
 """
@@ -7,7 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from quorate.codecs import CoordinatorRecord, MalformedRecord, UnknownRecord
+from quorate.codecs import CoordinatorRecord, LogError, MalformedRecord, UnknownRecord, decode_record, encode_record
+from quorate.codecs.batches import Batch, BatchProblem, BatchRecord, control_record, encode_batch
+from quorate.codecs.batches.v2 import HEADER_BYTES
+from quorate.codecs.batches.writer import record_bytes
 from quorate.coordinator.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
@@ -21,6 +24,9 @@ __all__ = [
     "MemoryLog",
     "StoredMarker",
     "StoredRecord",
+    "batch_of",
+    "in_batches",
+    "stored_in",
 ]
 
 MAPPED_ERRORS = {
@@ -148,3 +154,74 @@ class MemoryLog:
         if self.fail_next is not None:
             code, self.fail_next = self.fail_next, None
             raise AppendError(code)
+
+
+def batch_of(
+    records: Sequence[CoordinatorRecord],
+    *,
+    first_offset: int,
+    timestamp_ms: int,
+    producer_id: int,
+    producer_epoch: int,
+    leader_epoch: int,
+    base_sequence: int = 0,
+) -> bytes:
+    """One batch, transactional with a producer id. `base_sequence`: group coordinators write 0, with and without a producer."""
+    pairs = [encode_record(record) for record in records]
+    return encode_batch(
+        [
+            BatchRecord(offset=first_offset + index, timestamp_ms=timestamp_ms, key=key, value=value)
+            for index, (key, value) in enumerate(pairs)
+        ],
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        transactional=producer_id >= 0,
+        partition_leader_epoch=leader_epoch,
+    )
+
+
+def in_batches(records: Sequence[CoordinatorRecord], max_bytes: int) -> Iterator[Sequence[CoordinatorRecord]]:
+    """Records that need not be in one batch, in batches of at most `max_bytes`, each as full as it can be.
+
+    So Kafka's runtime writes what is not atomic: the offsets and groups whose time is over, and those of deleted topics.
+    One record that is larger alone is in a batch alone.
+    """
+    begin, size = 0, HEADER_BYTES
+    for index, record in enumerate(records):
+        key, value = encode_record(record)
+        here = BatchRecord(offset=0, timestamp_ms=0, key=key, value=value)
+        more = record_bytes(here, offset_delta=index - begin)
+        if size + more > max_bytes and index > begin:
+            yield records[begin:index]
+            begin, size = index, HEADER_BYTES
+            more = record_bytes(here, offset_delta=0)
+        size += more
+    yield records[begin:]
+
+
+def stored_in(batch: Batch, *, topic: str, place: object) -> Iterator[StoredRecord | StoredMarker]:
+    """The records of a batch, or its marker. Raises `LogError` for what is none; `place` is what it calls the log."""
+    header = batch.header
+    producer = (header.producer_id, header.producer_epoch) if header.transactional else (-1, -1)
+    for record in batch.records():
+        if isinstance(record, BatchProblem):
+            raise LogError(f"{place}, position {record.position:,}: {record.detail}; restore the file from a copy")
+        if not header.control:
+            yield StoredRecord(
+                offset=record.offset,
+                timestamp_ms=record.timestamp_ms,
+                record=decode_record(record.key, record.value, topic=topic),
+                producer_id=producer[0],
+                producer_epoch=producer[1],
+            )
+            continue
+        commit = control_record(record.key, record.value).commits
+        if commit is not None:  # leaders leave other control records in logs of brokers
+            yield StoredMarker(
+                offset=record.offset,
+                timestamp_ms=record.timestamp_ms,
+                producer_id=producer[0],
+                producer_epoch=producer[1],
+                commit=commit,
+            )

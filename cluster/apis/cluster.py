@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
-from quorate.cluster.authorized import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, UNKNOWN
-from quorate.cluster.authorizer import Operation, ResourceType
+from quorate.cluster.authorizer import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, UNKNOWN_OPERATIONS, Operation, ResourceType
 from quorate.cluster.topics import PartitionState, is_valid_name
 from quorate.cluster.turns import Work, each
 from quorate.codecs.api.broker import (
@@ -44,7 +43,9 @@ def describe_cluster(broker: "Broker", request: DescribeClusterRequest, context:
     return DescribeClusterResponse(
         cluster_id=cluster.cluster_id,
         controller_id=cluster.controller_id,
-        cluster_authorized_operations=CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else UNKNOWN,
+        cluster_authorized_operations=CLUSTER_OPERATIONS
+        if request.include_cluster_authorized_operations
+        else UNKNOWN_OPERATIONS,
         brokers=tuple(
             DescribeClusterBroker(
                 broker_id=one.id, host=one.host, port=one.port, rack=one.rack, is_fenced=not one.alive

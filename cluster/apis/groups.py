@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from quorate.cluster.apis import ANSWERS, Answer, Context, answers
-from quorate.cluster.authorized import GROUP_OPERATIONS, GROUP_OPERATIONS_BEFORE_4_0
+from quorate.cluster.authorizer import GROUP_OPERATIONS, GROUP_OPERATIONS_BEFORE_4_0
 from quorate.cluster.turns import Work
 from quorate.codecs.api import (
     ConsumerGroupDescribeRequest,

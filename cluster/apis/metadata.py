@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context, answers
 from quorate.cluster.apis.topics import MOST_PARTITIONS
-from quorate.cluster.authorized import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, UNKNOWN
+from quorate.cluster.authorizer import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, UNKNOWN_OPERATIONS
 from quorate.cluster.topics import NO_LEADER, PartitionState, TopicState, is_valid_name
 from quorate.cluster.turns import Work, each
 from quorate.codecs import CONSUMER_OFFSETS, Uuid
@@ -59,7 +59,7 @@ def metadata(broker: "Broker", request: MetadataRequest, context: Context) -> Wo
         )
         if missing:
             yield from cluster.controller.changes.run(_create(cluster, list(missing)))
-    allowed = TOPIC_OPERATIONS if request.include_topic_authorized_operations else UNKNOWN
+    allowed = TOPIC_OPERATIONS if request.include_topic_authorized_operations else UNKNOWN_OPERATIONS
     topics = yield from each(
         topics, lambda one: one if one.name is None else replace(one, topic_authorized_operations=allowed)
     )
@@ -72,7 +72,9 @@ def metadata(broker: "Broker", request: MetadataRequest, context: Context) -> Wo
         cluster_id=cluster.cluster_id,
         controller_id=cluster.controller_id,
         topics=topics,
-        cluster_authorized_operations=CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else UNKNOWN,
+        cluster_authorized_operations=CLUSTER_OPERATIONS
+        if request.include_cluster_authorized_operations
+        else UNKNOWN_OPERATIONS,
     )
 
 

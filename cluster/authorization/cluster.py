@@ -5,8 +5,7 @@ from typing import Any
 
 from quorate.cluster.authorization.access import Answered, Call
 from quorate.cluster.authorization.rules import RULES, by_handler, free, needs, of_cluster
-from quorate.cluster.authorized import UNKNOWN
-from quorate.cluster.authorizer import Operation, ResourceType
+from quorate.cluster.authorizer import UNKNOWN_OPERATIONS, Operation, ResourceType
 from quorate.cluster.turns import Work, each, split
 from quorate.codecs.api.broker import (
     AddOffsetsToTxnRequest,
@@ -84,7 +83,7 @@ def _describe(call: Call) -> Answered:
 
     def narrow(response: Any) -> Any:
         operations = response.cluster_authorized_operations
-        if operations == UNKNOWN:
+        if operations == UNKNOWN_OPERATIONS:
             return response
         return replace(response, cluster_authorized_operations=call.access.cluster_operations(operations))
 

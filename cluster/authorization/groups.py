@@ -7,8 +7,7 @@ from typing import Any
 from quorate.cluster.apis.groups import lacks_feature, lacks_protocol, share_member_id_is_too_long
 from quorate.cluster.authorization.access import Access, Answered, Call
 from quorate.cluster.authorization.rules import RULES, Rule, needs, of_group
-from quorate.cluster.authorized import UNKNOWN
-from quorate.cluster.authorizer import Operation, ResourceType
+from quorate.cluster.authorizer import UNKNOWN_OPERATIONS, Operation, ResourceType
 from quorate.cluster.turns import Work, each, split
 from quorate.codecs.api import (
     ConsumerGroupDescribeRequest,
@@ -147,7 +146,7 @@ def _seen(group: Any, access: Access, topics_of: Callable[[Any], Iterator[str]])
             error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
             error_message="The group has described topic(s) that the client is not authorized to describe.",
         )
-    if group.authorized_operations == UNKNOWN:
+    if group.authorized_operations == UNKNOWN_OPERATIONS:
         return group
     allowed = access.operations(ResourceType.GROUP, group.group_id, group.authorized_operations)
     return replace(group, authorized_operations=allowed)

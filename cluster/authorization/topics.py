@@ -9,8 +9,7 @@ from quorate.cluster.apis.configs import strange_type
 from quorate.cluster.apis.metadata import refused_as_a_whole
 from quorate.cluster.authorization.access import Answered, Call
 from quorate.cluster.authorization.rules import RULES, by_handler, needs
-from quorate.cluster.authorized import UNKNOWN
-from quorate.cluster.authorizer import CLUSTER_NAME, Operation, ResourceType
+from quorate.cluster.authorizer import CLUSTER_NAME, UNKNOWN_OPERATIONS, Operation, ResourceType
 from quorate.cluster.batch_checks import is_transactional
 from quorate.cluster.topics import is_valid_name
 from quorate.cluster.turns import Work, each, split
@@ -179,13 +178,13 @@ def _seen(call: Call, response: Any, denied: tuple[MetadataResponseTopic, ...]) 
 
     def narrow(topic: MetadataResponseTopic) -> MetadataResponseTopic:
         among = topic.topic_authorized_operations
-        if topic.name is None or among == UNKNOWN:
+        if topic.name is None or among == UNKNOWN_OPERATIONS:
             return topic
         return replace(topic, topic_authorized_operations=access.operations(ResourceType.TOPIC, topic.name, among))
 
     topics = yield from each(described, narrow)
     operations = response.cluster_authorized_operations
-    if operations != UNKNOWN:
+    if operations != UNKNOWN_OPERATIONS:
         operations = access.cluster_operations(operations)
     return replace(response, topics=topics + denied, cluster_authorized_operations=operations)
 

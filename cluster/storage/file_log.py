@@ -22,8 +22,7 @@ from quorate.codecs.log.compaction import BatchWork, Cleaning
 from quorate.codecs.log.files import PartitionFiles, Segment, segment_path, segments_in
 from quorate.codecs.message import CONSUMER_OFFSETS
 from quorate.coordinator.errors import ErrorCode
-from quorate.coordinator.log import AppendError, StoredMarker, StoredRecord
-from quorate.coordinator.log_batches import batch_of, in_batches, stored_in
+from quorate.coordinator.log import AppendError, StoredMarker, StoredRecord, batch_of, in_batches, stored_in
 
 if TYPE_CHECKING:
     from quorate.codecs.log.raw import RawBlock

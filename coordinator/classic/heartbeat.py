@@ -1,9 +1,8 @@
 """Heartbeat v0–4: a member is there, and hears whether it shall join again. Commits of offsets keep it there, too."""
 
 from quorate.codecs.api import HeartbeatRequest, HeartbeatResponse
-from quorate.coordinator.classic.checks import check_member
 from quorate.coordinator.classic.group import LiveGroup
-from quorate.coordinator.classic.groups import alive, existing
+from quorate.coordinator.classic.groups import alive, check_member, existing
 from quorate.coordinator.classic.on_consumer_groups import handle_on_consumer_group
 from quorate.coordinator.classic.rebalance import expect_heartbeat
 from quorate.coordinator.errors import ApiError, ErrorCode

@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 from quorate.codecs.api import JoinGroupRequest, JoinGroupResponse
-from quorate.coordinator.classic.checks import check_member
 from quorate.coordinator.classic.group import LiveGroup
-from quorate.coordinator.classic.groups import live_group, new_group
+from quorate.coordinator.classic.groups import check_member, live_group, new_group
 from quorate.coordinator.classic.joiner import Joiner
 from quorate.coordinator.classic.on_consumer_groups import gives_way, handle_on_consumer_group, replace_empty_group
 from quorate.coordinator.classic.rebalance import expect_heartbeat, expect_join, joined, rebalance_if_possible

@@ -2,9 +2,8 @@
 
 from quorate.codecs.api import JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse
 from quorate.codecs.api.leave_group import MemberIdentity, MemberResponse
-from quorate.coordinator.classic.checks import check_member
 from quorate.coordinator.classic.group import LiveGroup
-from quorate.coordinator.classic.groups import alive, existing
+from quorate.coordinator.classic.groups import alive, check_member, existing
 from quorate.coordinator.classic.on_consumer_groups import handle_on_consumer_group
 from quorate.coordinator.classic.rebalance import (
     complete_join_if_all_are_there,

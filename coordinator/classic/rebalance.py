@@ -8,21 +8,22 @@ from collections.abc import Callable, Mapping
 
 from quorate.codecs.api import JoinGroupResponse, SyncGroupResponse
 from quorate.coordinator.classic.group import LiveGroup, LiveMember
-from quorate.coordinator.classic.groups import live_group
-from quorate.coordinator.classic.records import group_record
+from quorate.coordinator.classic.groups import alive, group_record, live_group
 from quorate.coordinator.classic.states import can_rebalance
 from quorate.coordinator.errors import ErrorCode
 from quorate.coordinator.results import Result
 from quorate.coordinator.shard import CoordinatorShard
-from quorate.coordinator.state.classic import ClassicState
+from quorate.coordinator.state.classic import ClassicGroup, ClassicState
 
 __all__ = [
+    "bring_to_life",
     "complete_join_if_all_are_there",
     "expect_heartbeat",
     "expect_join",
     "forget_session",
     "give_assignments",
     "heard_of_all",
+    "let_go",
     "prepare_rebalance",
     "rebalance_if_possible",
     "reset_assignments",
@@ -251,3 +252,20 @@ def _answer_syncs(shard: CoordinatorShard, group: LiveGroup, code: int, now_ms: 
         if group.answer_sync(member, response):
             # While a member waited for this, the end of its session was ignored, so nothing would watch it now.
             expect_heartbeat(shard, group, member, now_ms)
+
+
+def bring_to_life(shard: CoordinatorShard, group: ClassicGroup, now_ms: int) -> None:
+    """Everybody's session starts anew. A group that is larger than is allowed now rebalances, so that it becomes smaller."""
+    if not group.members:
+        return
+    live = alive(shard, group, now_ms)
+    heard_of_all(shard, live, now_ms)
+    if len(live.members) > shard.config.group_max_size:
+        prepare_rebalance(shard, live, now_ms)
+
+
+def let_go(shard: CoordinatorShard) -> None:
+    """Whoever waits for an answer has to ask the new coordinator."""
+    for _, group in shard.state.groups.ordered():
+        if isinstance(group, LiveGroup):
+            group.answer_all(ErrorCode.NOT_COORDINATOR)

@@ -2,6 +2,7 @@
 
 from quorate.codecs.api import JoinGroupResponse, SyncGroupResponse
 from quorate.coordinator.classic.group import LiveGroup, LiveMember
+from quorate.coordinator.classic.groups import group_record
 from quorate.coordinator.classic.joiner import Joiner
 from quorate.coordinator.classic.rebalance import (
     complete_join_if_all_are_there,
@@ -10,7 +11,6 @@ from quorate.coordinator.classic.rebalance import (
     prepare_rebalance,
     rebalance_if_possible,
 )
-from quorate.coordinator.classic.records import group_record
 from quorate.coordinator.errors import ErrorCode
 from quorate.coordinator.results import Result
 from quorate.coordinator.shard import CoordinatorShard

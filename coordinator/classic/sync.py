@@ -1,12 +1,10 @@
 """SyncGroup v0–5: the leader brings all assignments, everybody gets its own."""
 
 from quorate.codecs.api import SyncGroupRequest, SyncGroupResponse
-from quorate.coordinator.classic.checks import check_member
 from quorate.coordinator.classic.group import LiveGroup
-from quorate.coordinator.classic.groups import alive, existing
+from quorate.coordinator.classic.groups import alive, check_member, existing, group_record
 from quorate.coordinator.classic.on_consumer_groups import handle_on_consumer_group
 from quorate.coordinator.classic.rebalance import give_assignments, rebalance_if_possible, reset_assignments, synced
-from quorate.coordinator.classic.records import group_record
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import Pending, RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard

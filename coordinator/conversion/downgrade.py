@@ -6,8 +6,8 @@ from typing import NamedTuple
 from quorate.codecs import CoordinatorRecord, DecodeError
 from quorate.codecs.api.join_group import JoinGroupRequestProtocol
 from quorate.coordinator.classic.group import LiveGroup, LiveMember
+from quorate.coordinator.classic.groups import group_record
 from quorate.coordinator.classic.rebalance import heard_of_all, prepare_rebalance
-from quorate.coordinator.classic.records import group_record
 from quorate.coordinator.consumer.owned import as_target
 from quorate.coordinator.conversion.embedded import assignment_for
 from quorate.coordinator.errors import ApiError, ErrorCode

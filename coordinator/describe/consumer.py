@@ -8,8 +8,7 @@ from quorate.codecs import Uuid
 from quorate.codecs.api import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from quorate.codecs.api.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
 from quorate.coordinator.consumer.owned import Order
-from quorate.coordinator.describe.each import each_described
-from quorate.coordinator.describe.order import in_map_order
+from quorate.coordinator.describe.each import each_described, in_map_order
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard

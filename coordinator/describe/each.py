@@ -1,13 +1,15 @@
-"""What the Describe APIs of the new kinds of groups have in common: each group that was asked for, or that there is none of this kind."""
+"""What the Describe APIs of the new kinds of groups have in common: each requested group, or that there is none of this kind; and the order of assignments."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
+from quorate.assignors.java_order import JavaHashMap, JavaHashSet
+from quorate.codecs import Uuid
 from quorate.coordinator.errors import ErrorCode
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.groups import CoordinatorGroup
 
-__all__ = ["each_described"]
+__all__ = ["each_described", "in_map_order"]
 
 G = TypeVar("G", bound=CoordinatorGroup)
 D = TypeVar("D")
@@ -32,3 +34,12 @@ def each_described(
             message = f"there is no {kind.kind.lower()} group {group_id}"
             found.append(unknown(group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=message))
     return tuple(found)
+
+
+def in_map_order(topics: Iterable[tuple[Uuid, Sequence[int]]]) -> list[tuple[Uuid, list[int]]]:
+    """Topic ids and partitions as a HashMap of HashSets iterates them."""
+    made: JavaHashMap[Uuid, list[int]] = JavaHashMap()
+    for topic_id, partitions in topics:
+        kept: JavaHashSet[int] = JavaHashSet.of(partitions)
+        made.put(topic_id, list(kept))
+    return list(made.items())

@@ -3,8 +3,7 @@
 from quorate.assignors.java_order import copied_set
 from quorate.codecs.api import ShareGroupDescribeRequest, ShareGroupDescribeResponse
 from quorate.codecs.api.share_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
-from quorate.coordinator.describe.each import each_described
-from quorate.coordinator.describe.order import in_map_order
+from quorate.coordinator.describe.each import each_described, in_map_order
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard

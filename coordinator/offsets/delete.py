@@ -1,4 +1,4 @@
-"""OffsetDelete v0 (KIP-496), and what a deleted topic takes along."""
+"""OffsetDelete v0 (KIP-496), and what a deleted topic takes along. Offsets of topics that a group subscribes to are not deleted, and do not expire."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -11,14 +11,14 @@ from quorate.codecs.messages.classic_group import GroupMetadataKey
 from quorate.codecs.messages.offsets import OffsetCommitKey
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.image import MetadataDelta, TopicImage
-from quorate.coordinator.offsets.subscribed import is_subscribed
 from quorate.coordinator.records import tombstone
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
-from quorate.coordinator.state import ClassicGroup, ConsumerGroup
+from quorate.coordinator.state import ClassicGroup, ConsumerGroup, CoordinatorGroup
+from quorate.coordinator.state.groups import CONSUMER_PROTOCOL
 from quorate.coordinator.state.offsets import Topics
 
-__all__ = ["delete_offsets", "forget_topics", "offset_tombstones"]
+__all__ = ["delete_offsets", "forget_topics", "is_subscribed", "offset_tombstones"]
 
 
 def delete_offsets(
@@ -115,3 +115,13 @@ def offset_tombstones(shard: CoordinatorShard, group: str) -> list[CoordinatorRe
         for topic, partitions in held.ordered() if held is not None else ():
             found.update(dict.fromkeys((topic, partition) for partition, _ in partitions.ordered()))
     return [tombstone(OffsetCommitKey(group=group, topic=topic, partition=partition)) for topic, partition in found]
+
+
+def is_subscribed(group: CoordinatorGroup, topic: str) -> bool:
+    """Whether some member reads the topic. In a classic group of consumers whose subscriptions are not known, it counts as read."""
+    if isinstance(group, ConsumerGroup):
+        return topic in group.topic_subscribers
+    if not isinstance(group, ClassicGroup):
+        return False
+    topics = group.subscribed_topics
+    return group.protocol_type == CONSUMER_PROTOCOL if topics is None else topic in topics

@@ -2,8 +2,8 @@
 
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.messages.offsets import OffsetCommitKey
+from quorate.coordinator.offsets.delete import is_subscribed
 from quorate.coordinator.offsets.groups import group_tombstones
-from quorate.coordinator.offsets.subscribed import is_subscribed
 from quorate.coordinator.records import tombstone
 from quorate.coordinator.results import Result
 from quorate.coordinator.shard import CoordinatorShard

@@ -24,7 +24,7 @@ from quorate.coordinator.offsets.delete import offset_tombstones
 from quorate.coordinator.records import tombstone
 from quorate.coordinator.results import Pending, RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
-from quorate.coordinator.share.deletion import losing_state
+from quorate.coordinator.share.initialisation import losing_state
 from quorate.coordinator.share.records import group_tombstones as share_group_tombstones
 from quorate.coordinator.state import ClassicGroup, ConsumerGroup, CoordinatorGroup, ShareGroup, StreamsGroup
 

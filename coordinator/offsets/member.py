@@ -1,6 +1,6 @@
 """Whether a member may commit or fetch a group's offsets."""
 
-from quorate.coordinator.classic.checks import check_member
+from quorate.coordinator.classic.groups import check_member
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.state import ClassicGroup, ClassicState, ConsumerGroup, ConsumerMember, CoordinatorGroup
 

@@ -25,7 +25,7 @@ from quorate.coordinator.share.partitions import (
 )
 from quorate.coordinator.state.share import ShareGroup
 
-__all__ = ["forget_topics", "initialize", "without_state"]
+__all__ = ["forget_topics", "initialize", "losing_state", "without_state"]
 
 TIMER = "initialize-share-group-state-{}"
 
@@ -188,3 +188,24 @@ def forget_topics(shard: CoordinatorShard, delta: MetadataDelta, now_ms: int) ->
             _touched(shard, group_id, now_ms)
 
     return Result(records=records, on_appended=appended)
+
+
+def losing_state(shard: CoordinatorShard, group_id: str) -> list[CoordinatorRecord]:
+    """The record that says so, if the group has share state, or had, or was about to get it."""
+    state = shard.state.share_states.get(group_id)
+    if state is None:
+        return []
+    jdk = shard.config.jdk
+    lost = combined(read(state.initialized_topics, jdk=jdk), read(state.initializing_topics, jdk=jdk), jdk=jdk)
+    already: dict[Uuid, tuple[str, range]] = {
+        topic_id: (topic.name, range(topic.partitions))
+        for topic_id in deleting_topics(state)
+        if (topic := shard.image.topics_by_id.get(topic_id)) is not None
+    }
+    if already:
+        found: NamedPartitions = in_map(already)
+        lost = combined(lost, found, jdk=jdk)
+    names: JavaHashMap[Uuid, str] = JavaHashMap()
+    for topic_id, (name, _) in lost.items():
+        names.put(topic_id, name)
+    return [write.state_partitions(group_id, initializing={}, initialized={}, deleting=names.items())]

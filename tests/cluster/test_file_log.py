@@ -230,7 +230,7 @@ def test_a_batch_in_a_torn_record_is_not_taken_for_one_of_the_log(tmp_path: Path
             raw = encode_batch(
                 [BatchRecord(offset=1, timestamp_ms=0, key=b"k", value=inner.encode("latin-1") + bytes(9))]
             )
-            patched.setattr("quorate.coordinator.log_batches.encode_batch", lambda *_, **__: raw)
+            patched.setattr("quorate.coordinator.log.encode_batch", lambda *_, **__: raw)
             log.append([commit(1)], timestamp_ms=NOW)
         (path,) = log.segments()
     os.truncate(path, path.stat().st_size - 3)
