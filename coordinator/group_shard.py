@@ -139,12 +139,13 @@ class GroupCoordinatorShard(CoordinatorShard):
 
     def handle(self, request: Message, context: RequestContext) -> Result[Any]:
         """Handle a request. Raises `ApiError` where the whole response is an error: UNSUPPORTED_VERSION if nothing handles such a request."""
-        handler = self._handlers.get(type(request))
-        if handler is None:
+        try:
+            handler = self._handlers[type(request)]
+        except KeyError:
+            name = api_of(type(request)).name
             raise ApiError(
-                ErrorCode.UNSUPPORTED_VERSION,
-                f"{api_of(type(request)).name} is an API of a plug-in that is not enabled",
-            )
+                ErrorCode.UNSUPPORTED_VERSION, f"{name} is an API of a plug-in that is not enabled"
+            ) from None
         return handler(self, request, context)
 
     def failed(self, request: Message, context: RequestContext, code: ErrorCode, message: str) -> Message:
