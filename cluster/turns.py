@@ -89,8 +89,6 @@ def collect_rarely() -> None:
     A full collection looks at each object there is: 0.4 s with 70,000 partitions, after some requests that create or describe them. Young objects are
     collected as ever, and what is not in cycles needs no collector.
     """
-    gc.collect()
-    gc.freeze()  # what was imported
     gc.set_threshold(5_000, 10, 1_000)
 
 
