@@ -2,7 +2,6 @@
 
 A rebalance is in no record: only what its leader gave out is, and that a group became empty. So here groups are `LiveGroup`s (`group`), which handlers change
 directly, with `Result.replay` False; `states` has the states and what may follow what. A member joins (`join`; a static one that comes back: `returning`) and
-its answer waits until the group is complete (`rebalance`); then all send SyncGroup and wait for the leader's assignment (`sync`). `sessions` has the timers
-that remove members that are not heard of; `loading` brings groups back to life from the log. `on_consumer_groups` is where the classic protocol meets consumer
-groups.
+its response waits until the group is complete (`rebalance`); then all send SyncGroup and wait for the leader's assignment (`sync`). `rebalance` also has the timers
+that remove silent members, and what happens to groups when their log was loaded. `on_consumer_groups` is where the classic protocol meets consumer groups.
 """
