@@ -6,7 +6,7 @@ from random import Random
 from struct import pack
 from typing import Any
 
-import quorate.cluster.broker  # noqa: F401  # its modules of APIs fill ANSWERS
+import quorate.cluster.request_handler  # noqa: F401  # its modules of APIs fill ANSWERS
 from quorate.cluster.apis import ANSWERS
 from quorate.codecs import EncodeError, Uuid
 from quorate.codecs.api import (

@@ -1,30 +1,20 @@
-"""`Broker`: a server on a port of its own, with a rack; it reads requests, has them answered, and knows nothing of what they mean."""
+"""`Broker`: a server on a port of its own, with a rack: its connections, and how it starts, stops and freezes. What requests mean is not known here."""
 
 import asyncio
 import errno
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Protocol
 
-from quorate.cluster.apis import ANSWERS, Context
-from quorate.cluster.apis.versions import advertised, unsupported
-from quorate.cluster.authorization import authorized
 from quorate.cluster.clock import Handle
 from quorate.cluster.connection import Connection
 from quorate.cluster.errors import ClusterError
 from quorate.cluster.fetch_sessions import FetchSessions
-from quorate.cluster.frames import API_VERSIONS_KEY, Header
+from quorate.cluster.frames import Header
+from quorate.cluster.shared import SharedCluster
 from quorate.cluster.telemetry import Telemetry
-from quorate.cluster.turns import Work
-from quorate.codecs.api.body import decode_api
-from quorate.codecs.errors import DecodeError
-from quorate.codecs.message import Message
-from quorate.coordinator.results import Pending
-
-if TYPE_CHECKING:
-    from quorate.cluster.core import ClusterCore
 
 __all__ = ["LOOPBACK", "Broker", "endpoint"]
 
@@ -34,25 +24,26 @@ LOOPBACK = "127.0.0.1"
 _QUIET_TURNS = 4
 """An idle connection is closed when it is found quiet so many times, at equal intervals: up to a quarter later than `connections.max.idle.ms` says."""
 
-_LARGE_BYTES = 32 << 10
-"""A larger request is decoded in a thread: with elements of three bytes it takes 10 ms."""
-_PRODUCE_KEY = 0
-_LARGE_PRODUCE_BYTES = 256 << 10
-"""The same for Produce, which is mostly batches, that are not looked into, and is not to wait for a thread."""
 
-BEFORE_LOGIN = frozenset({API_VERSIONS_KEY, 17, 36})
-"""ApiVersions, SaslHandshake and SaslAuthenticate: what a client may ask for before it has logged in."""
+class FrameHandler(Protocol):
+    """Handles the requests of a broker."""
+
+    def serve(self, connection: Connection, header: Header, frame: bytes) -> None:
+        """Handle a request, and send its response."""
 
 
 class Broker:
     """A broker of a cluster.
 
     `serving`: it listens; `frozen`: and answers nothing all the same; `cut_off`: clients do not reach it; `port`: 0 before it first listened; `listen_host`: where it listens;
-    `host`: what clients are told.
+    `host`: what clients are told; `handler`: makes what handles its requests.
     """
 
-    def __init__(self, cluster: "ClusterCore", number: int, rack: str | None) -> None:
+    def __init__(
+        self, cluster: SharedCluster, number: int, rack: str | None, handler: "Callable[[Broker], FrameHandler]"
+    ) -> None:
         self.cluster = cluster
+        self._handler = handler(self)
         self.id = number
         self.rack = rack
         self.listen_host = LOOPBACK
@@ -237,132 +228,9 @@ class Broker:
         work = cluster.controller.changes.run(cluster.broker_control.fencing(self.id, leave))
         cluster.turns.run(work, lambda _: None, partial(cluster.failed, f"fencing broker {self.id}"))
 
-    # ---- requests
-
     def serve(self, connection: Connection, header: Header, frame: bytes) -> None:
-        """Have a request answered, and its answer sent."""
-        if header.api is None or header.version not in advertised(self.cluster).get(header.api_key, ()):
-            if header.api_key == API_VERSIONS_KEY:
-                connection.answer(header, 0, unsupported(self.cluster))
-                return
-            self.note(
-                f"closed a connection of {connection.host[1:]}: API {header.api_key} version {header.version} is not one of Kafka {self.cluster.settings.coordinator.kafka_version}, or not answered"
-            )
-            connection.close()
-            return
-        if self.cluster.security.users and connection.user is None and header.api_key not in BEFORE_LOGIN:
-            self.note(f"closed a connection of {connection.host[1:]}: {header.api.name} before it had logged in")
-            connection.close()
-            return
-        if header.request is not None:
-            self._decoded(connection, header, header.request)
-        elif len(frame) <= (_LARGE_PRODUCE_BYTES if header.api_key == _PRODUCE_KEY else _LARGE_BYTES):
-            try:
-                header.request = _decode(header, frame)
-            except Exception as error:  # noqa: BLE001  # a fault of ours, too, ends one connection
-                self._undecodable(connection, header, error)
-                return
-            self._decoded(connection, header, header.request)
-        else:
-            header.large = True
-            self.cluster.turns.aside(
-                partial(_decode, header, frame),
-                lambda request: self._decoded(connection, header, request, later=True),
-                lambda error: self._undecodable(connection, header, error),
-            )
-
-    def _undecodable(self, connection: Connection, header: Header, error: BaseException) -> None:
-        if isinstance(error, DecodeError):
-            self.note(f"closed a connection of {connection.host[1:]}: {error}")
-            connection.close()
-            return
-        assert header.api is not None
-        self.failed(connection, f"{header.api.name}Request", error)
-
-    def _decoded(self, connection: Connection, header: Header, request: Message, *, later: bool = False) -> None:
-        if not self.serving:
-            return
-        faults = self.cluster.faults
-        fault = faults.of(self, connection, header, request) if faults.watching else None
-        if fault is not None:
-            fault.happen(self, connection, header, request)
-        else:
-            self.handle(connection, header, request)
-        if later:
-            connection.go_on()
-
-    def handle(
-        self,
-        connection: Connection,
-        header: Header,
-        request: Message,
-        change: Callable[[Any], Any] | None = None,
-    ) -> None:
-        """Answer a request as if there were no faults. `change`: of the response."""
-        context = Context(
-            api_version=header.version,
-            now_ms=self.cluster.clock.now_ms(),
-            client_id=header.client_id,
-            client_host=connection.host,
-            connection=connection,
-            large=header.large,
-        )
-        authorizer = self.cluster.authorizer
-        try:
-            response = (
-                ANSWERS[type(request)].function(self, request, context)
-                if authorizer is None
-                else authorized(self, authorizer, request, context)
-            )
-        except Exception as error:  # noqa: BLE001  # a fault of ours ends one connection, not the broker, and is not hidden
-            self.failed(connection, type(request).__name__, error)
-            return
-        if isinstance(response, Generator):
-            self._in_turns(response, connection, header, request, change)
-        else:
-            self._handled(response, connection, header, change)
-
-    def _in_turns(
-        self,
-        work: Work[Any],
-        connection: Connection,
-        header: Header,
-        request: Message,
-        change: Callable[[Any], Any] | None,
-    ) -> None:
-        """Have a request handled in as many turns as it takes."""
-        began = False
-
-        def done(response: Any) -> None:
-            header.large |= began
-            self._handled(response, connection, header, change)
-            if began:
-                connection.go_on()
-
-        failed = partial(self.failed, connection, type(request).__name__)
-        began = not self.cluster.turns.run(work, done, failed)
-
-    def _handled(
-        self,
-        response: "Message | Pending[Any] | None",
-        connection: Connection,
-        header: Header,
-        change: Callable[[Any], Any] | None,
-    ) -> None:
-        if change is not None:
-            if isinstance(response, Pending):
-                changed: Pending[Any] = Pending()
-                response.on_complete(lambda found: changed.complete(change(found)))
-                response = changed
-            elif response is not None:
-                response = change(response)
-        connection.answer(header, header.version, response)
-
-
-def _decode(header: Header, frame: bytes) -> Message:
-    """The body of a request. Raises `DecodeError`."""
-    assert header.api is not None
-    return decode_api(header.api.request.cls, frame, header.version, position=header.body)
+        """Have a request handled, and its response sent."""
+        self._handler.serve(connection, header, frame)
 
 
 def endpoint(host: str, port: int) -> str:

@@ -6,7 +6,7 @@ ClientMetricsConfigs), and what may change while brokers run (DynamicBrokerConfi
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from quorate.cluster.behaviour import BrokerBehaviour
 from quorate.cluster.client_metrics import selectors
@@ -14,11 +14,6 @@ from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.configs import ConfigKey, ConfigResourceType, UpdateMode, broker_config_key, config_keys, elements
 from quorate.codecs.releases import KafkaVersion
 from quorate.coordinator.errors import ApiError
-
-if TYPE_CHECKING:
-    from quorate.cluster.broker import Broker
-    from quorate.cluster.core import ClusterCore
-    from quorate.cluster.settings import Settings
 
 __all__ = [
     "broker_problem",
@@ -28,6 +23,23 @@ __all__ = [
     "check_topic_configs",
     "has_eligible_leaders",
 ]
+
+
+class EffectiveConfigs(Protocol):
+    """What validation needs of the brokers' configs (`quorate.cluster.settings`)."""
+
+    changed: dict[int | None, dict[str, str]]
+
+    @property
+    def kafka_version(self) -> KafkaVersion:
+        """The release that brokers behave as."""
+
+    def keys(self, resource_type: int) -> Mapping[str, ConfigKey]:
+        """The configs that resources of a type have in this release."""
+
+    def effective(self, name: str, broker: int | None = None) -> str | None:
+        """A broker's value, which is the release's default where none was given."""
+
 
 Value = Callable[[str], str | None]
 """A broker's value of a config by name; `None` where it has none."""
@@ -179,7 +191,7 @@ def _connection_problem(value: Value, number: Callable[[str], int | None]) -> st
 # ---- of topics, groups and client metrics
 
 
-def check_topic_configs(settings: "Settings", configs: Mapping[str, str | None]) -> None:
+def check_topic_configs(settings: EffectiveConfigs, configs: Mapping[str, str | None]) -> None:
     """Raises `ApiError` for configs that no topic can have."""
     known = settings.keys(ConfigResourceType.TOPIC)
     values = _checked(known, configs, "topic")
@@ -190,7 +202,7 @@ def check_topic_configs(settings: "Settings", configs: Mapping[str, str | None])
         raise ApiError(ErrorCode.INVALID_CONFIG, problem)
 
 
-def check_group_configs(settings: "Settings", configs: Mapping[str, str | None]) -> None:
+def check_group_configs(settings: EffectiveConfigs, configs: Mapping[str, str | None]) -> None:
     """Raises `ApiError` for configs that no group can have, or that the brokers' configs do not allow."""
     values = _checked(settings.keys(ConfigResourceType.GROUP), configs, "group")
     if problem := _group_problem(values, settings):
@@ -214,7 +226,7 @@ def _without_nulls(configs: Mapping[str, str | None], whose: str) -> Mapping[str
     return {name: value for name, value in configs.items() if value is not None}
 
 
-def _group_problem(configs: Mapping[str, str], settings: "Settings") -> str | None:
+def _group_problem(configs: Mapping[str, str], settings: EffectiveConfigs) -> str | None:
     known, value = settings.keys(ConfigResourceType.BROKER), settings.effective
     for name, text in configs.items():
         kind, _, rest = name.partition(".")
@@ -231,7 +243,7 @@ def _group_problem(configs: Mapping[str, str], settings: "Settings") -> str | No
     return None
 
 
-def check_client_metrics(settings: "Settings", name: str, configs: Mapping[str, str | None]) -> None:
+def check_client_metrics(settings: EffectiveConfigs, name: str, configs: Mapping[str, str | None]) -> None:
     """Raises `ApiError` for configs that a subscription cannot have, in the order of Kafka's ClientMetricsConfigs."""
     values = _without_nulls(configs, "client metrics")
     if not name:
@@ -261,20 +273,24 @@ _THREADS = (
 )
 
 
-def has_eligible_leaders(cluster: "ClusterCore") -> bool:
+def has_eligible_leaders(features: Mapping[str, int]) -> bool:
     """Whether the controller looks after eligible leader replicas (KIP-966)."""
-    return cluster.features.get("eligible.leader.replicas.version", 0) > 0
+    return features.get("eligible.leader.replicas.version", 0) > 0
 
 
 def check_broker_configs(
-    by: "Broker", broker: int | None, configs: Mapping[str, str | None], *, requested: Collection[str]
+    settings: EffectiveConfigs,
+    by: int,
+    broker: int | None,
+    configs: Mapping[str, str | None],
+    *,
+    features: Mapping[str, int],
+    requested: Collection[str],
 ) -> None:
     """Raises `ApiError` for configs that a broker, or all of them (`None`), cannot be given while they run.
 
-    `by`: the broker that received the request, which checks what they would be for itself. `requested`: those that the request names.
+    `by`: the broker that received the request, which checks what they would be for itself. `features`: their levels; `requested`: configs that the request names.
     """
-    cluster = by.cluster
-    settings = cluster.settings
     keys = {name: broker_config_key(settings.kafka_version, name) for name in configs}
     values = {name: value for name, value in configs.items() if value is not None}
     problem = (
@@ -283,11 +299,11 @@ def check_broker_configs(
         or next(filter(None, (keys[name].problem(value) for name, value in values.items())), None)
         or (_problem_of_modes(keys, UpdateMode.PER_BROKER, _PER_BROKER) if broker is None else None)
         or _problem_of_listeners(settings, broker, values)
-        or _problem_together(by, broker, values)
+        or _problem_together(settings, by, broker, values)
     )
     if problem:
         raise ApiError(ErrorCode.INVALID_REQUEST, problem)
-    if has_eligible_leaders(cluster):
+    if has_eligible_leaders(features):
         if broker is not None and _MIN_IN_SYNC in requested:
             problem = f"Broker-level {_MIN_IN_SYNC} cannot be altered while ELR is enabled."
             raise ApiError(ErrorCode.INVALID_CONFIG, problem)
@@ -305,19 +321,20 @@ def _problem_of_modes(keys: Mapping[str, ConfigKey], mode: UpdateMode, problem: 
     return f"{problem}: [{', '.join(names)}]" if names else None
 
 
-def _problem_of_listeners(settings: "Settings", broker: int | None, configs: Mapping[str, str]) -> str | None:
+def _problem_of_listeners(settings: EffectiveConfigs, broker: int | None, configs: Mapping[str, str]) -> str | None:
     """The addresses of an embedded broker are its owner's: other ones are refused, as Kafka refuses listeners that do not fit together."""
     before = settings.changed.get(broker, {})
     changed = (name for name in _LISTENERS if name in configs and configs[name] != before.get(name))
     return next((f"{name} of an embedded broker cannot change while it runs" for name in changed), None)
 
 
-def _problem_together(by: "Broker", broker: int | None, configs: Mapping[str, str]) -> str | None:
-    settings = by.cluster.settings
-    own = settings.changed.get(by.id, {}) if broker is None else {}
+def _problem_together(
+    settings: EffectiveConfigs, by: int, broker: int | None, configs: Mapping[str, str]
+) -> str | None:
+    own = settings.changed.get(by, {}) if broker is None else {}
 
     def now(name: str) -> str | None:
-        return settings.effective(name, by.id)
+        return settings.effective(name, by)
 
     def then(name: str) -> str | None:
         return configs[name] if name in configs and name not in own else now(name)

@@ -10,17 +10,17 @@ from collections.abc import Callable
 from functools import partial
 from ipaddress import IPv6Address, ip_address
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from quorate.cluster.frames import FrameError, Header, framed, read_header
 from quorate.cluster.large_frame import LARGE_BYTES, LargeFrame
 from quorate.cluster.security import Login, LoginFailed
+from quorate.cluster.shared import SharedCluster
 from quorate.cluster.turns import Work
 from quorate.codecs.fast_encode import encode_message
 from quorate.coordinator.results import Pending
 
 if TYPE_CHECKING:
-    from quorate.cluster.broker import Broker
     from quorate.codecs import Uuid
     from quorate.codecs.message import Message
 
@@ -39,13 +39,41 @@ _REPEATED_BYTES = 1 << 10
 """Up to so many bytes of a request are kept: most of what a client repeats word for word (heartbeats, fetches of a session) is read once."""
 
 
+class ConnectionHost(Protocol):
+    """What a connection needs of its broker."""
+
+    id: int
+    serving: bool
+    connections: "set[Connection]"
+    cluster: SharedCluster
+
+    @property
+    def silent(self) -> bool:
+        """Whether requests wait without being looked at."""
+
+    def admit(self, connection: "Connection") -> bool:
+        """Whether a new connection is served now."""
+
+    def left(self, connection: "Connection") -> None:
+        """A connection is closed."""
+
+    def note(self, text: str, trace: str = "") -> None:
+        """Report what no response can say."""
+
+    def failed(self, connection: "Connection", what: str, error: BaseException) -> None:
+        """Report a fault of quorate's own, which ends this connection."""
+
+    def serve(self, connection: "Connection", header: Header, frame: bytes) -> None:
+        """Handle a request, and send its response."""
+
+
 class Connection(asyncio.Protocol):
     """A client. `user`: who it is, by SASL, once it has logged in; `login`: while it does; `software`: what it says it is.
 
     `on_lost`: called when the client is gone, by the request that waits, if one does; it is replaced by the next that waits.
     """
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: ConnectionHost) -> None:
         self.broker = broker
         self.user: str | None = None
         self.login: Login | None = None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic
 
 from quorate.cluster.clock import Handle
+from quorate.cluster.services import Services
 from quorate.cluster.storage.file_log import blocks_of
 from quorate.cluster.topics import PartitionState
 from quorate.cluster.turns import turn_of_timers
@@ -17,7 +18,6 @@ from quorate.coordinator.partition_runtime import S
 from quorate.coordinator.partitioning import partition_for
 
 if TYPE_CHECKING:
-    from quorate.cluster.core import ClusterCore
     from quorate.codecs.log.raw import RawBlock
 
 __all__ = ["PartitionCoordinatorLog", "TopicHost"]
@@ -103,7 +103,7 @@ class TopicHost(Generic[S]):
 
     def __init__(
         self,
-        cluster: "ClusterCore",
+        services: Services,
         topic: str,
         what: str,
         new_shard: Callable[[PartitionState], S],
@@ -111,7 +111,7 @@ class TopicHost(Generic[S]):
         loads_all: bool = False,
         base_sequence: int = 0,
     ) -> None:
-        self.cluster = cluster
+        self._services = services
         self.topic = topic
         self.what = what
         self._new_shard = new_shard
@@ -125,7 +125,7 @@ class TopicHost(Generic[S]):
 
     def partitions(self) -> Sequence[PartitionState]:
         """Those of the topic, by index; none while it does not exist."""
-        topic = self.cluster.topics.get(self.topic)
+        topic = self._services.state.topics.get(self.topic)
         return () if topic is None else topic.partitions
 
     def new_shard(self, partition: PartitionState) -> S:
@@ -142,19 +142,21 @@ class TopicHost(Generic[S]):
 
     def unreadable(self, partition: PartitionState, error: Exception) -> None:
         """Tell the owner."""
-        self.cluster.note(f"the {self.what} of {partition.topic}-{partition.index} have no coordinator: {error}")
+        self._services.reports.note(
+            f"the {self.what} of {partition.topic}-{partition.index} have no coordinator: {error}"
+        )
 
     def now_ms(self) -> int:
         """The time."""
-        return self.cluster.clock.now_ms()
+        return self._services.clock.now_ms()
 
     def stepped_ms(self) -> int:
         """How far the clock has been set."""
-        return self.cluster.clock.stepped_ms
+        return self._services.clock.stepped_ms
 
     def call_at(self, at_ms: int, action: Callable[[], object]) -> Handle:
         """Do something at a time."""
-        return self.cluster.clock.call_at(at_ms, action)
+        return self._services.clock.call_at(at_ms, action)
 
     def turn(self) -> Callable[[], bool]:
         """A turn in which timers fire."""
@@ -167,8 +169,8 @@ class TopicHost(Generic[S]):
         failed: Callable[[BaseException], object],
     ) -> bool:
         """Do long work in turns."""
-        return self.cluster.turns.run(work, done, failed)
+        return self._services.turns.run(work, done, failed)
 
     def task_failed(self, error: BaseException) -> None:
         """Report a fault of ours."""
-        self.cluster.failed("a coordinator's task", error)
+        self._services.reports.failed("a coordinator's task", error)

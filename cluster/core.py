@@ -1,62 +1,32 @@
-"""`ClusterCore`: a cluster: what its brokers share, its controller, and its coordinators. There is no network in it.
+"""`ClusterCore`: a cluster with its brokers: how it starts from a directory, and stops, and how brokers come and go."""
 
-Everything happens in one thread, that of the loop which the brokers run in; so nothing here needs locks, and a change is seen by all brokers at once.
-"""
-
-import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
-from functools import partial
+from dataclasses import replace
 from os import PathLike
-from random import Random
 from typing import Any
-from uuid import UUID
 
-from quorate.cluster.apis.versions import check_levels, finalized
-from quorate.cluster.authorizer import Authorizer
 from quorate.cluster.broker import Broker
-from quorate.cluster.clock import Clock, RealClock
-from quorate.cluster.controller.brokers import BrokerControl
-from quorate.cluster.controller.controller import Controller, NotWrittenError
-from quorate.cluster.controller.partitions import PartitionControl
+from quorate.cluster.clock import Clock
+from quorate.cluster.controller.controller import NotWrittenError
 from quorate.cluster.controller.records import config_records, feature_records
-from quorate.cluster.controller.state import ClusterState, Delta
-from quorate.cluster.controller.topics import TopicControl
 from quorate.cluster.errors import ClusterError
 from quorate.cluster.faults import Faults
-from quorate.cluster.groups import GroupCoordinators
+from quorate.cluster.features import check_levels, finalized
 from quorate.cluster.log_config import LogConfig
-from quorate.cluster.log_manager import LogManager
 from quorate.cluster.maintenance import Maintenance
-from quorate.cluster.meter import Meter
-from quorate.cluster.scram import ScramCredentials
+from quorate.cluster.request_handler import RequestHandler
 from quorate.cluster.security import Security
-from quorate.cluster.settings import ALL, Settings
+from quorate.cluster.shared import SharedCluster
 from quorate.cluster.storage.data import DataDirectory, why_unusable
-from quorate.cluster.topics import TopicState
-from quorate.cluster.transactions import TransactionCoordinators
-from quorate.cluster.turns import Turns, at_once
-from quorate.codecs import Uuid
-from quorate.codecs.printable import brief
+from quorate.cluster.turns import at_once
 from quorate.codecs.releases import KafkaVersion
-from quorate.coordinator.config import ConfigError, GroupConfig
-from quorate.coordinator.image import MetadataImage, TopicImage
+from quorate.coordinator.config import ConfigError
 from quorate.coordinator.log import AppendError
 
 __all__ = ["ClusterCore"]
 
-_MOST_NOTES = 10_000
-"""A client that is refused over and over again must not fill the memory with what is said of it."""
 
-_MOST_NOTE = 2_000
-"""Characters in a line of a note."""
-_MOST_TRACE = 20_000
-_MOST_FAILURES = 100
-_FOLLOWED = frozenset(one.name.replace("_", ".") for one in fields(GroupConfig))
-"""Configs of groups that coordinators follow; others are only shown."""
-
-
-class ClusterCore:
+class ClusterCore(SharedCluster):
     """A cluster. `notes`: what was said besides responses, the last thousands of it; `failures`: the first hundred tracebacks of faults of quorate's own, of which there were `failure_count`; `meter`: counts what is answered, if there is one.
 
     `racks`: broker id → rack; `properties`: brokers' settings by Kafka's names; `data`: the directory that everything is kept in, else it is in memory; `accept_data_loss`: start although
@@ -75,51 +45,21 @@ class ClusterCore:
         seed: int | None = None,
         on_note: Callable[[str], object] | None = None,
     ) -> None:
-        self.settings = Settings.of(properties or {})
-        levels = finalized(self.settings.coordinator.kafka_version)  # before a directory is touched: it may be refused
-        self.clock: Clock = clock or RealClock()
-        self.meter: Meter | None = None
-        self.notes: list[str] = []
-        self.failures: list[str] = []
-        self.failure_count = 0
-        self._on_note = on_note or (lambda text: None)
-        self.random = Random(seed)
-        self.cluster_id = str(self.new_uuid())
-        self.turns = Turns(partial(self.failed, "a large request"))
-
-        self.state = ClusterState()
-        self.logs = LogManager(self.state, self.settings, self.clock, self.note)
-        self.state.new_log = self.logs.new_log
-        self.controller = Controller(self.state, self.logs, self.clock, self.note, self._publish)
-        self.topic_control = TopicControl(
-            self.controller, self.logs, self.settings, self.turns, self.random, self.new_uuid
-        )
-        self.partition_control = PartitionControl(self.controller, self.logs, self.topic_control)
-        self.broker_control = BrokerControl(self.controller, self.logs)
+        super().__init__(properties, clock=clock, security=security, seed=seed, on_note=on_note)
         # What the owner of a cluster in this process does with topics, at once.
         self.create_topic = self.topic_control.create_topic
         self.internal_topic = self.topic_control.internal_topic
         self.delete_topic = self.topic_control.delete_topic
         self.add_partitions = self.partition_control.add_partitions
         self.reassign = self.partition_control.reassign
-        self.features_epoch = 0  # goes up with each change: clients take no older ones
-        self.client_metrics_version = 0  # how often subscriptions have changed
-        self.group_configs: dict[str, GroupConfig] = {}
-
-        self.authorizer = Authorizer.of(self.settings.properties, self.state.acls)
-        self.security = security or Security()
-        self.credentials = ScramCredentials(self.security.users, self.security.mechanisms, self.state.credentials)
-        self.faults = Faults(self)
-        self.brokers = {broker: Broker(self, broker, rack) for broker, rack in sorted(racks.items())}
-        self.image = MetadataImage.EMPTY
-        self.groups = GroupCoordinators(self)
-        self.transactions = TransactionCoordinators(self)
-        self.maintenance = Maintenance(self)
+        self.faults = Faults(self.clock)
+        self.brokers = {broker: self._broker(broker, rack) for broker, rack in sorted(racks.items())}
+        self.maintenance = Maintenance(self.services, self.controller, self.logs, self.transactions)
         self.logs.on_unflushed = self.maintenance.unflushed
         if data is not None:
             self._load(data, accept_data_loss=accept_data_loss)
         if not self.state.features:
-            self.controller.append(feature_records({}, levels))
+            self.controller.append(feature_records({}, finalized(self.settings.coordinator.kafka_version)))
         self.start_notes = tuple(self.notes)
 
     def _load(self, path: str | PathLike[str], *, accept_data_loss: bool) -> None:
@@ -169,114 +109,23 @@ class ClusterCore:
             if self.brokers[number].rack is None:
                 self.brokers[number].rack = broker.rack
 
-    def new_uuid(self) -> Uuid:
-        """A random id."""
-        return Uuid(UUID(int=self.random.getrandbits(128), version=4).bytes)
-
-    def note(self, text: str, trace: str = "") -> None:
-        """Report what no response can say, in one line, which may be followed by a traceback.
-
-        Clients choose names and ids in it: nothing in it acts on a terminal, and it has a largest size.
-        """
-        text = brief(text, _MOST_NOTE)
-        if trace:
-            text += ":\n" + "\n".join(brief(line, _MOST_NOTE) for line in trace[-_MOST_TRACE:].splitlines())
-        if len(self.notes) >= _MOST_NOTES:
-            del self.notes[: _MOST_NOTES // 2]
-        self.notes.append(text)
-        self._on_note(text)
-
-    def failed(self, what: str, error: BaseException, where: str = "") -> None:
-        """Report that something failed by a fault of quorate's own, count it, and keep its traceback. `where`: the note begins with it."""
-        trace = "".join(traceback.format_exception(error))
-        self.note(f"{where}{what} failed, which is a fault of quorate's", trace)
-        self.failure_count += 1
-        if len(self.failures) < _MOST_FAILURES:
-            self.failures.append(trace[-_MOST_TRACE:])
-
-    # ---- what there is
+    @property
+    def notes(self) -> list[str]:
+        """What was said besides responses, the last thousands of it."""
+        return self.reports.notes
 
     @property
-    def data(self) -> DataDirectory | None:
-        """The directory that everything is kept in; `None` if it is in memory."""
-        return self.logs.data
+    def failures(self) -> list[str]:
+        """The first hundred tracebacks of faults of quorate's own."""
+        return self.reports.failures
 
     @property
-    def topics(self) -> dict[str, TopicState]:
-        """The topics by name."""
-        return self.state.topics
+    def failure_count(self) -> int:
+        """How many faults of quorate's own there were."""
+        return self.reports.failure_count
 
-    @property
-    def topics_by_id(self) -> dict[Uuid, TopicState]:
-        """The topics by id."""
-        return self.state.topics_by_id
-
-    @property
-    def features(self) -> dict[str, int]:
-        """The levels of features."""
-        return self.state.features
-
-    @property
-    def alive(self) -> dict[int, str | None]:
-        """Brokers that are up, with their racks."""
-        return self.state.alive
-
-    @property
-    def controller_id(self) -> int:
-        """The broker that clients are told is the controller: the first that is up. -1 if none is."""
-        return min(self.alive, default=-1)
-
-    # ---- following the controller
-
-    def _publish(self, delta: Delta) -> None:
-        """Metadata has changed: everything that follows it does, in the same step."""
-        if delta.features:
-            self.features_epoch += 1
-        if delta.client_metrics:
-            self.client_metrics_version += 1
-        for group in delta.group_configs:
-            self._follow_group_config(group)
-        for broker in delta.broker_configs:
-            values = self.state.broker_configs.get(broker, {})
-            self.settings.change(int(broker) if broker else ALL, values)
-        if delta.broker_configs:
-            self.logs.settings_changed()
-            self.groups.settings_changed()
-        for topic in delta.led.values():
-            topic.leadership += 1
-        if delta.topics or delta.led or delta.removed or delta.brokers:
-            self._publish_image(delta)
-        if delta.led or delta.removed or delta.brokers:
-            self.groups.runtime.leaders_changed()
-            self.transactions.runtime.leaders_changed()
-
-    def _follow_group_config(self, group: str) -> None:
-        configs = self.state.group_configs.get(group)
-        if configs is None:
-            self.group_configs.pop(group, None)
-        else:
-            followed = {name: value for name, value in configs.items() if name in _FOLLOWED}
-            self.group_configs[group] = GroupConfig().with_properties(followed)
-
-    def _publish_image(self, delta: Delta) -> None:
-        """Have the coordinators see topics and brokers as they are now.
-
-        What it takes grows with what changed, not with what there is: there may be thousands of topics.
-        """
-        image = self.image
-        if delta.brokers:
-            image = image.with_brokers({one.id: one.rack for one in self.state.brokers.values()})
-        topics = [_image_of(topic) for topic in delta.topics.values()]
-        topics += [
-            TopicImage(name=topic.name, id=topic_id, replicas=known.replicas, leadership=topic.leadership)
-            for topic_id, topic in delta.led.items()
-            if topic_id not in delta.topics
-            and (known := image.topics.get(topic.name)) is not None
-            and known.id == topic_id
-        ]
-        gone = [topic.name for topic in delta.removed if topic.name not in self.topics]
-        self.image = image.with_changed(topics, gone)
-        self.groups.runtime.image_changed(self.image)
+    def _broker(self, number: int, rack: str | None) -> Broker:
+        return Broker(self, number, rack, lambda broker: RequestHandler(broker, self.faults))
 
     # ---- life
 
@@ -309,7 +158,7 @@ class ClusterCore:
 
     def add_broker(self, rack: str | None) -> Broker:
         """One more broker, with the next number, which is to start, then to be registered."""
-        added = Broker(self, max(self.brokers) + 1, rack)
+        added = self._broker(max(self.brokers) + 1, rack)
         self.brokers = {**self.brokers, added.id: added}  # another one: somebody may be going through the old one
         return added
 
@@ -373,8 +222,3 @@ class ClusterCore:
         with self.controller.changes.at_once():
             old = self.state.configs_of(resource_type, name)
             self.controller.append(config_records(resource_type, name, old, configs))
-
-
-def _image_of(topic: TopicState) -> TopicImage:
-    replicas = tuple([partition.replicas for partition in topic.partitions])
-    return TopicImage(name=topic.name, id=topic.id, replicas=replicas, leadership=topic.leadership)

@@ -28,19 +28,17 @@ from quorate.codecs.api.broker.alter_replica_log_dirs import (
 from quorate.codecs.api.broker.alter_user_scram_credentials import AlterUserScramCredentialsResult
 from quorate.codecs.api.broker.describe_user_scram_credentials import DescribeUserScramCredentialsResult
 from quorate.codecs.api.declare import api_of
-from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.api.error_codes import ERROR_FIELDS, ErrorCode
 from quorate.codecs.message import FieldSpec, Message, MessageSpec
 from quorate.codecs.wire import ArrayType, StructType
 from quorate.coordinator.group_shard import GroupCoordinatorShard
 from quorate.coordinator.results import RequestContext
 
 if TYPE_CHECKING:
-    from quorate.cluster.core import ClusterCore
+    from quorate.cluster.shared import SharedCluster
 
-__all__ = ["ERROR_FIELDS", "failed_response", "with_error"]
+__all__ = ["failed_response", "with_error"]
 
-ERROR_FIELDS = frozenset({"error_code", "partition_error_code"})
-"""Names of fields that carry error codes."""
 _SAME = (
     frozenset({"name", "topic", "topic_name"}),
     frozenset({"partition_index", "partition", "index", "partition_id"}),
@@ -68,7 +66,7 @@ _WITH_PARTS: frozenset[type[Message]] = frozenset(
 """Requests whose parts are in a response that has an error already."""
 
 
-def failed_response(cluster: "ClusterCore", request: Message, version: int, code: ErrorCode) -> Message:
+def failed_response(cluster: "SharedCluster", request: Message, version: int, code: ErrorCode) -> Message:
     """A response to `request`, in a version, that says only that it failed. A request about nothing gets one that says nothing."""
     if type(request) in GroupCoordinatorShard.handlers:
         context = RequestContext(api_version=version, now_ms=cluster.clock.now_ms())

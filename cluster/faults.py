@@ -8,29 +8,43 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from quorate.cluster.broker import Broker
+from quorate.cluster.clock import Clock
+from quorate.cluster.connection import Connection
 from quorate.cluster.failing import failed_response, with_error
+from quorate.cluster.frames import Header
 from quorate.codecs.api.broker import ProduceRequest
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches.v2 import LOG_OVERHEAD
 from quorate.codecs.message import Message
-
-if TYPE_CHECKING:
-    from quorate.cluster.broker import Broker
-    from quorate.cluster.connection import Connection
-    from quorate.cluster.core import ClusterCore
-    from quorate.cluster.frames import Header
 
 __all__ = ["Corrupt", "Delay", "Disconnect", "Error", "Fault", "Faults", "Rule", "Seen", "Silence", "WaitFor"]
 
 _REMEMBERED = 100_000
 
 
+class Handler(Protocol):
+    """What handles requests where there are no faults (`quorate.cluster.request_handler`)."""
+
+    broker: Broker
+    faults: "Faults"
+
+    def handle(
+        self,
+        connection: Connection,
+        header: Header,
+        request: Message,
+        change: Callable[[Any], Any] | None = None,
+    ) -> None:
+        """Handle a request, and send its response, with a change."""
+
+
 class Fault(Protocol):
     """Something that goes wrong with a request."""
 
-    def happen(self, broker: "Broker", connection: "Connection", header: "Header", request: Message) -> None:
+    def happen(self, handler: Handler, connection: Connection, header: Header, request: Message) -> None:
         """Do it, in place of what would have happened."""
 
 
@@ -41,14 +55,14 @@ class Error:
     code: ErrorCode
     applied: bool = False
 
-    def happen(self, broker: "Broker", connection: "Connection", header: "Header", request: Message) -> None:
+    def happen(self, handler: Handler, connection: Connection, header: Header, request: Message) -> None:
         """Answer with the error; what is asked for is carried out only where `applied` says so."""
         if self.applied:
-            broker.handle(
+            handler.handle(
                 connection, header, request, change=lambda response: with_error(response, header.version, self.code)
             )
             return
-        failed = failed_response(broker.cluster, request, header.version, self.code)
+        failed = failed_response(handler.broker.cluster, request, header.version, self.code)
         connection.answer(header, header.version, failed)
 
 
@@ -58,10 +72,10 @@ class Delay:
 
     delay_ms: int
 
-    def happen(self, broker: "Broker", connection: "Connection", header: "Header", request: Message) -> None:
+    def happen(self, handler: Handler, connection: Connection, header: Header, request: Message) -> None:
         """Wait, then handle the request."""
-        clock = broker.cluster.clock
-        clock.call_at(clock.now_ms() + self.delay_ms, partial(_resume, broker, connection, header, request))
+        clock = handler.broker.cluster.clock
+        clock.call_at(clock.now_ms() + self.delay_ms, partial(_resume, handler, connection, header, request))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +84,10 @@ class Disconnect:
 
     applied: bool = False
 
-    def happen(self, broker: "Broker", connection: "Connection", header: "Header", request: Message) -> None:
+    def happen(self, handler: Handler, connection: Connection, header: Header, request: Message) -> None:
         """Close."""
         if self.applied:
-            broker.handle(connection, header, request, change=lambda response: _closing(connection))
+            handler.handle(connection, header, request, change=lambda response: _closing(connection))
         connection.close()
 
 
@@ -81,12 +95,12 @@ class Disconnect:
 class Corrupt:
     """Batches are damaged on their way, so that their CRC is wrong: those that a fetch gives, or those that a producer sent, which the broker then refuses."""
 
-    def happen(self, broker: "Broker", connection: "Connection", header: "Header", request: Message) -> None:
+    def happen(self, handler: Handler, connection: Connection, header: Header, request: Message) -> None:
         """Go on with the last byte of each batch changed; what has no batches goes on as it is."""
         if isinstance(request, ProduceRequest):
-            broker.handle(connection, header, _damaged(request))
+            handler.handle(connection, header, _damaged(request))
         else:
-            broker.handle(connection, header, request, change=_damaged)
+            handler.handle(connection, header, request, change=_damaged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +111,11 @@ class WaitFor:
     broker: int | None = None
     client_id: str | None = None
 
-    def happen(self, broker: "Broker", connection: "Connection", header: "Header", request: Message) -> None:
+    def happen(self, handler: Handler, connection: Connection, header: Header, request: Message) -> None:
         """Wait, then handle the request."""
-        faults = broker.cluster.faults
+        faults = handler.faults
         rule = Rule(self, api=self.api, broker=self.broker, client_id=self.client_id)
-        faults.when(rule, partial(_resume, broker, connection, header, request))
+        faults.when(rule, partial(_resume, handler, connection, header, request))
         connection.on_lost = lambda: faults.forget(rule)
 
 
@@ -109,14 +123,14 @@ class WaitFor:
 class Silence:
     """No answer comes, and the connection stays open."""
 
-    def happen(self, broker: "Broker", connection: "Connection", header: "Header", request: Message) -> None:
+    def happen(self, handler: Handler, connection: Connection, header: Header, request: Message) -> None:
         """Do nothing: the connection stays busy."""
 
 
-def _resume(broker: "Broker", connection: "Connection", header: "Header", request: Message) -> None:
+def _resume(handler: Handler, connection: Connection, header: Header, request: Message) -> None:
     """Handle a request that was held back, unless its client is gone, and those behind it."""
     if connection.open:
-        broker.handle(connection, header, request)
+        handler.handle(connection, header, request)
         connection.go_on()
 
 
@@ -143,7 +157,7 @@ def _each_damaged(batches: bytes) -> bytes:
     return bytes(damaged)
 
 
-def _closing(connection: "Connection") -> Any:
+def _closing(connection: Connection) -> Any:
     connection.open = False
     return None
 
@@ -162,13 +176,13 @@ class Rule:
     random: Random = field(default_factory=Random)
     happened: int = 0
 
-    def concerns(self, broker: "Broker", header: "Header", request: Message) -> bool:
+    def concerns(self, broker: int, header: Header, request: Message) -> bool:
         """Whether it is for this request."""
         assert header.api is not None
         return (
             (self.left is None or self.left > 0)
             and (self.api is None or self.api == header.api.name)
-            and (self.broker is None or self.broker == broker.id)
+            and (self.broker is None or self.broker == broker)
             and (self.client_id is None or self.client_id == header.client_id)
             and (self.topic is None or self.topic in topics_of(request))
             and (self.probability >= 1 or self.random.random() < self.probability)
@@ -190,8 +204,8 @@ class Seen(NamedTuple):
 class Faults:
     """The faults of a cluster, and the requests that it has seen, the last 100,000 of them, if `recording` is on."""
 
-    def __init__(self, cluster: "ClusterCore") -> None:
-        self.cluster = cluster
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self.rules: list[Rule] = []
         self.recording = False
         self.seen: deque[Seen] = deque(maxlen=_REMEMBERED)
@@ -224,12 +238,12 @@ class Faults:
         """Whether requests are to be looked at at all: there are rules, somebody waits for a request, or requests are remembered."""
         return bool(self.rules or self._waiting or self.recording)
 
-    def of(self, broker: "Broker", connection: "Connection", header: "Header", request: Message) -> Fault | None:
+    def of(self, broker: int, connection: Connection, header: Header, request: Message) -> Fault | None:
         """What goes wrong with a request, if anything."""
         for rule, action in tuple(self._waiting):
             if rule.concerns(broker, header, request):
                 self._waiting.remove((rule, action))
-                self.cluster.clock.call_at(self.cluster.clock.now_ms(), action)  # behind this one
+                self._clock.call_at(self._clock.now_ms(), action)  # behind this one
         found = None
         if self.rules:
             found = next((rule for rule in self.rules if rule.concerns(broker, header, request)), None)
@@ -240,8 +254,8 @@ class Faults:
         fault = None if found is None else found.fault
         if self.recording:
             assert header.api is not None
-            now_ms = self.cluster.clock.now_ms()
-            self.seen.append(Seen(now_ms, broker.id, header.client_id, header.api.name, header.version, request, fault))
+            now_ms = self._clock.now_ms()
+            self.seen.append(Seen(now_ms, broker, header.client_id, header.api.name, header.version, request, fault))
         return fault
 
     def when(self, rule: Rule, action: Callable[[], None]) -> None:

@@ -4,13 +4,13 @@ What a coordinator writes are real batches in a real topic. When the partition's
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
-from uuid import UUID
+from dataclasses import fields, replace
+from typing import Any
 
-from quorate.cluster.apis import Context
-from quorate.cluster.authorizer import Operation
+from quorate.cluster.access import AccessContext
+from quorate.cluster.authorizer import Authorizer, Operation
 from quorate.cluster.coordinators import PartitionCoordinatorLog, TopicHost
+from quorate.cluster.services import Services
 from quorate.cluster.topics import PartitionState
 from quorate.cluster.turns import Work
 from quorate.codecs import CONSUMER_OFFSETS
@@ -30,14 +30,12 @@ from quorate.codecs.api import (
 )
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import Message
+from quorate.coordinator.config import GroupConfig
 from quorate.coordinator.group_shard import GroupCoordinatorShard
 from quorate.coordinator.log import AppendError
 from quorate.coordinator.partition_runtime import PartitionRuntime
 from quorate.coordinator.results import Pending, RequestContext
 from quorate.coordinator.runtime import Coordinator, CoordinatorRuntime
-
-if TYPE_CHECKING:
-    from quorate.cluster.core import ClusterCore
 
 __all__ = ["GroupCoordinators"]
 
@@ -52,6 +50,9 @@ _MANY: dict[type[Message], tuple[str, str, Callable[[Any], str]]] = {
 """Requests about several groups: the field of the request with the groups, that of the response, and how to get an id."""
 
 
+_FOLLOWED = frozenset(one.name.replace("_", ".") for one in fields(GroupConfig))
+"""Configs of groups that coordinators follow; others are only shown."""
+
 _NAMES_AT_ONCE = 2_000
 """Names of a subscription that are looked at in one turn."""
 
@@ -60,30 +61,31 @@ _GROUPS_AT_ONCE = 200
 
 
 class GroupCoordinators:
-    """All group coordinators of a cluster."""
+    """All group coordinators of a cluster. `configs`: those of groups, by name."""
 
-    def __init__(self, cluster: "ClusterCore") -> None:
-        self.cluster = cluster
-        self._host = TopicHost(cluster, CONSUMER_OFFSETS, "groups", self._new_shard)
+    def __init__(self, services: Services, authorizer: Authorizer | None) -> None:
+        self.configs: dict[str, GroupConfig] = {}
+        self._settings = services.settings
+        self._state = services.state
+        self._new_id = services.new_id
+        self._authorizer = authorizer
+        self._host = TopicHost(services, CONSUMER_OFFSETS, "groups", self._new_shard)
         self.runtime: CoordinatorRuntime[PartitionState, GroupCoordinatorShard] = CoordinatorRuntime(self._host)
-        self._nobody = GroupCoordinatorShard(cluster.settings.coordinator, new_id=self._new_id)
-
-    def _new_id(self) -> UUID:
-        return UUID(int=self.cluster.random.getrandbits(128), version=4)
+        self._nobody = GroupCoordinatorShard(self._settings.coordinator, new_id=self._new_id)
 
     def _new_shard(self, partition: PartitionState) -> GroupCoordinatorShard:
         shard = GroupCoordinatorShard(
-            self.cluster.settings.coordinator,
-            image=self.cluster.image,
+            self._settings.coordinator,
+            image=self._state.image,
             new_id=self._new_id,
-            may_describe=None if self.cluster.authorizer is None else self._describable,
+            may_describe=None if self._authorizer is None else self._describable,
         )
-        shard.group_configs = self.cluster.group_configs
+        shard.group_configs = self.configs
         return shard
 
     def _describable(self, context: RequestContext, topics: frozenset[str]) -> frozenset[str]:
         """The topics that a client may describe, of those that a regex matches."""
-        access = context.access if isinstance(context, Context) else None
+        access = context.access if isinstance(context, AccessContext) else None
         return topics if access is None else access.topics(Operation.DESCRIBE, topics)
 
     # ---- who coordinates
@@ -99,7 +101,16 @@ class GroupCoordinators:
     def settings_changed(self) -> None:
         """The brokers' configs have changed while they run."""
         for running in self.runtime:
-            running.shard.config = self.cluster.settings.coordinator
+            running.shard.config = self._settings.coordinator
+
+    def config_changed(self, group: str) -> None:
+        """A group's own configs have changed."""
+        configs = self._state.group_configs.get(group)
+        if configs is None:
+            self.configs.pop(group, None)
+        else:
+            followed = {name: value for name, value in configs.items() if name in _FOLLOWED}
+            self.configs[group] = GroupConfig().with_properties(followed)
 
     def runtimes(self) -> dict[int, PartitionRuntime[GroupCoordinatorShard]]:
         """The coordinators at work, by partition."""
@@ -149,7 +160,7 @@ class GroupCoordinators:
         for partition, groups in some:
             yield None
             part = replace(request, **{asked: tuple(groups)})
-            there = partition is not None and self.cluster.state.has(partition)  # the topic may be deleted meanwhile
+            there = partition is not None and self._state.has(partition)  # the topic may be deleted meanwhile
             running = self._of(partition, broker) if there else None
             if running is None:
                 answers.append(self._nobody.failed(part, context, ErrorCode.NOT_COORDINATOR, ""))

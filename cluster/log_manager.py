@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from quorate.cluster.clock import Clock
-from quorate.cluster.controller.state import ClusterState, Delta
+from quorate.cluster.controller.state import Delta
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.log_config import LogConfig
-from quorate.cluster.settings import Settings
+from quorate.cluster.services import Services
 from quorate.cluster.storage.data import DataDirectory
 from quorate.cluster.topics import PartitionState, TopicState
 from quorate.cluster.turns import Work
@@ -23,13 +22,11 @@ _MOST_KNOWN_CONFIGS = 1_000
 class LogManager:
     """The logs of a cluster, in memory or in a data directory (`data`). `on_unflushed`: called by logs, as `PartitionLog` says."""
 
-    def __init__(self, state: ClusterState, settings: Settings, clock: Clock, on_note: Callable[[str], object]) -> None:
+    def __init__(self, services: Services) -> None:
         self.data: DataDirectory | None = None
         self.on_unflushed: Callable[[PartitionLog], object] | None = None
-        self._state = state
-        self._settings = settings
-        self._clock = clock
-        self._note = on_note
+        self._services = services
+        self._state = services.state
         self._noted_ms: int | None = None
         self._prepared: dict[tuple[Uuid, int], PartitionLog] = {}
         self._configured: dict[str, tuple[dict[str, str], list[int]]] = {}
@@ -80,7 +77,7 @@ class LogManager:
             return
         known = self._configs
         configs = {leader: self._config(own, leader) for leader in set(leaders)}
-        now_ms = self._clock.now_ms()
+        now_ms = self._services.clock.now_ms()
         for partition, leader in zip(topic.partitions, leaders, strict=True):  # leaders may change meanwhile
             config = configs[leader]
             files = partition.log.files
@@ -102,7 +99,7 @@ class LogManager:
         if found is None:
             if len(self._configs) >= _MOST_KNOWN_CONFIGS:
                 self._configs.clear()
-            found = self._configs[key] = LogConfig.of(self._settings, own, leader)
+            found = self._configs[key] = LogConfig.of(self._services.settings, own, leader)
         return found
 
     def settings_changed(self) -> None:
@@ -112,10 +109,10 @@ class LogManager:
 
     def _cannot_write(self, why: str) -> None:
         """Report that a log could not be written; once a second, as clients try again and again."""
-        now_ms = self._clock.now_ms()
+        now_ms = self._services.clock.now_ms()
         if self._noted_ms is None or not 0 <= now_ms - self._noted_ms < _TELL_AGAIN_MS:  # it may have been set back
             self._noted_ms = now_ms
-            self._note(why)
+            self._services.reports.note(why)
 
     # ---- partitions that are gone
 

@@ -7,21 +7,21 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from quorate.cluster.clock import Handle
-from quorate.cluster.controller.controller import NotWrittenError
+from quorate.cluster.controller.controller import Controller, NotWrittenError
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.log_config import NEVER
+from quorate.cluster.log_manager import LogManager
+from quorate.cluster.services import Services
 from quorate.cluster.storage.cleaning import clean, is_due
 from quorate.cluster.storage.retention import expire
+from quorate.cluster.transactions import TransactionCoordinators
 from quorate.cluster.turns import Work
 from quorate.codecs import LogError
 from quorate.codecs.log.compaction import BatchWork
 from quorate.coordinator.log import AppendError
-
-if TYPE_CHECKING:
-    from quorate.cluster.core import ClusterCore
 
 __all__ = ["Maintenance"]
 
@@ -33,8 +33,18 @@ _TROUBLE = (OSError, LogError, AppendError)
 class Maintenance:
     """The tasks of a cluster that come again. They begin with `start`."""
 
-    def __init__(self, cluster: "ClusterCore") -> None:
-        self.cluster = cluster
+    def __init__(
+        self,
+        services: Services,
+        controller: Controller,
+        logs: LogManager,
+        transactions: TransactionCoordinators,
+    ) -> None:
+        self._services = services
+        self._state = services.state
+        self._controller = controller
+        self._log_manager = logs
+        self._transactions = transactions
         self._timers: dict[object, Handle] = {}
         self._cleaning: Iterator[BatchWork[Any] | None] | None = None
 
@@ -44,10 +54,10 @@ class Maintenance:
             return
         self._every("log.retention.check.interval.ms", self.retain)
         self._every("producer.id.expiration.check.interval.ms", self.expire_producers)
-        self._every("transaction.remove.expired.transaction.cleanup.interval.ms", self.cluster.transactions.expire)
-        if self.cluster.settings.truth("log.cleaner.enable"):
+        self._every("transaction.remove.expired.transaction.cleanup.interval.ms", self._transactions.expire)
+        if self._services.settings.truth("log.cleaner.enable"):
             self._every("log.cleaner.backoff.ms", self.compact)
-        if self.cluster.data is not None:
+        if self._log_manager.data is not None:
             self._every("log.flush.offset.checkpoint.interval.ms", self.checkpoint)
 
     def stop(self) -> None:
@@ -63,53 +73,57 @@ class Maintenance:
             try:
                 action()
             except _TROUBLE as error:
-                self.cluster.note(f"{setting}: {error}")
+                self._services.reports.note(f"{setting}: {error}")
 
-        interval_ms = max(self.cluster.settings.number(setting), 1)
+        interval_ms = max(self._services.settings.number(setting), 1)
         self._later(setting, interval_ms, run)
 
     def _later(self, key: object, in_ms: int, action: Callable[[], object]) -> None:
-        clock = self.cluster.clock
+        clock = self._services.clock
         self._timers[key] = clock.call_at(clock.now_ms() + in_ms, action)
 
     def _logs(self) -> Iterator[tuple[str, PartitionLog, Callable[[], bool]]]:
         """Each log whose partition exists when it is its turn: its name, and whether it still exists."""
-        for topic in list(self.cluster.topics.values()):
+        for topic in list(self._state.topics.values()):
             for one in list(topic.partitions):
-                if self.cluster.state.has(one):
-                    yield f"{topic.name}-{one.index}", one.log, partial(self.cluster.state.has, one)
+                if self._state.has(one):
+                    yield f"{topic.name}-{one.index}", one.log, partial(self._state.has, one)
 
     # ---- tasks
 
     def retain(self) -> None:
         """Delete segments that are older or more than their topic keeps, in turns."""
-        self.cluster.turns.run(self._retaining(), lambda _: None, partial(self.cluster.failed, "deleting old records"))
+        self._services.turns.run(
+            self._retaining(), lambda _: None, partial(self._services.reports.failed, "deleting old records")
+        )
 
     def _retaining(self) -> Work[None]:
-        now_ms = self.cluster.clock.now_ms()
+        now_ms = self._services.clock.now_ms()
         for name, log, _ in self._logs():
             try:
                 expire(log, now_ms)
             except _TROUBLE as error:  # one log's trouble is not the others'
-                self.cluster.note(f"old records of {name} could not be deleted: {error}")
+                self._services.reports.note(f"old records of {name} could not be deleted: {error}")
             yield None
 
     def expire_producers(self) -> None:
         """Forget producers that wrote nothing for `producer.id.expiration.ms`, in turns."""
-        self.cluster.turns.run(self._expiring(), lambda _: None, partial(self.cluster.failed, "forgetting producers"))
+        self._services.turns.run(
+            self._expiring(), lambda _: None, partial(self._services.reports.failed, "forgetting producers")
+        )
 
     def _expiring(self) -> Work[None]:
-        before_ms = self.cluster.clock.now_ms() - self.cluster.settings.number("producer.id.expiration.ms")
+        before_ms = self._services.clock.now_ms() - self._services.settings.number("producer.id.expiration.ms")
         for _, log, _ in self._logs():
             log.producers.expire(before_ms)
             yield None
 
     def checkpoint(self) -> None:
         """Note how far the disk is, and what there was no room for."""
-        if self.cluster.data is not None:
+        if self._log_manager.data is not None:
             with suppress(NotWrittenError):  # it was noted
-                self.cluster.controller.write_pending()
-            self.cluster.data.checkpoint()
+                self._controller.write_pending()
+            self._log_manager.data.checkpoint()
 
     def compact(self) -> None:
         """Compact the logs that have enough to be compacted, unless that is going on already."""
@@ -118,7 +132,7 @@ class Maintenance:
             self._slice()
 
     def _pass(self) -> Iterator[BatchWork[Any] | None]:
-        now_ms = self.cluster.clock.now_ms()
+        now_ms = self._services.clock.now_ms()
         for name, log, exists in self._logs():
             try:
                 if log.config.compact and is_due(log, now_ms):
@@ -127,7 +141,7 @@ class Maintenance:
                         if not exists():
                             break
             except _TROUBLE as error:
-                self.cluster.note(f"{name} could not be compacted: {error}")
+                self._services.reports.note(f"{name} could not be compacted: {error}")
             yield None
 
     def _slice(self) -> None:
@@ -137,8 +151,8 @@ class Maintenance:
         until = time.perf_counter() + _SLICE_S
         for work in cleaning:
             if work is not None and work.large:
-                failed = partial(self.cluster.failed, "compacting a batch")
-                self.cluster.turns.aside(work.run, lambda _: self._slice(), failed)
+                failed = partial(self._services.reports.failed, "compacting a batch")
+                self._services.turns.aside(work.run, lambda _: self._slice(), failed)
                 return
             if time.perf_counter() > until:
                 self._later(self._slice, 0, self._slice)

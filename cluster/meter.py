@@ -5,8 +5,7 @@ from collections import Counter, defaultdict
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from quorate.cluster.failing import ERROR_FIELDS
-from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.api.error_codes import ERROR_FIELDS, ErrorCode
 from quorate.codecs.message import Message, MessageSpec
 from quorate.codecs.wire import ArrayType, StructType
 

@@ -15,10 +15,10 @@ from quorate.codecs.configs import (
     broker_config_key,
     config_keys,
 )
-from quorate.codecs.releases import KafkaVersion
+from quorate.codecs.releases import RELEASES, KafkaVersion
 from quorate.coordinator.config import ConfigError, CoordinatorConfig
 
-__all__ = ["ALL", "MOST_PARTITIONS", "Settings"]
+__all__ = ["ALL", "MOST_PARTITIONS", "Settings", "check_release"]
 
 MOST_PARTITIONS = "quorate.max.partitions"
 """How many partitions a cluster may have. Kafka's brokers take as many as there are until they are out of memory; this is one process, often shared with its clients."""
@@ -29,6 +29,15 @@ _OWN = {MOST_PARTITIONS: ConfigKey(name=MOST_PARTITIONS, type=ConfigType.LONG, d
 ALL = None
 """Instead of a broker's id: all of them."""
 _COORDINATORS = frozenset(one.name.replace("_", ".") for one in fields(CoordinatorConfig) if one.init)
+
+
+def check_release(version: KafkaVersion) -> None:
+    """Raises `ConfigError` for a release that a cluster cannot be."""
+    if version.line not in RELEASES:
+        known = ", ".join(one.short for one in RELEASES)
+        raise ConfigError(
+            f"an embedded cluster cannot be Kafka {version}: use {KafkaVersion.NEWEST}, or another of {known}"
+        )
 
 
 @dataclass(slots=True)
@@ -48,6 +57,7 @@ class Settings:
         version = CoordinatorConfig.from_properties(
             {k: v for k, v in given.items() if k == "kafka.version"}
         ).kafka_version
+        check_release(version)
         for name, value in given.items():
             key = _OWN.get(name) or broker_config_key(version, name)
             if name not in THROTTLES and (problem := key.problem(value)):

@@ -5,10 +5,12 @@ in one turn, so no client ever sees a transaction half ended.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from quorate.cluster.controller.controller import NotWrittenError
+from quorate.cluster.controller.controller import Controller, NotWrittenError
 from quorate.cluster.coordinators import TopicHost
+from quorate.cluster.groups import GroupCoordinators
+from quorate.cluster.services import Services
 from quorate.cluster.topics import PartitionState
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.api.error_codes import ErrorCode
@@ -22,9 +24,6 @@ from quorate.coordinator.runtime import Coordinator, CoordinatorRuntime
 from quorate.coordinator.transactions.records import Transaction
 from quorate.coordinator.transactions.shard import TransactionShard
 
-if TYPE_CHECKING:
-    from quorate.cluster.core import ClusterCore
-
 __all__ = ["TransactionCoordinators"]
 
 _BLOCK = 1000
@@ -36,16 +35,19 @@ R = TypeVar("R")
 class TransactionCoordinators:
     """All transaction coordinators of a cluster. Raises `ApiError` where a client gets an error."""
 
-    def __init__(self, cluster: "ClusterCore") -> None:
-        self.cluster = cluster
+    def __init__(self, services: Services, controller: Controller, groups: GroupCoordinators) -> None:
+        self._services = services
+        self._state = services.state
+        self._controller = controller
+        self._groups = groups
         self._next_producer_id = -1
         self._host = TopicHost(
-            cluster, TRANSACTION_STATE, "transactions", self._new_shard, loads_all=True, base_sequence=-1
+            services, TRANSACTION_STATE, "transactions", self._new_shard, loads_all=True, base_sequence=-1
         )
         self.runtime: CoordinatorRuntime[PartitionState, TransactionShard] = CoordinatorRuntime(self._host)
 
     def _new_shard(self, partition: PartitionState) -> TransactionShard:
-        return TransactionShard(self, partition.leader_epoch, self.cluster.image)
+        return TransactionShard(self, partition.leader_epoch, self._state.image)
 
     # ---- who coordinates
 
@@ -150,31 +152,31 @@ class TransactionCoordinators:
     @property
     def record_version(self) -> int:
         """1 if the feature `transaction.version` is at least 1, else 0."""
-        return min(self.cluster.features.get("transaction.version", 0), 1)
+        return min(self._state.features.get("transaction.version", 0), 1)
 
     @property
     def most_timeout_ms(self) -> int:
         """`transaction.max.timeout.ms`."""
-        return self.cluster.settings.number("transaction.max.timeout.ms")
+        return self._services.settings.number("transaction.max.timeout.ms")
 
     @property
     def expiration_ms(self) -> int:
         """`transactional.id.expiration.ms`."""
-        return self.cluster.settings.number("transactional.id.expiration.ms")
+        return self._services.settings.number("transactional.id.expiration.ms")
 
     @property
     def behaviour(self) -> Behaviour:
         """What the release of Kafka does."""
-        return self.cluster.settings.coordinator.behaviour
+        return self._services.settings.coordinator.behaviour
 
     def new_producer_id(self) -> int:
         """An id that no producer has had. Raises `ApiError` if it cannot be written that it is given out."""
-        state = self.cluster.state
+        state = self._state
         first = state.next_producer_id
         if self._next_producer_id < 0 or self._next_producer_id == first:
             block = ProducerIdsRecord(broker_id=min(state.brokers, default=0), next_producer_id=first + _BLOCK)
             try:
-                self.cluster.controller.append([block])
+                self._controller.append([block])
             except NotWrittenError as refused:
                 raise ApiError(MAPPED_ERRORS[refused.code]) from None
             self._next_producer_id = first
@@ -183,13 +185,13 @@ class TransactionCoordinators:
 
     def write_markers(self, transaction: Transaction, coordinator_epoch: int) -> None:
         """To the partitions of a transaction; those of offsets by their coordinators. Raises `AppendError`."""
-        now_ms = self.cluster.clock.now_ms()
+        now_ms = self._services.clock.now_ms()
         for topic, index in transaction.partitions:
-            partition = self.cluster.state.partition(topic, index)
+            partition = self._state.partition(topic, index)
             if partition is None:
                 continue  # deleted since
             if topic == CONSUMER_OFFSETS and partition.leader >= 0:
-                self.cluster.groups.end_transaction(
+                self._groups.end_transaction(
                     partition,
                     transaction.producer_id,
                     transaction.epoch,
@@ -208,4 +210,4 @@ class TransactionCoordinators:
 
     def note(self, text: str) -> None:
         """Tell the owner."""
-        self.cluster.note(text)
+        self._services.reports.note(text)

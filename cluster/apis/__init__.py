@@ -7,33 +7,21 @@ One that may have much to do is a generator (`quorate.cluster.turns`): it yields
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from quorate.cluster.broker import Broker
+from quorate.cluster.context import Context
 from quorate.cluster.controller.controller import NotWrittenError
 from quorate.cluster.failing import failed_response
 from quorate.cluster.turns import Work
 from quorate.codecs.api.declare import Api, api_of
 from quorate.codecs.message import Message
-from quorate.coordinator.results import Pending, RequestContext
-
-if TYPE_CHECKING:
-    from quorate.cluster.authorization import Access
-    from quorate.cluster.broker import Broker
-    from quorate.cluster.connection import Connection
+from quorate.coordinator.results import Pending
 
 __all__ = ["ANSWERS", "Answer", "Context", "answers", "changes_metadata"]
 
 
-@dataclass(slots=True, kw_only=True)
-class Context(RequestContext):
-    """What a request comes with, beside its body: for the coordinators, and the connection that it came by. `access`: what its client may do, where there is an authorizer; `large`: the request is, so that what is computed from it belongs in the thread."""
-
-    connection: "Connection"
-    large: bool = False
-    access: "Access | None" = None
-
-
-Function = Callable[["Broker", Any, Context], "Message | Pending[Any] | Work[Any] | None"]
+Function = Callable[[Broker, Any, Context], "Message | Pending[Any] | Work[Any] | None"]
 F = TypeVar("F", bound=Function)
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
@@ -65,18 +53,18 @@ def answers(request: type[Message], *, lacks: str = "") -> Callable[[F], F]:
 
 
 def changes_metadata(
-    function: Callable[["Broker", M, Context], Work[T]],
-) -> Callable[["Broker", M, Context], Work[T]]:
+    function: Callable[[Broker, M, Context], Work[T]],
+) -> Callable[[Broker, M, Context], Work[T]]:
     """Have a handler run as one change of the cluster's metadata. If that cannot be written, the response is an error."""
 
-    def written(broker: "Broker", request: M, context: Context) -> Work[Any]:
+    def written(broker: Broker, request: M, context: Context) -> Work[Any]:
         try:
             return (yield from function(broker, request, context))
         except NotWrittenError as refused:
             return failed_response(broker.cluster, request, context.api_version, refused.code)
 
     @wraps(function)
-    def run(broker: "Broker", request: M, context: Context) -> Work[T]:
+    def run(broker: Broker, request: M, context: Context) -> Work[T]:
         return broker.cluster.controller.changes.run(written(broker, request, context))
 
     return run

@@ -37,9 +37,9 @@ from quorate.codecs.message import Message
 from quorate.coordinator.errors import ApiError
 
 if TYPE_CHECKING:
-    from quorate.cluster.authorization import Access
+    from quorate.cluster.access import Access
     from quorate.cluster.broker import Broker
-    from quorate.cluster.core import ClusterCore
+    from quorate.cluster.shared import SharedCluster
 
 __all__: list[str] = []
 
@@ -177,7 +177,7 @@ def _denied(access: "Access | None", one: Any) -> ErrorCode:
     return ErrorCode.NONE if access is None or access.may(Operation.ALTER_CONFIGS, kind, name) else code
 
 
-def _is_sound(cluster: "ClusterCore", one: Any) -> bool:
+def _is_sound(cluster: "SharedCluster", one: Any) -> bool:
     try:
         _check_request(cluster, one)
     except ApiError:
@@ -185,7 +185,7 @@ def _is_sound(cluster: "ClusterCore", one: Any) -> bool:
     return True
 
 
-def _check_request(cluster: "ClusterCore", one: Any) -> None:
+def _check_request(cluster: "SharedCluster", one: Any) -> None:
     """Raises `ApiError` for what no resource can be given."""
     names = [each.name for each in one.configs]
     if len(set(names)) != len(names):
@@ -198,7 +198,7 @@ def _check_request(cluster: "ClusterCore", one: Any) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {one.resource_type}")
 
 
-def _operation_error(cluster: "ClusterCore", one: Any) -> ApiError | None:
+def _operation_error(cluster: "SharedCluster", one: Any) -> ApiError | None:
     """What fails first before anything is done: an unknown operation, or an appended value of a config that is no list. In the order of Java's HashMap."""
     known = cluster.settings.keys(one.resource_type)
     operations: JavaHashMap[str, int] = JavaHashMap()
@@ -244,6 +244,9 @@ def _alter(broker: "Broker", one: Any, change: Change) -> list[Message]:
     else:
         changed = int(name) if name else ALL
         result = change(one, broker_config(cluster, changed), known)
-        check_broker_configs(broker, changed, result, requested={each.name for each in one.configs})
+        requested = {each.name for each in one.configs}
+        check_broker_configs(
+            cluster.settings, broker.id, changed, result, features=cluster.features, requested=requested
+        )
     configs = {each: value for each, value in result.items() if value is not None}
     return list(config_records(kind, name, cluster.state.configs_of(kind, name), configs))

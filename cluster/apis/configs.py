@@ -27,7 +27,7 @@ from quorate.coordinator.errors import ApiError
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
-    from quorate.cluster.core import ClusterCore
+    from quorate.cluster.shared import SharedCluster
 
 __all__ = ["broker_config", "is_this_broker", "shown", "strange_type", "topic_config"]
 
@@ -37,10 +37,10 @@ _LOGGER = ConfigResourceType.BROKER_LOGGER
 _MIN_IN_SYNC = "min.insync.replicas"
 
 
-def broker_config(cluster: "ClusterCore", broker: int | None) -> dict[str, str]:
+def broker_config(cluster: "SharedCluster", broker: int | None) -> dict[str, str]:
     """The configs that the controller has of a broker, or of `ALL`: what was changed, and with eligible leader replicas (KIP-966) how many replicas have to be in sync."""
     configs = dict(cluster.settings.changed.get(broker, {}))
-    if broker is ALL and has_eligible_leaders(cluster):
+    if broker is ALL and has_eligible_leaders(cluster.features):
         configs.setdefault(_MIN_IN_SYNC, cluster.settings.get(_MIN_IN_SYNC))
     return configs
 
@@ -143,7 +143,7 @@ def _facts(broker: "Broker") -> dict[str, str]:
     return said
 
 
-def _of_all_brokers(cluster: "ClusterCore") -> Iterator[DescribeConfigsResourceResult]:
+def _of_all_brokers(cluster: "SharedCluster") -> Iterator[DescribeConfigsResourceResult]:
     """What was changed for all brokers while they run."""
     for name, value in broker_config(cluster, ALL).items():
         key = broker_config_key(cluster.settings.kafka_version, name)
@@ -183,7 +183,7 @@ def describe_configs(
     return DescribeConfigsResponse(results=found)
 
 
-def strange_type(cluster: "ClusterCore", resources: Sequence[DescribeConfigsResource]) -> int | None:
+def strange_type(cluster: "SharedCluster", resources: Sequence[DescribeConfigsResource]) -> int | None:
     """A type of resource that is asked for, but has no configs in the cluster's release."""
     known = {one for one in ConfigResourceType if one is _LOGGER or cluster.settings.keys(one)}
     return min({one.resource_type for one in resources} - known, default=None)
@@ -240,7 +240,7 @@ def _without_synonyms(one: DescribeConfigsResourceResult) -> DescribeConfigsReso
     )
 
 
-def topic_config(cluster: "ClusterCore", name: str) -> dict[str, str]:
+def topic_config(cluster: "SharedCluster", name: str) -> dict[str, str]:
     """A topic's own configs. Raises `ApiError` without such a topic."""
     if not is_valid_name(name):
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"a topic cannot be named {name!r}")

@@ -30,7 +30,7 @@ from quorate.codecs.api.error_codes import ErrorCode
 from quorate.coordinator.results import Pending
 
 if TYPE_CHECKING:
-    from quorate.cluster.authorization import Access
+    from quorate.cluster.access import Access
     from quorate.cluster.broker import Broker
 
 __all__: list[str] = []

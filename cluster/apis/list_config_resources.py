@@ -11,17 +11,17 @@ from quorate.codecs.configs import ConfigResourceType
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
-    from quorate.cluster.core import ClusterCore
+    from quorate.cluster.shared import SharedCluster
 
 __all__: list[str] = []
 
 
-def _brokers(cluster: "ClusterCore") -> Iterable[str]:
+def _brokers(cluster: "SharedCluster") -> Iterable[str]:
     return [str(one.id) for one in cluster.state.brokers.values() if one.alive]
 
 
 _METRICS = ConfigResourceType.CLIENT_METRICS
-_TYPES: dict[int, Callable[["ClusterCore"], Iterable[str]]] = {
+_TYPES: dict[int, Callable[["SharedCluster"], Iterable[str]]] = {
     ConfigResourceType.GROUP: lambda cluster: [
         name for name, configs in cluster.state.group_configs.items() if configs
     ],

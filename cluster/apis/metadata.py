@@ -27,7 +27,7 @@ from quorate.coordinator.errors import ApiError
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
-    from quorate.cluster.core import ClusterCore
+    from quorate.cluster.shared import SharedCluster
 
 __all__ = ["refused_as_a_whole"]
 
@@ -106,7 +106,7 @@ def _one(broker: "Broker", asked: MetadataRequestTopic, missing: dict[str, None]
     return MetadataResponseTopic(error_code=error, name=asked.name, topic_id=Uuid.ZERO)
 
 
-def _create(cluster: "ClusterCore", names: Sequence[str]) -> Work[None]:
+def _create(cluster: "SharedCluster", names: Sequence[str]) -> Work[None]:
     """Create topics that clients ask for. The response does not tell whether that can be: the broker sends it before its controller has done so."""
     if len(names) * cluster.settings.number("num.partitions") > MOST_PARTITIONS:
         return  # as the controller refuses all of the request

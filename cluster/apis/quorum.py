@@ -12,7 +12,7 @@ from quorate.codecs.api.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
-    from quorate.cluster.core import ClusterCore
+    from quorate.cluster.shared import SharedCluster
 
 __all__: list[str] = []
 
@@ -56,12 +56,12 @@ def describe_quorum(broker: "Broker", request: DescribeQuorumRequest, context: C
     )
 
 
-def _directory(cluster: "ClusterCore", broker: int) -> Uuid:
+def _directory(cluster: "SharedCluster", broker: int) -> Uuid:
     """The id of a controller's directory, which is told since kraft.version 1 (KIP-853): made up, and always the same in a cluster."""
     return Uuid(uuid5(NAMESPACE_OID, f"{cluster.cluster_id} {broker}").bytes)
 
 
-def _state(cluster: "ClusterCore", context: Context) -> PartitionData:
+def _state(cluster: "SharedCluster", context: Context) -> PartitionData:
     now_ms = context.now_ms
     tells_directories = cluster.features.get("kraft.version", 0) > 0 and context.api_version >= _TELLS_DIRECTORIES
     end = 0 if cluster.data is None else cluster.data.metadata.log.next_offset

@@ -29,7 +29,7 @@ from quorate.coordinator.errors import ApiError
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
-    from quorate.cluster.core import ClusterCore
+    from quorate.cluster.shared import SharedCluster
 
 __all__: list[str] = []
 
@@ -106,7 +106,7 @@ def elect_leaders(broker: "Broker", request: ElectLeadersRequest, context: Conte
 
 
 def _electing(
-    cluster: "ClusterCore", request: ElectLeadersRequest
+    cluster: "SharedCluster", request: ElectLeadersRequest
 ) -> Work[tuple[list[ReplicaElectionResult], MetadataBatch, list[PartitionState]]]:
     """The results, the records, and the partitions with other leaders."""
     everything = request.topic_partitions is None

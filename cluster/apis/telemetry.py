@@ -22,7 +22,7 @@ from quorate.coordinator.errors import ApiError
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
-    from quorate.cluster.core import ClusterCore
+    from quorate.cluster.shared import SharedCluster
 
 __all__ = ["has_plugin"]
 
@@ -31,7 +31,7 @@ _FORGIVEN = frozenset({ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_
 """After these errors a client may ask for its subscription at once."""
 
 
-def has_plugin(cluster: "ClusterCore") -> bool:
+def has_plugin(cluster: "SharedCluster") -> bool:
     """Whether brokers have a plugin that takes clients' metrics."""
     return bool(set(elements(cluster.settings.get("metric.reporters"))) - _KAFKAS_OWN)
 

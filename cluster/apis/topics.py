@@ -32,7 +32,7 @@ from quorate.coordinator.log import AppendError
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
-    from quorate.cluster.core import ClusterCore
+    from quorate.cluster.shared import SharedCluster
 
 __all__: list[str] = []
 
@@ -88,7 +88,7 @@ def create_topics(broker: "Broker", request: CreateTopicsRequest, context: Conte
     return CreateTopicsResponse(topics=tuple(results))
 
 
-def _counts(cluster: "ClusterCore", topics: Sequence[CreatableTopic]) -> list[int]:
+def _counts(cluster: "SharedCluster", topics: Sequence[CreatableTopic]) -> list[int]:
     """How many partitions are asked for of each topic."""
     default = cluster.settings.number("num.partitions")
     return [
@@ -96,7 +96,7 @@ def _counts(cluster: "ClusterCore", topics: Sequence[CreatableTopic]) -> list[in
     ]
 
 
-def _is_made(cluster: "ClusterCore", topic: CreatableTopic) -> bool:
+def _is_made(cluster: "SharedCluster", topic: CreatableTopic) -> bool:
     """Whether nothing but its partitions keeps it from being made: its settings, or too few brokers for its replicas."""
     try:
         check_topic_configs(cluster.settings, {one.name: one.value for one in topic.configs})
@@ -105,7 +105,7 @@ def _is_made(cluster: "ClusterCore", topic: CreatableTopic) -> bool:
     return topic.replication_factor == -1 or 1 <= topic.replication_factor <= len(cluster.alive)
 
 
-def _new_topic(cluster: "ClusterCore", asked: CreatableTopic) -> Work[TopicState]:
+def _new_topic(cluster: "SharedCluster", asked: CreatableTopic) -> Work[TopicState]:
     config = {one.name: one.value for one in asked.configs}
     check_topic_configs(cluster.settings, config)
     assignment = None

@@ -28,7 +28,7 @@ from quorate.coordinator.errors import ApiError
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
-    from quorate.cluster.core import ClusterCore
+    from quorate.cluster.shared import SharedCluster
 
 __all__: list[str] = []
 
@@ -126,7 +126,7 @@ def _added(
 
 
 def _not_to_be_added(
-    cluster: "ClusterCore", topic: str, index: int, by_broker: bool, allowed: set[str] | None
+    cluster: "SharedCluster", topic: str, index: int, by_broker: bool, allowed: set[str] | None
 ) -> ErrorCode:
     """Why a partition cannot be in a transaction: only brokers write to internal topics, and to others that are not there nobody does. `allowed`: topics that the client may write to, `None` for all."""
     if not by_broker and (
@@ -137,7 +137,7 @@ def _not_to_be_added(
 
 
 def _verified(
-    cluster: "ClusterCore", transactional_id: str, producer_id: int, epoch: int, where: tuple[str, int]
+    cluster: "SharedCluster", transactional_id: str, producer_id: int, epoch: int, where: tuple[str, int]
 ) -> ErrorCode:
     try:
         cluster.transactions.check_open(transactional_id, producer_id, epoch, where)

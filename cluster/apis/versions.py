@@ -5,7 +5,6 @@ nothing but the versions of ApiVersions, as Kafka does. Produce is told from ver
 """
 
 import re
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -22,57 +21,19 @@ from quorate.codecs.api.broker import (
 from quorate.codecs.api.broker.api_versions import ApiVersion, FinalizedFeatureKey, SupportedFeatureKey
 from quorate.codecs.api.declare import api_of
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.codecs.releases import RELEASES, KafkaVersion, features_of, last_versions
-from quorate.coordinator.config import ConfigError
+from quorate.codecs.releases import KafkaVersion, features_of, last_versions
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
-    from quorate.cluster.core import ClusterCore
+    from quorate.cluster.shared import SharedCluster
 
-__all__ = ["INCOMPLETE", "TELEMETRY", "advertised", "check_levels", "finalized", "unsupported"]
-
-INCOMPLETE: Mapping[str, str] = {"share.version": "ShareFetch", "streams.version": "StreamsGroupHeartbeat"}
-"""Features that a new cluster has at level 0, and the API that each lacks: clients fail at once, instead of when they need that. UpdateFeatures switches them on."""
+__all__ = ["TELEMETRY", "advertised", "unsupported"]
 
 TELEMETRY: frozenset[int] = frozenset(
     api_of(one).key for one in (GetTelemetrySubscriptionsRequest, PushTelemetryRequest)
 )
 """Answered by all releases, and told only where a plugin takes what clients push."""
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-
-
-def _check_release(version: KafkaVersion) -> None:
-    """Raises `ConfigError` for a release that a cluster cannot be."""
-    if version.line not in RELEASES:
-        known = ", ".join(one.short for one in RELEASES)
-        raise ConfigError(
-            f"an embedded cluster cannot be Kafka {version}: use {KafkaVersion.NEWEST}, or another of {known}"
-        )
-
-
-def finalized(version: KafkaVersion) -> dict[str, int]:
-    """The features that a new cluster of a release agrees on, with their levels: those of a new cluster of Kafka's, without `INCOMPLETE`. Raises `ConfigError` for a release that a cluster cannot be."""
-    _check_release(version)
-    features = features_of(version).items()
-    return {name: level for name, (_, _, level) in features if level > 0 and name not in INCOMPLETE}
-
-
-def check_levels(levels: Mapping[str, int], version: KafkaVersion) -> None:
-    """Raises `ConfigError` for levels of features that are beyond what brokers of a release know, which do not start then (KIP-584)."""
-    _check_release(version)
-    for name, level in levels.items():
-        most = _most(version, name)
-        if level > most:
-            able = next((one for one in RELEASES if all(_most(one, name) >= levels[name] for name in levels)), None)
-            later = "a later release" if able is None else f"{able.short} or later"
-            knows = f"up to {most}" if most else "nothing of it"
-            raise ConfigError(
-                f"the cluster has {name} {level}, Kafka {version} knows {knows}; use {later}, or begin a cluster with {version}"
-            )
-
-
-def _most(version: KafkaVersion, feature: str) -> int:
-    return features_of(version).get(feature, (0, 0, 0))[1]
 
 
 @lru_cache(maxsize=16)
@@ -91,13 +52,13 @@ def _table(version: KafkaVersion, own: bool) -> dict[int, range]:
     return table
 
 
-def advertised(cluster: "ClusterCore") -> dict[int, range]:
+def advertised(cluster: "SharedCluster") -> dict[int, range]:
     """API key → versions that clients may use, told or not. Those of KIP-848's client-side assignors only where they are enabled."""
     config = cluster.settings.coordinator
     return _table(config.kafka_version, config.group_consumer_client_assignors_enable)
 
 
-def _keys(cluster: "ClusterCore") -> tuple[ApiVersion, ...]:
+def _keys(cluster: "SharedCluster") -> tuple[ApiVersion, ...]:
     produce = api_of(ProduceRequest).key
     hidden = frozenset() if has_plugin(cluster) else TELEMETRY
     return tuple(
@@ -107,7 +68,7 @@ def _keys(cluster: "ClusterCore") -> tuple[ApiVersion, ...]:
     )
 
 
-def unsupported(cluster: "ClusterCore") -> ApiVersionsResponse:
+def unsupported(cluster: "SharedCluster") -> ApiVersionsResponse:
     """The answer to a version of this API that the broker lacks, to be sent in version 0."""
     own = advertised(cluster)[API_VERSIONS_KEY]
     return ApiVersionsResponse(

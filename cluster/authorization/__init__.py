@@ -7,13 +7,14 @@ where Kafka asks in the middle of its work, a handler asks `Context.access`. Wit
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from quorate.cluster.apis import Context
+from quorate.cluster.access import Access
 from quorate.cluster.authorization import cluster as _cluster  # noqa: F401  # fills `RULES`
 from quorate.cluster.authorization import groups as _groups  # noqa: F401
 from quorate.cluster.authorization import topics as _topics  # noqa: F401
-from quorate.cluster.authorization.access import Access, Answered, Call
+from quorate.cluster.authorization.call import Answered, Call
 from quorate.cluster.authorization.rules import RULES
 from quorate.cluster.authorizer import Authorizer
+from quorate.cluster.context import Context
 from quorate.cluster.turns import Work
 from quorate.codecs.message import Message
 

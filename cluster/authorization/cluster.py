@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from quorate.cluster.authorization.access import Answered, Call
+from quorate.cluster.authorization.call import Answered, Call
 from quorate.cluster.authorization.rules import RULES, by_handler, free, needs, of_cluster
 from quorate.cluster.authorizer import UNKNOWN_OPERATIONS, Operation, ResourceType
 from quorate.cluster.turns import Work, each, split

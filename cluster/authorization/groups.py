@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from quorate.cluster.access import Access
 from quorate.cluster.apis.groups import lacks_feature, lacks_protocol, share_member_id_is_too_long
-from quorate.cluster.authorization.access import Access, Answered, Call
+from quorate.cluster.authorization.call import Answered, Call
 from quorate.cluster.authorization.rules import RULES, Rule, needs, of_group
 from quorate.cluster.authorizer import UNKNOWN_OPERATIONS, Operation, ResourceType
 from quorate.cluster.turns import Work, each, split

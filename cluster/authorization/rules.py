@@ -5,7 +5,7 @@ The source of all of them are KafkaApis, ControllerApis and AclApis of 4.3.
 
 from collections.abc import Callable
 
-from quorate.cluster.authorization.access import Answered, Call
+from quorate.cluster.authorization.call import Answered, Call
 from quorate.cluster.authorizer import Operation, ResourceType
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import Message

@@ -7,7 +7,7 @@ from typing import Any
 
 from quorate.cluster.apis.configs import strange_type
 from quorate.cluster.apis.metadata import refused_as_a_whole
-from quorate.cluster.authorization.access import Answered, Call
+from quorate.cluster.authorization.call import Answered, Call
 from quorate.cluster.authorization.rules import RULES, by_handler, needs
 from quorate.cluster.authorizer import CLUSTER_NAME, UNKNOWN_OPERATIONS, Operation, ResourceType
 from quorate.cluster.batch_checks import is_transactional

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from quorate.cluster.changes import Changes
-from quorate.cluster.clock import Clock
-from quorate.cluster.controller.state import ClusterState, Delta
+from quorate.cluster.controller.state import Delta
 from quorate.cluster.log_manager import LogManager
+from quorate.cluster.services import Services
 from quorate.cluster.storage.metadata import MetadataBatch, MetadataLog
 from quorate.cluster.turns import Work, at_once
 from quorate.codecs.api.error_codes import ErrorCode
@@ -38,19 +38,16 @@ class Controller:
 
     def __init__(
         self,
-        state: ClusterState,
+        services: Services,
         logs: LogManager,
-        clock: Clock,
-        on_note: Callable[[str], object],
         publish: Callable[[Delta], object],
     ) -> None:
-        self.state = state
+        self.state = services.state
         self.changes = Changes()
         self.version = 0
         self.log: MetadataLog | None = None
         self._logs = logs
-        self._clock = clock
-        self._note = on_note
+        self._services = services
         self._publish = publish
         self._pending: list[Message] = []  # replayed, and not written yet
         self._replayed = 0  # records, without a log
@@ -126,9 +123,9 @@ class Controller:
         if batch.encoded is None:
             batch = MetadataBatch.of(batch.records)
         try:
-            self.log.append(batch, self._clock.now_ms())
+            self.log.append(batch, self._services.clock.now_ms())
         except AppendError as refused:
-            self._note(f"the cluster's metadata could not be written: {refused}; free some space")
+            self._services.reports.note(f"the cluster's metadata could not be written: {refused}; free some space")
             raise NotWrittenError(ErrorCode.KAFKA_STORAGE_ERROR, refused.message) from None
 
     def _replay(self, batch: MetadataBatch) -> Delta:
@@ -139,5 +136,5 @@ class Controller:
             self.version += 1
         self._publish(delta)
         if self.log is not None and not self._pending:
-            self.log.compact_after(len(batch.records), self._clock.now_ms())
+            self.log.compact_after(len(batch.records), self._services.clock.now_ms())
         return delta

@@ -28,6 +28,7 @@ from quorate.codecs.metadata_records import (
     UnregisterBrokerRecord,
     UserScramCredentialRecord,
 )
+from quorate.coordinator.image import MetadataImage, TopicImage
 
 __all__ = [
     "SAME_LEADER",
@@ -76,13 +77,19 @@ class Delta:
     broker_configs: set[str] = field(default_factory=set)
     group_configs: set[str] = field(default_factory=set)
 
+    @property
+    def of_image(self) -> bool:
+        """Whether topics or brokers have changed."""
+        return bool(self.topics or self.led or self.removed or self.brokers)
+
 
 @dataclass(slots=True)
 class ClusterState:
     """Everything that records say.
 
     `topics`: by name; `broker_configs`: by a broker's id, or "" for all; `next_producer_id`: the first that no producer
-    can have had; `credentials`: by user and number of the mechanism; `delta`: what has changed since `take_delta`.
+    can have had; `credentials`: by user and number of the mechanism; `delta`: what has changed since `take_delta`;
+    `image`: topics and brokers at that time, as coordinators see them.
 
     `new_log`: gives a new partition, of a topic by its id, its log.
     """
@@ -101,6 +108,7 @@ class ClusterState:
     quotas: Quotas = field(default_factory=dict)
     acls: Acls = field(default_factory=Acls)
     delta: Delta = field(default_factory=Delta)
+    image: MetadataImage = MetadataImage.EMPTY
     _metric_names: dict[str, set[str]] = field(default_factory=dict)  # topics that come together may share one
 
     @property
@@ -140,8 +148,27 @@ class ClusterState:
                 function(self, record)
 
     def take_delta(self) -> Delta:
-        """What has changed since this was last called."""
+        """What has changed since this was last called.
+
+        It takes steps for what has changed, not for what there is: there may be thousands of topics.
+        """
         delta, self.delta = self.delta, Delta()
+        for topic in delta.led.values():
+            topic.leadership += 1
+        if not delta.of_image:
+            return delta
+        image = self.image
+        if delta.brokers:
+            image = image.with_brokers({one.id: one.rack for one in self.brokers.values()})
+        topics = [_image_of(topic) for topic in delta.topics.values()]
+        topics += [
+            TopicImage(name=topic.name, id=topic_id, replicas=known.replicas, leadership=topic.leadership)
+            for topic_id, topic in delta.led.items()
+            if topic_id not in delta.topics
+            and (known := image.topics.get(topic.name)) is not None
+            and known.id == topic_id
+        ]
+        self.image = image.with_changed(topics, [one.name for one in delta.removed if one.name not in self.topics])
         return delta
 
     def forget_leaders(self) -> None:
@@ -203,6 +230,11 @@ def _partition_change(state: ClusterState, record: PartitionChangeRecord) -> Non
         partition.leader = record.leader
         partition.leader_epoch += 1
     state.delta.led[topic_id] = topic
+
+
+def _image_of(topic: TopicState) -> TopicImage:
+    replicas = tuple([partition.replicas for partition in topic.partitions])
+    return TopicImage(name=topic.name, id=topic.id, replicas=replicas, leadership=topic.leadership)
 
 
 def _metric_name(topic: str) -> str:

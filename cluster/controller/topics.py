@@ -1,17 +1,16 @@
 """Topics are created and deleted (CreateTopics, DeleteTopics; ReplicationControlManager)."""
 
-from collections.abc import Callable, Mapping, Sequence
-from random import Random
+from collections.abc import Mapping, Sequence
 
 from quorate.cluster.controller.controller import Controller
 from quorate.cluster.controller.records import topic_records
 from quorate.cluster.log_manager import LogManager
 from quorate.cluster.placement import place
-from quorate.cluster.settings import MOST_PARTITIONS, Settings
+from quorate.cluster.services import Services
+from quorate.cluster.settings import MOST_PARTITIONS
 from quorate.cluster.storage.metadata import MetadataBatch
 from quorate.cluster.topics import INTERNAL, PartitionState, TopicState, is_valid_name, wake
-from quorate.cluster.turns import Turns, Work, at_once
-from quorate.codecs import Uuid
+from quorate.cluster.turns import Work, at_once
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.metadata_records import RemoveTopicRecord
 from quorate.codecs.printable import brief
@@ -26,22 +25,12 @@ _PARTITIONS_AT_ONCE = 200
 class TopicControl:
     """Which topics exist."""
 
-    def __init__(
-        self,
-        controller: Controller,
-        logs: LogManager,
-        settings: Settings,
-        turns: Turns,
-        random: Random,
-        new_uuid: Callable[[], Uuid],
-    ) -> None:
+    def __init__(self, services: Services, controller: Controller, logs: LogManager) -> None:
         self.controller = controller
-        self._state = controller.state
+        self._services = services
+        self._settings = services.settings
+        self._state = services.state
         self._logs = logs
-        self._settings = settings
-        self._turns = turns
-        self._random = random
-        self._new_uuid = new_uuid
 
     # ---- what is allowed
 
@@ -82,7 +71,7 @@ class TopicControl:
                 ErrorCode.INVALID_REPLICATION_FACTOR,
                 f"a replication factor of {replicas} cannot be with {len(up)} brokers that are up",
             )
-        return place(up, partitions, replicas, self._random)
+        return place(up, partitions, replicas, self._services.random)
 
     # ---- creating
 
@@ -125,9 +114,9 @@ class TopicControl:
         else:
             self.check_room(len(assignment))
             chosen = self.check_assignment(assignment)
-        topic_id = self._new_uuid()
+        topic_id = self._services.new_uuid()
         while topic_id in self._state.topics_by_id:  # with the same seed ids come again after a restart
-            topic_id = self._new_uuid()
+            topic_id = self._services.new_uuid()
         topic = TopicState(name, topic_id, [], dict(config or {}), name in INTERNAL)
         yield from self.new_partitions(topic, chosen)
         return topic
@@ -157,11 +146,11 @@ class TopicControl:
         have_logs = [topic for topic in topics if topic.name not in refused]
         try:
             batch = yield from self.controller.preparing(lambda: self._entering(have_logs, refused))
-            if not self._turns.closing:
+            if not self._services.turns.closing:
                 self.controller.commit(batch)
         except ApiError as refusal:
             refused |= {topic.name: refusal for topic in have_logs if topic.name not in refused}
-        if self._turns.closing:  # some of the request may have been refused for want of brokers: all of it is
+        if self._services.turns.closing:  # some of the request may have been refused for want of brokers: all of it is
             refused = {topic.name: ApiError(ErrorCode.BROKER_NOT_AVAILABLE, "the cluster stops") for topic in topics}
         for topic in topics:
             if topic.name in refused:

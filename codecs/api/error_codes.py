@@ -2,7 +2,10 @@
 
 from enum import IntEnum
 
-__all__ = ["ErrorCode"]
+__all__ = ["ERROR_FIELDS", "ErrorCode"]
+
+ERROR_FIELDS = frozenset({"error_code", "partition_error_code"})
+"""Names of fields that carry error codes."""
 
 
 class ErrorCode(IntEnum):

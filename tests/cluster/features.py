@@ -1,7 +1,7 @@
 """Features that a new embedded cluster has at level 0, because an API is missing: tests of what is there of them switch them on."""
 
 from quorate.cluster import EmbeddedCluster
-from quorate.cluster.apis.versions import INCOMPLETE
+from quorate.cluster.features import INCOMPLETE
 from quorate.codecs.releases import features_of
 
 __all__ = ["switch_on"]

@@ -5,7 +5,7 @@ from typing import Any
 
 from quorate.cluster import EmbeddedCluster
 from quorate.cluster.apis import ANSWERS
-from quorate.cluster.apis.versions import INCOMPLETE
+from quorate.cluster.features import INCOMPLETE
 from quorate.codecs import Uuid
 from quorate.codecs.api import ConsumerGroupDescribeRequest, ShareGroupHeartbeatRequest
 from quorate.codecs.api.broker import (

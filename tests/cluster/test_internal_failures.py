@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from quorate.cluster import EmbeddedCluster, broker, connection
+from quorate.cluster import EmbeddedCluster, connection, request_handler
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest
 from quorate.codecs.api.broker import FindCoordinatorRequest, MetadataRequest
 from quorate.codecs.api.broker.metadata import MetadataRequestTopic
@@ -25,8 +25,8 @@ def test_a_request_that_cannot_be_decoded_by_our_fault(
     cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch, large_bytes: int
 ) -> None:
     with Wire(cluster.core.brokers[1].port) as wire, Wire(cluster.core.brokers[1].port) as other:
-        monkeypatch.setattr(broker, "_decode", _fail)
-        monkeypatch.setattr(broker, "_LARGE_BYTES", large_bytes)
+        monkeypatch.setattr(request_handler, "_decode", _fail)
+        monkeypatch.setattr(request_handler, "_LARGE_BYTES", large_bytes)
         wire.send(NOBODY, 12)
         assert wire.is_closed()
         monkeypatch.undo()

@@ -10,7 +10,8 @@ import pytest
 
 from quorate.cluster import ClusterError, EmbeddedCluster
 from quorate.cluster.apis import ANSWERS
-from quorate.cluster.apis.versions import INCOMPLETE, TELEMETRY
+from quorate.cluster.apis.versions import TELEMETRY
+from quorate.cluster.features import INCOMPLETE
 from quorate.codecs.api import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from quorate.cluster.apis.versions import INCOMPLETE
+from quorate.cluster.features import INCOMPLETE
 from quorate.codecs.api.broker import ApiVersionsRequest
 from quorate.integration import Cluster
 from tests.cluster.wire import Wire

@@ -1,87 +1,33 @@
-"""`Access`: what the client of one request may do; and what is left of a request after the parts that it may not ask for."""
+"""`Call`: a request that a rule decides about, and what is left of it without the parts that its client may not ask for."""
 
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from quorate.cluster.apis import ANSWERS, Context
-from quorate.cluster.authorizer import ANONYMOUS, CLUSTER_NAME, Authorizer, Operation, ResourceType
+from quorate.cluster.access import Access
+from quorate.cluster.apis import ANSWERS
+from quorate.cluster.authorizer import Operation, ResourceType
+from quorate.cluster.broker import Broker
+from quorate.cluster.context import Context
 from quorate.cluster.failing import failed_response
 from quorate.cluster.turns import Aside, Work, split
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import Message
 from quorate.coordinator.results import Pending
 
-if TYPE_CHECKING:
-    from quorate.cluster.broker import Broker
-
-__all__ = ["Access", "Answered", "Call"]
+__all__ = ["Answered", "Call"]
 
 T = TypeVar("T")
 Answered = Message | Pending[Any] | Work[Any] | None
 """What a handler returns (`quorate.cluster.apis`)."""
 
 
-class Access:
-    """What one client may do. `user`: the name that it logged in by, if it did; `address`: where it is, as Java writes it, such as "/127.0.0.1"."""
-
-    __slots__ = ("_authorizer", "host", "principal")
-
-    def __init__(self, authorizer: Authorizer, user: str | None, address: str) -> None:
-        self._authorizer = authorizer
-        self.principal = ANONYMOUS if user is None else f"User:{user}"
-        self.host = address.removeprefix("/")
-
-    def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        """Whether it may do something with a resource."""
-        return self._authorizer.allows(self.principal, self.host, operation, resource_type, name)
-
-    def may_with_cluster(self, operation: Operation) -> bool:
-        """Whether it may do something with the cluster."""
-        return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME)
-
-    def may_with_any(self, operation: Operation, resource_type: ResourceType) -> bool:
-        """Whether it may do something with at least one resource of a type."""
-        return self._authorizer.allows_with_any(self.principal, self.host, operation, resource_type)
-
-    def topics(self, operation: Operation, names: Iterable[str]) -> frozenset[str]:
-        """The topics with which it may do something."""
-        return frozenset(name for name in set(names) if self.may(operation, ResourceType.TOPIC, name))
-
-    def allowed(self, operation: Operation, resource_type: ResourceType, names: Iterable[str]) -> Work[set[str]]:
-        """The resources with which it may do something, of so many that others have turns in between."""
-        found: set[str] = set()
-        for name in names:
-            if name not in found and self.may(operation, resource_type, name):
-                found.add(name)
-            yield None
-        return found
-
-    def may_with_all(self, operation: Operation, resource_type: ResourceType, names: Iterable[str]) -> Work[bool]:
-        """Whether it may do something with each of so many resources that others have turns in between."""
-        for name in names:
-            if not self.may(operation, resource_type, name):
-                return False
-            yield None
-        return True
-
-    def operations(self, resource_type: ResourceType, name: str, among: int) -> int:
-        """The operations that it may do with a resource, of those `among` (KIP-430): a bit for each."""
-        return sum(1 << one for one in Operation if among & (1 << one) and self.may(one, resource_type, name))
-
-    def cluster_operations(self, among: int) -> int:
-        """The same of the cluster: none without the permission to describe it."""
-        if not self.may_with_cluster(Operation.DESCRIBE):
-            return 0
-        return self.operations(ResourceType.CLUSTER, CLUSTER_NAME, among)
-
-
 @dataclass(frozen=True, slots=True)
 class Call:
     """A request that a rule decides about."""
 
-    broker: "Broker"
+    broker: Broker
     request: Any
     context: Context
     access: Access

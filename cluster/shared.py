@@ -1,0 +1,130 @@
+"""`SharedCluster`: what the brokers of a cluster and their APIs share: metadata, its controller, logs and coordinators.
+
+Everything happens in one thread, that of the loop which the brokers run in; so nothing here needs locks, and a change is seen by all brokers at once.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from random import Random
+from typing import Any
+
+from quorate.cluster.authorizer import Authorizer
+from quorate.cluster.clock import Clock, RealClock
+from quorate.cluster.controller.brokers import BrokerControl
+from quorate.cluster.controller.controller import Controller
+from quorate.cluster.controller.partitions import PartitionControl
+from quorate.cluster.controller.state import ClusterState, Delta
+from quorate.cluster.controller.topics import TopicControl
+from quorate.cluster.groups import GroupCoordinators
+from quorate.cluster.log_manager import LogManager
+from quorate.cluster.meter import Meter
+from quorate.cluster.scram import ScramCredentials
+from quorate.cluster.security import Security
+from quorate.cluster.services import Reports, Services
+from quorate.cluster.settings import ALL, Settings
+from quorate.cluster.storage.data import DataDirectory
+from quorate.cluster.topics import TopicState
+from quorate.cluster.transactions import TransactionCoordinators
+from quorate.cluster.turns import Turns
+from quorate.codecs import Uuid
+from quorate.coordinator.image import MetadataImage
+
+__all__ = ["SharedCluster"]
+
+
+class SharedCluster:
+    """A cluster without its brokers. `state`: what there is; `meter`: counts requests, if there is one. Parameters as for `ClusterCore`."""
+
+    def __init__(
+        self,
+        properties: Mapping[str, Any] | None = None,
+        *,
+        clock: Clock | None = None,
+        security: Security | None = None,
+        seed: int | None = None,
+        on_note: Callable[[str], object] | None = None,
+    ) -> None:
+        self.settings = Settings.of(properties or {})
+        self.clock: Clock = clock or RealClock()
+        self.state = ClusterState()
+        self.reports = Reports(on_note)
+        self.note, self.failed = self.reports.note, self.reports.failed
+        self.turns = Turns(partial(self.failed, "a large request"))
+        self.services = Services(self.settings, self.state, self.clock, self.turns, Random(seed), self.reports)
+        self.new_uuid = self.services.new_uuid
+        self.cluster_id = str(self.new_uuid())
+        self.meter: Meter | None = None
+
+        self.logs = LogManager(self.services)
+        self.state.new_log = self.logs.new_log
+        self.controller = Controller(self.services, self.logs, self._publish)
+        self.topic_control = TopicControl(self.services, self.controller, self.logs)
+        self.partition_control = PartitionControl(self.controller, self.logs, self.topic_control)
+        self.broker_control = BrokerControl(self.controller, self.logs)
+        self.features_epoch = 0  # goes up with each change: clients take no older ones
+        self.client_metrics_version = 0  # how often subscriptions have changed
+
+        self.authorizer = Authorizer.of(self.settings.properties, self.state.acls)
+        self.security = security or Security()
+        self.credentials = ScramCredentials(self.security.users, self.security.mechanisms, self.state.credentials)
+        self.groups = GroupCoordinators(self.services, self.authorizer)
+        self.transactions = TransactionCoordinators(self.services, self.controller, self.groups)
+
+    # ---- what there is
+
+    @property
+    def data(self) -> DataDirectory | None:
+        """The directory that everything is kept in; `None` if it is in memory."""
+        return self.logs.data
+
+    @property
+    def topics(self) -> dict[str, TopicState]:
+        """The topics by name."""
+        return self.state.topics
+
+    @property
+    def topics_by_id(self) -> dict[Uuid, TopicState]:
+        """The topics by id."""
+        return self.state.topics_by_id
+
+    @property
+    def image(self) -> MetadataImage:
+        """Topics and brokers, as coordinators see them."""
+        return self.state.image
+
+    @property
+    def features(self) -> dict[str, int]:
+        """The levels of features."""
+        return self.state.features
+
+    @property
+    def alive(self) -> dict[int, str | None]:
+        """Brokers that are up, with their racks."""
+        return self.state.alive
+
+    @property
+    def controller_id(self) -> int:
+        """The broker that clients are told is the controller: the first that is up. -1 if none is."""
+        return min(self.alive, default=-1)
+
+    # ---- following the controller
+
+    def _publish(self, delta: Delta) -> None:
+        """Metadata has changed: everything that follows it does, in the same step."""
+        if delta.features:
+            self.features_epoch += 1
+        if delta.client_metrics:
+            self.client_metrics_version += 1
+        for group in delta.group_configs:
+            self.groups.config_changed(group)
+        for broker in delta.broker_configs:
+            values = self.state.broker_configs.get(broker, {})
+            self.settings.change(int(broker) if broker else ALL, values)
+        if delta.broker_configs:
+            self.logs.settings_changed()
+            self.groups.settings_changed()
+        if delta.of_image:
+            self.groups.runtime.image_changed(self.state.image)
+        if delta.led or delta.removed or delta.brokers:
+            self.groups.runtime.leaders_changed()
+            self.transactions.runtime.leaders_changed()
