@@ -27,6 +27,7 @@ from quorate.pipeline.filters import RecordBounds
 from quorate.pipeline.options import Mode
 from quorate.pipeline.push_down import PushDown, is_later
 from quorate.pipeline.rows import MAX_ROWS, Rows, timestamps
+from quorate.pipeline.schema import INT, TEXT
 
 __all__ = ["Reading", "read_piece"]
 
@@ -159,7 +160,7 @@ def _whole_rows(piece: Piece, found: FoundRecords, reader: _PieceReader, reading
         control = _bounded(reader.columns.control_columns(found.control), piece, wanted)
         if control.num_rows:
             _note_end(control, reader, reading)
-            yield from rows.of_batches({CONTROL_RECORDS: control}, {"topic": pa.scalar(piece.topic, pa.string())})
+            yield from rows.of_batches({CONTROL_RECORDS: control}, {"topic": pa.scalar(piece.topic, TEXT)})
     if found.records is None or found.data is None:
         return
     records = wanted.of_records(found.records, piece.topic, piece.start_offset, piece.end_offset)
@@ -232,8 +233,8 @@ def columns_of(records: Records, data: Batches, topic: str, partition: int | Non
     producer = data.producer_id[records.batch]
     without = producer == -1
     common: dict[str, Any] = {
-        "topic": pa.scalar(topic, pa.string()),
-        "partition": pa.scalar(partition, pa.int32()),
+        "topic": pa.scalar(topic, TEXT),
+        "partition": pa.scalar(partition, INT),
         "offset": pa.array(records.offset),
         "timestamp": timestamps(records.timestamp),
         "transactional": pa.array((data.attributes[records.batch] & TRANSACTIONAL) != 0),

@@ -16,7 +16,22 @@ from quorate.codecs.log.columns import CONTROL_RECORDS, ColumnBlock
 from quorate.codecs.log.model import LogProblem
 from quorate.codecs.message import RECORD_TYPES, RecordType
 from quorate.codecs.wire import Uuid
-from quorate.pipeline.schema import COMMON, CONTROL, ERROR, GROUP_FIELDS, LATEST_MS, RAW, arrow_schema, column_of
+from quorate.pipeline.schema import (
+    BOOL,
+    COMMON,
+    CONTROL,
+    ERROR,
+    GROUP_FIELDS,
+    INT,
+    LATEST_MS,
+    LONG,
+    RAW,
+    SHORT,
+    TEXT,
+    TIME,
+    arrow_schema,
+    column_of,
+)
 
 __all__ = ["Rows"]
 
@@ -33,15 +48,14 @@ class Rows:
         self.topic = topic
         self.schema = self.output = arrow_schema(topic, types, columns)
         if columns is not None:
-            common = {field.name for field in COMMON}
-            self.schema = pa.schema([*COMMON, *(field for field in self.output if field.name not in common)])
+            self.schema = pa.schema([*COMMON, *(field for field in self.output if field.name not in COMMON.names)])
         self.wanted = None if types is None else frozenset(types)
         self._by_name = {found.name: found for found in RECORD_TYPES[topic].values()}
         self._names = {found.type_id: found.name for found in RECORD_TYPES[topic].values()}
 
     def of_block(self, block: ColumnBlock) -> Iterator[pa.RecordBatch]:
         """The rows of a block of a log, type by type; then those with problems of batches and files."""
-        where = {"topic": pa.scalar(block.topic, pa.string())}
+        where = {"topic": pa.scalar(block.topic, TEXT)}
         yield from self.of_batches(block.batches, where)
         if block.problems:
             yield self.of_problems(block.problems, block.topic, block.partition)
@@ -83,8 +97,8 @@ class Rows:
             ERROR,
         )
         columns = {
-            "topic": pa.scalar(topic, pa.string()),
-            "partition": pa.scalar(partition, pa.int32()),
+            "topic": pa.scalar(topic, TEXT),
+            "partition": pa.scalar(partition, INT),
             "error": errors,
         }
         return self._batch(len(found), columns)
@@ -99,8 +113,8 @@ class Rows:
         self, record_type: RecordType, batch: pa.RecordBatch, common: Mapping[str, pa.Scalar | pa.Array]
     ) -> pa.RecordBatch:
         columns = self._common(batch, common)
-        columns["type"] = pa.scalar(record_type.name, pa.string())
-        columns["type_id"] = pa.scalar(record_type.type_id, pa.int16())
+        columns["type"] = pa.scalar(record_type.name, TEXT)
+        columns["type_id"] = pa.scalar(record_type.type_id, SHORT)
         for name in ("value_version", "tombstone", "unknown_tags"):
             columns[name] = batch.column(name)
         group = next((f.name for f in record_type.key.fields if f.name in GROUP_FIELDS), None)
@@ -115,7 +129,7 @@ class Rows:
 
     def _control(self, batch: pa.RecordBatch, common: Mapping[str, pa.Scalar | pa.Array]) -> pa.RecordBatch:
         columns = self._common(batch, common)
-        columns["type"] = pa.scalar(CONTROL, pa.string())
+        columns["type"] = pa.scalar(CONTROL, TEXT)
         columns["type_id"] = batch.column("type_id")
         column = column_of(CONTROL)
         if column in self.schema.names:
@@ -133,10 +147,10 @@ class Rows:
         """Rows of records that are nothing but a problem. Types that are not wanted are left out, if the key says a type."""
         if self.wanted is not None:
             types = [self._names.get(type_id) for type_id in problems.column("type_id").to_pylist()]
-            problems = problems.filter(pa.array([name is None or name in self.wanted for name in types], pa.bool_()))
+            problems = problems.filter(pa.array([name is None or name in self.wanted for name in types], BOOL))
         columns = self._common(problems, common)
         types = [self._names.get(type_id) for type_id in problems.column("type_id").to_pylist()]
-        columns["type"] = pa.array(types, pa.string())
+        columns["type"] = pa.array(types, TEXT)
         columns["type_id"] = problems.column("type_id")
         columns["tombstone"] = pc.is_null(problems.column("value"))
         columns["error"] = _errors(problems)
@@ -205,7 +219,7 @@ def timestamps(milliseconds: pa.Array) -> pa.Array:
     numbers = np.asarray(milliseconds, dtype=np.int64)
     missing = (numbers < 0) | (numbers > LATEST_MS)
     found = pa.array(numbers * 1000, mask=missing if bool(missing.any()) else None)
-    return found.cast(pa.timestamp("us", "UTC"))
+    return found.cast(TIME)
 
 
 def converted(array: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -233,13 +247,13 @@ def converted(array: pa.Array, kind: pa.DataType) -> pa.Array:
 def _ids(array: pa.Array) -> pa.Array:
     """Topic ids as text. There are few different ones."""
     coded = array.dictionary_encode()
-    texts = pa.array([None if one is None else str(Uuid(one)) for one in coded.dictionary.to_pylist()], pa.string())
+    texts = pa.array([None if one is None else str(Uuid(one)) for one in coded.dictionary.to_pylist()], TEXT)
     return texts.take(coded.indices)
 
 
 def _without_minus_one(numbers: pa.Array) -> pa.Array:
     found = np.asarray(numbers)
-    return nulls(pa.int64(), len(found)) if bool((found == -1).all()) else pa.array(found, mask=found == -1)
+    return nulls(LONG, len(found)) if bool((found == -1).all()) else pa.array(found, mask=found == -1)
 
 
 def _errors(problems: pa.RecordBatch) -> pa.Array:

@@ -31,38 +31,45 @@ __all__ = [
     "struct_of",
 ]
 
+TEXT, BYTES, BOOL, DOUBLE = pa.string(), pa.binary(), pa.bool_(), pa.float64()
+SHORT, INT, LONG = pa.int16(), pa.int32(), pa.int64()
+TIME = pa.timestamp("us", "UTC")
+"""The types of columns, by Spark's names."""
+
 CONTROL = "Control"
 """The `type` of transaction markers and other control records, whose struct is `control`."""
 
 GROUP_FIELDS = ("group", "group_id")
 
 ERROR = pa.struct(
-    [
-        pa.field("reason", pa.string()),
-        pa.field("where", pa.string()),
-        pa.field("position", pa.int64()),
-        pa.field("field", pa.string()),
-        pa.field("detail", pa.string()),
-    ]
+    {
+        "reason": TEXT,
+        "where": TEXT,
+        "position": LONG,
+        "field": TEXT,
+        "detail": TEXT,
+    }
 )
 """What is wrong with a row: the reason in Kafka's and our terms, whether it is about the `key`, the `value`, or a `file`, where in it, and the details."""
 
-COMMON: tuple[pa.Field, ...] = (
-    pa.field("topic", pa.string()),
-    pa.field("partition", pa.int32()),
-    pa.field("offset", pa.int64()),
-    pa.field("timestamp", pa.timestamp("us", "UTC")),
-    pa.field("producer_id", pa.int64()),
-    pa.field("transactional", pa.bool_()),
-    pa.field("type", pa.string()),
-    pa.field("type_id", pa.int16()),
-    pa.field("value_version", pa.int16()),
-    pa.field("group", pa.string()),
-    pa.field("tombstone", pa.bool_()),
-    pa.field("unknown_tags", pa.int32()),
-    pa.field("error", ERROR),
-    pa.field("key", pa.binary()),
-    pa.field("value", pa.binary()),
+COMMON: pa.Schema = pa.schema(
+    {
+        "topic": TEXT,
+        "partition": INT,
+        "offset": LONG,
+        "timestamp": TIME,
+        "producer_id": LONG,
+        "transactional": BOOL,
+        "type": TEXT,
+        "type_id": SHORT,
+        "value_version": SHORT,
+        "group": TEXT,
+        "tombstone": BOOL,
+        "unknown_tags": INT,
+        "error": ERROR,
+        "key": BYTES,
+        "value": BYTES,
+    }
 )
 """The columns of every row. `producer_id` is null without one; `type` is null where the key does not say a type that is known; `key` and `value` are the
 bytes of rows with an error."""
@@ -72,7 +79,7 @@ RAW = ("key", "value")
 LATEST_MS = 253_402_300_799_999
 """The end of the year 9999. Whatever is later is not a time that a broker wrote; neither Python nor, later still, Spark has it."""
 
-CONTROL_STRUCT = pa.struct([pa.field("name", pa.string()), pa.field("coordinator_epoch", pa.int32())])
+CONTROL_STRUCT = pa.struct({"name": TEXT, "coordinator_epoch": INT})
 
 
 class OptionError(QuorateError, ValueError):
@@ -167,7 +174,7 @@ def _in_spark(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(field.name, _in_spark(field.type)) for field in kind])
     if pa.types.is_fixed_size_binary(kind):
-        return pa.string()
+        return TEXT
     if pa.types.is_uint16(kind):
-        return pa.int32()
+        return INT
     return kind

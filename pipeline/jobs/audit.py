@@ -22,24 +22,23 @@ from quorate.coordinator.state import GroupKind
 from quorate.pipeline.jobs.at_source import of_groups
 from quorate.pipeline.jobs.columns import LOG, AsOf
 from quorate.pipeline.jobs.records import entries, packed
+from quorate.pipeline.schema import BOOL, INT, LONG, TEXT, TIME
 
 __all__ = ["AUDIT", "upgrade_audit"]
 
-TIME = pa.timestamp("us", "UTC")
-
 AUDIT: pa.Schema = pa.schema(
-    [
-        pa.field("log_topic", pa.string()),
-        pa.field("log_partition", pa.int32()),
-        pa.field("group", pa.string()),
-        pa.field("kind", pa.string()),
-        pa.field("finding", pa.string()),
-        pa.field("at_end", pa.bool_()),
-        pa.field("timestamp", TIME),
-        pa.field("log_offset", pa.int64()),
-        pa.field("epoch", pa.int32()),
-        pa.field("sentence", pa.string()),
-    ]
+    {
+        "log_topic": TEXT,
+        "log_partition": INT,
+        "group": TEXT,
+        "kind": TEXT,
+        "finding": TEXT,
+        "at_end": BOOL,
+        "timestamp": TIME,
+        "log_offset": LONG,
+        "epoch": INT,
+        "sentence": TEXT,
+    }
 )
 """A row per finding. What happened in the history has its time, offset and `epoch` (the group's, after it).
 

@@ -31,7 +31,7 @@ from quorate.coordinator.state import GroupKind
 from quorate.coordinator.state.groups import CONSUMER_PROTOCOL
 from quorate.pipeline.jobs.columns import AsOf
 from quorate.pipeline.jobs.state import GroupState, group_state
-from quorate.pipeline.schema import OptionError
+from quorate.pipeline.schema import DOUBLE, INT, TEXT, OptionError
 from quorate.pipeline.workers import settle
 
 __all__ = ["CURRENT", "LOCALITY", "Locality", "locality"]
@@ -47,27 +47,27 @@ MONTH_SECONDS = 30 * 24 * 60 * 60
 GB = 1e9
 
 PAIR = pa.struct(
-    [
-        pa.field("from_rack", pa.string()),
-        pa.field("to_rack", pa.string()),
-        pa.field("partitions", pa.int32()),
-        pa.field("bytes_per_second", pa.float64()),
-    ]
+    {
+        "from_rack": TEXT,
+        "to_rack": TEXT,
+        "partitions": INT,
+        "bytes_per_second": DOUBLE,
+    }
 )
 LOCALITY: pa.Schema = pa.schema(
-    [
-        pa.field("log_topic", pa.string()),
-        pa.field("log_partition", pa.int32()),
-        pa.field("group", pa.string()),
-        pa.field("kind", pa.string()),
-        pa.field("assignor", pa.string()),
-        pa.field("members", pa.int32()),
-        pa.field("partitions", pa.int32()),
-        pa.field("moved", pa.int32()),
-        pa.field("not_in_topology", pa.int32()),
-        pa.field("error", pa.string()),
-        pa.field("pairs", pa.list_(PAIR)),
-    ]
+    {
+        "log_topic": TEXT,
+        "log_partition": INT,
+        "group": TEXT,
+        "kind": TEXT,
+        "assignor": TEXT,
+        "members": INT,
+        "partitions": INT,
+        "moved": INT,
+        "not_in_topology": INT,
+        "error": TEXT,
+        "pairs": pa.list_(PAIR),
+    }
 )
 """A row per group and assignor. `moved`: partitions that another member would get; `not_in_topology`: partitions that the group has, but the topology does not."""
 

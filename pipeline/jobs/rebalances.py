@@ -31,37 +31,36 @@ from quorate.coordinator.state.modern import ModernGroup
 from quorate.pipeline.jobs.at_source import of_groups
 from quorate.pipeline.jobs.columns import LOG, AsOf, known_timestamp
 from quorate.pipeline.jobs.records import entries, packed
-from quorate.pipeline.schema import OptionError
+from quorate.pipeline.schema import INT, LONG, TEXT, TIME, OptionError
 
 __all__ = ["REBALANCES", "GroupRebalances", "rebalances", "storms"]
 
-TIME = pa.timestamp("us", "UTC")
-NAMES = pa.list_(pa.string())
+NAMES = pa.list_(TEXT)
 
 REBALANCES: pa.Schema = pa.schema(
-    [
-        pa.field("log_topic", pa.string()),
-        pa.field("log_partition", pa.int32()),
-        pa.field("group", pa.string()),
-        pa.field("kind", pa.string()),
-        pa.field("epoch_before", pa.int32()),
-        pa.field("epoch", pa.int32()),
-        pa.field("log_offset", pa.int64()),
-        pa.field("started_at", TIME),
-        pa.field("completed_at", TIME),
-        pa.field("superseded_at", TIME),
-        pa.field("duration_ms", pa.int64()),
-        pa.field("causes", NAMES),
-        pa.field("why", pa.string()),
-        pa.field("members", pa.int32()),
-        pa.field("joined", NAMES),
-        pa.field("left_or_fenced", NAMES),
-        pa.field("replaced", NAMES),
-        pa.field("away", NAMES),
-        pa.field("partitions_moved", pa.int32()),
-        pa.field("partitions_gained", pa.int32()),
-        pa.field("partitions_lost", pa.int32()),
-    ]
+    {
+        "log_topic": TEXT,
+        "log_partition": INT,
+        "group": TEXT,
+        "kind": TEXT,
+        "epoch_before": INT,
+        "epoch": INT,
+        "log_offset": LONG,
+        "started_at": TIME,
+        "completed_at": TIME,
+        "superseded_at": TIME,
+        "duration_ms": LONG,
+        "causes": NAMES,
+        "why": TEXT,
+        "members": INT,
+        "joined": NAMES,
+        "left_or_fenced": NAMES,
+        "replaced": NAMES,
+        "away": NAMES,
+        "partitions_moved": INT,
+        "partitions_gained": INT,
+        "partitions_lost": INT,
+    }
 )
 """A row per group epoch, or generation of a classic group.
 

@@ -23,71 +23,67 @@ from quorate.coordinator.state.modern import ModernGroup
 from quorate.pipeline.jobs.columns import LOG, AsOf
 from quorate.pipeline.jobs.records import rows_in_order
 from quorate.pipeline.jobs.survivors import ABORTED, PENDING_OF, packed_survivors
-from quorate.pipeline.schema import LATEST_MS
+from quorate.pipeline.schema import BOOL, INT, LATEST_MS, LONG, TEXT, TIME
 
 __all__ = ["STATE", "GroupState", "group_state", "replayed", "state_rows"]
 
-PARTITION = pa.struct(
-    [pa.field("topic", pa.string()), pa.field("topic_id", pa.string()), pa.field("partition", pa.int32())]
-)
-TIME = pa.timestamp("us", "UTC")
-
+PARTITION = pa.struct({"topic": TEXT, "topic_id": TEXT, "partition": INT})
 MEMBER = pa.struct(
-    [
-        pa.field("member_id", pa.string()),
-        pa.field("instance_id", pa.string()),
-        pa.field("rack", pa.string()),
-        pa.field("client_id", pa.string()),
-        pa.field("client_host", pa.string()),
-        pa.field("protocol", pa.string()),
-        pa.field("epoch", pa.int32()),
-        pa.field("state", pa.string()),
-        pa.field("topics", pa.list_(pa.string())),
-        pa.field("regex", pa.string()),
-        pa.field("assignor", pa.string()),
-        pa.field("assigned", pa.list_(PARTITION)),
-        pa.field("pending_revocation", pa.list_(PARTITION)),
-        pa.field("target", pa.list_(PARTITION)),
-    ]
+    {
+        "member_id": TEXT,
+        "instance_id": TEXT,
+        "rack": TEXT,
+        "client_id": TEXT,
+        "client_host": TEXT,
+        "protocol": TEXT,
+        "epoch": INT,
+        "state": TEXT,
+        "topics": pa.list_(TEXT),
+        "regex": TEXT,
+        "assignor": TEXT,
+        "assigned": pa.list_(PARTITION),
+        "pending_revocation": pa.list_(PARTITION),
+        "target": pa.list_(PARTITION),
+    }
 )
 OFFSET = pa.struct(
-    [
-        pa.field("topic", pa.string()),
-        pa.field("topic_id", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("offset", pa.int64()),
-        pa.field("leader_epoch", pa.int32()),
-        pa.field("metadata", pa.string()),
-        pa.field("committed_at", TIME),
-        pa.field("expires_at", TIME),
-        pa.field("log_offset", pa.int64()),
-        pa.field("pending_of", pa.int64()),
-    ]
+    {
+        "topic": TEXT,
+        "topic_id": TEXT,
+        "partition": INT,
+        "offset": LONG,
+        "leader_epoch": INT,
+        "metadata": TEXT,
+        "committed_at": TIME,
+        "expires_at": TIME,
+        "log_offset": LONG,
+        "pending_of": LONG,
+    }
 )
-REGEX = pa.struct([pa.field("regex", pa.string()), pa.field("topics", pa.list_(pa.string()))])
-SKIPPED = pa.struct([pa.field("reason", pa.string()), pa.field("records", pa.int64())])
+REGEX = pa.struct({"regex": TEXT, "topics": pa.list_(TEXT)})
+SKIPPED = pa.struct({"reason": TEXT, "records": LONG})
 
 STATE: pa.Schema = pa.schema(
-    [
-        pa.field("log_topic", pa.string()),
-        pa.field("log_partition", pa.int32()),
-        pa.field("group", pa.string()),
-        pa.field("kind", pa.string()),
-        pa.field("protocol_type", pa.string()),
-        pa.field("state", pa.string()),
-        pa.field("epoch", pa.int32()),
-        pa.field("assignment_epoch", pa.int32()),
-        pa.field("assigned_at", TIME),
-        pa.field("metadata_hash", pa.int64()),
-        pa.field("assignor", pa.string()),
-        pa.field("leader", pa.string()),
-        pa.field("topics", pa.list_(pa.string())),
-        pa.field("has_topic_record", pa.bool_()),
-        pa.field("regexes", pa.list_(REGEX)),
-        pa.field("members", pa.list_(MEMBER)),
-        pa.field("offsets", pa.list_(OFFSET)),
-        pa.field("skipped", pa.list_(SKIPPED)),
-    ]
+    {
+        "log_topic": TEXT,
+        "log_partition": INT,
+        "group": TEXT,
+        "kind": TEXT,
+        "protocol_type": TEXT,
+        "state": TEXT,
+        "epoch": INT,
+        "assignment_epoch": INT,
+        "assigned_at": TIME,
+        "metadata_hash": LONG,
+        "assignor": TEXT,
+        "leader": TEXT,
+        "topics": pa.list_(TEXT),
+        "has_topic_record": BOOL,
+        "regexes": pa.list_(REGEX),
+        "members": pa.list_(MEMBER),
+        "offsets": pa.list_(OFFSET),
+        "skipped": pa.list_(SKIPPED),
+    }
 )
 """A row per group. `kind`, `state` and the rest but `offsets` are null where only offsets are left of a group; the row without a `group` has what was skipped."""
 

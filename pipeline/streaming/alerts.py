@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Sp
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from quorate.pipeline.jobs.columns import LOG, present_types
-from quorate.pipeline.schema import OptionError
+from quorate.pipeline.schema import INT, LONG, TEXT, TIME, OptionError
 from quorate.pipeline.streaming.group_rows import Packed
 from quorate.pipeline.streaming.keyed import Frames, changes, frame, keyed_rows, plain
 from quorate.pipeline.streaming.lag import Behind, lag_rows, lag_tuples
@@ -16,24 +16,22 @@ from quorate.pipeline.streaming.watch import Limits, Watch, Watched
 
 __all__ = ["ALERTS", "alerts"]
 
-TIME = pa.timestamp("us", "UTC")
-
 ALERTS: pa.Schema = pa.schema(
-    [
-        pa.field("alert", pa.string()),
-        pa.field("group", pa.string()),
-        pa.field("at", TIME),
-        pa.field("since", TIME),
-        pa.field("member_id", pa.string()),
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("value", pa.int64()),
-        pa.field("limit", pa.int64()),
-        pa.field("message", pa.string()),
-        pa.field("log_topic", pa.string()),
-        pa.field("log_partition", pa.int32()),
-        pa.field("log_offset", pa.int64()),
-    ]
+    {
+        "alert": TEXT,
+        "group": TEXT,
+        "at": TIME,
+        "since": TIME,
+        "member_id": TEXT,
+        "topic": TEXT,
+        "partition": INT,
+        "value": LONG,
+        "limit": LONG,
+        "message": TEXT,
+        "log_topic": TEXT,
+        "log_partition": INT,
+        "log_offset": LONG,
+    }
 )
 """`alert`: `storm` (rebalances within a window), `no-commits` (a group that stopped), `not-reconciled` (a member that does not follow), `lag`. `value` and `limit` are
 rebalances, ms, ms, and records. `at`: the time in the log, or of the snapshot, at which it was noticed; `log_offset`: of the record at which it was."""

@@ -13,30 +13,28 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from quorate.codecs.log.state_records import COMMIT_TYPES
 from quorate.pipeline.jobs.columns import is_control, present_types
 from quorate.pipeline.jobs.lag import FIELDS, commits, snapshots
-from quorate.pipeline.schema import OptionError
+from quorate.pipeline.schema import BOOL, DOUBLE, INT, LONG, TEXT, TIME, OptionError
 from quorate.pipeline.streaming.keyed import Frames, changes, frame
 from quorate.pipeline.streaming.state import latest
 
 __all__ = ["LAG_CHANGES", "LAG_KEY", "Behind", "lag_rows", "latest_lag", "stream_lag"]
 
-TIME = pa.timestamp("us", "UTC")
-
 LAG_CHANGES: pa.Schema = pa.schema(
-    [
-        pa.field("group", pa.string()),
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("timestamp", TIME),
-        pa.field("committed_offset", pa.int64()),
-        pa.field("committed_at", TIME),
-        pa.field("end_offset", pa.int64()),
-        pa.field("lag", pa.int64()),
-        pa.field("production_rate", pa.float64()),
-        pa.field("consumption_rate", pa.float64()),
-        pa.field("drain_seconds", pa.float64()),
-        pa.field("version", pa.int64()),
-        pa.field("deleted", pa.bool_()),
-    ]
+    {
+        "group": TEXT,
+        "topic": TEXT,
+        "partition": INT,
+        "timestamp": TIME,
+        "committed_offset": LONG,
+        "committed_at": TIME,
+        "end_offset": LONG,
+        "lag": LONG,
+        "production_rate": DOUBLE,
+        "consumption_rate": DOUBLE,
+        "drain_seconds": DOUBLE,
+        "version": LONG,
+        "deleted": BOOL,
+    }
 )
 """The columns of `lag`. The key is `group`, `topic`, `partition` and `timestamp`, that of the snapshot; of rows with the same key the one with the greatest `version`
 counts. A commit that comes behind a snapshot that is later than itself makes a new version; `deleted`: a deletion of the offset did."""

@@ -12,15 +12,14 @@ from quorate.codecs.log.state_records import COMMIT_TYPES
 from quorate.codecs.message import CONSUMER_OFFSETS, RECORD_TYPES
 from quorate.pipeline.jobs.columns import LOG, known_timestamp, membership, present_types
 from quorate.pipeline.jobs.rebalances import REBALANCES, GroupRebalances
+from quorate.pipeline.schema import BOOL, LONG
 from quorate.pipeline.streaming.group_rows import KEY, VALUE, GroupRows, Packed, entry
 from quorate.pipeline.streaming.keyed import Frames, changes, frame, keyed_rows, packed_rows, plain
 from quorate.pipeline.streaming.state import latest
 
 __all__ = ["REBALANCE_CHANGES", "REBALANCE_KEY", "latest_rebalances", "stream_rebalances"]
 
-REBALANCE_CHANGES: pa.Schema = pa.schema(
-    [*REBALANCES, pa.field("version", pa.int64()), pa.field("deleted", pa.bool_())]
-)
+REBALANCE_CHANGES: pa.Schema = pa.schema([*REBALANCES, ("version", LONG), ("deleted", BOOL)])
 """The columns of `REBALANCES`. The key is `log_topic`, `log_partition`, `group`, `log_offset`; of rows with the same key the one with the greatest `version` counts,
 the offset of the last record that is in it. `deleted`: what was taken for a rebalance was none, as the rest of the write shows."""
 

@@ -11,7 +11,8 @@ from quorate.codecs import Uuid
 from quorate.codecs.record_text import learn_names
 from quorate.coordinator.state import CoordinatorState
 from quorate.pipeline.jobs.columns import LOG, present_types
-from quorate.pipeline.jobs.state import STATE, TIME, GroupState, state_rows
+from quorate.pipeline.jobs.state import STATE, GroupState, state_rows
+from quorate.pipeline.schema import BOOL, LONG, TIME
 from quorate.pipeline.streaming.group_rows import KEY, VALUE, GroupRows, entry
 from quorate.pipeline.streaming.keyed import Frames, changes, frame, keyed_rows, packed_rows, plain
 
@@ -20,9 +21,9 @@ __all__ = ["STATE_CHANGES", "latest", "latest_state", "stream_group_state"]
 STATE_CHANGES: pa.Schema = pa.schema(
     [
         *[field for field in STATE if field.name != "skipped"],
-        pa.field("version", pa.int64()),
-        pa.field("changed_at", TIME),
-        pa.field("deleted", pa.bool_()),
+        ("version", LONG),
+        ("changed_at", TIME),
+        ("deleted", BOOL),
     ]
 )
 """The columns of `group_state`'s rows but `skipped`. The key is `log_topic`, `log_partition`, `group`; of rows with the same key the one with the greatest `version`
