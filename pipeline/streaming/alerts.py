@@ -1,16 +1,17 @@
 """`alerts`: what is wrong with groups, as a stream of rows that each come once."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 from quorate.pipeline.jobs.columns import LOG, present_types
 from quorate.pipeline.schema import INT, LONG, TEXT, TIME, OptionError
 from quorate.pipeline.streaming.group_rows import Packed
-from quorate.pipeline.streaming.keyed import Frames, changes, frame, keyed_rows, plain
+from quorate.pipeline.streaming.keyed import Frames, Processor, changes, keyed_rows, packed_rows
 from quorate.pipeline.streaming.lag import Behind, lag_rows, lag_tuples
 from quorate.pipeline.streaming.watch import Limits, Watch, Watched
 
@@ -61,17 +62,19 @@ def alerts(
     rows = rows.withColumn(
         "packed", F.when(F.col("type").endswith("OffsetCommit"), F.lit("")).otherwise(F.col("packed"))
     )
-    found = changes(rows, LOG, AlertsProcessor(limits), ALERTS)
+    found = changes(rows, LOG, AlertsProcessor(limits))
     if end_offsets is None or lag_limit is None:
         return found
     if lag_limit < 0 or keep_ms < 1:
         raise OptionError(f"lag_limit={lag_limit}, keep_ms={keep_ms}: give 0 or more records, and 1 or more ms")
-    behind = changes(lag_rows(df, end_offsets), ("topic", "partition"), LagAlertsProcessor(lag_limit, keep_ms), ALERTS)
+    behind = changes(lag_rows(df, end_offsets), ("topic", "partition"), LagAlertsProcessor(lag_limit, keep_ms))
     return found.unionByName(behind)
 
 
-class AlertsProcessor(StatefulProcessor):
+class AlertsProcessor(Processor):
     """The alerts of all groups of one partition of the log."""
+
+    schema = ALERTS
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -81,30 +84,22 @@ class AlertsProcessor(StatefulProcessor):
         self._applied = handle.getValueState("applied", "offset long, clock long")
         self._groups = handle.getMapState("groups", "group string", "told string")
 
-    def handleInputRows(  # noqa: N802  # Spark's name
-        self,
-        key: Any,
-        rows: Frames,
-        timerValues: Any,  # noqa: N803  # Spark's name
-    ) -> Frames:
-        """Called by Spark with the rows of one micro-batch."""
-        topic, partition = map(plain, key)
-        partition = None if partition is None else int(partition)
-        stored = self._applied.get()
-        applied, clock_ms = (-1, -1) if stored is None else stored
-        new: dict[int, tuple[str, Packed]] = {}
-        for one in rows:
-            columns = [one[name].tolist() for name in ("group", *Packed._fields)]
-            for group, *fields in zip(*columns, strict=True):
-                row = Packed._make(fields)
-                if row.offset > applied:
-                    new[row.offset] = group, row
+    def take(self, key: tuple[Any, ...], frames: Frames) -> Iterable[dict[str, Any]]:
+        """The rows that the frames of one micro-batch give."""
+        topic, partition = key
+        applied, clock_ms = self._applied.get() or (-1, -1)
+        new: dict[int, tuple[str, Packed]] = {
+            row.offset: (group, row)
+            for one in frames
+            for group, row in zip(one["group"], packed_rows(one), strict=True)
+            if row.offset > applied
+        }
+        found: list[dict[str, Any]] = []
         if not new:
-            return
+            return found
         there = {group[0]: Watched.load(told[0]) for group, told in self._groups.iterator()}
         stored_groups = set(there)
         watch = Watch(self.limits, there, clock_ms)
-        found: list[dict[str, Any]] = []
         for offset in sorted(new):
             about = {"log_topic": topic, "log_partition": partition, "log_offset": offset}
             found += [alert | about for alert in watch.take(*new[offset])]
@@ -114,14 +109,13 @@ class AlertsProcessor(StatefulProcessor):
             elif group in stored_groups:
                 self._groups.removeKey((group,))
         self._applied.update((max(new), watch.clock_ms))
-        yield from frame(found, ALERTS)
-
-    def close(self) -> None:
-        """Called by Spark."""
+        return found
 
 
-class LagAlertsProcessor(StatefulProcessor):
+class LagAlertsProcessor(Processor):
     """The alerts of lags of all groups on one partition of a topic."""
+
+    schema = ALERTS
 
     def __init__(self, limit: int, keep_ms: int) -> None:
         self.limit = limit
@@ -132,17 +126,11 @@ class LagAlertsProcessor(StatefulProcessor):
         self._told = handle.getValueState("told", "checked long, told string")
         self._above = handle.getMapState("above", "group string", "ms long")
 
-    def handleInputRows(  # noqa: N802  # Spark's name
-        self,
-        key: Any,
-        rows: Frames,
-        timerValues: Any,  # noqa: N803  # Spark's name
-    ) -> Frames:
-        """Called by Spark with the rows of one micro-batch."""
-        stored = self._told.get()
-        checked, text = (-1, None) if stored is None else stored
+    def take(self, key: tuple[Any, ...], frames: Frames) -> Iterable[dict[str, Any]]:
+        """The rows that the frames of one micro-batch give."""
+        checked, text = self._told.get() or (-1, None)
         behind = Behind.load(text)
-        for one in lag_tuples(rows):
+        for one in lag_tuples(frames):
             behind.take(*one)
         above = {group[0]: ms[0] for group, ms in self._above.iterator()}
         found: list[dict[str, Any]] = []
@@ -155,11 +143,11 @@ class LagAlertsProcessor(StatefulProcessor):
             elif group not in above:
                 above[group] = ms
                 self._above.updateValue((group,), (ms,))
-                found.append(self._alert(group, ms, row) | {"topic": key[0], "partition": int(key[1])})
+                found.append(self._alert(group, ms, row) | {"topic": key[0], "partition": key[1]})
         checked = max([checked, *behind.ends])
         behind.forget(self.keep_ms)
         self._told.update((checked, behind.text()))
-        yield from frame(found, ALERTS)
+        return found
 
     def _alert(self, group: str, ms: int, row: dict[str, Any]) -> dict[str, Any]:
         return {
@@ -171,6 +159,3 @@ class LagAlertsProcessor(StatefulProcessor):
             "limit": self.limit,
             "message": f"{group} is {row['lag']} records behind",
         }
-
-    def close(self) -> None:
-        """Called by Spark."""

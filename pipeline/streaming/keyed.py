@@ -4,10 +4,11 @@ State processors of Python take pandas frames, which have no nested values and n
 """
 
 import json
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -22,7 +23,17 @@ from quorate.pipeline.schema import OptionError
 from quorate.pipeline.streaming.group_rows import Packed
 from quorate.pipeline.workers import settle
 
-__all__ = ["PROVIDER", "ROCKS_DB", "Frames", "changes", "frame", "keyed_rows", "packed_rows", "plain", "readable"]
+__all__ = [
+    "PROVIDER",
+    "ROCKS_DB",
+    "Frames",
+    "Processor",
+    "changes",
+    "keyed_rows",
+    "packed_rows",
+    "readable",
+    "rows_after",
+]
 
 Frames = Iterator[Any]
 """Pandas frames."""
@@ -64,8 +75,38 @@ def keyed_rows(df: DataFrame, types: Iterable[RecordType]) -> DataFrame:
     )
 
 
-def changes(rows: DataFrame, keys: Iterable[str], processor: StatefulProcessor, schema: pa.Schema) -> DataFrame:
-    """What a processor tells of rows with the same `keys`, as columns of `schema`. Raises `OptionError` where Spark has not what it takes."""
+class Processor(StatefulProcessor):
+    """A state processor whose rows are of `schema`, with times in µs."""
+
+    schema: ClassVar[pa.Schema]
+
+    @abstractmethod
+    def take(self, key: tuple[Any, ...], frames: Frames) -> Iterable[dict[str, Any]]:
+        """The rows that the frames of one micro-batch give."""
+
+    def handleInputRows(  # noqa: N802  # Spark's name
+        self,
+        key: Any,
+        rows: Frames,
+        timerValues: Any,  # noqa: N803  # Spark's name
+    ) -> Frames:
+        """Called by Spark with the rows of one micro-batch."""
+        import pandas as pd  # type: ignore[import-untyped]
+
+        found = [json.dumps(readable(row, self.schema)) for row in self.take(tuple(map(_plain, key)), rows)]
+        if found:
+            yield pd.DataFrame({"row": found})
+        settle()
+
+    def close(self) -> None:
+        """Called by Spark."""
+
+
+def changes(rows: DataFrame, keys: Iterable[str], processor: Processor) -> DataFrame:
+    """What a processor returns for rows with the same `keys`, as columns of its schema.
+
+    Raises `OptionError` where Spark lacks what state in Python needs.
+    """
     spark = rows.sparkSession
     if not rows.isStreaming:
         raise OptionError("this is for streams: give a DataFrame of spark.readStream, or use the job of the same name")
@@ -79,35 +120,25 @@ def changes(rows: DataFrame, keys: Iterable[str], processor: StatefulProcessor, 
         raise OptionError("state in Python needs protobuf: pip install 'quorate[spark]'") from None
     # Without Spark's timers: with those of processing time, a query with availableNow makes empty micro-batches for ever.
     found = rows.groupBy(*keys).transformWithStateInPandas(processor, "row string", "Append", "None")
-    return found.select(F.from_json("row", from_arrow_schema(schema)).alias("row")).select("row.*")
+    return found.select(F.from_json("row", from_arrow_schema(processor.schema)).alias("row")).select("row.*")
 
 
-def frame(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Frames:
-    """Rows as `changes` reads them; times in µs."""
-    import pandas as pd  # type: ignore[import-untyped]
-
-    found = [json.dumps(readable(row, schema)) for row in rows]
-    if found:
-        yield pd.DataFrame({"row": found})
-    settle()
+def packed_rows(frame: Any) -> Iterator[Packed]:
+    """The rows of a frame."""
+    return map(Packed._make, zip(*[frame[name].tolist() for name in Packed._fields], strict=True))
 
 
-def packed_rows(frames: Frames, after: int) -> list[Packed]:
-    """The rows of frames behind an offset, in the order of the log, each once."""
-    found: dict[int, Packed] = {}
-    for one in frames:
-        columns = [one[name].tolist() for name in Packed._fields]
-        for row in map(Packed._make, zip(*columns, strict=True)):
-            if row.offset > after:
-                found[row.offset] = row
-    return [found[offset] for offset in sorted(found)]
+def rows_after(frames: Frames, offset: int) -> list[Packed]:
+    """The rows of frames after an offset, in the order of the log, each once."""
+    found = {row.offset: row for one in frames for row in packed_rows(one) if row.offset > offset}
+    return [row for _, row in sorted(found.items())]
 
 
-def plain(value: Any) -> Any:
-    """`None` for what pandas has instead; a number of Python's for NumPy's, which keys have in Spark 4.0."""
+def _plain(value: Any) -> Any:
+    """`None` for what pandas has instead; a text, or a number of Python's."""
     if value is None or value != value:
         return None
-    return value.item() if hasattr(value, "item") else value
+    return value if isinstance(value, str) else int(value)
 
 
 def readable(row: dict[str, Any], schema: pa.Schema | pa.StructType) -> dict[str, Any]:

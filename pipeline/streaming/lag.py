@@ -1,20 +1,20 @@
 """`stream_lag`: how far groups are behind, as snapshots of end offsets come in."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 from quorate.codecs.log.state_records import COMMIT_TYPES
 from quorate.pipeline.jobs.columns import is_control, present_types
 from quorate.pipeline.jobs.lag import FIELDS, commits, snapshots
 from quorate.pipeline.schema import BOOL, DOUBLE, INT, LONG, TEXT, TIME, OptionError
-from quorate.pipeline.streaming.keyed import Frames, changes, frame
+from quorate.pipeline.streaming.keyed import Frames, Processor, changes
 from quorate.pipeline.streaming.state import latest
 
 __all__ = ["LAG_CHANGES", "LAG_KEY", "Behind", "lag_rows", "latest_lag", "stream_lag"]
@@ -54,7 +54,7 @@ def stream_lag(df: DataFrame, end_offsets: DataFrame, *, keep_ms: int = 600_000)
         raise OptionError(
             f"keep_ms={keep_ms}: give the ms, at least 1, for which commits and snapshots wait for each other"
         )
-    return changes(lag_rows(df, end_offsets), ("topic", "partition"), LagProcessor(keep_ms), LAG_CHANGES)
+    return changes(lag_rows(df, end_offsets), ("topic", "partition"), LagProcessor(keep_ms))
 
 
 def latest_lag(found: DataFrame) -> DataFrame:
@@ -198,8 +198,10 @@ def _row(ms: int, end: int, committed: int, committed_ms: int, before: tuple[int
     return row
 
 
-class LagProcessor(StatefulProcessor):
+class LagProcessor(Processor):
     """The lags of all groups on one partition of a topic."""
+
+    schema = LAG_CHANGES
 
     def __init__(self, keep_ms: int) -> None:
         self.keep_ms = keep_ms
@@ -208,32 +210,23 @@ class LagProcessor(StatefulProcessor):
         """Called by Spark."""
         self._told = handle.getValueState("told", "version long, told string")
 
-    def handleInputRows(  # noqa: N802  # Spark's name
-        self,
-        key: Any,
-        rows: Frames,
-        timerValues: Any,  # noqa: N803  # Spark's name
-    ) -> Frames:
-        """Called by Spark with the rows of one micro-batch."""
-        stored = self._told.get()
-        version, text = (0, None) if stored is None else stored
+    def take(self, key: tuple[Any, ...], frames: Frames) -> Iterable[dict[str, Any]]:
+        """The rows that the frames of one micro-batch give."""
+        version, text = self._told.get() or (0, None)
         behind = Behind.load(text)
         before = behind.rows()
-        for row in lag_tuples(rows):
+        for row in lag_tuples(frames):
             behind.take(*row)
         after = behind.rows()
         behind.forget(self.keep_ms)
         self._told.update((version + 1, behind.text()))
-        about = {"topic": key[0], "partition": int(key[1]), "version": version + 1}
+        about = {"topic": key[0], "partition": key[1], "version": version + 1}
         found = [
             {"group": at[0]} | row | about | {"deleted": False} for at, row in after.items() if before.get(at) != row
         ]
         gone = [at for at in before if at not in after]
         found += [{"group": at[0], "timestamp": at[1] * 1000} | about | {"deleted": True} for at in gone]
-        yield from frame(found, LAG_CHANGES)
-
-    def close(self) -> None:
-        """Called by Spark."""
+        return found
 
 
 def lag_tuples(frames: Frames) -> Iterator[tuple[str | None, int, int, int, int]]:

@@ -1,11 +1,12 @@
 """`stream_rebalances`: every epoch and generation of every group as it begins, and again when it is over."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 from quorate.codecs import Uuid
 from quorate.codecs.log.state_records import COMMIT_TYPES
@@ -14,7 +15,7 @@ from quorate.pipeline.jobs.columns import LOG, known_timestamp, membership, pres
 from quorate.pipeline.jobs.rebalances import REBALANCES, GroupRebalances
 from quorate.pipeline.schema import BOOL, LONG
 from quorate.pipeline.streaming.group_rows import KEY, VALUE, GroupRows, Packed, entry
-from quorate.pipeline.streaming.keyed import Frames, changes, frame, keyed_rows, packed_rows, plain
+from quorate.pipeline.streaming.keyed import Frames, Processor, changes, keyed_rows, rows_after
 from quorate.pipeline.streaming.state import latest
 
 __all__ = ["REBALANCE_CHANGES", "REBALANCE_KEY", "latest_rebalances", "stream_rebalances"]
@@ -30,7 +31,7 @@ def stream_rebalances(df: DataFrame) -> DataFrame:
     """Rebalances that began or changed in a micro-batch: see `REBALANCE_CHANGES`. `df`: as for `stream_group_state`; no record types but offsets may have been left out."""
     types = [one.name for one in RECORD_TYPES[CONSUMER_OFFSETS].values() if one.name not in COMMIT_TYPES]
     rows = keyed_rows(membership(df).withColumn("timestamp", known_timestamp()), present_types(df, types))
-    return changes(rows, (*LOG, "group"), RebalancesProcessor(), REBALANCE_CHANGES)
+    return changes(rows, (*LOG, "group"), RebalancesProcessor())
 
 
 def latest_rebalances(found: DataFrame) -> DataFrame:
@@ -67,28 +68,24 @@ class Replayed:
         return {row["log_offset"]: row for row in self.rows}
 
 
-class RebalancesProcessor(StatefulProcessor):
+class RebalancesProcessor(Processor):
     """The rebalances of one group."""
+
+    schema = REBALANCE_CHANGES
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called by Spark."""
         self._told = handle.getValueState("told", "applied long, told string")
         self._rows = handle.getMapState("rows", KEY, VALUE)
 
-    def handleInputRows(  # noqa: N802  # Spark's name
-        self,
-        key: Any,
-        rows: Frames,
-        timerValues: Any,  # noqa: N803  # Spark's name
-    ) -> Frames:
-        """Called by Spark with the rows of one micro-batch."""
-        topic, partition, group = map(plain, key)
-        partition = None if partition is None else int(partition)
-        stored = self._told.get()
-        applied, told = (-1, {}) if stored is None else (stored[0], json.loads(stored[1]))
-        new = packed_rows(rows, applied)
+    def take(self, key: tuple[Any, ...], frames: Frames) -> Iterable[dict[str, Any]]:
+        """The rows that the frames of one micro-batch give."""
+        topic, partition, group = key
+        applied, text = self._told.get() or (-1, "{}")
+        told = json.loads(text)
+        new = rows_after(frames, applied)
         if not new:
-            return
+            return []
         group_rows = GroupRows.load(self._rows)
         tail = [Packed(*one) for one in told.get("tail", ())]
         earlier = Replayed(group_rows, told, partition, group)
@@ -116,7 +113,4 @@ class RebalancesProcessor(StatefulProcessor):
         about = {"log_topic": topic, "log_partition": partition, "group": group, "version": both[-1].offset}
         found = [row | about | {"deleted": False} for offset, row in after.items() if before.get(offset) != row]
         found += [row | about | {"deleted": True} for offset, row in before.items() if offset not in after]
-        yield from frame(found, REBALANCE_CHANGES)
-
-    def close(self) -> None:
-        """Called by Spark."""
+        return found

@@ -1,11 +1,12 @@
 """`stream_group_state`: the state of groups as it changes. `latest_state` makes tables of the changes, at any time."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # as everybody who uses Spark calls it
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 from quorate.codecs import Uuid
 from quorate.codecs.record_text import learn_names
@@ -14,7 +15,7 @@ from quorate.pipeline.jobs.columns import LOG, present_types
 from quorate.pipeline.jobs.state import STATE, GroupState, state_rows
 from quorate.pipeline.schema import BOOL, LONG, TIME
 from quorate.pipeline.streaming.group_rows import KEY, VALUE, GroupRows, entry
-from quorate.pipeline.streaming.keyed import Frames, changes, frame, keyed_rows, packed_rows, plain
+from quorate.pipeline.streaming.keyed import Frames, Processor, changes, keyed_rows, rows_after
 
 __all__ = ["STATE_CHANGES", "latest", "latest_state", "stream_group_state"]
 
@@ -39,7 +40,7 @@ def stream_group_state(df: DataFrame) -> DataFrame:
     behind the last that was taken in of its group is passed over. Raises `OptionError` for columns, settings or packages that are missing.
     """
     rows = keyed_rows(df, present_types(df))
-    return changes(rows, (*LOG, "group"), StateProcessor(), STATE_CHANGES)
+    return changes(rows, (*LOG, "group"), StateProcessor())
 
 
 def latest(found: DataFrame, *keys: str) -> DataFrame:
@@ -68,27 +69,23 @@ def group_row(group_rows: GroupRows, partition: int | None, group: str) -> dict[
     return next((row for row in state_rows(state, names) if row.get("group") == group), None)
 
 
-class StateProcessor(StatefulProcessor):
+class StateProcessor(Processor):
     """The state of one group."""
+
+    schema = STATE_CHANGES
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called by Spark."""
         self._applied = handle.getValueState("applied", "offset long")
         self._rows = handle.getMapState("rows", KEY, VALUE)
 
-    def handleInputRows(  # noqa: N802  # Spark's name
-        self,
-        key: Any,
-        rows: Frames,
-        timerValues: Any,  # noqa: N803  # Spark's name
-    ) -> Frames:
-        """Called by Spark with the rows of one micro-batch."""
-        topic, partition, group = map(plain, key)
-        partition = None if partition is None else int(partition)
-        applied = self._applied.get()
-        new = packed_rows(rows, -1 if applied is None else applied[0])
+    def take(self, key: tuple[Any, ...], frames: Frames) -> Iterable[dict[str, Any]]:
+        """The rows that the frames of one micro-batch give."""
+        topic, partition, group = key
+        (applied,) = self._applied.get() or (-1,)
+        new = rows_after(frames, applied)
         if not new:
-            return
+            return []
         group_rows = GroupRows.load(self._rows)
         for row in new:
             group_rows.take(row)
@@ -107,7 +104,4 @@ class StateProcessor(StatefulProcessor):
             "changed_at": None if new[-1].ms < 0 else new[-1].ms * 1000,
             "deleted": found is None,
         }
-        yield from frame([(found or {}) | about], STATE_CHANGES)
-
-    def close(self) -> None:
-        """Called by Spark."""
+        return [(found or {}) | about]
