@@ -1,11 +1,11 @@
 """From paths to tasks: which partitions there are, and which pieces of their segments a query reads. What is in the records is not known here."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from glob import glob, has_magic
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from pyspark.sql.datasource import InputPartition
@@ -18,7 +18,9 @@ from quorate.pipeline.files_survey import Piece, Surveyed, survey
 from quorate.pipeline.options import EARLIEST, LATEST, Options
 from quorate.pipeline.schema import OptionError
 
-__all__ = ["DataLoss", "Piece", "Split", "check_offset", "find_files", "offset_of", "plan", "splits_of"]
+__all__ = ["DataLoss", "Piece", "Split", "bundled", "check_offset", "find_files", "offset_of", "plan", "splits_of"]
+
+T = TypeVar("T")
 
 AT_ONCE: Final = 8
 """So many partitions are surveyed at once: that is mostly waiting for the file system."""
@@ -179,16 +181,18 @@ def _of_piece(found: Surveyed, piece: Piece) -> Transactions:
 
 def splits_of(pieces: Iterable[Piece], max_split_bytes: int) -> list[Split]:
     """Tasks of about that many bytes: large pieces alone, small ones together."""
-    splits: list[Split] = []
-    together: list[Piece] = []
+    return [Split(few) for few in bundled(pieces, lambda piece: piece.end - piece.begin, max_split_bytes)]
+
+
+def bundled(parts: Iterable[T], size_of: Callable[[T], int], most: int) -> Iterator[list[T]]:
+    """Parts that follow each other, together as long as their size is at most `most`."""
+    bundle: list[T] = []
     size = 0
-    for piece in pieces:
-        bytes_ = piece.end - piece.begin
-        if together and size + bytes_ > max_split_bytes:
-            splits.append(Split(together))
-            together, size = [], 0
-        together.append(piece)
-        size += bytes_
-    if together:
-        splits.append(Split(together))
-    return splits
+    for part in parts:
+        if bundle and size + size_of(part) > most:
+            yield bundle
+            bundle, size = [], 0
+        bundle.append(part)
+        size += size_of(part)
+    if bundle:
+        yield bundle

@@ -22,16 +22,17 @@ from quorate.codecs.live_topic import offsets_of, topic_partitions
 from quorate.codecs.log.batch_starts import batch_starts
 from quorate.codecs.log.blocks import Batches, headers_of
 from quorate.codecs.log.transactions import Transactions
-from quorate.pipeline.files import DataLoss, Piece, check_offset, offset_of
+from quorate.pipeline.files import DataLoss, Piece, Split, bundled, check_offset, offset_of
 from quorate.pipeline.files_read import Reading, read_piece
 from quorate.pipeline.live_options import client_config
 from quorate.pipeline.options import EARLIEST, LATEST, Options
+from quorate.pipeline.workers import settle
 
 if TYPE_CHECKING:
     from kafka import KafkaConsumer, TopicPartition
     from kafka.net.compat import KafkaNetClient
 
-__all__ = ["OffsetRange", "RangeSplit", "TopicConnection", "cut", "ranges_of", "read_ranges"]
+__all__ = ["OffsetRange", "RangeSplit", "TopicConnection", "cut", "ranges_of", "read_task"]
 
 BYTES_PER_OFFSET: Final = 100
 """What a record takes, roughly: sizes are not known before reading, so that tasks are cut by offsets."""
@@ -327,24 +328,25 @@ def starts_of(
 def cut(ranges: Iterable[OffsetRange], max_split_bytes: int) -> list[RangeSplit]:
     """Tasks of about that many bytes: long ranges in parts, short ones together."""
     most = max(max_split_bytes // BYTES_PER_OFFSET, 1)
-    splits: list[RangeSplit] = []
-    together: list[OffsetRange] = []
-    size = 0
-    for whole in ranges:
-        for start in range(whole.start, whole.end, most):
-            part = replace(whole, start=start, end=min(start + most, whole.end))
-            if together and size + part.end - part.start > most:
-                splits.append(RangeSplit(together))
-                together, size = [], 0
-            together.append(part)
-            size += part.end - part.start
-    if together:
-        splits.append(RangeSplit(together))
-    return splits
+    parts = (
+        replace(whole, start=start, end=min(start + most, whole.end))
+        for whole in ranges
+        for start in range(whole.start, whole.end, most)
+    )
+    return [RangeSplit(few) for few in bundled(parts, lambda part: part.end - part.start, most)]
 
 
-def read_ranges(ranges: Iterable[OffsetRange], options: Options, reading: Reading) -> Iterator[pa.RecordBatch]:
-    """The rows of a task."""
+def read_task(task: InputPartition, options: Options, reading: Reading) -> Iterator[pa.RecordBatch]:
+    """The rows of a task; where there is none, Spark makes up an empty one."""
+    if isinstance(task, Split):
+        for piece in task.pieces:
+            yield from read_piece(piece, reading)
+    elif isinstance(task, RangeSplit):
+        yield from _read_ranges(task.ranges, options, reading)
+    settle()
+
+
+def _read_ranges(ranges: Iterable[OffsetRange], options: Options, reading: Reading) -> Iterator[pa.RecordBatch]:
     with TopicConnection(options) as cluster:
         for wanted in ranges:
             for data, transactions in cluster.fetch(wanted):

@@ -145,7 +145,7 @@ class Options:
 def parse_options(given: Mapping[str, str]) -> Options:
     """Options as Spark hands them over: text, names in any case. Raises `OptionError`, which names the option and what it can be."""
     kafka = {}
-    known: dict[str, str] = {}
+    known = {option.name: option.default for option in OPTIONS if option.default}
     for name, value in given.items():
         lower = name.lower()
         if lower == "kafka.isolation.level":
@@ -167,29 +167,28 @@ def parse_options(given: Mapping[str, str]) -> Options:
         raise OptionError(
             "nothing to read: give a path with .load(path), or a cluster with the option kafka.bootstrap.servers"
         )
-    topic = known.get("topic", CONSUMER_OFFSETS)
+    topic = known["topic"]
     record_types(topic)
-    types = parse_types(known.get("types"), topic)
+    types = parse_types(known["types"], topic)
     limit = known.get("maxOffsetsPerTrigger")
     return Options(
         paths=paths,
         kafka=kafka,
         topic=topic,
-        partitions=_partitions(known.get("partitions", "")),
+        partitions=_partitions(known["partitions"]),
         types=types,
-        columns=parse_columns(known.get("columns"), topic, types),
-        starting_offsets=_offsets("startingOffsets", known.get("startingOffsets", "earliest"), topic),
-        ending_offsets=_offsets("endingOffsets", known.get("endingOffsets", "latest"), topic),
+        columns=parse_columns(known["columns"], topic, types),
+        starting_offsets=_offsets("startingOffsets", known["startingOffsets"], topic),
+        ending_offsets=_offsets("endingOffsets", known["endingOffsets"], topic),
         starting_timestamp=_timestamp("startingTimestamp", known.get("startingTimestamp")),
         ending_timestamp=_timestamp("endingTimestamp", known.get("endingTimestamp")),
-        read_committed=_one_of("isolation.level", known.get("isolation.level", _LEVELS[0]).lower(), _LEVELS)
-        == _LEVELS[0],
-        mode=parse_mode(known.get("mode", _MODES[0])),
-        include_raw=_boolean("includeRaw", known.get("includeRaw", "false")),
-        push_filters=_boolean("pushFilters", known.get("pushFilters", "false")),
-        max_split_bytes=_size("maxSplitBytes", known.get("maxSplitBytes", "32m")),
+        read_committed=_one_of("isolation.level", known["isolation.level"].lower(), _LEVELS) == _LEVELS[0],
+        mode=parse_mode(known["mode"]),
+        include_raw=_boolean("includeRaw", known["includeRaw"]),
+        push_filters=_boolean("pushFilters", known["pushFilters"]),
+        max_split_bytes=_size("maxSplitBytes", known["maxSplitBytes"]),
         max_offsets_per_trigger=None if limit is None else _number("maxOffsetsPerTrigger", limit),
-        fail_on_data_loss=_boolean("failOnDataLoss", known.get("failOnDataLoss", "true")),
+        fail_on_data_loss=_boolean("failOnDataLoss", known["failOnDataLoss"]),
         push_down=PushDown.parsed(known[PUSH_DOWN]) if PUSH_DOWN in known else None,
     )
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from quorate.pipeline.files import Split, find_files, plan, splits_of
-from quorate.pipeline.files_read import Reading, read_piece
+from quorate.pipeline.files import find_files, plan, splits_of
+from quorate.pipeline.files_read import Reading
 from quorate.pipeline.filters import RecordBounds, narrowed
-from quorate.pipeline.live import RangeSplit, TopicConnection, cut, ranges_of, read_ranges
+from quorate.pipeline.live import TopicConnection, cut, ranges_of, read_task
 from quorate.pipeline.options import LATEST, Options, parse_options
 from quorate.pipeline.rows import Rows
 from quorate.pipeline.schema import OptionError, spark_schema
@@ -121,13 +121,7 @@ class _Reader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """The rows of a task."""
-        reading = reading_of(self.options, self.wanted)
-        if isinstance(partition, Split):  # where there is none, Spark makes up an empty one
-            for piece in partition.pieces:
-                yield from read_piece(piece, reading)
-        elif isinstance(partition, RangeSplit):
-            yield from read_ranges(partition.ranges, self.options, reading)
-        settle()
+        return read_task(partition, self.options, reading_of(self.options, self.wanted))
 
 
 class _FilteringReader(_Reader):

@@ -13,13 +13,12 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from quorate.codecs.log.files import PartitionFiles
 from quorate.codecs.log.model import LogError
-from quorate.pipeline.files import DataLoss, Split, find_files, plan, splits_of
-from quorate.pipeline.files_read import Reading, read_piece
+from quorate.pipeline.files import DataLoss, find_files, plan, splits_of
+from quorate.pipeline.files_read import Reading
 from quorate.pipeline.files_survey import survey
-from quorate.pipeline.live import OffsetRange, RangeSplit, TopicConnection, cut, read_ranges, starts_of
+from quorate.pipeline.live import OffsetRange, TopicConnection, cut, read_task, starts_of
 from quorate.pipeline.options import EARLIEST, LATEST, Options
 from quorate.pipeline.schema import OptionError
-from quorate.pipeline.workers import settle
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -209,13 +208,7 @@ class StreamReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """The rows of a task."""
-        reading = self.reading()
-        if isinstance(partition, Split):
-            for piece in partition.pieces:
-                yield from read_piece(piece, reading)
-        elif isinstance(partition, RangeSplit):
-            yield from read_ranges(partition.ranges, self.options, reading)
-        settle()
+        return read_task(partition, self.options, self.reading())
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing is kept that could be let go."""
