@@ -254,8 +254,7 @@ class _Moves:
         if previous is None:
             if not len(group.owned):
                 return
-            before_owners: Ints = np.repeat(np.arange(len(group)), np.diff(group.owned_offsets))
-            before = group.owned
+            before_owners, before = group.owning, group.owned
         else:
             if previous.topology is topology:
                 before = previous.partitions

@@ -86,6 +86,16 @@ class GroupSpec:
         )
 
     @cached_property
+    def owned_counts(self) -> Ints:
+        """How many partitions each member has."""
+        return np.diff(self.owned_offsets)
+
+    @cached_property
+    def owning(self) -> Ints:
+        """The member of each of `owned`."""
+        return np.repeat(np.arange(len(self)), self.owned_counts)
+
+    @cached_property
     def generations(self) -> Ints:
         """The generation that each member told; -1 if it told none."""
         return np.fromiter((member.generation for member in self.members.values()), np.int64, len(self.members))
@@ -94,6 +104,14 @@ class GroupSpec:
     def user_data(self) -> Sequence[bytes | None]:
         """The user data of each member's subscription."""
         return [member.user_data for member in self.members.values()]
+
+    @cached_property
+    def subscribes(self) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
+        """`subscribes[s, t]`: subscription `s` has topic `t`."""
+        matrix = np.zeros((len(self.subscriptions), len(self.topology)), np.bool_)
+        for number, subscription in enumerate(self.subscriptions):
+            matrix[number, subscription.topics] = True
+        return matrix
 
     @cached_property
     def subscribed_topics(self) -> Ints:
@@ -128,6 +146,13 @@ class GroupSpec:
         return java_order.hash_map_order(java_order.string_hashes(self.member_ids), keys=self.member_ids)
 
     @cached_property
+    def hash_place(self) -> Ints:
+        """The place of each member in `hash_order`."""
+        places = np.empty(len(self), np.int64)
+        places[self.hash_order] = np.arange(len(self))
+        return places
+
+    @cached_property
     def id_order(self) -> Ints:
         """Members by id alone, in Java's order of strings."""
         return np.array(_sorted([(member_id, number) for number, member_id in enumerate(self.member_ids)]), np.int64)
@@ -159,7 +184,7 @@ class GroupSpec:
             )
         other = GroupSpec.__new__(GroupSpec)
         # What members own apart, everything that was derived stays true.
-        told = ("owned", "owned_offsets", "generations", "user_data")
+        told = ("owned", "owned_offsets", "owned_counts", "owning", "generations", "user_data")
         other.__dict__.update({key: value for key, value in self.__dict__.items() if key not in told})
         other.__dict__["owned"] = assignment.partitions
         other.__dict__["owned_offsets"] = assignment.offsets

@@ -16,8 +16,7 @@ def previous_owners(group: GroupSpec) -> Ints:
     """
     topology = group.topology
     owners: Ints = np.full(int(topology.first[-1]), -1, np.int64)
-    members = np.repeat(np.arange(len(group)), np.diff(group.owned_offsets))
-    partitions = group.owned
+    members, partitions = group.owning, group.owned
     known = partitions >= 0
     if not known.all():
         members, partitions = members[known], partitions[known]

@@ -17,6 +17,8 @@ from quorate.assignors.model import Assignment
 from quorate.assignors.subscribers import (
     SubscriberSets,
     assigned_by_topic,
+    cut_alike,
+    ranges,
     subscriber_sets,
     topics_by_name,
     topics_in_computed_order,
@@ -57,25 +59,8 @@ class RangeAssignor(Assignor):
 
 
 def _plain(topology: Topology, topics: Ints, subscribers: SubscriberSets) -> list[Ints]:
-    """The owners of each topic's partitions, racks left aside. Topics with the same subscribers and as many partitions share one array."""
-    counts = (topology.first[topics + 1] - topology.first[topics]).tolist()
-    made: dict[tuple[int, int], Ints] = {}
-    owners = []
-    for key in zip(subscribers.set_of[topics].tolist(), counts, strict=True):
-        found = made.get(key)
-        if found is None:
-            found = made[key] = _ranges(subscribers.members[key[0]], key[1])
-        owners.append(found)
-    return owners
-
-
-def _ranges(members: Ints, count: int) -> Ints:
-    share, extra = divmod(count, len(members))
-    if share == 0:
-        return members[:extra]
-    lengths = np.full(len(members), share)
-    lengths[:extra] += 1
-    return np.repeat(members, lengths)
+    """The owners of each topic's partitions, racks left aside."""
+    return cut_alike(subscribers.members, subscribers.set_of[topics], topology.sizes[topics])
 
 
 # ---- racks
@@ -113,13 +98,13 @@ def _local_first(group: GroupSpec, topics: Ints, subscribers: SubscriberSets, pr
     topology = group.topology
     together: dict[tuple[int, int], list[int]] = {}
     for topic in topics.tolist():
-        count = int(topology.first[topic + 1] - topology.first[topic])
+        count = int(topology.sizes[topic])
         together.setdefault((int(subscribers.set_of[topic]), count), []).append(topic)
     owners: dict[int, Ints] = {}
     for (number, count), alike in together.items():
         members = subscribers.members[number]
         if not (len(alike) > 1 or alike[0] in profiting) or not (group.rack_of[members] >= 0).any():
-            owners |= dict.fromkeys(alike, _ranges(members, count))
+            owners |= dict.fromkeys(alike, ranges(members, count))
             continue
         racks = _Racks(group, members)
         if len(alike) == 1:
@@ -185,7 +170,7 @@ class _Racks:
         return found
 
     def _in_all(self, topics: Sequence[int]) -> Bools:
-        count = int(self.topology.first[topics[0] + 1] - self.topology.first[topics[0]])
+        count = int(self.topology.sizes[topics[0]])
         there = np.ones(count, np.bool_)
         for topic in topics:
             given = self.topology.topics[topic].numbers

@@ -26,14 +26,14 @@ class RoundRobinAssignor(Assignor):
         """Assign a prepared group; see `Assignor.assign`."""
         topology = group.topology
         topics = topics_by_name(group, group.subscribed_topics)
-        topics = topics[topology.first[topics + 1] > topology.first[topics]]
+        topics = topics[topology.sizes[topics] > 0]
         subscribers = subscriber_sets(group)
         turn = 0  # whose turn it is, among all members as they sort
         owners = []
         for topic in topics.tolist():
             number = subscribers.set_of[topic]
             members, places = subscribers.members[number], subscribers.places[number]
-            count = int(topology.first[topic + 1] - topology.first[topic])
+            count = int(topology.sizes[topic])
             start = int(np.searchsorted(places, turn))
             owners.append(members[(start + np.arange(count)) % len(members)])
             turn = int(places[(start + count - 1) % len(places)]) + 1

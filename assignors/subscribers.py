@@ -14,6 +14,8 @@ from quorate.assignors.topology import Ints
 __all__ = [
     "SubscriberSets",
     "assigned_by_topic",
+    "cut_alike",
+    "ranges",
     "subscriber_sets",
     "topics_by_name",
     "topics_in_computed_order",
@@ -116,10 +118,9 @@ def _names(group: GroupSpec) -> list[str]:
 def _with_partitions(group: GroupSpec, names: Sequence[str], walked: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
     """Of names in the order `walked` those that are topics with partitions: their numbers, and which ones they are."""
     index = group.topology.index
-    counts = np.diff(group.topology.first)
     topics = np.array([index.get(names[place], -1) for place in walked.tolist()], np.int64)
     known = topics >= 0
-    known[known] = counts[topics[known]] > 0
+    known[known] = group.topology.sizes[topics[known]] > 0
     return topics[known], known
 
 
@@ -135,7 +136,30 @@ def assigned_by_topic(group: GroupSpec, topics: Ints, owners: Sequence[Ints]) ->
     topology = group.topology
     if not len(topics):
         return Assignment(topology, group.member_ids, np.zeros(len(group) + 1, np.int64), np.empty(0, np.int64))
-    counts = topology.first[topics + 1] - topology.first[topics]
-    ends = np.cumsum(counts)
-    partitions = np.repeat(topology.first[topics] - ends + counts, counts) + np.arange(ends[-1])
+    partitions = topology.partitions_of(topics)
     return Assignment.from_owners(topology, group.member_ids, partitions, np.concatenate(owners))
+
+
+def cut_alike(members: Sequence[Ints], set_of: Ints, counts: Ints) -> list[Ints]:
+    """The owners of topics' partitions in ranges: `counts[i]` of them go to the members of set `set_of[i]`.
+
+    Topics with the same subscribers and as many partitions share one array.
+    """
+    made: dict[tuple[int, int], Ints] = {}
+    owners = []
+    for key in zip(set_of.tolist(), counts.tolist(), strict=True):
+        found = made.get(key)
+        if found is None:
+            found = made[key] = ranges(members[key[0]], key[1])
+        owners.append(found)
+    return owners
+
+
+def ranges(members: Ints, count: int) -> Ints:
+    """The member of each of `count` partitions, if each gets a range of them; the first may get one more."""
+    share, extra = divmod(count, len(members))
+    if share == 0:
+        return members[:extra]
+    lengths = np.full(len(members), share)
+    lengths[:extra] += 1
+    return np.repeat(members, lengths)

@@ -14,13 +14,18 @@ import numpy.typing as npt
 
 from quorate.codecs import Uuid
 
-__all__ = ["Ints", "Racks", "Topic", "TopicPartition", "Topology"]
+__all__ = ["Ints", "Racks", "Topic", "TopicPartition", "Topology", "runs"]
 
 Ints = npt.NDArray[np.int64]
 """An array of numbers: of members, topics or partitions."""
 
 Racks = tuple[str | None, ...]
 """Racks of one partition's replicas, the leader's first; `None` where it is not known."""
+
+
+def runs(starts: Ints, counts: Ints) -> Ints:
+    """The numbers from `starts[i]` on, `counts[i]` of them, run after run."""
+    return np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
 
 
 class TopicPartition(NamedTuple):
@@ -105,9 +110,18 @@ class Topology:
         return f"Topology({len(self.topics)} topics, {int(self.first[-1])} partitions)"
 
     @cached_property
+    def sizes(self) -> Ints:
+        """How many partitions each topic has."""
+        return np.diff(self.first)
+
+    @cached_property
     def topic_of(self) -> Ints:
         """The topic of each partition number."""
-        return np.repeat(np.arange(len(self.topics)), np.diff(self.first))
+        return np.repeat(np.arange(len(self.topics)), self.sizes)
+
+    def partitions_of(self, topics: Ints) -> Ints:
+        """The partition numbers of topics, one topic after the other, ascending."""
+        return runs(self.first[topics], self.sizes[topics])
 
     @cached_property
     def partition_of(self) -> Ints:

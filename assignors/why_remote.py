@@ -156,9 +156,6 @@ class _Classes:
         That is something the owner subscribes to, and that is local to the owner or was remote anyhow: then more is local than before.
         """
         group = self.group
-        subscribes = np.zeros((len(group.subscriptions), len(group.topology)), np.bool_)
-        for number, subscription in enumerate(group.subscriptions):
-            subscribes[number, subscription.topics] = True
         owner, offered, offered_set, remote = offers
         gains = [(remote == 1) | group.local[rack, offered_set] for rack in range(len(group.racks))]
         result = np.zeros(len(classes), np.bool_)
@@ -166,13 +163,13 @@ class _Classes:
         for number, where in _by_value(classes):  # classes of the same subscription follow each other
             rack, its = int(self.rack[number]), int(self.subscription[number])
             if its != last:
-                last, subscribed = its, subscribes[its, offered]
+                last, subscribed = its, group.subscribes[its, offered]
             gives = np.zeros(len(self.subscription), np.bool_)
             gives[owner[subscribed & gains[rack]]] = True
-            result[where] = self._someone_takes(np.flatnonzero(gives), topics[where], sets[where], subscribes)
+            result[where] = self._someone_takes(np.flatnonzero(gives), topics[where], sets[where])
         return result
 
-    def _someone_takes(self, partners: Ints, topics: Ints, sets: Ints, subscribes: Bools) -> Bools:
+    def _someone_takes(self, partners: Ints, topics: Ints, sets: Ints) -> Bools:
         """For each topic and rack set: whether one of the classes `partners` subscribes to it and is in one of the racks."""
         local = self.group.local
         found = np.zeros(len(topics), np.bool_)
@@ -180,7 +177,7 @@ class _Classes:
         while len(partners) and not found.all():
             some, partners = partners[:step], partners[step:]
             open_ = np.flatnonzero(~found)
-            takes = subscribes[np.ix_(self.subscription[some], topics[open_])]
+            takes = self.group.subscribes[np.ix_(self.subscription[some], topics[open_])]
             found[open_] = (takes & local[np.ix_(self.rack[some], sets[open_])]).any(axis=0)
             step = min(4 * step, max(64, _CELLS // len(topics)))
         return found

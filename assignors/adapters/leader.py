@@ -98,14 +98,13 @@ def keep_and_spread(group: GroupSpec) -> Assignment:
     Nothing changes hands, so it is valid under both rebalance protocols.
     """
     holder = _holders(group)
-    subscribes = _subscribes(group)
     topic_of = group.topology.topic_of.tolist()
     lists: list[list[int]] = [[] for _ in group.member_ids]
     free = []
     for partition, has in enumerate(holder.tolist()):
         if has == FREE:
             free.append(partition)
-        elif has != CONTESTED and subscribes[group.subscription_of[has], topic_of[partition]]:
+        elif has != CONTESTED and group.subscribes[group.subscription_of[has], topic_of[partition]]:
             lists[has].append(partition)
     # One heap of (partitions, member) per topic; the first number is that of when the entry was made.
     waiting: dict[int, list[tuple[int, int]]] = {}
@@ -113,7 +112,7 @@ def keep_and_spread(group: GroupSpec) -> Assignment:
         topic = topic_of[partition]
         if topic not in waiting:
             waiting[topic] = [
-                (0, member) for member in np.flatnonzero(subscribes[group.subscription_of, topic]).tolist()
+                (0, member) for member in np.flatnonzero(group.subscribes[group.subscription_of, topic]).tolist()
             ]
         heap = waiting[topic]
         while heap and heap[0][0] != len(lists[heap[0][1]]):
@@ -126,7 +125,7 @@ def keep_and_spread(group: GroupSpec) -> Assignment:
 def hold_back(answer: Assignment, group: GroupSpec) -> Assignment:
     """`answer` without the partitions that another member has: they follow in the next rebalance, when they are free (KIP-429)."""
     holder = _holders(group)[answer.partitions]
-    members = np.repeat(np.arange(len(group)), np.diff(answer.offsets))
+    members = np.repeat(np.arange(len(group)), answer.counts)
     may = (holder == FREE) | (holder == members)
     if may.all():
         return answer
@@ -139,9 +138,8 @@ FREE, CONTESTED = -1, -2
 def _holders(group: GroupSpec) -> Ints:
     """For each partition the member that has it: the one whose claim is of the highest generation; `FREE` without a claim, `CONTESTED` with two of them."""
     holder: Ints = np.full(group.topology.first[-1], FREE, np.int64)
-    members = np.repeat(np.arange(len(group)), np.diff(group.owned_offsets))
     known = group.owned >= 0
-    claimed, members = group.owned[known], members[known]
+    claimed, members = group.owned[known], group.owning[known]
     newest: Ints = np.full(len(holder), -2, np.int64)
     np.maximum.at(newest, claimed, group.generations[members])
     current = group.generations[members] == newest[claimed]
@@ -150,14 +148,6 @@ def _holders(group: GroupSpec) -> Ints:
     contested = holder[claimed] != members  # of two members the last one was written
     holder[claimed[contested]] = CONTESTED
     return holder
-
-
-def _subscribes(group: GroupSpec) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
-    """`[s, t]`: subscription `s` has topic `t`."""
-    matrix = np.zeros((len(group.subscriptions), len(group.topology)), np.bool_)
-    for number, subscription in enumerate(group.subscriptions):
-        matrix[number, subscription.topics] = True
-    return matrix
 
 
 def _fault(answer: Assignment, group: GroupSpec) -> str | None:
@@ -171,9 +161,8 @@ def _fault(answer: Assignment, group: GroupSpec) -> str | None:
     if len(twice):
         topic, partition = group.topology.topic_partitions(twice[:1])[0]
         return f"{topic}-{partition} is given to more than one member"
-    subscribes = _subscribes(group)
-    members = np.repeat(np.arange(len(group)), np.diff(answer.offsets))
-    wrong = np.flatnonzero(~subscribes[group.subscription_of[members], group.topology.topic_of[given]])
+    members = np.repeat(np.arange(len(group)), answer.counts)
+    wrong = np.flatnonzero(~group.subscribes[group.subscription_of[members], group.topology.topic_of[given]])
     if len(wrong):
         topic, partition = group.topology.topic_partitions(given[wrong[:1]])[0]
         return f"{topic}-{partition} is given to {group.member_ids[members[wrong[0]]]}, which does not subscribe to it"

@@ -118,7 +118,7 @@ class Table:
         for topic in self.topics:
             members = self.subscribers(topic)
             keys = self.in_turn(topic, members)
-            size = int(self.topology.first[topic + 1] - self.topology.first[topic])
+            size = int(self.topology.sizes[topic])
             if 0 < size < len(members):
                 first = first_in_turn(keys, size)
                 members, keys = members[first], keys[first]

@@ -25,7 +25,7 @@ def by_rounds(table: Table) -> Ints:
 
 def _deal(table: Table, members: Ints, topics: Ints, owner: Ints) -> None:
     first = table.topology.first
-    sizes = first[topics + 1] - first[topics]
+    sizes = table.topology.sizes[topics]
     # Longest first: those that still have partitions in a round are the first rows of everything.
     order = np.argsort(-sizes, kind="stable")
     starts, sizes = first[topics[order]], sizes[order]

@@ -62,13 +62,10 @@ class Kinds:
             for topic in np.flatnonzero(kind_of_topic >= 0).tolist()
         }
         topics = np.array(sorted(names, key=names.__getitem__), np.int64)
-        sizes = topology.first[topics + 1] - topology.first[topics]
-        ends = np.cumsum(sizes)
-        total = int(ends[-1]) if len(ends) else 0
-        self.partitions: Ints = np.repeat(topology.first[topics] - (ends - sizes), sizes) + np.arange(total)
+        self.partitions = topology.partitions_of(topics)
 
         local_sets, set_of = self._local(group, racks, locality)
-        codes = np.repeat(kind_of_topic[topics], sizes) * len(local_sets) + set_of[self.partitions]
+        codes = kind_of_topic[topology.topic_of[self.partitions]] * len(local_sets) + set_of[self.partitions]
         cells, self.cell_of = np.unique(codes, return_inverse=True)
         self.topics_of: list[int] = (cells // len(local_sets)).tolist()
         self.racks_of = [local_sets[one] for one in (cells % len(local_sets)).tolist()]

@@ -23,7 +23,7 @@ from quorate.assignors.server.layout import Step, lay_out, replayed
 from quorate.assignors.server.old_targets import OldTargets, old_targets
 from quorate.assignors.server.target import target_of_changed
 from quorate.assignors.subscribers import SubscriberSets, subscriber_sets
-from quorate.assignors.topology import Ints
+from quorate.assignors.topology import Ints, runs
 
 __all__ = ["assign_heterogeneous"]
 
@@ -41,7 +41,7 @@ def assign_heterogeneous(group: GroupSpec, jdk: int) -> TargetAssignment:
     need_ids(topology, topics)
     sets = subscriber_sets(group, order)
     counts = np.array([len(one) for one in sets.places])[sets.set_of[topics]]
-    partitions = topology.first[topics + 1] - topology.first[topics]
+    partitions = topology.sizes[topics]
     sorted_topics = topics[_topic_order(group, topics, partitions, counts)]
     usable, owners, loads = _kept(group)
     handed, takers = _filled(group, sorted_topics, sets, owners, loads)
@@ -87,11 +87,8 @@ def _kept(group: GroupSpec) -> tuple[Bools, Ints, Ints]:
     owners = np.full(group.topology.first[-1], -1, np.int64)
     if not len(owned) or not len(owners):  # nobody has anything, or all topics are gone
         return np.zeros(len(owned), np.bool_), owners, np.zeros(len(group), np.int64)
-    place_of = np.empty(len(group), np.int64)
-    place_of[group.hash_order] = np.arange(len(group))
-    members = np.repeat(np.arange(len(group)), np.diff(group.owned_offsets))
-    usable = _subscribes(group, members, group.topology.topic_of[owned]) & (owned >= 0)
-    numbers, places = owned[usable], place_of[members[usable]]
+    usable = _subscribes(group, group.owning, group.topology.topic_of[owned]) & (owned >= 0)
+    numbers, places = owned[usable], group.hash_place[group.owning[usable]]
     owners[numbers] = places
     if int((owners >= 0).sum()) != len(numbers):  # of several owners the last one counts
         np.maximum.at(owners, numbers, places)
@@ -111,8 +108,7 @@ def _filled(group: GroupSpec, topics: Ints, sets: SubscriberSets, owners: Ints, 
     if not len(topics):
         return free[:0], free[:0]
     counts = free_counts[free_counts > 0]
-    ends = np.cumsum(counts)
-    numbers = free[np.repeat(bounds[topics] - ends + counts, counts) + np.arange(ends[-1])]
+    numbers = free[runs(bounds[topics], counts)]
     made = vessels(sets.places, loads)
     takers = [
         made[number].pour(count) for number, count in zip(sets.set_of[topics].tolist(), counts.tolist(), strict=True)
@@ -189,11 +185,8 @@ class _Changes(NamedTuple):
 
 def _target(group: GroupSpec, usable: Bools, changes: _Changes, capacities: Ints, jdk: int) -> TargetAssignment:
     order = group.hash_order
-    lengths = np.diff(group.owned_offsets)
     lost = np.zeros(len(group), np.bool_)
-    if not usable.all():
-        members = np.repeat(np.arange(len(group)), lengths)
-        lost[members[~usable]] = True
+    lost[group.owning[~usable]] = True
     lost = lost[order]
     gave, got = np.zeros(len(group), np.bool_), np.zeros(len(group), np.bool_)
     gave[changes.moves.givers] = True
@@ -300,10 +293,7 @@ def _owning_with_others(group: GroupSpec, usable: Bools, moves: _Moves) -> Ints:
         return np.empty(0, np.int64)
     moved = np.zeros(len(owners), np.bool_)
     moved[moves.numbers] = True
-    place_of = np.empty(len(group), np.int64)
-    place_of[group.hash_order] = np.arange(len(group))
-    members = np.repeat(np.arange(len(group)), np.diff(group.owned_offsets))[usable]
-    return place_of[members[moved[numbers] & (owners[numbers] > 1)]]
+    return group.hash_place[group.owning[usable][moved[numbers] & (owners[numbers] > 1)]]
 
 
 def _steps(

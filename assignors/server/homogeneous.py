@@ -36,9 +36,9 @@ def assign_homogeneous(group: GroupSpec, version: KafkaVersion, jdk: int) -> Tar
     subscribed = np.zeros(len(topology), np.bool_)
     subscribed[topics] = True
     row = _unowned(group, topics)
-    lengths = np.diff(group.owned_offsets)[order]
+    lengths = group.owned_counts[order]
     has = _owned_of(group, subscribed)[order]
-    total = int((topology.first[topics + 1] - topology.first[topics]).sum())
+    total = int(topology.sizes[topics].sum())
     shares = _shares(has, total, stable=version >= STABLE_SINCE)
     keeps = np.minimum(has, shares)
     wanted = shares - keeps
@@ -68,13 +68,10 @@ def assign_homogeneous(group: GroupSpec, version: KafkaVersion, jdk: int) -> Tar
 
 def _unowned(group: GroupSpec, topics: Ints) -> Ints:
     """The partitions of the topics, one topic after the other, that the broker takes for owned by nobody."""
-    topology = group.topology
-    counts = topology.first[topics + 1] - topology.first[topics]
-    ends = np.cumsum(counts)
-    row: Ints = np.repeat(topology.first[topics] - ends + counts, counts) + np.arange(counts.sum())
+    row = group.topology.partitions_of(topics)
     if not len(group.owned) and not len(group.withheld):
         return row
-    free = np.ones(topology.first[-1] + 1, np.bool_)  # the last one is that of -1, a partition that is gone
+    free = np.ones(group.topology.first[-1] + 1, np.bool_)  # the last one is that of -1, a partition that is gone
     free[group.owned] = False
     free[group.withheld] = False
     return row[free[row]]
@@ -84,7 +81,7 @@ def _owned_of(group: GroupSpec, subscribed: Bools) -> Ints:
     """How many partitions of subscribed topics each member owns."""
     owned = group.owned
     if not len(owned) or (subscribed.all() and owned.min() >= 0):
-        return np.diff(group.owned_offsets)
+        return group.owned_counts
     if not len(group.topology.topic_of):  # all topics are gone, or have no partitions
         return np.zeros(len(group), np.int64)
     counting = np.zeros(len(owned) + 1, np.int64)

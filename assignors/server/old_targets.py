@@ -13,7 +13,7 @@ from quorate.assignors import java_order
 from quorate.assignors.group import GroupSpec
 from quorate.assignors.java_order import JavaHashMap, JavaHashSet
 from quorate.assignors.server.ids import id_hashes
-from quorate.assignors.topology import Ints, Topology
+from quorate.assignors.topology import Ints, Topology, runs
 
 __all__ = [
     "OldTargets",
@@ -89,10 +89,8 @@ class OldTargets:
 def old_targets(group: GroupSpec, members: Ints, jdk: int) -> OldTargets:
     """The previous targets of these members."""
     topology = group.topology
-    offsets = group.owned_offsets
-    lengths = offsets[members + 1] - offsets[members]
-    ends = np.cumsum(lengths)
-    numbers = group.owned[np.repeat(offsets[members] - ends + lengths, lengths) + np.arange(lengths.sum())]
+    lengths = group.owned_counts[members]
+    numbers = group.owned[runs(group.owned_offsets[members], lengths)]
     slots = np.repeat(np.arange(len(members)), lengths)
     gone = np.zeros(len(members), np.int64)
     if (numbers < 0).any():

@@ -14,7 +14,7 @@ from quorate.assignors.server.assignor import ServerAssignor, SubscriptionType, 
 from quorate.assignors.server.ids import id_hashes, subscribed_in_order
 from quorate.assignors.server.old_targets import topic_map
 from quorate.assignors.server.target import target_of_all
-from quorate.assignors.subscribers import subscriber_sets
+from quorate.assignors.subscribers import cut_alike, subscriber_sets
 from quorate.assignors.topology import Ints, Topology
 from quorate.codecs.releases import KafkaVersion
 
@@ -84,17 +84,8 @@ def _assigned(group: GroupSpec, maps: _TopicMaps, topics: Ints, set_of: Ints, se
     if ranks is not None:
         order = np.argsort(ranks, kind="stable")
         topics, set_of = topics[order], set_of[order]
-    counts = topology.first[topics + 1] - topology.first[topics]
-    ends = np.cumsum(counts)
-    numbers = np.repeat(topology.first[topics] - ends + counts, counts) + np.arange(counts.sum())
-    # Topics with the same subscribers and as many partitions are cut alike.
-    made: dict[tuple[int, int], Ints] = {}
-    cut: list[Ints] = [np.empty(0, np.int64)]
-    for key in zip(set_of.tolist(), counts.tolist(), strict=True):
-        if key not in made:
-            made[key] = _ranges(sets[key[0]], key[1])
-        cut.append(made[key])
-    owners = np.concatenate(cut)
+    numbers = topology.partitions_of(topics)
+    owners = np.concatenate([np.empty(0, np.int64), *cut_alike(sets, set_of, topology.sizes[topics])])
     if ranks is None:
         by_rank = _by_rank(maps, topology, owners, numbers)
         numbers, owners = numbers[by_rank], owners[by_rank]
@@ -103,16 +94,6 @@ def _assigned(group: GroupSpec, maps: _TopicMaps, topics: Ints, set_of: Ints, se
     for listing in maps.crowded:
         _follow(topology, maps, listing, numbers, lengths)
     return target_of_all(group, numbers, lengths)
-
-
-def _ranges(members: Ints, count: int) -> Ints:
-    """The member of each of `count` partitions."""
-    share, extra = divmod(count, len(members))
-    if share == 0:
-        return members[:extra]
-    lengths = np.full(len(members), share)
-    lengths[:extra] += 1
-    return np.repeat(members, lengths)
 
 
 def _by_rank(maps: _TopicMaps, topology: Topology, owners: Ints, numbers: Ints) -> Ints:

@@ -166,8 +166,7 @@ def _has_odd(group: GroupSpec) -> Bools:
     """Which members have something that no partition number tells."""
     odd = np.zeros(len(group), np.bool_)
     if len(group.owned) and int(group.owned.min()) < 0:
-        members = np.repeat(np.arange(len(group)), np.diff(group.owned_offsets))
-        odd[members[group.owned < 0]] = True
+        odd[group.owning[group.owned < 0]] = True
     return odd
 
 
@@ -176,10 +175,9 @@ def _dropped(group: GroupSpec, subscribed: Bools | None) -> Bools:
     dropped = np.zeros(len(group), np.bool_)
     if subscribed is None or not len(group.owned):
         return dropped
-    members = np.repeat(np.arange(len(group)), np.diff(group.owned_offsets))
     if len(group.topology.topic_of):  # unless no topic has partitions
         foreign = (group.owned >= 0) & ~subscribed[group.topology.topic_of[group.owned]]
-        dropped[members[foreign]] = True
+        dropped[group.owning[foreign]] = True
     index = group.topology.index
     for member in np.flatnonzero(_has_odd(group)).tolist():
         for topic, _ in group.members[group.member_ids[member]].owned:

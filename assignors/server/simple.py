@@ -75,7 +75,7 @@ class SimpleAssignor(ServerAssignor):
         topics = _of_the_first(group, self.jdk)
         if self._type_of(group) is SubscriptionType.HOMOGENEOUS and len(topics):
             partitions = assignable_partitions(group.topology, topics, self.assignable)
-            part = Pool(np.arange(len(group)), partitions).parts[np.flatnonzero(group.hash_order == member)[0]]
+            part = Pool(np.arange(len(group)), partitions).parts[group.hash_place[member]]
             if sum(map(len, dict(held.items()).values())) >= part:
                 held = deep_copy(held, self.jdk)
         return tuple((topic, tuple(numbers)) for topic, numbers in held.items())
@@ -83,9 +83,7 @@ class SimpleAssignor(ServerAssignor):
 
 def assignable_partitions(topology: Topology, topics: Ints, assignable: Mapping[str, Collection[int]] | None) -> Ints:
     """The partitions of these topics that may be handed out, topic after topic, ascending."""
-    counts = topology.first[topics + 1] - topology.first[topics]
-    ends = np.cumsum(counts)
-    numbers: Ints = np.repeat(topology.first[topics] - ends + counts, counts) + np.arange(counts.sum())
+    numbers = topology.partitions_of(topics)
     if assignable is None:
         return numbers
     names = [topology.topics[topic].name for topic in topics.tolist()]
@@ -138,5 +136,5 @@ def _key_hashes(topology: Topology, homogeneous: bool) -> java_order.UInts:
 
 def _nothing(group: GroupSpec) -> TargetAssignment:
     """Nobody gets anything."""
-    changed = group.hash_order[np.diff(group.owned_offsets)[group.hash_order] > 0]
+    changed = group.hash_order[group.owned_counts[group.hash_order] > 0]
     return target_of_changed(group, changed, np.empty(0, np.int64), np.zeros(len(changed), np.int64))

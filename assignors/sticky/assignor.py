@@ -141,7 +141,7 @@ def _assignable(group: GroupSpec) -> Bools:
     topology = group.topology
     assignable = np.zeros(len(topology.topics), np.bool_)
     assignable[group.subscribed_topics] = True
-    return assignable & (np.diff(topology.first) > 0)
+    return assignable & (topology.sizes > 0)
 
 
 def _looks_equal(group: GroupSpec) -> bool:
@@ -157,10 +157,8 @@ def _looks_equal(group: GroupSpec) -> bool:
 
 def _subscribed(group: GroupSpec, dealt: Dealt) -> bool:
     """Whether everybody reads what it got."""
-    reads = np.zeros((len(group.subscriptions), len(group.topology.topics)), np.bool_)
-    for index, subscription in enumerate(group.subscriptions):
-        reads[index, subscription.topics] = True
-    return bool(reads[group.subscription_of[dealt.member], group.topology.topic_of[dealt.number]].all())
+    topics = group.topology.topic_of[dealt.number]
+    return bool(group.subscribes[group.subscription_of[dealt.member], topics].all())
 
 
 def _changing_hands(group: GroupSpec, claims: Claims, member: Ints, number: Ints) -> Bools:

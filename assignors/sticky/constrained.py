@@ -33,7 +33,7 @@ def assign_equal(group: GroupSpec, owned: Ownership, racks: RackView, topics: In
 
     Not `as_of_3_7`: members keep what they name first, not the lowest, and what they lose since it is in other racks is not `transferring`.
     """
-    everything = _partitions(group, topics)
+    everything = group.topology.partitions_of(topics)
     members = len(group)
     least, extra = divmod(len(everything), members)
     most = least + (extra > 0)
@@ -95,15 +95,6 @@ def assign_equal(group: GroupSpec, owned: Ownership, racks: RackView, topics: In
         np.concatenate([number, new_number]),
         np.concatenate([np.zeros(len(member), np.bool_), transferring]),
     )
-
-
-def _partitions(group: GroupSpec, topics: Ints) -> Ints:
-    """The partitions of `topics`, one topic after the other."""
-    first = group.topology.first
-    counts = first[topics + 1] - first[topics]
-    starts = np.cumsum(counts) - counts
-    numbers: Ints = np.arange(int(counts.sum())) + np.repeat(first[topics] - starts, counts)
-    return numbers
 
 
 def _by_partition_and_topic(group: GroupSpec, member: Ints, number: Ints, topics: Ints) -> tuple[Ints, Ints]:

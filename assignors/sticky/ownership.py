@@ -63,7 +63,7 @@ def sticky_claims(group: GroupSpec) -> Claims:
     `owned` is given without user data it was therefore put there by whoever called.
     """
     subscription_generation = np.maximum(group.generations, -1)
-    lengths = np.diff(group.owned_offsets)
+    lengths = group.owned_counts
     generation = np.where(lengths > 0, subscription_generation, -1)
     if not any(group.user_data):
         return _from_arrays(group, generation, subscription_generation)
@@ -135,7 +135,7 @@ class _Ghosts:
 
 
 def _from_arrays(group: GroupSpec, generation: Ints, subscription_generation: Ints) -> Claims:
-    member = np.repeat(np.arange(len(group)), np.diff(group.owned_offsets))
+    member = group.owning
     number = group.owned
     ghosts = _Ghosts(group.topology)
     unknown = np.flatnonzero(number < 0)
@@ -182,10 +182,8 @@ def resolve(group: GroupSpec, claims: Claims, assignable: Bools) -> Ownership:
 
 def _settle(group: GroupSpec, claims: Claims, member: Ints, number: Ints, often: Bools) -> tuple[Bools, list[int]]:
     """Which claims are left, and the partitions that several claimed at one generation."""
-    turn = np.empty(len(group), np.int64)
-    turn[group.hash_order] = np.arange(len(group))
     places = np.flatnonzero(often[number])
-    places = places[np.argsort(turn[member[places]], kind="stable")]
+    places = places[np.argsort(group.hash_place[member[places]], kind="stable")]
     keep = np.ones(len(number), np.bool_)
     keep[places] = False
     own = claims.generation[member[places]].tolist()
@@ -218,11 +216,9 @@ def stale_owners(group: GroupSpec, claims: Claims, newest: int) -> Ints | None:
     stale = (claims.generation < newest)[claims.member] & (claims.number >= 0) & (claims.number < total)
     if not stale.any():
         return None
-    turn = np.empty(len(group), np.int64)
-    turn[group.hash_order] = np.arange(len(group))
     member, number = claims.member[stale], claims.number[stale]
     # The last one written stays: lower generations first, and of equal ones the later in hash order first.
-    order = np.lexsort((-turn[member], claims.generation[member]))
+    order = np.lexsort((-group.hash_place[member], claims.generation[member]))
     owners = np.full(total, NOBODY, np.int64)
     owners[number[order]] = member[order]
     return owners

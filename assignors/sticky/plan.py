@@ -39,12 +39,9 @@ class Plan:
 def plan_of(group: GroupSpec, topics: Ints) -> Plan:
     """The plan for `topics`, which are ascending by name."""
     topology = group.topology
-    subscribed = np.zeros((len(group.subscriptions), len(topology.topics)), np.bool_)
-    for index, subscription in enumerate(group.subscriptions):
-        subscribed[index, subscription.topics] = True
-    potential = np.bincount(group.subscription_of, minlength=len(subscribed)) @ subscribed
+    potential = np.bincount(group.subscription_of, minlength=len(group.subscriptions)) @ group.subscribes
     topics = topics[np.argsort(potential[topics], kind="stable")]
-    counts = topology.first[topics + 1] - topology.first[topics]
+    counts = topology.sizes[topics]
     first = np.concatenate([[0], np.cumsum(counts)])
     topic = np.repeat(np.arange(len(topics)), counts)
     rank = np.empty(len(group), np.int64)
@@ -52,9 +49,9 @@ def plan_of(group: GroupSpec, topics: Ints) -> Plan:
     return Plan(
         topics,
         first,
-        np.arange(int(first[-1])) + (topology.first[topics] - first[:-1])[topic],
+        topology.partitions_of(topics),
         topic,
-        subscribed[:, topics],
+        group.subscribes[:, topics],
         potential[topics],
         rank,
         group.subscription_of[group.id_order],

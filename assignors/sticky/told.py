@@ -46,7 +46,7 @@ def read_together(data: Sequence[bytes | None], topology: Topology) -> Told:
     starts = np.cumsum(count) - count
     partition = ints[np.repeat(first - 4 * starts, count) + 4 * np.arange(int(count.sum()))].astype(np.int64)
     # An odd one sends its member the other way: topics of unreadable names, or with gaps, and partitions that are not there.
-    sizes = np.append(np.diff(topology.first), 0)
+    sizes = np.append(topology.sizes, 0)
     sizes[[index for index, one in enumerate(topology.topics) if one.numbers is not None]] = -1
     of = np.repeat(topic, count)
     odd = (of < -1) | ((of >= 0) & ((partition < 0) | (partition >= sizes[of])))
