@@ -6,8 +6,7 @@ from random import Random
 from struct import pack
 from typing import Any
 
-import quorate.cluster.request_handler  # noqa: F401  # its modules of APIs fill ANSWERS
-from quorate.cluster.apis import ANSWERS
+from quorate.cluster.handlers import HANDLERS
 from quorate.codecs import EncodeError, Uuid
 from quorate.codecs.api import (
     APIS,
@@ -95,7 +94,7 @@ def attacks(random: Random, count: int) -> Iterator[Attack]:
 
 
 def _generated(random: Random) -> Attack:
-    api = random.choice([one.api for one in ANSWERS.values() if one.api.name not in _LEFT_OUT])
+    api = random.choice([one.api for one in HANDLERS.values() if one.api.name not in _LEFT_OUT])
     request, version, size = _request(random, api)
     return Attack(api.name, f"v{version}, {size:,} elements", frame(request, version))
 
@@ -198,7 +197,7 @@ def _text(random: Random, name: str, number: int | None) -> str:
 
 
 def _damaged(random: Random) -> Attack:
-    api = random.choice([one.api for one in ANSWERS.values()])
+    api = random.choice([one.api for one in HANDLERS.values()])
     request, version, size = _request(random, api)
     data = bytearray(frame(request, version))
     for _ in range(random.choice((1, 1, 3, 20))):
@@ -223,7 +222,7 @@ def _half_sent(random: Random) -> Attack:
 
 
 def _pipelined(random: Random) -> Attack:
-    api = random.choice([one.api for one in ANSWERS.values() if one.api.name not in _LEFT_OUT | _NOT_TOGETHER])
+    api = random.choice([one.api for one in HANDLERS.values() if one.api.name not in _LEFT_OUT | _NOT_TOGETHER])
     version = random.choice(api.versions)
     count = random.choice((100, 1_000, 10_000))
     one = frame(_message(random, api.request, version, None, 0), version)

@@ -15,7 +15,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from quorate.cluster.apis import all as _all  # noqa: F401  # fills the table of what is answered
 from quorate.cluster.broker import LOOPBACK
 from quorate.cluster.clock import Clock
 from quorate.cluster.core import ClusterCore

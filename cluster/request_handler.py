@@ -4,13 +4,13 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any
 
-from quorate.cluster.apis import ANSWERS, Context
-from quorate.cluster.apis.versions import advertised, unsupported
+from quorate.cluster.apis import Context
 from quorate.cluster.authorization import authorized
 from quorate.cluster.broker import Broker
 from quorate.cluster.connection import Connection
 from quorate.cluster.faults import Faults
 from quorate.cluster.frames import API_VERSIONS_KEY, Header
+from quorate.cluster.handlers import HANDLERS, advertised, unsupported
 from quorate.cluster.turns import Work
 from quorate.codecs.api.body import decode_api
 from quorate.codecs.errors import DecodeError
@@ -107,10 +107,11 @@ class RequestHandler:
         )
         authorizer = self.cluster.authorizer
         try:
+            api = HANDLERS[type(request)]
             response = (
-                ANSWERS[type(request)].function(self.broker, request, context)
+                api.handler(self.broker, request, context)
                 if authorizer is None
-                else authorized(self.broker, authorizer, request, context)
+                else authorized(api.handler, api.rule, self.broker, authorizer, request, context)
             )
         except Exception as error:  # noqa: BLE001  # a fault of ours ends one connection, not the broker, and is not hidden
             self.broker.failed(connection, type(request).__name__, error)

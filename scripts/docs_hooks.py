@@ -6,8 +6,7 @@ import re
 from typing import Any
 
 from quorate.cluster import EmbeddedCluster
-from quorate.cluster.apis import ANSWERS
-from quorate.cluster.apis.versions import advertised
+from quorate.cluster.handlers import HANDLERS, advertised
 from quorate.codecs.api import APIS, broker  # noqa: F401  # enters the APIs of brokers
 from quorate.codecs.message import RECORD_TYPES, Message, MessageSpec
 from quorate.codecs.releases import NAMES, KafkaVersion, last_versions
@@ -66,12 +65,12 @@ def embedded_apis() -> str:
     """What embedded clusters answer, what is missing of it, and what brokers of the newest release answer besides."""
     told = advertised(EmbeddedCluster().core)
     rows = []
-    for answer in sorted(ANSWERS.values(), key=lambda answer: answer.api.key):
-        api = answer.api
+    for handled in sorted(HANDLERS.values(), key=lambda one: one.api.key):
+        api = handled.api
         versions = _span(told[api.key]) if api.key in told else f"{_span(api.versions)}, where it is enabled"
-        rows.append([api.name, str(api.key), versions, answer.lacks])
+        rows.append([api.name, str(api.key), versions, handled.lacks])
     newest = last_versions(KafkaVersion.NEWEST)
-    missing = [NAMES[key] for key in newest if key not in {answer.api.key for answer in ANSWERS.values()}]
+    missing = [NAMES[key] for key in newest if key not in {handled.api.key for handled in HANDLERS.values()}]
     return "\n".join(
         [
             *_table(["API", "key", "versions", "what it lacks"], rows),

@@ -1,11 +1,10 @@
-"""What brokers answer: a module per API, named by it, opening with the versions and KIPs it handles. `ANSWERS` is the one table of them.
+"""The handlers of requests: a module per API, named by it, opening with the versions and KIPs it handles. `quorate.cluster.handlers` has the table of them.
 
-An answer is a function of the broker, the request and its context; it returns the response, or a `Pending` if that comes later, or `None` if there is none.
+A handler is a function of the broker, the request and its context; it returns the response, or a `Pending` if that comes later, or `None` if there is none.
 One that may have much to do is a generator (`quorate.cluster.turns`): it yields between the parts of its work, and returns the same.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -14,42 +13,16 @@ from quorate.cluster.context import Context
 from quorate.cluster.controller.controller import NotWrittenError
 from quorate.cluster.failing import failed_response
 from quorate.cluster.turns import Work
-from quorate.codecs.api.declare import Api, api_of
 from quorate.codecs.message import Message
 from quorate.coordinator.results import Pending
 
-__all__ = ["ANSWERS", "Answer", "Context", "answers", "changes_metadata"]
+__all__ = ["Context", "Handler", "changes_metadata"]
 
 
-Function = Callable[[Broker, Any, Context], "Message | Pending[Any] | Work[Any] | None"]
-F = TypeVar("F", bound=Function)
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """How an API is answered. `function`: what answers; `lacks`: what of Kafka it does not do, for the documentation."""
-
-    api: Api
-    function: Function
-    lacks: str = ""
-
-
-ANSWERS: dict[type[Message], Answer] = {}
-"""Request type → how it is answered. From it ApiVersions is answered and the documentation's list of coverage is made."""
-
-
-def answers(request: type[Message], *, lacks: str = "") -> Callable[[F], F]:
-    """Enter a function into `ANSWERS`."""
-
-    def enter(function: F) -> F:
-        if request in ANSWERS:
-            raise TypeError(f"{request.__name__} is answered twice")
-        ANSWERS[request] = Answer(api=api_of(request), function=function, lacks=lacks)
-        return function
-
-    return enter
+Handler = Callable[[Broker, Any, Context], "Message | Pending[Any] | Work[Any] | None"]
+"""Handles the requests of one API."""
 
 
 def changes_metadata(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from quorate.cluster.apis import Context, answers, changes_metadata
+from quorate.cluster.apis import Context, changes_metadata
 from quorate.cluster.authorizer import (
     CLUSTER_NAME,
     Acl,
@@ -42,7 +42,6 @@ _MOST = 10_000
 """So many ACLs can be created or deleted by one request (AclControlManager.MAX_RECORDS_PER_USER_OP)."""
 
 
-@answers(DescribeAclsRequest)
 def describe_acls(broker: "Broker", request: DescribeAclsRequest, context: Context) -> DescribeAclsResponse | None:
     """Tell the ACLs that match a filter, by the resources that they are about."""
     if _is_malformed(broker, context, [request]):
@@ -70,7 +69,6 @@ def describe_acls(broker: "Broker", request: DescribeAclsRequest, context: Conte
     )
 
 
-@answers(CreateAclsRequest)
 @changes_metadata
 def create_acls(broker: "Broker", request: CreateAclsRequest, context: Context) -> Work[CreateAclsResponse | None]:
     """Create each ACL that there is not yet."""
@@ -168,7 +166,6 @@ def _check(acl: Acl) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST, problem)
 
 
-@answers(DeleteAclsRequest)
 @changes_metadata
 def delete_acls(broker: "Broker", request: DeleteAclsRequest, context: Context) -> Work[DeleteAclsResponse | None]:
     """Delete the ACLs that match any of the filters, and tell them."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from quorate.assignors.java_order import JavaHashMap
-from quorate.cluster.apis import Context, answers, changes_metadata
+from quorate.cluster.apis import Context, changes_metadata
 from quorate.cluster.apis.configs import broker_config, is_this_broker, topic_config
 from quorate.cluster.authorizer import CLUSTER_NAME, Operation, ResourceType
 from quorate.cluster.config_validation import (
@@ -48,7 +48,6 @@ CLIENT_METRICS = ConfigResourceType.CLIENT_METRICS
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 
 
-@answers(AlterConfigsRequest)
 @changes_metadata
 def alter_configs(broker: "Broker", request: AlterConfigsRequest, context: Context) -> Work[AlterConfigsResponse]:
     """Replace all configs of each resource."""
@@ -70,7 +69,6 @@ def alter_configs(broker: "Broker", request: AlterConfigsRequest, context: Conte
     )
 
 
-@answers(IncrementalAlterConfigsRequest)
 @changes_metadata
 def incremental_alter_configs(
     broker: "Broker", request: IncrementalAlterConfigsRequest, context: Context

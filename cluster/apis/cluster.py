@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from quorate.cluster.apis import Context, answers
+from quorate.cluster.apis import Context
 from quorate.cluster.authorizer import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, UNKNOWN_OPERATIONS, Operation, ResourceType
 from quorate.cluster.topics import PartitionState, is_valid_name
 from quorate.cluster.turns import Work, each
@@ -28,7 +28,6 @@ __all__: list[str] = []
 _BROKERS, _CONTROLLERS = 1, 2
 
 
-@answers(DescribeClusterRequest, lacks="controllers (endpoint type 2)")
 def describe_cluster(broker: "Broker", request: DescribeClusterRequest, context: Context) -> DescribeClusterResponse:
     """Who is there."""
     cluster = broker.cluster
@@ -56,7 +55,6 @@ def describe_cluster(broker: "Broker", request: DescribeClusterRequest, context:
     )
 
 
-@answers(DescribeTopicPartitionsRequest, lacks="eligible leader replicas")
 def describe_topic_partitions(
     broker: "Broker", request: DescribeTopicPartitionsRequest, context: Context
 ) -> Work[DescribeTopicPartitionsResponse]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from quorate.cluster.apis import Context, answers
+from quorate.cluster.apis import Context
 from quorate.cluster.client_metrics import parsed
 from quorate.cluster.config_validation import has_eligible_leaders
 from quorate.cluster.settings import ALL, MOST_PARTITIONS
@@ -159,10 +159,6 @@ def _of_all_brokers(cluster: "SharedCluster") -> Iterator[DescribeConfigsResourc
         )
 
 
-@answers(
-    DescribeConfigsRequest,
-    lacks="documentation; loggers",
-)
 def describe_configs(
     broker: "Broker", request: DescribeConfigsRequest, context: Context
 ) -> Work[DescribeConfigsResponse]:

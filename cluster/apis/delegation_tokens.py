@@ -5,7 +5,7 @@ As a broker without `delegation.token.secret.key` refuses them: on listeners wit
 
 from typing import TYPE_CHECKING, TypeVar
 
-from quorate.cluster.apis import Context, answers
+from quorate.cluster.apis import Context
 from quorate.cluster.authorizer import Operation, ResourceType
 from quorate.codecs.api.broker import (
     CreateDelegationTokenRequest,
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-_LACKS = "tokens: they are refused as by a broker without delegation.token.secret.key"
 _USER = "User"
 _Changed = TypeVar("_Changed", ExpireDelegationTokenResponse, RenewDelegationTokenResponse)
 
@@ -39,7 +38,6 @@ def _may_create(context: Context, owner: str) -> bool:
     return context.access is None or context.access.may(Operation.CREATE_TOKENS, ResourceType.USER, owner)
 
 
-@answers(CreateDelegationTokenRequest, lacks=_LACKS)
 def create_delegation_token(
     broker: "Broker", request: CreateDelegationTokenRequest, context: Context
 ) -> CreateDelegationTokenResponse:
@@ -67,7 +65,6 @@ def create_delegation_token(
     )
 
 
-@answers(RenewDelegationTokenRequest, lacks=_LACKS)
 def renew_delegation_token(
     broker: "Broker", request: RenewDelegationTokenRequest, context: Context
 ) -> RenewDelegationTokenResponse:
@@ -75,7 +72,6 @@ def renew_delegation_token(
     return _refused(RenewDelegationTokenResponse, context)
 
 
-@answers(ExpireDelegationTokenRequest, lacks=_LACKS)
 def expire_delegation_token(
     broker: "Broker", request: ExpireDelegationTokenRequest, context: Context
 ) -> ExpireDelegationTokenResponse:
@@ -83,7 +79,6 @@ def expire_delegation_token(
     return _refused(ExpireDelegationTokenResponse, context)
 
 
-@answers(DescribeDelegationTokenRequest, lacks=_LACKS)
 def describe_delegation_token(
     broker: "Broker", request: DescribeDelegationTokenRequest, context: Context
 ) -> DescribeDelegationTokenResponse:

@@ -6,7 +6,7 @@ ListTransactions chooses by state and producer, since version 1 by duration (KIP
 from functools import partial
 from typing import TYPE_CHECKING
 
-from quorate.cluster.apis import Context, answers
+from quorate.cluster.apis import Context
 from quorate.cluster.topics import is_valid_name
 from quorate.cluster.turns import Work, each
 from quorate.codecs.api.broker import (
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
-@answers(DescribeProducersRequest)
 def describe_producers(
     broker: "Broker", request: DescribeProducersRequest, context: Context
 ) -> Work[DescribeProducersResponse]:
@@ -69,7 +68,6 @@ def _producers(broker: "Broker", topic: str, index: int) -> PartitionResponse:
     )
 
 
-@answers(DescribeTransactionsRequest)
 def describe_transactions(
     broker: "Broker", request: DescribeTransactionsRequest, context: Context
 ) -> Work[DescribeTransactionsResponse]:
@@ -105,7 +103,6 @@ def _described(broker: "Broker", transactional_id: str) -> Described:
     )
 
 
-@answers(ListTransactionsRequest)
 def list_transactions(
     broker: "Broker", request: ListTransactionsRequest, context: Context
 ) -> Work[ListTransactionsResponse]:

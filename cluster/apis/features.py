@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from quorate.cluster.apis import Context, answers, changes_metadata
+from quorate.cluster.apis import Context, changes_metadata
 from quorate.cluster.controller.records import feature_records
 from quorate.cluster.turns import Work
 from quorate.codecs.api.broker import UpdateFeaturesRequest, UpdateFeaturesResponse
@@ -21,7 +21,6 @@ _NEVER_DOWN = frozenset({"kraft.version", "metadata.version"})
 """Kafka refuses to take these down: what is known might get lost."""
 
 
-@answers(UpdateFeaturesRequest, lacks="levels that depend on each other; a metadata.version is never taken down")
 @changes_metadata
 def update_features(broker: "Broker", request: UpdateFeaturesRequest, context: Context) -> Work[UpdateFeaturesResponse]:
     """Change the levels, unless one of them cannot be; 3.9 changes the others all the same. As in Kafka, version 0 cannot take any down, whatever it says."""

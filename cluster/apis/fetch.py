@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from quorate.cluster.apis import Context, answers
+from quorate.cluster.apis import Context
 from quorate.cluster.authorizer import Operation, ResourceType
 from quorate.cluster.fetch_sessions import INITIAL_EPOCH, FetchSession, Key, next_epoch
 from quorate.cluster.log import PartitionLog
@@ -42,7 +42,6 @@ _NOT_THERE = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 _RACK_AWARE = "RackAwareReplicaSelector"
 
 
-@answers(FetchRequest)
 def fetch(
     broker: "Broker", request: FetchRequest, context: Context
 ) -> FetchResponse | Pending[Any] | Work[FetchResponse | Pending[Any]]:

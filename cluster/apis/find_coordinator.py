@@ -5,7 +5,7 @@ v4 many keys at once (KIP-699). Share groups' state is not kept by the embedded 
 
 from typing import TYPE_CHECKING
 
-from quorate.cluster.apis import Context, answers
+from quorate.cluster.apis import Context
 from quorate.cluster.turns import Work, each
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.api.broker import FindCoordinatorRequest, FindCoordinatorResponse
@@ -22,7 +22,6 @@ __all__: list[str] = []
 _GROUP, _TRANSACTION = 0, 1
 
 
-@answers(FindCoordinatorRequest, lacks="share groups' state (key type 2)")
 def find_coordinator(
     broker: "Broker", request: FindCoordinatorRequest, context: Context
 ) -> Work[FindCoordinatorResponse]:

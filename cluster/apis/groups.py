@@ -7,26 +7,18 @@ JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ListGroups, DescribeGroups, DeleteG
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from quorate.cluster.apis import ANSWERS, Answer, Context, answers
+from quorate.cluster.apis import Context
 from quorate.cluster.authorizer import GROUP_OPERATIONS, GROUP_OPERATIONS_BEFORE_4_0
 from quorate.cluster.turns import Work
 from quorate.codecs.api import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
-    ConsumerGroupInstallAssignmentRequest,
-    ConsumerGroupPrepareAssignmentRequest,
-    DeleteGroupsRequest,
-    DescribeGroupsRequest,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
     ListGroupsRequest,
     ListGroupsResponse,
     ShareGroupDescribeRequest,
     ShareGroupHeartbeatRequest,
     StreamsGroupDescribeRequest,
     SyncGroupRequest,
-    api_of,
 )
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import Message
@@ -35,7 +27,15 @@ from quorate.coordinator.results import Pending
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
 
-__all__ = ["lacks_feature", "lacks_protocol", "share_member_id_is_too_long"]
+__all__ = [
+    "about_groups",
+    "about_one_group",
+    "heartbeat_with_topics",
+    "lacks_feature",
+    "lacks_protocol",
+    "list_groups",
+    "share_member_id_is_too_long",
+]
 
 
 _SYNC_SAYS_PROTOCOL = 5
@@ -55,7 +55,8 @@ _FEATURES: dict[type[Message], str] = {
 """What is refused with UNSUPPORTED_VERSION until the cluster has agreed on a feature, as in 3.9, or after an upgrade from there."""
 
 
-def _of_one(broker: "Broker", request: Any, context: Context) -> Message | Pending[Any]:
+def about_one_group(broker: "Broker", request: Any, context: Context) -> Message | Pending[Any]:
+    """Hand a request about one group to its coordinator."""
     if lacks_feature(broker, request):
         return broker.cluster.groups.failed(request, context, ErrorCode.UNSUPPORTED_VERSION)
     if isinstance(request, SyncGroupRequest) and lacks_protocol(request, context.api_version):
@@ -65,25 +66,26 @@ def _of_one(broker: "Broker", request: Any, context: Context) -> Message | Pendi
     return broker.cluster.groups.request(broker.id, request.group_id, request, context)
 
 
-def _of_subscriber(broker: "Broker", request: Any, context: Context) -> "Message | Pending[Any] | Work[Any]":
-    """A heartbeat, which may name many topics."""
+def heartbeat_with_topics(broker: "Broker", request: Any, context: Context) -> "Message | Pending[Any] | Work[Any]":
+    """Hand a heartbeat, which may name many topics, to its group's coordinator."""
     names = request.subscribed_topic_names
     if names is None or len(names) <= _MOST_NAMES:
-        return _of_one(broker, request, context)
+        return about_one_group(broker, request, context)
     return _bounded(broker, request, context)
 
 
 def _bounded(broker: "Broker", request: Any, context: Context) -> Work[Any]:
     names = yield from broker.cluster.groups.bounded(request.group_id, request.subscribed_topic_names)
-    return _of_one(broker, replace(request, subscribed_topic_names=names), context)
+    return about_one_group(broker, replace(request, subscribed_topic_names=names), context)
 
 
-def _of_many(broker: "Broker", request: Any, context: Context) -> Work[Message]:
+def about_groups(broker: "Broker", request: Any, context: Context) -> Work[Message]:
+    """Hand a request about several groups to their coordinators."""
     if lacks_feature(broker, request):
         return broker.cluster.groups.failed(request, context, ErrorCode.UNSUPPORTED_VERSION)
     if type(request) in _NEED_NAMES and "" in request.group_ids:
         named = replace(request, group_ids=tuple(one for one in request.group_ids if one))
-        rest: Any = yield from _of_many(broker, named, context)
+        rest: Any = yield from about_groups(broker, named, context)
         without = replace(request, group_ids=tuple(one for one in request.group_ids if not one))
         nameless = broker.cluster.groups.failed(without, context, ErrorCode.INVALID_GROUP_ID)
         found: Message = replace(rest, groups=nameless.groups + rest.groups)  # type: ignore[attr-defined]
@@ -122,28 +124,6 @@ def lacks_feature(broker: "Broker", request: Message) -> bool:
     return feature is not None and feature not in broker.cluster.features
 
 
-_ABOUT_ONE: tuple[type[Message], ...] = (
-    JoinGroupRequest,
-    SyncGroupRequest,
-    HeartbeatRequest,
-    LeaveGroupRequest,
-    ConsumerGroupPrepareAssignmentRequest,
-    ConsumerGroupInstallAssignmentRequest,
-)
-_SUBSCRIBERS: tuple[type[Message], ...] = (ConsumerGroupHeartbeatRequest, ShareGroupHeartbeatRequest)
-_ABOUT_MANY: tuple[type[Message], ...] = (
-    DescribeGroupsRequest,
-    DeleteGroupsRequest,
-    ConsumerGroupDescribeRequest,
-    ShareGroupDescribeRequest,
-    StreamsGroupDescribeRequest,
-)
-ANSWERS.update({one: Answer(api=api_of(one), function=_of_one) for one in _ABOUT_ONE})
-ANSWERS.update({one: Answer(api=api_of(one), function=_of_subscriber) for one in _SUBSCRIBERS})
-ANSWERS.update({one: Answer(api=api_of(one), function=_of_many) for one in _ABOUT_MANY})
-
-
-@answers(ListGroupsRequest)
 def list_groups(broker: "Broker", request: ListGroupsRequest, context: Context) -> ListGroupsResponse:
     """The groups that this broker coordinates."""
     return broker.cluster.groups.list_groups(broker.id, request, context)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from quorate.cluster.apis import Context, answers
+from quorate.cluster.apis import Context
 from quorate.codecs.api.broker import ListConfigResourcesRequest, ListConfigResourcesResponse
 from quorate.codecs.api.broker.list_config_resources import ConfigResource
 from quorate.codecs.api.error_codes import ErrorCode
@@ -33,7 +33,6 @@ _TYPES: dict[int, Callable[["SharedCluster"], Iterable[str]]] = {
 """Types of resources, in the order of Kafka's response, and the names of those that there are."""
 
 
-@answers(ListConfigResourcesRequest)
 def list_config_resources(
     broker: "Broker", request: ListConfigResourcesRequest, context: Context
 ) -> ListConfigResourcesResponse:

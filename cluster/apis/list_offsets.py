@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from quorate.cluster.apis import Context, answers
+from quorate.cluster.apis import Context
 from quorate.cluster.storage.segment import StoredBatch
 from quorate.cluster.topics import leader_error
 from quorate.cluster.turns import Aside, Work
@@ -35,7 +35,6 @@ _SINCE = {_LATEST: 1, _EARLIEST: 1, _GREATEST: 7, _EARLIEST_LOCAL: 8, _LATEST_TI
 """The version that a special timestamp came with."""
 
 
-@answers(ListOffsetsRequest)
 def list_offsets(broker: "Broker", request: ListOffsetsRequest, context: Context) -> Work[ListOffsetsResponse]:
     """Find each offset. Brokers before 4.0 name topics of which nothing is asked, too."""
     skips = broker.cluster.settings.behaviour.skips_empty_topics

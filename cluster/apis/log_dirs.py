@@ -6,7 +6,7 @@ Each broker has one log directory, so a replica is where it can be moved to. In 
 import shutil
 from typing import TYPE_CHECKING
 
-from quorate.cluster.apis import Context, answers
+from quorate.cluster.apis import Context
 from quorate.cluster.turns import Work, each
 from quorate.codecs.api.broker import (
     AlterReplicaLogDirsRequest,
@@ -35,7 +35,6 @@ _FUTURE_SUFFIX = 40
 """What the name of a partition's folder has more while it moves: a dot, 32 digits and "-future"."""
 
 
-@answers(DescribeLogDirsRequest)
 def describe_log_dirs(
     broker: "Broker", request: DescribeLogDirsRequest, context: Context
 ) -> Work[DescribeLogDirsResponse]:
@@ -62,7 +61,6 @@ def describe_log_dirs(
     )
 
 
-@answers(AlterReplicaLogDirsRequest)
 def alter_replica_log_dirs(
     broker: "Broker", request: AlterReplicaLogDirsRequest, context: Context
 ) -> Work[AlterReplicaLogDirsResponse]:

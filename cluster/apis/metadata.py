@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from quorate.cluster.apis import Context, answers
+from quorate.cluster.apis import Context
 from quorate.cluster.apis.topics import MOST_PARTITIONS
 from quorate.cluster.authorizer import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, UNKNOWN_OPERATIONS
 from quorate.cluster.topics import NO_LEADER, PartitionState, TopicState, is_valid_name
@@ -34,7 +34,6 @@ __all__ = ["refused_as_a_whole"]
 _BY_TOPIC_ID = 12
 
 
-@answers(MetadataRequest)
 def metadata(broker: "Broker", request: MetadataRequest, context: Context) -> Work[MetadataResponse]:
     """Who is there."""
     cluster = broker.cluster

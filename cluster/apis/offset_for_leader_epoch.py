@@ -3,7 +3,7 @@
 from functools import partial
 from typing import TYPE_CHECKING
 
-from quorate.cluster.apis import Context, answers
+from quorate.cluster.apis import Context
 from quorate.cluster.topics import leader_error
 from quorate.cluster.turns import Work, each
 from quorate.codecs.api.broker import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
-@answers(OffsetForLeaderEpochRequest)
 def offset_for_leader_epoch(
     broker: "Broker", request: OffsetForLeaderEpochRequest, context: Context
 ) -> Work[OffsetForLeaderEpochResponse]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from quorate.cluster.apis import Context, answers
+from quorate.cluster.apis import Context
 from quorate.cluster.turns import Work, each
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.api import (
@@ -68,7 +68,6 @@ class _Form:
         )
 
 
-@answers(OffsetCommitRequest)
 def offset_commit(broker: "Broker", request: OffsetCommitRequest, context: Context) -> Work[Answer]:
     """Commit the offsets of partitions that there are."""
     if context.api_version >= _BY_TOPIC_ID:
@@ -95,7 +94,6 @@ def offset_commit(broker: "Broker", request: OffsetCommitRequest, context: Conte
     return _merged(answer, refused, form) if refused else answer
 
 
-@answers(TxnOffsetCommitRequest)
 def txn_offset_commit(broker: "Broker", request: TxnOffsetCommitRequest, context: Context) -> Work[Answer]:
     """Commit offsets as part of a transaction."""
     cluster = broker.cluster
@@ -129,7 +127,6 @@ def txn_offset_commit(broker: "Broker", request: TxnOffsetCommitRequest, context
     return _merged(answer, refused, form) if refused else answer
 
 
-@answers(OffsetDeleteRequest)
 def offset_delete(broker: "Broker", request: OffsetDeleteRequest, context: Context) -> Work[Answer]:
     """Forget the offsets of partitions that there are."""
     known, refused = yield from _sorted_out(broker, request.topics)
@@ -138,7 +135,6 @@ def offset_delete(broker: "Broker", request: OffsetDeleteRequest, context: Conte
     return _merged(answer, refused, form) if refused else answer
 
 
-@answers(OffsetFetchRequest)
 def offset_fetch(broker: "Broker", request: OffsetFetchRequest, context: Context) -> Work[Answer]:
     """Up to version 7 about one group, then about several (KIP-709). Brokers before 4.0 tell nothing of topics of which nothing is asked."""
     if not broker.cluster.settings.behaviour.skips_empty_topics:

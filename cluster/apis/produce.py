@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from quorate.cluster.apis import Context, answers
+from quorate.cluster.apis import Context
 from quorate.cluster.batch_checks import SINCE_ZSTD, is_transactional, one_batch
 from quorate.cluster.produced import check_batch
 from quorate.cluster.record_checks import InvalidRecords, TopicPolicy, validated
@@ -47,7 +47,6 @@ _LARGE_PACKED_BYTES = 64 << 10
 """The same before they are decompressed: they may consist of nothing but the shortest of gzip's members or snappy's blocks, which take 20 ms."""
 
 
-@answers(ProduceRequest)
 def produce(broker: "Broker", request: ProduceRequest, context: Context) -> Work[ProduceResponse | None]:
     """Append, each partition for itself. With acks 0 nothing is answered, and where something failed the connection is closed, as Kafka does."""
     moved: dict[int, NodeEndpoint] = {}

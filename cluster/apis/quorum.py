@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 from uuid import NAMESPACE_OID, uuid5
 
-from quorate.cluster.apis import Context, answers
+from quorate.cluster.apis import Context
 from quorate.cluster.turns import Work, each
 from quorate.codecs import Uuid
 from quorate.codecs.api.broker import DescribeQuorumRequest, DescribeQuorumResponse
@@ -21,10 +21,6 @@ _TELLS_NODES = 2
 _TELLS_DIRECTORIES = 2
 
 
-@answers(
-    DescribeQuorumRequest,
-    lacks="controllers of their own: brokers' ports are told; offsets, where nothing is kept in a directory",
-)
 def describe_quorum(broker: "Broker", request: DescribeQuorumRequest, context: Context) -> Work[DescribeQuorumResponse]:
     """Tell of the metadata's only partition, where nothing else is asked for; as Kafka, nothing at all otherwise."""
     cluster = broker.cluster

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from quorate.cluster.apis import Context, answers, changes_metadata
+from quorate.cluster.apis import Context, changes_metadata
 from quorate.cluster.controller.records import quota_records
 from quorate.cluster.quotas import CLIENT_ID, IP, USER, Entity, check_entity, check_quota
 from quorate.cluster.turns import Work
@@ -28,10 +28,8 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 _EXACT, _DEFAULT, _ANY = range(3)
-_NOT_FOLLOWED = "holding anybody back: quotas are kept and told"
 
 
-@answers(DescribeClientQuotasRequest, lacks=_NOT_FOLLOWED)
 def describe_client_quotas(
     broker: "Broker", request: DescribeClientQuotasRequest, context: Context
 ) -> DescribeClientQuotasResponse:
@@ -78,7 +76,6 @@ def _fits(entity: Entity, component: ComponentData) -> bool:
     return (component.entity_type, component.match) in entity
 
 
-@answers(AlterClientQuotasRequest, lacks=_NOT_FOLLOWED)
 @changes_metadata
 def alter_client_quotas(
     broker: "Broker", request: AlterClientQuotasRequest, context: Context

@@ -6,7 +6,7 @@ Replicas share a log here, so a reassignment is over when it is answered, and no
 from functools import partial
 from typing import TYPE_CHECKING
 
-from quorate.cluster.apis import Context, answers, changes_metadata
+from quorate.cluster.apis import Context, changes_metadata
 from quorate.cluster.storage.metadata import MetadataBatch
 from quorate.cluster.topics import PartitionState, wake
 from quorate.cluster.turns import Work, each
@@ -37,7 +37,6 @@ _ELECTIONS = (0, 1)
 """Of the preferred leader, and unclean."""
 
 
-@answers(AlterPartitionReassignmentsRequest)
 @changes_metadata
 def alter_partition_reassignments(
     broker: "Broker", request: AlterPartitionReassignmentsRequest, context: Context
@@ -74,7 +73,6 @@ def _reassigned(
     return ReassignablePartitionResponse(partition_index=asked.partition_index, error_code=error, error_message=message)
 
 
-@answers(ListPartitionReassignmentsRequest)
 def list_partition_reassignments(
     broker: "Broker", request: ListPartitionReassignmentsRequest, context: Context
 ) -> ListPartitionReassignmentsResponse:
@@ -82,7 +80,6 @@ def list_partition_reassignments(
     return ListPartitionReassignmentsResponse(error_message=None)
 
 
-@answers(ElectLeadersRequest)
 @changes_metadata
 def elect_leaders(broker: "Broker", request: ElectLeadersRequest, context: Context) -> Work[ElectLeadersResponse]:
     """Have preferred replicas lead; an unclean election changes nothing, as no replica ever lacks anything."""

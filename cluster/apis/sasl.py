@@ -5,7 +5,7 @@ After version 0 of the handshake, which kafka-python has up to 2.0, mechanisms t
 
 from typing import TYPE_CHECKING
 
-from quorate.cluster.apis import Context, answers
+from quorate.cluster.apis import Context
 from quorate.cluster.security import Login, LoginFailed
 from quorate.codecs.api.broker import (
     SaslAuthenticateRequest,
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
-@answers(SaslHandshakeRequest, lacks="mechanisms other than PLAIN and SCRAM")
 def sasl_handshake(broker: "Broker", request: SaslHandshakeRequest, context: Context) -> SaslHandshakeResponse:
     """Begin a login."""
     security = broker.cluster.security
@@ -36,7 +35,6 @@ def sasl_handshake(broker: "Broker", request: SaslHandshakeRequest, context: Con
     return SaslHandshakeResponse(mechanisms=security.mechanisms)
 
 
-@answers(SaslAuthenticateRequest, lacks="sessions that end (connections.max.reauth.ms, KIP-368)")
 def sasl_authenticate(broker: "Broker", request: SaslAuthenticateRequest, context: Context) -> SaslAuthenticateResponse:
     """One step of a login."""
     connection = context.connection

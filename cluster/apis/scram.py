@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from quorate.cluster.apis import Context, answers, changes_metadata
+from quorate.cluster.apis import Context, changes_metadata
 from quorate.cluster.controller.records import credential_record
 from quorate.cluster.scram import ITERATIONS, MECHANISMS, Credential
 from quorate.cluster.turns import Work
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
-@answers(DescribeUserScramCredentialsRequest)
 def describe_user_scram_credentials(
     broker: "Broker", request: DescribeUserScramCredentialsRequest, context: Context
 ) -> Work[DescribeUserScramCredentialsResponse]:
@@ -55,7 +54,6 @@ def describe_user_scram_credentials(
     return DescribeUserScramCredentialsResponse(error_message=None, results=tuple(results))
 
 
-@answers(AlterUserScramCredentialsRequest)
 @changes_metadata
 def alter_user_scram_credentials(
     broker: "Broker", request: AlterUserScramCredentialsRequest, context: Context

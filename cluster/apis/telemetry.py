@@ -6,7 +6,7 @@ names a class besides Kafka's own, which stands for the plugin here. What client
 
 from typing import TYPE_CHECKING
 
-from quorate.cluster.apis import Context, answers
+from quorate.cluster.apis import Context
 from quorate.cluster.telemetry import COMPRESSION_TYPES, Instance, Pushed, check_payload, check_push, is_reserved
 from quorate.codecs import Uuid
 from quorate.codecs.api.broker import (
@@ -36,7 +36,6 @@ def has_plugin(cluster: "SharedCluster") -> bool:
     return bool(set(elements(cluster.settings.get("metric.reporters"))) - _KAFKAS_OWN)
 
 
-@answers(GetTelemetrySubscriptionsRequest)
 def get_telemetry_subscriptions(
     broker: "Broker", request: GetTelemetrySubscriptionsRequest, context: Context
 ) -> GetTelemetrySubscriptionsResponse:
@@ -59,7 +58,6 @@ def get_telemetry_subscriptions(
     )
 
 
-@answers(PushTelemetryRequest)
 def push_telemetry(broker: "Broker", request: PushTelemetryRequest, context: Context) -> PushTelemetryResponse:
     """Take a client's metrics."""
     if is_reserved(request.client_instance_id):

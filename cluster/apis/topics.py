@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from quorate.cluster.apis import Context, answers, changes_metadata
+from quorate.cluster.apis import Context, changes_metadata
 from quorate.cluster.apis.configs import shown
 from quorate.cluster.config_validation import check_topic_configs
 from quorate.cluster.topics import TopicState
@@ -41,7 +41,6 @@ MOST_PARTITIONS = 10_000
 _MOST_COUNTED = 0x7FFFFFFF
 
 
-@answers(CreateTopicsRequest)
 @changes_metadata
 def create_topics(broker: "Broker", request: CreateTopicsRequest, context: Context) -> Work[CreateTopicsResponse]:
     """Make all topics at the same moment, or say why not."""
@@ -148,7 +147,6 @@ def _created(
     )
 
 
-@answers(DeleteTopicsRequest)
 @changes_metadata
 def delete_topics(broker: "Broker", request: DeleteTopicsRequest, context: Context) -> Work[DeleteTopicsResponse]:
     """Delete each topic, by name or id."""
@@ -190,7 +188,6 @@ def delete_topics(broker: "Broker", request: DeleteTopicsRequest, context: Conte
     return DeleteTopicsResponse(responses=tuple(results))
 
 
-@answers(CreatePartitionsRequest)
 @changes_metadata
 def create_partitions(
     broker: "Broker", request: CreatePartitionsRequest, context: Context
@@ -219,7 +216,6 @@ def create_partitions(
     return CreatePartitionsResponse(results=tuple(results))
 
 
-@answers(DeleteRecordsRequest)
 def delete_records(broker: "Broker", request: DeleteRecordsRequest, context: Context) -> Work[DeleteRecordsResponse]:
     """Let the oldest records of each partition go."""
     topics = []

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from quorate.cluster.apis import Context, answers
+from quorate.cluster.apis import Context
 from quorate.cluster.authorizer import Operation, ResourceType
 from quorate.cluster.turns import Work
 from quorate.codecs import CONSUMER_OFFSETS
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
-@answers(InitProducerIdRequest, lacks="two-phase commit (KIP-939)")
 def init_producer_id(broker: "Broker", request: InitProducerIdRequest, context: Context) -> InitProducerIdResponse:
     """An id, and with a transactional id its next epoch."""
     transactions = broker.cluster.transactions
@@ -56,7 +55,6 @@ def init_producer_id(broker: "Broker", request: InitProducerIdRequest, context: 
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=epoch)
 
 
-@answers(AddPartitionsToTxnRequest)
 def add_partitions_to_txn(
     broker: "Broker", request: AddPartitionsToTxnRequest, context: Context
 ) -> Work[AddPartitionsToTxnResponse]:
@@ -146,7 +144,6 @@ def _verified(
     return ErrorCode.NONE
 
 
-@answers(AddOffsetsToTxnRequest)
 def add_offsets_to_txn(broker: "Broker", request: AddOffsetsToTxnRequest, context: Context) -> AddOffsetsToTxnResponse:
     """The partition of the group's offsets becomes part of the transaction."""
     cluster = broker.cluster
@@ -169,7 +166,6 @@ def add_offsets_to_txn(broker: "Broker", request: AddOffsetsToTxnRequest, contex
     return AddOffsetsToTxnResponse()
 
 
-@answers(EndTxnRequest)
 def end_txn(broker: "Broker", request: EndTxnRequest, context: Context) -> EndTxnResponse:
     """Commit or abort. Since version 5 the producer's epoch goes up with it (KIP-890)."""
     try:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from quorate.cluster.apis import Context, answers, changes_metadata
+from quorate.cluster.apis import Context, changes_metadata
 from quorate.cluster.turns import Work
 from quorate.codecs.api.broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from quorate.codecs.api.error_codes import ErrorCode
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
-@answers(UnregisterBrokerRequest)
 @changes_metadata
 def unregister_broker(
     broker: "Broker", request: UnregisterBrokerRequest, context: Context

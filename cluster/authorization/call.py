@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from quorate.cluster.access import Access
-from quorate.cluster.apis import ANSWERS
+from quorate.cluster.apis import Handler
 from quorate.cluster.authorizer import Operation, ResourceType
 from quorate.cluster.broker import Broker
 from quorate.cluster.context import Context
@@ -25,8 +25,9 @@ Answered = Message | Pending[Any] | Work[Any] | None
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request that a rule decides about."""
+    """A request that a rule decides about. `handler`: that of its API."""
 
+    handler: Handler
     broker: Broker
     request: Any
     context: Context
@@ -35,7 +36,7 @@ class Call:
     def answer(self, **changes: Any) -> Answered:
         """Have the request handled, with other values in some fields."""
         request = replace(self.request, **changes) if changes else self.request
-        return ANSWERS[type(request)].function(self.broker, request, self.context)
+        return self.handler(self.broker, request, self.context)
 
     def failed(self, code: ErrorCode, **changes: Any) -> Work[Any]:
         """A response that says only that the request failed, with other values in some fields."""

@@ -1,84 +1,29 @@
-"""What the cluster as a whole needs, and transactions."""
+"""What the cluster as a whole and transactions."""
 
 from dataclasses import replace
 from typing import Any
 
 from quorate.cluster.authorization.call import Answered, Call
-from quorate.cluster.authorization.rules import RULES, by_handler, free, needs, of_cluster
+from quorate.cluster.authorization.rules import of_cluster
 from quorate.cluster.authorizer import UNKNOWN_OPERATIONS, Operation, ResourceType
 from quorate.cluster.turns import Work, each, split
-from quorate.codecs.api.broker import (
-    AddOffsetsToTxnRequest,
-    AddPartitionsToTxnRequest,
-    AlterClientQuotasRequest,
-    AlterPartitionReassignmentsRequest,
-    AlterReplicaLogDirsRequest,
-    AlterUserScramCredentialsRequest,
-    ApiVersionsRequest,
-    CreateAclsRequest,
-    CreateDelegationTokenRequest,
-    DeleteAclsRequest,
-    DescribeAclsRequest,
-    DescribeClientQuotasRequest,
-    DescribeClusterRequest,
-    DescribeDelegationTokenRequest,
-    DescribeLogDirsRequest,
-    DescribeQuorumRequest,
-    DescribeTransactionsRequest,
-    DescribeUserScramCredentialsRequest,
-    ElectLeadersRequest,
-    EndTxnRequest,
-    ExpireDelegationTokenRequest,
-    FindCoordinatorRequest,
-    GetTelemetrySubscriptionsRequest,
-    InitProducerIdRequest,
-    ListConfigResourcesRequest,
-    ListPartitionReassignmentsRequest,
-    ListTransactionsRequest,
-    PushTelemetryRequest,
-    RenewDelegationTokenRequest,
-    SaslAuthenticateRequest,
-    SaslHandshakeRequest,
-    UnregisterBrokerRequest,
-    UpdateFeaturesRequest,
-)
 from quorate.codecs.api.broker.describe_transactions import TransactionState
 from quorate.codecs.api.broker.find_coordinator import Coordinator
 from quorate.codecs.api.error_codes import ErrorCode
 
-__all__: list[str] = []
-
-RULES |= {
-    AlterClientQuotasRequest: of_cluster(Operation.ALTER_CONFIGS),
-    AlterPartitionReassignmentsRequest: of_cluster(Operation.ALTER),
-    AlterReplicaLogDirsRequest: of_cluster(Operation.ALTER),
-    AlterUserScramCredentialsRequest: of_cluster(Operation.ALTER),
-    ApiVersionsRequest: free,
-    CreateAclsRequest: by_handler,  # each looks for unknown elements first
-    CreateDelegationTokenRequest: by_handler,
-    DeleteAclsRequest: by_handler,
-    DescribeAclsRequest: by_handler,
-    DescribeClientQuotasRequest: of_cluster(Operation.DESCRIBE_CONFIGS),
-    DescribeDelegationTokenRequest: free,  # tokens are disabled, which Kafka looks at before
-    DescribeLogDirsRequest: of_cluster(Operation.DESCRIBE),
-    DescribeQuorumRequest: of_cluster(Operation.DESCRIBE),
-    DescribeUserScramCredentialsRequest: of_cluster(Operation.DESCRIBE),
-    ElectLeadersRequest: of_cluster(Operation.ALTER),
-    ExpireDelegationTokenRequest: free,
-    GetTelemetrySubscriptionsRequest: free,
-    ListConfigResourcesRequest: of_cluster(Operation.DESCRIBE_CONFIGS),
-    ListPartitionReassignmentsRequest: of_cluster(Operation.DESCRIBE),
-    PushTelemetryRequest: free,
-    RenewDelegationTokenRequest: free,
-    SaslAuthenticateRequest: free,
-    SaslHandshakeRequest: free,
-    UnregisterBrokerRequest: of_cluster(Operation.ALTER),
-    UpdateFeaturesRequest: of_cluster(Operation.ALTER),
-}
+__all__ = [
+    "add_offsets_to_txn",
+    "add_partitions_to_txn",
+    "describe_cluster",
+    "describe_transactions",
+    "end_txn",
+    "find_coordinator",
+    "init_producer_id",
+    "list_transactions",
+]
 
 
-@needs(DescribeClusterRequest)
-def _describe(call: Call) -> Answered:
+def describe_cluster(call: Call) -> Answered:
     """Everybody is told of the brokers; whoever may describe the cluster also what else they may do with it."""
 
     def narrow(response: Any) -> Any:
@@ -101,8 +46,7 @@ _KEYS = {
 _MANY_KEYS, _SHARE_KEYS = 4, 6
 
 
-@needs(FindCoordinatorRequest)
-def _find_coordinator(call: Call) -> Answered:
+def find_coordinator(call: Call) -> Answered:
     """DESCRIBE of each group or transactional id; share groups' state is for brokers."""
     request, version = call.request, call.context.api_version
     if request.key_type == _SHARE and version >= _SHARE_KEYS:
@@ -135,8 +79,7 @@ def _keys(call: Call, kind: ResourceType, code: ErrorCode) -> Work[Any]:
     return call.after(call.answer(coordinator_keys=left), merge)
 
 
-@needs(InitProducerIdRequest)
-def _init_producer_id(call: Call) -> Answered:
+def init_producer_id(call: Call) -> Answered:
     """WRITE as the transactional id; without one, IDEMPOTENT_WRITE of the cluster, or WRITE to any topic (KIP-679)."""
     access, transactional_id = call.access, call.request.transactional_id
     if transactional_id is not None:
@@ -152,16 +95,15 @@ def _of_transactional_id(operation: Operation, call: Call, transactional_id: str
     return call.failed(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 
-@needs(AddPartitionsToTxnRequest)
-def _add_partitions(call: Call) -> Answered:
+def add_partitions_to_txn(call: Call) -> Answered:
     """WRITE as the transactional id, and to each topic, which the handler asks for. Since version 4 it is for brokers."""
     if call.context.api_version >= 4:
         return of_cluster(Operation.CLUSTER_ACTION)(call)
     return _of_transactional_id(Operation.WRITE, call, call.request.v3_and_below_transactional_id)
 
 
-@needs(AddOffsetsToTxnRequest)
-def _add_offsets(call: Call) -> Answered:
+def add_offsets_to_txn(call: Call) -> Answered:
+    """WRITE as the transactional id, and READ of the group."""
     request, access = call.request, call.access
     if access.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id) and not access.may(
         Operation.READ, ResourceType.GROUP, request.group_id
@@ -170,13 +112,12 @@ def _add_offsets(call: Call) -> Answered:
     return _of_transactional_id(Operation.WRITE, call, request.transactional_id)
 
 
-@needs(EndTxnRequest)
-def _end(call: Call) -> Answered:
+def end_txn(call: Call) -> Answered:
+    """WRITE as the transactional id."""
     return _of_transactional_id(Operation.WRITE, call, call.request.transactional_id)
 
 
-@needs(DescribeTransactionsRequest)
-def _describe_transactions(call: Call) -> Work[Any]:
+def describe_transactions(call: Call) -> Work[Any]:
     """DESCRIBE of each transactional id, and of the topics that are told."""
     access, ids = call.access, call.request.transactional_ids
     allowed = yield from access.allowed(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, ids)
@@ -200,8 +141,9 @@ def _describe_transactions(call: Call) -> Work[Any]:
     return call.after(call.answer(transactional_ids=left), merge)
 
 
-@needs(ListTransactionsRequest)
-def _list_transactions(call: Call) -> Answered:
+def list_transactions(call: Call) -> Answered:
+    """The transactional ids that the client may describe."""
+
     def visible(response: Any) -> Work[Any]:
         seen, _ = yield from split(
             response.transaction_states,

@@ -7,29 +7,9 @@ from typing import Any
 from quorate.cluster.access import Access
 from quorate.cluster.apis.groups import lacks_feature, lacks_protocol, share_member_id_is_too_long
 from quorate.cluster.authorization.call import Answered, Call
-from quorate.cluster.authorization.rules import RULES, Rule, needs, of_group
+from quorate.cluster.authorization.rules import Rule, of_group
 from quorate.cluster.authorizer import UNKNOWN_OPERATIONS, Operation, ResourceType
 from quorate.cluster.turns import Work, each, split
-from quorate.codecs.api import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupInstallAssignmentRequest,
-    ConsumerGroupPrepareAssignmentRequest,
-    DeleteGroupsRequest,
-    DescribeGroupsRequest,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
-    ListGroupsRequest,
-    OffsetCommitRequest,
-    OffsetDeleteRequest,
-    OffsetFetchRequest,
-    ShareGroupDescribeRequest,
-    ShareGroupHeartbeatRequest,
-    StreamsGroupDescribeRequest,
-    SyncGroupRequest,
-    TxnOffsetCommitRequest,
-)
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.offset_delete import OffsetDeleteResponsePartition, OffsetDeleteResponseTopic
 from quorate.codecs.api.offset_fetch import (
@@ -39,26 +19,30 @@ from quorate.codecs.api.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 
-__all__: list[str] = []
+__all__ = [
+    "consumer_group_describe",
+    "delete_groups",
+    "describe_groups",
+    "group_heartbeat",
+    "list_groups",
+    "offset_commit",
+    "offset_delete",
+    "offset_fetch",
+    "share_group_describe",
+    "streams_group_describe",
+    "sync_group",
+    "txn_offset_commit",
+]
 
 _MEMBER = of_group(Operation.READ)
-RULES |= {
-    JoinGroupRequest: _MEMBER,
-    HeartbeatRequest: _MEMBER,
-    LeaveGroupRequest: _MEMBER,
-    ConsumerGroupPrepareAssignmentRequest: _MEMBER,
-    ConsumerGroupInstallAssignmentRequest: _MEMBER,
-}
 
 
-@needs(SyncGroupRequest)
-def _sync(call: Call) -> Answered:
+def sync_group(call: Call) -> Answered:
+    """READ of the group. A request that lacks the protocol is rejected by the handler."""
     return call.answer() if lacks_protocol(call.request, call.context.api_version) else _MEMBER(call)
 
 
-@needs(ConsumerGroupHeartbeatRequest)
-@needs(ShareGroupHeartbeatRequest)
-def _heartbeat(call: Call) -> Work[Any]:
+def group_heartbeat(call: Call) -> Work[Any]:
     """Each topic that is subscribed to by name has to be describable. Those that a regex matches are filtered by the coordinator."""
     request, access = call.request, call.access
     if lacks_feature(call.broker, request):
@@ -76,8 +60,7 @@ def _heartbeat(call: Call) -> Work[Any]:
 # ---- seeing groups, and deleting them
 
 
-@needs(ListGroupsRequest)
-def _list(call: Call) -> Answered:
+def list_groups(call: Call) -> Answered:
     """Whoever may describe the cluster sees all groups, others those that they may describe."""
     access = call.access
     if access.may_with_cluster(Operation.DESCRIBE):
@@ -114,8 +97,7 @@ def _each_group(operation: Operation, field: str, response: str) -> Rule:
     return rule
 
 
-@needs(DeleteGroupsRequest)
-def _delete_groups(call: Call) -> Answered:
+def delete_groups(call: Call) -> Answered:
     """A group that is named twice is deleted, or refused, once."""
     once = tuple(dict.fromkeys(call.request.groups_names))
     return _each_group(Operation.DELETE, "groups_names", "results")(
@@ -170,17 +152,17 @@ def _of_streams(group: Any) -> Iterator[str]:
         yield from (one.name for one in (*part.repartition_source_topics, *part.state_changelog_topics))
 
 
-RULES[DescribeGroupsRequest] = _described("groups", lambda group: iter(()))
-RULES[ConsumerGroupDescribeRequest] = _described("group_ids", _of_consumers)
-RULES[ShareGroupDescribeRequest] = _described("group_ids", _of_share_consumers)
-RULES[StreamsGroupDescribeRequest] = _described("group_ids", _of_streams)
+describe_groups = _described("groups", lambda group: iter(()))
+consumer_group_describe = _described("group_ids", _of_consumers)
+share_group_describe = _described("group_ids", _of_share_consumers)
+streams_group_describe = _described("group_ids", _of_streams)
 
 
 # ---- offsets
 
 
-@needs(OffsetCommitRequest)
-def _commit(call: Call) -> Answered:
+def offset_commit(call: Call) -> Answered:
+    """READ of the group and of each topic."""
     if not call.access.may(Operation.READ, ResourceType.GROUP, call.request.group_id):
         return call.failed(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     return call.without_topics(Operation.READ, name_of=lambda topic: _name_of(call, topic))
@@ -194,8 +176,8 @@ def _name_of(call: Call, topic: Any) -> str | None:
     return None if found is None else found.name
 
 
-@needs(TxnOffsetCommitRequest)
-def _commit_in_transaction(call: Call) -> Answered:
+def txn_offset_commit(call: Call) -> Answered:
+    """WRITE as the transactional id; READ of the group and of each topic."""
     request, access = call.request, call.access
     if not access.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
         return call.failed(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -204,8 +186,8 @@ def _commit_in_transaction(call: Call) -> Answered:
     return call.without_topics(Operation.READ)
 
 
-@needs(OffsetDeleteRequest)
-def _delete(call: Call) -> Answered:
+def offset_delete(call: Call) -> Answered:
+    """DELETE of the group, and READ of each topic."""
     if not call.access.may(Operation.DELETE, ResourceType.GROUP, call.request.group_id):
         return call.failed(ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
@@ -225,8 +207,7 @@ def _delete(call: Call) -> Answered:
     return call.without_topics(Operation.READ, failed=failed)
 
 
-@needs(OffsetFetchRequest)
-def _fetch(call: Call) -> Work[Any]:
+def offset_fetch(call: Call) -> Work[Any]:
     """Topics that may not be described have errors where they are named, and are left out where all are asked for."""
     if call.context.api_version < 8:
         return (yield from _fetch_of_one(call))

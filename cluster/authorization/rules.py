@@ -1,4 +1,4 @@
-"""The rules that many APIs share: a permission for the cluster, a group or topics; and `RULES`, the one table of what each API needs.
+"""The rules that many APIs share: a permission for the cluster or a group.
 
 The source of all of them are KafkaApis, ControllerApis and AclApis of 4.3.
 """
@@ -8,26 +8,10 @@ from collections.abc import Callable
 from quorate.cluster.authorization.call import Answered, Call
 from quorate.cluster.authorizer import Operation, ResourceType
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.codecs.message import Message
 
-__all__ = ["RULES", "Rule", "by_handler", "free", "needs", "of_cluster", "of_group"]
+__all__ = ["Rule", "by_handler", "free", "of_cluster", "of_group"]
 
 Rule = Callable[[Call], Answered]
-
-RULES: dict[type[Message], Rule] = {}
-"""Request type → what decides about it. A test holds it against the table of what is served."""
-
-
-def needs(request: type[Message]) -> Callable[[Rule], Rule]:
-    """Enter a rule into `RULES`."""
-
-    def enter(rule: Rule) -> Rule:
-        if request in RULES:
-            raise TypeError(f"{request.__name__} has two rules")
-        RULES[request] = rule
-        return rule
-
-    return enter
 
 
 def free(call: Call) -> Answered:

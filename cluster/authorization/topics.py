@@ -8,26 +8,12 @@ from typing import Any
 from quorate.cluster.apis.configs import strange_type
 from quorate.cluster.apis.metadata import refused_as_a_whole
 from quorate.cluster.authorization.call import Answered, Call
-from quorate.cluster.authorization.rules import RULES, by_handler, needs
 from quorate.cluster.authorizer import CLUSTER_NAME, UNKNOWN_OPERATIONS, Operation, ResourceType
 from quorate.cluster.batch_checks import is_transactional
 from quorate.cluster.topics import is_valid_name
 from quorate.cluster.turns import Work, each, split
 from quorate.codecs import Uuid
 from quorate.codecs.api.broker import (
-    AlterConfigsRequest,
-    CreatePartitionsRequest,
-    CreateTopicsRequest,
-    DeleteRecordsRequest,
-    DeleteTopicsRequest,
-    DescribeConfigsRequest,
-    DescribeProducersRequest,
-    DescribeTopicPartitionsRequest,
-    FetchRequest,
-    IncrementalAlterConfigsRequest,
-    ListOffsetsRequest,
-    MetadataRequest,
-    OffsetForLeaderEpochRequest,
     ProduceRequest,
 )
 from quorate.codecs.api.broker.create_topics import CreatableTopicResult
@@ -38,27 +24,38 @@ from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import CONSUMER_OFFSETS, TRANSACTION_STATE
 from quorate.coordinator.log import AppendError
 
-__all__: list[str] = []
+__all__ = [
+    "create_partitions",
+    "create_topics",
+    "delete_records",
+    "delete_topics",
+    "describe_configs",
+    "describe_producers",
+    "list_offsets",
+    "metadata",
+    "offset_for_leader_epoch",
+    "produce",
+]
 
 _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _PRODUCE_BY_ID = 13
 _INTERNAL = (CONSUMER_OFFSETS, TRANSACTION_STATE)
 
-RULES |= {
-    AlterConfigsRequest: by_handler,  # a broker checks a request before its controller asks who sent it
-    IncrementalAlterConfigsRequest: by_handler,
-    DescribeTopicPartitionsRequest: by_handler,  # pages
-    FetchRequest: by_handler,  # sessions
-    ListOffsetsRequest: lambda call: call.without_topics(Operation.DESCRIBE),
-    DeleteRecordsRequest: lambda call: call.without_topics(Operation.DELETE, only_with="partitions"),
-}
-
 
 # ---- records
 
 
-@needs(ProduceRequest)
-def _produce(call: Call) -> Work[Any]:
+def list_offsets(call: Call) -> Work[Any]:
+    """DESCRIBE of each topic."""
+    return call.without_topics(Operation.DESCRIBE)
+
+
+def delete_records(call: Call) -> Work[Any]:
+    """DELETE of each topic."""
+    return call.without_topics(Operation.DELETE, only_with="partitions")
+
+
+def produce(call: Call) -> Work[Any]:
     """WRITE to each topic, and as the transactional id if a batch is transactional. Idempotence alone needs nothing more (KIP-679)."""
     request, by_id = call.request, call.context.api_version >= _PRODUCE_BY_ID
     transactional_id = request.transactional_id
@@ -112,23 +109,22 @@ def _has_transactional_records(request: ProduceRequest) -> Work[bool]:
     return False
 
 
-@needs(OffsetForLeaderEpochRequest)
-def _epochs(call: Call) -> Answered:
+def offset_for_leader_epoch(call: Call) -> Answered:
+    """CLUSTER_ACTION, or DESCRIBE of each topic."""
     if call.access.may_with_cluster(Operation.CLUSTER_ACTION):
         return call.answer()
     return call.without_topics(Operation.DESCRIBE, name_of=lambda topic: topic.topic)
 
 
-@needs(DescribeProducersRequest)
-def _producers(call: Call) -> Answered:
+def describe_producers(call: Call) -> Answered:
+    """READ of each topic. Invalid names are left to the handler."""
     return call.without_topics(Operation.READ, name_of=lambda topic: topic.name if is_valid_name(topic.name) else None)
 
 
 # ---- topics
 
 
-@needs(MetadataRequest)
-def _metadata(call: Call) -> Work[Any]:
+def metadata(call: Call) -> Work[Any]:
     """DESCRIBE to be told of a topic, and CREATE, of the topic or the cluster, to have one created."""
     request, access, cluster = call.request, call.access, call.broker.cluster
     asked = request.topics
@@ -189,8 +185,7 @@ def _seen(call: Call, response: Any, denied: tuple[MetadataResponseTopic, ...]) 
     return replace(response, topics=topics + denied, cluster_authorized_operations=operations)
 
 
-@needs(CreateTopicsRequest)
-def _create(call: Call) -> Work[Any]:
+def create_topics(call: Call) -> Work[Any]:
     """CREATE of the cluster or the topic; DESCRIBE_CONFIGS of the topic to be told how it was created."""
     request, access = call.request, call.access
     times = Counter(one.name for one in request.topics)
@@ -216,8 +211,7 @@ def _create(call: Call) -> Work[Any]:
     return call.after(call.answer(topics=left) if denied else call.answer(), hide)
 
 
-@needs(DeleteTopicsRequest)
-def _delete(call: Call) -> Work[Any]:
+def delete_topics(call: Call) -> Work[Any]:
     """DELETE of the cluster or the topic. The name of a topic is told only to whoever may describe it."""
     request, access, cluster = call.request, call.access, call.broker.cluster
     if access.may_with_cluster(Operation.DELETE):
@@ -249,8 +243,8 @@ def _delete(call: Call) -> Work[Any]:
     )
 
 
-@needs(CreatePartitionsRequest)
-def _add_partitions(call: Call) -> Answered:
+def create_partitions(call: Call) -> Answered:
+    """ALTER of each topic. A topic that is named twice is left to the handler."""
     times = Counter(one.name for one in call.request.topics)
     return call.without_topics(
         Operation.ALTER, response="results", name_of=lambda topic: topic.name if times[topic.name] == 1 else None
@@ -260,8 +254,7 @@ def _add_partitions(call: Call) -> Answered:
 # ---- configs
 
 
-@needs(DescribeConfigsRequest)
-def _describe_configs(call: Call) -> Work[Any]:
+def describe_configs(call: Call) -> Work[Any]:
     """DESCRIBE_CONFIGS of each topic or group, or of the cluster for brokers and client metrics."""
     if strange_type(call.broker.cluster, call.request.resources) is not None:
         return call.answer()

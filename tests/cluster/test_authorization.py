@@ -7,9 +7,8 @@ from random import Random
 import pytest
 
 from quorate.cluster import EmbeddedCluster, Security
-from quorate.cluster.apis import ANSWERS
-from quorate.cluster.authorization import RULES
 from quorate.cluster.authorizer import CLASS_NAME, Operation, PatternType, Permission, ResourceType
+from quorate.cluster.handlers import HANDLERS
 from quorate.codecs.api.broker import (
     CreateAclsRequest,
     CreateTopicsRequest,
@@ -48,8 +47,10 @@ EVERY = DeleteAclsFilter(
 )
 
 
-def test_each_api_that_is_served_has_a_rule() -> None:
-    assert RULES.keys() == ANSWERS.keys()
+def test_the_table_of_handlers_has_each_api_once_in_the_order_of_keys() -> None:
+    keys = [one.api.key for one in HANDLERS.values()]
+    assert keys == sorted(set(keys))
+    assert all(one.api.request.cls is request for request, one in HANDLERS.items())
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +156,7 @@ def test_random_requests_of_users_are_answered_as_a_real_broker_answers_them(
 
 
 @pytest.mark.parametrize(
-    "key", sorted(one.api.key for one in ANSWERS.values() if not one.api.own and one.api.name not in LEFT_OUT)
+    "key", sorted(one.api.key for one in HANDLERS.values() if not one.api.own and one.api.name not in LEFT_OUT)
 )
 def test_who_has_no_acl_is_refused_by_each_api_as_by_a_real_broker(
     both: Duel, users: dict[str, Pair], key: int

@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 from quorate.cluster import ManualClock
-from quorate.cluster.apis import ANSWERS, Context
+from quorate.cluster.apis import Context
 from quorate.cluster.changes import Changes
 from quorate.cluster.core import ClusterCore
 from quorate.cluster.errors import ClusterError
+from quorate.cluster.handlers import HANDLERS
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.turns import Work, at_once
 from quorate.codecs import CONSUMER_OFFSETS, Uuid
@@ -50,7 +51,7 @@ def ask(core: ClusterCore, request: Any, version: int) -> Work[Any]:
     context = Context(
         api_version=version, now_ms=core.clock.now_ms(), client_id="", client_host="/127.0.0.1", connection=None
     )  # type: ignore[arg-type]
-    return ANSWERS[type(request)].function(core.brokers[1], request, context)  # type: ignore[return-value]
+    return HANDLERS[type(request)].handler(core.brokers[1], request, context)  # type: ignore[return-value]
 
 
 def create(core: ClusterCore, name: str = "t") -> Work[Any]:

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from types import ModuleType
 
-from quorate.cluster.apis import ANSWERS
+from quorate.cluster.handlers import HANDLERS
 from quorate.codecs.api import APIS, broker  # noqa: F401  # enters the APIs of brokers
 from quorate.codecs.releases import NAMES, KafkaVersion, last_versions
 
@@ -26,11 +26,11 @@ def test_the_page_has_a_row_for_everything_that_is_answered_and_names_the_rest()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("|")]
     told = {row[0]: row for row in rows[2:]}
     assert {name: (int(row[1]), row[3]) for name, row in told.items()} == {
-        answer.api.name: (answer.api.key, answer.lacks) for answer in ANSWERS.values()
+        handled.api.name: (handled.api.key, handled.lacks) for handled in HANDLERS.values()
     }
     assert told["InitProducerId"][2] == "0–5"  # what is told of, not all that is declared
     (missing,) = re.findall(r"which are not answered: (.*)\.$", page, re.MULTILINE)
-    answered = {answer.api.key for answer in ANSWERS.values()}
+    answered = {handled.api.key for handled in HANDLERS.values()}
     assert missing.split(", ") == [NAMES[key] for key in last_versions(KafkaVersion.NEWEST) if key not in answered]
 
 

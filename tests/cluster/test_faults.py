@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quorate.cluster import Corrupt, Delay, Disconnect, EmbeddedCluster, Error, Silence, WaitFor
-from quorate.cluster.apis import ANSWERS
 from quorate.cluster.failing import failed_response
+from quorate.cluster.handlers import HANDLERS
 from quorate.cluster.waiting import wait_for
 from quorate.codecs.api import HeartbeatRequest, encode_api
 from quorate.codecs.api.broker import (
@@ -107,9 +107,9 @@ def test_an_error_is_where_its_api_has_it(
 @settings(max_examples=portion(150), suppress_health_check=list(HealthCheck), deadline=None)
 @given(data=st.data())
 def test_every_api_can_say_that_anything_failed(cluster: EmbeddedCluster, data: st.DataObject) -> None:
-    answer = data.draw(st.sampled_from(sorted(ANSWERS.values(), key=lambda one: one.api.key)))
-    version = data.draw(st.sampled_from(answer.api.versions))
-    request = data.draw(messages(answer.api.request.cls, version, unknown_tags=False))
+    handled = data.draw(st.sampled_from(sorted(HANDLERS.values(), key=lambda one: one.api.key)))
+    version = data.draw(st.sampled_from(handled.api.versions))
+    request = data.draw(messages(handled.api.request.cls, version, unknown_tags=False))
     response = failed_response(cluster.core, request, version, CODE)
     encode_api(response, version)  # it fits the version
     assert set(error_codes(response)) <= {CODE, 0}

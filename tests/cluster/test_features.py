@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from quorate.cluster import EmbeddedCluster
-from quorate.cluster.apis import ANSWERS
 from quorate.cluster.features import INCOMPLETE
+from quorate.cluster.handlers import HANDLERS
 from quorate.codecs import Uuid
 from quorate.codecs.api import ConsumerGroupDescribeRequest, ShareGroupHeartbeatRequest
 from quorate.codecs.api.broker import (
@@ -75,7 +75,7 @@ def test_a_new_cluster_is_without_features_of_which_an_api_is_missing() -> None:
 
 
 def test_a_feature_is_incomplete_only_while_its_api_is_missing() -> None:
-    answered = {one.api.name for one in ANSWERS.values()}
+    answered = {one.api.name for one in HANDLERS.values()}
     assert not answered & set(INCOMPLETE.values()), "it is answered now: take the feature out of INCOMPLETE"
 
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from quorate.cluster import ManualClock, fetch_sessions, turns
-from quorate.cluster.apis import ANSWERS, Context
+from quorate.cluster.apis import Context
 from quorate.cluster.core import ClusterCore
+from quorate.cluster.handlers import HANDLERS
 from quorate.cluster.turns import at_once
 from quorate.codecs import Uuid
 from quorate.codecs.api.broker import FetchRequest, FetchResponse
@@ -49,7 +50,7 @@ def fetch(
         connection=connection or SimpleNamespace(open=True, on_lost=None, host="/127.0.0.1"),
         large=large,
     )
-    return ANSWERS[FetchRequest].function(core.brokers[1], request, context)
+    return HANDLERS[FetchRequest].handler(core.brokers[1], request, context)
 
 
 def request(

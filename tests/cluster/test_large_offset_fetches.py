@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from quorate.cluster import ManualClock
-from quorate.cluster.apis import ANSWERS, Context, offsets
+from quorate.cluster.apis import Context, offsets
 from quorate.cluster.core import ClusterCore
+from quorate.cluster.handlers import HANDLERS
 from quorate.cluster.turns import at_once
 from quorate.codecs import CONSUMER_OFFSETS, Uuid
 from quorate.codecs.api import OffsetCommitRequest, OffsetFetchRequest
@@ -39,7 +40,7 @@ def ask(core: ClusterCore, request: Any, version: int, *, large: bool) -> Any:
         connection=None,  # type: ignore[arg-type]
         large=large,
     )
-    return ANSWERS[type(request)].function(core.brokers[1], request, context)
+    return HANDLERS[type(request)].handler(core.brokers[1], request, context)
 
 
 def result(work: Any) -> Any:

@@ -20,11 +20,12 @@ import google_crc32c
 import pytest
 
 from quorate.cluster import EmbeddedCluster, ManualClock, connection, groups, record_checks, turns
-from quorate.cluster.apis import ANSWERS, Context, produce
+from quorate.cluster.apis import Context, produce
 from quorate.cluster.apis import groups as groups_api
 from quorate.cluster.controller.records import snapshot
 from quorate.cluster.controller.state import ClusterState
 from quorate.cluster.core import ClusterCore
+from quorate.cluster.handlers import HANDLERS
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.storage import metadata
 from quorate.cluster.turns import at_once
@@ -535,7 +536,7 @@ def left_without_room(asked: bool, data: Path, before: int, monkeypatch: pytest.
     context = Context(api_version=0, now_ms=0, client_id="", client_host="/127.0.0.1", connection=None)  # type: ignore[arg-type]
     request = UnregisterBrokerRequest(broker_id=2)
     work: Any = (
-        ANSWERS[UnregisterBrokerRequest].function(core.brokers[1], request, context)
+        HANDLERS[UnregisterBrokerRequest].handler(core.brokers[1], request, context)
         if asked
         else core.broker_control.fencing(2, lambda: True)
     )

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from quorate.cluster import ClusterError, EmbeddedCluster, ManualClock
-from quorate.cluster.apis import ANSWERS
+from quorate.cluster import ClusterError, EmbeddedCluster, ManualClock, request_handler
 from quorate.cluster.connection import java_address
 from quorate.cluster.coordinators import PartitionCoordinatorLog
+from quorate.cluster.handlers import HANDLERS
 from quorate.cluster.meter import Meter, error_codes
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.api import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest, ListGroupsRequest
@@ -235,7 +235,8 @@ def test_what_clients_choose_does_not_reach_a_note_raw_or_without_limit() -> Non
 def test_a_fault_of_our_own_ends_the_connection_and_is_told_and_counted_but_not_kept_for_ever(
     monkeypatch: pytest.MonkeyPatch, function: Callable[..., MetadataResponse]
 ) -> None:
-    monkeypatch.setitem(ANSWERS, MetadataRequest, replace(ANSWERS[MetadataRequest], function=function))
+    faulty = {**HANDLERS, MetadataRequest: replace(HANDLERS[MetadataRequest], handler=function)}
+    monkeypatch.setattr(request_handler, "HANDLERS", faulty)
     with cluster() as made:
         for _ in range(110):
             with Wire(made.core.brokers[1].port) as wire:

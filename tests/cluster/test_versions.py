@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from quorate.cluster import ClusterError, EmbeddedCluster
-from quorate.cluster.apis import ANSWERS
-from quorate.cluster.apis.versions import TELEMETRY
 from quorate.cluster.features import INCOMPLETE
+from quorate.cluster.handlers import HANDLERS, TELEMETRY
 from quorate.codecs.api import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
@@ -47,7 +46,7 @@ def test_a_cluster_tells_the_versions_of_its_release_for_what_it_answers(version
     with EmbeddedCluster(version=version, properties=QUICK) as cluster:
         keys = {one.api_key: [one.min_version, one.max_version] for one in told(cluster, 4).api_keys}
     real = {int(key): span for key, span in RECORDED[version]["api_keys"].items()}
-    answered = {answer.api.key: answer.api for answer in ANSWERS.values() if not answer.api.own}
+    answered = {handled.api.key: handled.api for handled in HANDLERS.values() if not handled.api.own}
     # Declared are the versions of 4.x: what 4.0 has dropped, an embedded 3.9 lacks.
     expected = {
         key: [max(first, answered[key].versions[0]) if key else first, last]
@@ -143,10 +142,10 @@ def test_a_release_that_is_not_known_is_refused(version: str) -> None:
 def test_answers_of_later_releases_are_told_of_once_they_are_there() -> None:
     """So that a release which is added does not hide what is answered."""
     newest = last_versions(RELEASES[-1])
-    for answer in ANSWERS.values():
-        if not answer.api.own and answer.api.key not in TELEMETRY:
-            assert answer.api.key in newest, answer.api.name
-            assert api_of(answer.api.key).versions[-1] >= newest[answer.api.key]
+    for handled in HANDLERS.values():
+        if not handled.api.own and handled.api.key not in TELEMETRY:
+            assert handled.api.key in newest, handled.api.name
+            assert api_of(handled.api.key).versions[-1] >= newest[handled.api.key]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,344 @@
+"""`HANDLERS`: the one table of the APIs that brokers handle; and ApiVersions, which reports it.
+
+ApiVersions v0–4 (KIP-511, KIP-584, KIP-1022): an API is reported if it is in the table and brokers of the cluster's release have it. A version that the broker lacks is answered in version 0
+with UNSUPPORTED_VERSION and nothing but the versions of ApiVersions, as Kafka does. Produce is reported from version 0 on, as librdkafka wants (KAFKA-18659), and refused below version 3.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+
+from quorate.cluster.apis import (
+    Context,
+    Handler,
+    acls,
+    alter_configs,
+    cluster,
+    configs,
+    delegation_tokens,
+    describe_transactions,
+    features,
+    fetch,
+    find_coordinator,
+    groups,
+    list_config_resources,
+    list_offsets,
+    log_dirs,
+    metadata,
+    offset_for_leader_epoch,
+    offsets,
+    produce,
+    quorum,
+    quotas,
+    replicas,
+    sasl,
+    scram,
+    telemetry,
+    topics,
+    transactions,
+    unregister_broker,
+)
+from quorate.cluster.authorization import cluster as cluster_rules
+from quorate.cluster.authorization import groups as group_rules
+from quorate.cluster.authorization import topics as topic_rules
+from quorate.cluster.authorization.rules import Rule, by_handler, free, of_cluster, of_group
+from quorate.cluster.authorizer import Operation
+from quorate.cluster.broker import Broker
+from quorate.cluster.frames import API_VERSIONS_KEY
+from quorate.cluster.shared import SharedCluster
+from quorate.codecs.api import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupInstallAssignmentRequest,
+    ConsumerGroupPrepareAssignmentRequest,
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    ListGroupsRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    ShareGroupDescribeRequest,
+    ShareGroupHeartbeatRequest,
+    StreamsGroupDescribeRequest,
+    SyncGroupRequest,
+    TxnOffsetCommitRequest,
+)
+from quorate.codecs.api.broker import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    AlterClientQuotasRequest,
+    AlterConfigsRequest,
+    AlterPartitionReassignmentsRequest,
+    AlterReplicaLogDirsRequest,
+    AlterUserScramCredentialsRequest,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    CreateAclsRequest,
+    CreateDelegationTokenRequest,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteAclsRequest,
+    DeleteRecordsRequest,
+    DeleteTopicsRequest,
+    DescribeAclsRequest,
+    DescribeClientQuotasRequest,
+    DescribeClusterRequest,
+    DescribeConfigsRequest,
+    DescribeDelegationTokenRequest,
+    DescribeLogDirsRequest,
+    DescribeProducersRequest,
+    DescribeQuorumRequest,
+    DescribeTopicPartitionsRequest,
+    DescribeTransactionsRequest,
+    DescribeUserScramCredentialsRequest,
+    ElectLeadersRequest,
+    EndTxnRequest,
+    ExpireDelegationTokenRequest,
+    FetchRequest,
+    FindCoordinatorRequest,
+    GetTelemetrySubscriptionsRequest,
+    IncrementalAlterConfigsRequest,
+    InitProducerIdRequest,
+    ListConfigResourcesRequest,
+    ListOffsetsRequest,
+    ListPartitionReassignmentsRequest,
+    ListTransactionsRequest,
+    MetadataRequest,
+    OffsetForLeaderEpochRequest,
+    ProduceRequest,
+    PushTelemetryRequest,
+    RenewDelegationTokenRequest,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
+    UnregisterBrokerRequest,
+    UpdateFeaturesRequest,
+)
+from quorate.codecs.api.broker.api_versions import ApiVersion, FinalizedFeatureKey, SupportedFeatureKey
+from quorate.codecs.api.declare import Api, api_of
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.message import Message
+from quorate.codecs.releases import KafkaVersion, features_of, last_versions
+
+__all__ = ["HANDLERS", "TELEMETRY", "HandledApi", "advertised", "api_versions", "unsupported"]
+
+TELEMETRY: frozenset[int] = frozenset(
+    api_of(one).key for one in (GetTelemetrySubscriptionsRequest, PushTelemetryRequest)
+)
+"""Answered by all releases, and told only where a plugin takes what clients push."""
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_NO_THROTTLING = "holding anybody back: quotas are kept and told"
+_NO_TOKENS = "tokens: they are refused as by a broker without delegation.token.secret.key"
+
+
+@dataclass(frozen=True, slots=True)
+class HandledApi:
+    """An API that brokers handle. `rule`: who may send the request; `lacks`: what of Kafka the handler does not do, for the documentation."""
+
+    request: type[Message]
+    handler: Handler
+    rule: Rule
+    lacks: str = ""
+
+    @property
+    def api(self) -> Api:
+        """The API's declaration."""
+        return api_of(self.request)
+
+
+def api_versions(broker: Broker, request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
+    """Tell the versions, and take the client's name."""
+    if context.api_version >= 3:
+        name, version = request.client_software_name, request.client_software_version
+        if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        context.connection.software = f"{name} {version}"
+    cluster = broker.cluster
+    supported = features_of(cluster.settings.kafka_version)
+    return ApiVersionsResponse(
+        api_keys=_keys(cluster),
+        supported_features=tuple(
+            SupportedFeatureKey(name=name, min_version=least, max_version=most)
+            for name, (least, most, _) in supported.items()
+            if least > 0 or context.api_version >= 4  # clients up to version 3 take 0 for damage (KAFKA-17011)
+        ),
+        finalized_features_epoch=cluster.features_epoch,
+        finalized_features=tuple(
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in cluster.features.items()
+        ),
+    )
+
+
+_APIS = (
+    HandledApi(ProduceRequest, produce.produce, topic_rules.produce),
+    # by its sessions
+    HandledApi(FetchRequest, fetch.fetch, by_handler),
+    HandledApi(ListOffsetsRequest, list_offsets.list_offsets, topic_rules.list_offsets),
+    HandledApi(MetadataRequest, metadata.metadata, topic_rules.metadata),
+    HandledApi(OffsetCommitRequest, offsets.offset_commit, group_rules.offset_commit),
+    HandledApi(OffsetFetchRequest, offsets.offset_fetch, group_rules.offset_fetch),
+    HandledApi(
+        FindCoordinatorRequest,
+        find_coordinator.find_coordinator,
+        cluster_rules.find_coordinator,
+        lacks="share groups' state (key type 2)",
+    ),
+    HandledApi(JoinGroupRequest, groups.about_one_group, of_group(Operation.READ)),
+    HandledApi(HeartbeatRequest, groups.about_one_group, of_group(Operation.READ)),
+    HandledApi(LeaveGroupRequest, groups.about_one_group, of_group(Operation.READ)),
+    HandledApi(SyncGroupRequest, groups.about_one_group, group_rules.sync_group),
+    HandledApi(DescribeGroupsRequest, groups.about_groups, group_rules.describe_groups),
+    HandledApi(ListGroupsRequest, groups.list_groups, group_rules.list_groups),
+    HandledApi(SaslHandshakeRequest, sasl.sasl_handshake, free, lacks="mechanisms other than PLAIN and SCRAM"),
+    HandledApi(ApiVersionsRequest, api_versions, free),
+    HandledApi(CreateTopicsRequest, topics.create_topics, topic_rules.create_topics),
+    HandledApi(DeleteTopicsRequest, topics.delete_topics, topic_rules.delete_topics),
+    HandledApi(DeleteRecordsRequest, topics.delete_records, topic_rules.delete_records),
+    HandledApi(
+        InitProducerIdRequest,
+        transactions.init_producer_id,
+        cluster_rules.init_producer_id,
+        lacks="two-phase commit (KIP-939)",
+    ),
+    HandledApi(
+        OffsetForLeaderEpochRequest,
+        offset_for_leader_epoch.offset_for_leader_epoch,
+        topic_rules.offset_for_leader_epoch,
+    ),
+    HandledApi(AddPartitionsToTxnRequest, transactions.add_partitions_to_txn, cluster_rules.add_partitions_to_txn),
+    HandledApi(AddOffsetsToTxnRequest, transactions.add_offsets_to_txn, cluster_rules.add_offsets_to_txn),
+    HandledApi(EndTxnRequest, transactions.end_txn, cluster_rules.end_txn),
+    HandledApi(TxnOffsetCommitRequest, offsets.txn_offset_commit, group_rules.txn_offset_commit),
+    # These look for unknown elements first.
+    HandledApi(DescribeAclsRequest, acls.describe_acls, by_handler),
+    HandledApi(CreateAclsRequest, acls.create_acls, by_handler),
+    HandledApi(DeleteAclsRequest, acls.delete_acls, by_handler),
+    HandledApi(
+        DescribeConfigsRequest, configs.describe_configs, topic_rules.describe_configs, lacks="documentation; loggers"
+    ),
+    # A broker checks a request before its controller asks who sent it.
+    HandledApi(AlterConfigsRequest, alter_configs.alter_configs, by_handler),
+    HandledApi(AlterReplicaLogDirsRequest, log_dirs.alter_replica_log_dirs, of_cluster(Operation.ALTER)),
+    HandledApi(DescribeLogDirsRequest, log_dirs.describe_log_dirs, of_cluster(Operation.DESCRIBE)),
+    HandledApi(
+        SaslAuthenticateRequest,
+        sasl.sasl_authenticate,
+        free,
+        lacks="sessions that end (connections.max.reauth.ms, KIP-368)",
+    ),
+    HandledApi(CreatePartitionsRequest, topics.create_partitions, topic_rules.create_partitions),
+    HandledApi(CreateDelegationTokenRequest, delegation_tokens.create_delegation_token, by_handler, lacks=_NO_TOKENS),
+    HandledApi(RenewDelegationTokenRequest, delegation_tokens.renew_delegation_token, free, lacks=_NO_TOKENS),
+    HandledApi(ExpireDelegationTokenRequest, delegation_tokens.expire_delegation_token, free, lacks=_NO_TOKENS),
+    # Tokens are disabled, which Kafka looks at before.
+    HandledApi(DescribeDelegationTokenRequest, delegation_tokens.describe_delegation_token, free, lacks=_NO_TOKENS),
+    HandledApi(DeleteGroupsRequest, groups.about_groups, group_rules.delete_groups),
+    HandledApi(ElectLeadersRequest, replicas.elect_leaders, of_cluster(Operation.ALTER)),
+    HandledApi(IncrementalAlterConfigsRequest, alter_configs.incremental_alter_configs, by_handler),
+    HandledApi(AlterPartitionReassignmentsRequest, replicas.alter_partition_reassignments, of_cluster(Operation.ALTER)),
+    HandledApi(
+        ListPartitionReassignmentsRequest, replicas.list_partition_reassignments, of_cluster(Operation.DESCRIBE)
+    ),
+    HandledApi(OffsetDeleteRequest, offsets.offset_delete, group_rules.offset_delete),
+    HandledApi(
+        DescribeClientQuotasRequest,
+        quotas.describe_client_quotas,
+        of_cluster(Operation.DESCRIBE_CONFIGS),
+        lacks=_NO_THROTTLING,
+    ),
+    HandledApi(
+        AlterClientQuotasRequest, quotas.alter_client_quotas, of_cluster(Operation.ALTER_CONFIGS), lacks=_NO_THROTTLING
+    ),
+    HandledApi(
+        DescribeUserScramCredentialsRequest, scram.describe_user_scram_credentials, of_cluster(Operation.DESCRIBE)
+    ),
+    HandledApi(AlterUserScramCredentialsRequest, scram.alter_user_scram_credentials, of_cluster(Operation.ALTER)),
+    HandledApi(
+        DescribeQuorumRequest,
+        quorum.describe_quorum,
+        of_cluster(Operation.DESCRIBE),
+        lacks="controllers of their own: brokers' ports are told; offsets, where nothing is kept in a directory",
+    ),
+    HandledApi(
+        UpdateFeaturesRequest,
+        features.update_features,
+        of_cluster(Operation.ALTER),
+        lacks="levels that depend on each other; a metadata.version is never taken down",
+    ),
+    HandledApi(
+        DescribeClusterRequest,
+        cluster.describe_cluster,
+        cluster_rules.describe_cluster,
+        lacks="controllers (endpoint type 2)",
+    ),
+    HandledApi(DescribeProducersRequest, describe_transactions.describe_producers, topic_rules.describe_producers),
+    HandledApi(UnregisterBrokerRequest, unregister_broker.unregister_broker, of_cluster(Operation.ALTER)),
+    HandledApi(
+        DescribeTransactionsRequest, describe_transactions.describe_transactions, cluster_rules.describe_transactions
+    ),
+    HandledApi(ListTransactionsRequest, describe_transactions.list_transactions, cluster_rules.list_transactions),
+    HandledApi(ConsumerGroupHeartbeatRequest, groups.heartbeat_with_topics, group_rules.group_heartbeat),
+    HandledApi(ConsumerGroupDescribeRequest, groups.about_groups, group_rules.consumer_group_describe),
+    HandledApi(GetTelemetrySubscriptionsRequest, telemetry.get_telemetry_subscriptions, free),
+    HandledApi(PushTelemetryRequest, telemetry.push_telemetry, free),
+    HandledApi(
+        ListConfigResourcesRequest, list_config_resources.list_config_resources, of_cluster(Operation.DESCRIBE_CONFIGS)
+    ),
+    # page by page
+    HandledApi(
+        DescribeTopicPartitionsRequest, cluster.describe_topic_partitions, by_handler, lacks="eligible leader replicas"
+    ),
+    HandledApi(ShareGroupHeartbeatRequest, groups.heartbeat_with_topics, group_rules.group_heartbeat),
+    HandledApi(ShareGroupDescribeRequest, groups.about_groups, group_rules.share_group_describe),
+    HandledApi(StreamsGroupDescribeRequest, groups.about_groups, group_rules.streams_group_describe),
+    HandledApi(ConsumerGroupPrepareAssignmentRequest, groups.about_one_group, of_group(Operation.READ)),
+    HandledApi(ConsumerGroupInstallAssignmentRequest, groups.about_one_group, of_group(Operation.READ)),
+)
+HANDLERS: Mapping[type[Message], HandledApi] = MappingProxyType({one.request: one for one in _APIS})
+"""Request type → its handler and rule, in the order of API keys."""
+
+
+@lru_cache(maxsize=16)
+def _versions(version: KafkaVersion, own: bool) -> dict[int, range]:
+    last = last_versions(version)
+    table = {}
+    for handled in HANDLERS.values():
+        api = handled.api
+        if api.own:
+            if own:
+                table[api.key] = api.versions
+        elif api.key in TELEMETRY:
+            table[api.key] = api.versions
+        elif api.key in last:
+            table[api.key] = range(api.versions.start, min(api.versions[-1], last[api.key]) + 1)
+    return table
+
+
+def advertised(cluster: SharedCluster) -> dict[int, range]:
+    """API key → versions that clients may use, told or not. Those of KIP-848's client-side assignors only where they are enabled."""
+    config = cluster.settings.coordinator
+    return _versions(config.kafka_version, config.group_consumer_client_assignors_enable)
+
+
+def _keys(cluster: SharedCluster) -> tuple[ApiVersion, ...]:
+    produce = api_of(ProduceRequest).key
+    hidden = frozenset() if telemetry.has_plugin(cluster) else TELEMETRY
+    return tuple(
+        ApiVersion(api_key=key, min_version=0 if key == produce else each[0], max_version=each[-1])
+        for key, each in sorted(advertised(cluster).items())
+        if key not in hidden
+    )
+
+
+def unsupported(cluster: SharedCluster) -> ApiVersionsResponse:
+    """The answer to a version of this API that the broker lacks, to be sent in version 0."""
+    own = advertised(cluster)[API_VERSIONS_KEY]
+    return ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        api_keys=(ApiVersion(api_key=API_VERSIONS_KEY, min_version=own[0], max_version=own[-1]),),
+    )
