@@ -136,7 +136,7 @@ def _mirrored(request: Any, spec: MessageSpec, version: int, code: ErrorCode, wi
         elif element is not None:
             if (with_parts or not on_top) and (parts := _parts_for(request, element, version)) is not None:
                 values[one.name] = tuple(_mirrored(part, element, version, code, with_parts) for part in parts)
-        elif one.nullable and getattr(request, one.name, "") is None:
+        elif one.nullable and version >= one.nullable_since and getattr(request, one.name, "") is None:
             values[one.name] = None
         elif one.name not in _OTHERS and (found := _said(request, one.name)) is not None:
             values[one.name] = found

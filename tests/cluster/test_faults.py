@@ -1,6 +1,7 @@
 """What goes wrong when it is told to: errors where each API has them, requests that took effect and failed, damage, waiting, outages; and who it happens to."""
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from quorate.cluster import Corrupt, Delay, Disconnect, EmbeddedCluster, Error, 
 from quorate.cluster.failing import failed_response
 from quorate.cluster.handlers import HANDLERS
 from quorate.cluster.waiting import wait_for
-from quorate.codecs.api import HeartbeatRequest, encode_api
+from quorate.codecs.api import HeartbeatRequest, api_of, encode_api
 from quorate.codecs.api.broker import (
     CreateTopicsRequest,
     DescribeConfigsRequest,
@@ -30,6 +31,8 @@ from quorate.codecs.api.broker.metadata import MetadataRequestTopic
 from quorate.codecs.api.broker.produce import PartitionProduceData, TopicProduceData
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches import read_batches
+from quorate.codecs.message import Message, MessageSpec
+from quorate.codecs.wire import ArrayType, StructType, default_of
 from tests.cluster.pair import error_codes
 from tests.cluster.test_log import batch
 from tests.cluster.wire import Wire
@@ -113,6 +116,38 @@ def test_every_api_can_say_that_anything_failed(cluster: EmbeddedCluster, data: 
     response = failed_response(cluster.core, request, version, CODE)
     encode_api(response, version)  # it fits the version
     assert set(error_codes(response)) <= {CODE, 0}
+
+
+def one_null_each(spec: MessageSpec, version: int) -> Iterator[Message]:
+    """A message with an element in each of its arrays, and then one for every field in it that may be null."""
+    full: dict[str, Any] = {}
+    nulls: list[tuple[str, Any]] = []
+    for one in spec.fields:
+        if version not in one.versions:
+            continue
+        is_array = isinstance(one.type, ArrayType)
+        element = one.type.element if isinstance(one.type, ArrayType) else one.type
+        if isinstance(element, StructType):
+            first, *rest = ((part,) if is_array else part for part in one_null_each(element.spec, version))
+            full[one.name] = first
+            nulls += [(one.name, part) for part in rest]
+        elif is_array:
+            full[one.name] = (default_of(element),)
+        if one.nullable and version >= one.nullable_since:
+            nulls.append((one.name, None))
+    yield spec.cls(**full)
+    yield from (spec.cls(**{**full, name: value}) for name, value in nulls)
+
+
+@pytest.mark.parametrize("request_class", HANDLERS, ids=lambda one: one.__name__)
+def test_every_null_of_a_request_has_a_response_that_says_it_failed(
+    cluster: EmbeddedCluster, request_class: type[Message]
+) -> None:
+    """The name of a topic may be null in Metadata requests since version 10, in responses since 12 (KIP-516)."""
+    for version in api_of(request_class).versions:
+        for request in one_null_each(request_class.spec, version):
+            encode_api(request, version)
+            encode_api(failed_response(cluster.core, request, version, CODE), version)
 
 
 def test_applied_then_failed_has_the_record_there_twice_after_a_retry(cluster: EmbeddedCluster, port: int) -> None:
