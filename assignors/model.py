@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from quorate.assignors.topology import Ints, TopicPartition, Topology
+from quorate.assignors.topology import Ints, TopicPartition, Topology, grouped
 from quorate.codecs.errors import QuorateError
 
 __all__ = ["Assignment", "AssignorError", "Member"]
@@ -101,7 +101,4 @@ class Assignment(Mapping[str, tuple[TopicPartition, ...]]):
 
     def by_topic(self, member_id: str) -> dict[str, list[int]]:
         """A member's partitions as topic → partition numbers, both in the order of first appearance."""
-        found: dict[str, list[int]] = {}
-        for topic, partition in self[member_id]:
-            found.setdefault(topic, []).append(partition)
-        return found
+        return grouped(self[member_id])

@@ -80,16 +80,13 @@ def install_request(
     version = prepared.maximum_version if metadata_version is None else metadata_version
     installed = []
     for one in prepared.members:
-        by_topic: dict[str, list[int]] = {}
-        for topic, partition in assigned[one.member_id]:
-            by_topic.setdefault(topic, []).append(partition)
         data = told.get(one.member_id, b"")
         installed.append(
             InstalledMember(
                 member_id=one.member_id,
                 topic_partitions=tuple(
                     InstalledTopicPartitions(topic_id=ids[topic], partitions=tuple(sorted(partitions)))
-                    for topic, partitions in by_topic.items()
+                    for topic, partitions in assigned.by_topic(one.member_id).items()
                 ),
                 metadata_version=version if data else 0,
                 metadata=data,

@@ -7,14 +7,16 @@ nobody knows, adds nothing.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from quorate.codecs import Uuid
 
-__all__ = ["Ints", "Racks", "Topic", "TopicPartition", "Topology", "runs"]
+__all__ = ["Ints", "Racks", "Topic", "TopicPartition", "Topology", "grouped", "runs"]
+
+K = TypeVar("K")
 
 Ints = npt.NDArray[np.int64]
 """An array of numbers: of members, topics or partitions."""
@@ -26,6 +28,14 @@ Racks = tuple[str | None, ...]
 def runs(starts: Ints, counts: Ints) -> Ints:
     """The numbers from `starts[i]` on, `counts[i]` of them, run after run."""
     return np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+
+
+def grouped(partitions: Iterable[tuple[K, int]]) -> dict[K, list[int]]:
+    """Partitions by topic; topics and partitions in the order in which they appear first."""
+    found: dict[K, list[int]] = {}
+    for topic, partition in partitions:
+        found.setdefault(topic, []).append(partition)
+    return found
 
 
 class TopicPartition(NamedTuple):

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from quorate.assignors.model import Member
+from quorate.assignors.topology import grouped
 from quorate.codecs import DecodeError
 from quorate.codecs.consumer_protocol import decode_subscription, encode_protocol
 from quorate.codecs.messages.protocol import (
@@ -74,10 +75,8 @@ def assignment_bytes(partitions: Iterable[tuple[str, int]]) -> bytes:
 
 def by_topic(partitions: Iterable[tuple[str, int]]) -> tuple[ProtocolTopicPartition, ...]:
     """Partitions grouped by topic; topics and partitions in the order in which they appear first."""
-    grouped: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        grouped.setdefault(topic, []).append(partition)
-    return tuple(ProtocolTopicPartition(topic=topic, partitions=tuple(numbers)) for topic, numbers in grouped.items())
+    by_name = grouped(partitions)
+    return tuple(ProtocolTopicPartition(topic=topic, partitions=tuple(numbers)) for topic, numbers in by_name.items())
 
 
 def partitions_of(topics: Iterable[ProtocolTopicPartition]) -> list[tuple[str, int]]:

@@ -13,7 +13,7 @@ from quorate.assignors import java_order
 from quorate.assignors.group import GroupSpec
 from quorate.assignors.java_order import JavaHashMap, JavaHashSet
 from quorate.assignors.server.ids import id_hashes
-from quorate.assignors.topology import Ints, Topology, runs
+from quorate.assignors.topology import Ints, Topology, grouped, runs
 
 __all__ = [
     "OldTargets",
@@ -141,11 +141,8 @@ def read_target(group: GroupSpec, member: int, jdk: int) -> JavaHashMap[int, Jav
     topology = group.topology
     numbers = group.owned[group.owned_offsets[member] : group.owned_offsets[member + 1]]
     numbers = numbers[numbers >= 0]
-    lists: dict[int, list[int]] = {}
-    for topic, partition in zip(
-        topology.topic_of[numbers].tolist(), topology.partition_of[numbers].tolist(), strict=True
-    ):
-        lists.setdefault(topic, []).append(partition)
+    topics, partitions_of = topology.topic_of[numbers].tolist(), topology.partition_of[numbers].tolist()
+    lists = grouped(zip(topics, partitions_of, strict=True))
     target: JavaHashMap[int, JavaHashSet[int]] = topic_map(topology)
     for topic, partitions in lists.items():
         target.put(topic, JavaHashSet.of(partitions, jdk=jdk))

@@ -15,7 +15,7 @@ from quorate.assignors.server.ids import id_hashes, subscribed_in_order
 from quorate.assignors.server.old_targets import topic_map
 from quorate.assignors.server.target import target_of_all
 from quorate.assignors.subscribers import cut_alike, subscriber_sets
-from quorate.assignors.topology import Ints, Topology
+from quorate.assignors.topology import Ints, Topology, grouped
 from quorate.codecs.releases import KafkaVersion
 
 __all__ = ["ServerRangeAssignor"]
@@ -118,9 +118,7 @@ def _follow(topology: Topology, maps: _TopicMaps, listing: int, numbers: Ints, l
     ends = np.cumsum(lengths)
     for member in np.flatnonzero(maps.listing_of == listing).tolist():
         mine = numbers[ends[member] - lengths[member] : ends[member]]
-        by_topic: dict[int, list[int]] = {}
-        for number, topic in zip(mine.tolist(), topology.topic_of[mine].tolist(), strict=True):
-            by_topic.setdefault(topic, []).append(number)
+        by_topic = grouped(zip(topology.topic_of[mine].tolist(), mine.tolist(), strict=True))
         target = topic_map(topology, maps.capacities[listing])
         for topic in maps.topics[listing].tolist():
             if topic in by_topic:

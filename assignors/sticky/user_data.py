@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from quorate.assignors import java_order
+from quorate.assignors.topology import grouped
 from quorate.codecs.messages.protocol import (
     CooperativeStickyAssignorUserData,
     ProtocolTopicPartition,
@@ -15,11 +16,8 @@ __all__ = ["cooperative_user_data", "sticky_user_data"]
 
 def sticky_user_data(owned: Sequence[tuple[str, int]], generation: int) -> bytes:
     """Owned partitions by topic, in the order of the hash map in which Kafka groups them, and the generation."""
-    by_topic: dict[str, list[int]] = {}
-    last_is_new = False
-    for topic, partition in owned:
-        last_is_new = topic not in by_topic
-        by_topic.setdefault(topic, []).append(partition)
+    by_topic = grouped(owned)
+    last_is_new = bool(owned) and len(by_topic[owned[-1][0]]) == 1
     entries = [ProtocolTopicPartition(topic=topic, partitions=tuple(numbers)) for topic, numbers in by_topic.items()]
     order = java_order.computed_map_order(java_order.string_hashes(list(by_topic)), last_is_new=last_is_new)
     told = StickyAssignorUserData(previous_assignment=tuple(entries[index] for index in order), generation=generation)

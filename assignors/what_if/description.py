@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from quorate.assignors import Member, Topic, TopicPartition, Topology
+from quorate.assignors.topology import grouped
 from quorate.assignors.what_if.nodes import ParsedValue
 from quorate.assignors.what_if.situation import GroupSituation
 from quorate.codecs import Uuid
@@ -107,10 +108,7 @@ def _member_described(member: Member, owned: Iterable[tuple[str, int]]) -> dict[
         found["rack"] = member.rack
     if member.instance_id is not None:
         found["instance_id"] = member.instance_id
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in owned:
-        by_topic.setdefault(topic, []).append(partition)
-    if by_topic:
+    if by_topic := grouped(owned):
         found["owned"] = by_topic
         found["generation"] = member.generation
     return found
